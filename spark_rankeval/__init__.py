@@ -1,0 +1,43 @@
+"""Evaluate rankings and recommendations on Spark: every metric of every user in one pass.
+
+The names are loaded when they are first used: executors import `spark_rankeval.metrics` without Spark's API or pandas.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spark_rankeval.evaluation import evaluate as evaluate
+    from spark_rankeval.evaluation import score_users as score_users
+    from spark_rankeval.evaluation import summarise as summarise
+    from spark_rankeval.evaluation import write_per_user as write_per_user
+    from spark_rankeval.metrics.naming import parse_metric as parse_metric
+    from spark_rankeval.result import Result as Result
+    from spark_rankeval.spark.columns import metrics_column as metrics_column
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "evaluate": "evaluation",
+    "score_users": "evaluation",
+    "summarise": "evaluation",
+    "write_per_user": "evaluation",
+    "metrics_column": "spark.columns",
+    "parse_metric": "metrics.naming",
+    "Result": "result",
+}
+
+__all__ = ["Result", "evaluate", "metrics_column", "parse_metric", "score_users", "summarise", "write_per_user"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,53 @@
+"""What can go wrong, as one small tree of errors.
+
+Every message says what was found, where, how many, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class SparkRankEvalError(Exception):
+    """The root of every error that this package raises on purpose."""
+
+
+class MetricError(SparkRankEvalError, ValueError):
+    """A metric's name or parameter is not known, or does not fit with another one."""
+
+
+class DialectError(SparkRankEvalError, ValueError):
+    """A dialect is not known, or cannot give the number that was asked of it."""
+
+
+class OptionError(SparkRankEvalError, ValueError):
+    """An option of a call has a value that is not allowed."""
+
+
+class InputError(SparkRankEvalError, ValueError):
+    """A table lacks a column, or has one whose type cannot be used; found before any job runs."""
+
+
+class DataError(SparkRankEvalError, ValueError):
+    """Rows that cannot be ranked: nulls, NaN, duplicates, conflicting labels.
+
+    Attributes:
+        counts: the number of rows of each kind.
+    """
+
+    def __init__(self, message: str, counts: dict[str, int] | None = None) -> None:
+        super().__init__(message)
+        self.counts = dict(counts or {})
+
+
+class UnknownMetricError(MetricError, KeyError):
+    """A result has no such metric, or more than one."""
+
+    # KeyError would show its message quoted and escaped.
+    __str__ = Exception.__str__
+
+
+class ConfigurationError(SparkRankEvalError, ValueError):
+    """A job's configuration is wrong."""
+
+
+class SparkRankEvalWarning(UserWarning):
+    """Something in the data or the options deserves a look, though the numbers stand."""

@@ -1,0 +1,231 @@
+"""What a metric is: an immutable value whose fields are its parameters and whose string reads back to it."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import numbers
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
+
+import numpy as np
+
+from spark_rankeval.errors import MetricError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from spark_rankeval.metrics.batch import RankingBatch
+
+FloatArray = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+class _Unset(enum.Enum):
+    """The value of a parameter that nobody set: a dialect fills it. An enum member stays itself through pickle."""
+
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = _Unset.UNSET
+Unset = _Unset
+
+REGISTRY: dict[str, type[Metric]] = {}
+"""Every metric by its canonical name and by each alias, in lower case."""
+
+
+def parameter(default: Any, *, doc: str, choices: tuple[Any, ...] = (), check: Callable[[Any], str | None] | None = None) -> Any:
+    """Declare a parameter of a metric.
+
+    Args:
+        default: the value in the default dialect.
+        doc: what it chooses, in a sentence.
+        choices: the allowed values; empty where any value that passes `check` is allowed.
+        check: returns what the value must be when it is not allowed, else None.
+    """
+    return field(default=UNSET, metadata={"default": default, "doc": doc, "choices": choices, "check": check})
+
+
+def number(low: float, high: float = math.inf, *, what: str, open_low: bool = False) -> Callable[[Any], str | None]:
+    """A check that a parameter is a number from `low` to `high`."""
+
+    def check(value: Any) -> str | None:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or math.isnan(value):
+            return what
+        return what if value < low or value > high or (open_low and value == low) else None
+
+    return check
+
+
+def _threshold(value: Any) -> str | None:
+    if value is None or (isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)):
+        return None
+    return "a number, or None"
+
+
+class SuppliesDefaults(Protocol):
+    """What fills a metric's unset parameters: a dialect."""
+
+    def defaults_for(self, metric: type[Metric]) -> Mapping[str, Any]:
+        """The parameters that this dialect sets for a metric, by name."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric(ABC):
+    """A number that a user's ranked list is given.
+
+    A metric computes one thing: a float64 vector, one number a user, from a `RankingBatch`. Averaging, slicing,
+    statistics and rendering live elsewhere.
+
+    Attributes:
+        k: the cutoff; None for the whole list.
+        undefined: what users get for whom the metric is not defined (nothing to find): ``nan``, which means leave out,
+            or ``zero``, which means count.
+
+    Raises:
+        MetricError: a parameter has a value that is not allowed.
+    """
+
+    name: ClassVar[str] = ""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    takes_cutoff: ClassVar[bool] = True
+    larger_is_better: ClassVar[bool] = True
+
+    k: int | None = None
+    undefined: str | Unset = parameter(
+        "nan", choices=("nan", "zero"), doc="value of a user with nothing to find: NaN (left out of the mean) or 0"
+    )
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not cls.__dict__.get("name"):
+            return
+        for key in (cls.name, *cls.aliases):
+            taken = REGISTRY.get(key.lower())
+            # dataclass(slots=True) and reloads define a class twice; that is no conflict.
+            if taken is not None and taken.__qualname__ != cls.__qualname__:
+                msg = f"two metrics want the name {key!r}: {taken.__qualname__} and {cls.__qualname__}"
+                raise TypeError(msg)
+            REGISTRY[key.lower()] = cls
+
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            if isinstance(self.k, bool) or not isinstance(self.k, numbers.Integral) or self.k < 1:
+                msg = f"{self.name}: the cutoff k must be a whole number from 1 on, or None for the whole list; got {self.k!r}"
+                raise MetricError(msg)
+            if not self.takes_cutoff:
+                msg = f"{self.name} takes no cutoff: it has one of its own; got k={self.k}. Write {self.name!r}"
+                raise MetricError(msg)
+            object.__setattr__(self, "k", int(self.k))
+        for item in self.parameters():
+            self._check(item, getattr(self, item.name))
+        self._check_together()
+
+    def _check(self, item: dataclasses.Field[Any], value: Any) -> None:
+        if value is UNSET:
+            return
+        choices, check = item.metadata["choices"], item.metadata["check"]
+        wanted = None
+        if choices and value not in choices:
+            wanted = "one of " + ", ".join(map(repr, choices))
+        elif check is not None:
+            wanted = check(value)
+        if wanted is not None:
+            msg = f"{self.name}: {item.name} must be {wanted}; got {value!r}"
+            raise MetricError(msg)
+
+    def _check_together(self) -> None:
+        """Raise a MetricError when parameters do not fit with one another."""
+
+    @classmethod
+    def parameters(cls) -> list[dataclasses.Field[Any]]:
+        """The parameters beside the cutoff: the metric's own first, the ones that all share last."""
+        declared = [item for item in fields(cls) if "doc" in item.metadata]
+        shared = {item.name for item in fields(Metric)}
+        return [item for item in declared if item.name not in shared] + [i for i in declared if i.name in shared]
+
+    def resolve(self, *sources: SuppliesDefaults) -> Self:
+        """This metric with every unset parameter filled.
+
+        Args:
+            sources: who fills a parameter, the first that has it wins; the metric's own default is the last.
+        """
+        values: dict[str, Any] = {item.name: item.metadata["default"] for item in self.parameters()}
+        for source in reversed(sources):
+            supplied = source.defaults_for(type(self))
+            values.update({name: value for name, value in supplied.items() if name in values})
+        values.update(self.chosen())
+        return dataclasses.replace(self, **values)
+
+    def chosen(self) -> dict[str, Any]:
+        """The parameters that somebody set, by name."""
+        values = {item.name: getattr(self, item.name) for item in self.parameters()}
+        return {name: value for name, value in values.items() if value is not UNSET}
+
+    @property
+    def needs_whole_list(self) -> bool:
+        """Whether ranks below the cutoff matter; such a metric keeps a user's list from being pruned."""
+        return self.k is None
+
+    @property
+    def needs_label_order(self) -> bool:
+        """Whether the order of a user's labels changes the value; rows of a table have none."""
+        return False
+
+    def compute(self, batch: RankingBatch) -> FloatArray:
+        """The metric of every user of the batch.
+
+        Args:
+            batch: ranked and matched lists of any number of users.
+
+        Returns:
+            float64, shape (n_users,); NaN where the metric is undefined.
+        """
+        values = self._values(batch)
+        return np.where(self._is_defined(batch), values, math.nan if self.undefined == "nan" else 0.0)
+
+    @abstractmethod
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        """The formula, for users who have something to find; 0 where nothing was found."""
+
+    @abstractmethod
+    def _is_defined(self, batch: RankingBatch) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Whether each user has something to find."""
+
+    def __str__(self) -> str:
+        """The metric as text: ``ndcg(gain='linear')@10``; `parse_metric` reads it back."""
+        chosen = ", ".join(f"{name}={value!r}" for name, value in self.chosen().items())
+        return self.name + (f"({chosen})" if chosen else "") + (f"@{self.k}" if self.k is not None else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelevanceMetric(Metric):
+    """A metric that sees items as relevant or not.
+
+    Attributes:
+        relevance_threshold: a labelled item is relevant from this grade on; None: when its grade is above 0;
+            ``-inf``: whenever it is labelled.
+    """
+
+    relevance_threshold: float | Unset | None = parameter(
+        None, check=_threshold, doc="a labelled item is relevant from this grade on; None: above 0; -inf: always"
+    )
+
+    @property
+    def threshold(self) -> float | None:
+        """The resolved threshold."""
+        return None if self.relevance_threshold is UNSET else self.relevance_threshold
+
+    def _is_defined(self, batch: RankingBatch) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        return batch.n_relevant(self.threshold) > 0
+
+
+def ratio(numerator: np.ndarray[Any, Any], denominator: np.ndarray[Any, Any] | float) -> FloatArray:
+    """The quotient, 0 where the denominator is 0."""
+    top, bottom = np.broadcast_arrays(np.asarray(numerator, np.float64), np.asarray(denominator, np.float64))
+    return np.divide(top, bottom, out=np.zeros(top.shape), where=bottom != 0)

@@ -1,0 +1,134 @@
+"""What metrics read: many users' ranked lists, with what the labels say of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from spark_rankeval.metrics.ragged import BoolArray, IntArray, Ragged, position_within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from spark_rankeval.metrics.base import FloatArray
+
+T = TypeVar("T")
+
+
+def is_relevant(grade: FloatArray, threshold: float | None) -> BoolArray:
+    """Which labelled items are relevant: grade at or above the threshold; without one, grade above 0."""
+    if threshold is None:
+        return grade > 0
+    # A NaN grade (only MLlib's dialect lets one in) is not below any threshold: labelled is then relevant.
+    return ~(grade < threshold)
+
+
+class Hits(NamedTuple):
+    """The relevant items of the lists, by user and then by rank.
+
+    Attributes:
+        user: int64, whose list.
+        rank: int64, from 1.
+        ordinal: int64, H at that rank: how many hits the list has down to here, this one included.
+        place: int64, where the hit stands among the batch's labelled predictions.
+    """
+
+    user: IntArray
+    rank: IntArray
+    ordinal: IntArray
+    place: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class RankingBatch:
+    """Ranked lists of many users, reduced to what metrics need: their labelled items.
+
+    An item without a label never gains anything; that it is there shows in the ranks of the others and in
+    `n_predictions`. The arrays of labelled predictions have one entry each and are ordered by user, then by rank.
+
+    Attributes:
+        n_users: how many users.
+        n_predictions: int64 (n_users,), ρ: how many items were ranked, those that pruning left out included.
+        user: int64, the user of each labelled prediction.
+        rank: int64, its rank, from 1.
+        grade: float64, its label's grade.
+        tied_above: int64, how many items score strictly higher.
+        tied: int64, how many items have its score, itself included.
+        labels: the grades of every user's distinct labelled items, in no order.
+        labels_as_given: the grades of the raw label lists, in their order and with duplicates; None where no order
+            was given.
+    """
+
+    n_users: int
+    n_predictions: IntArray
+    user: IntArray
+    rank: IntArray
+    grade: FloatArray
+    tied_above: IntArray
+    tied: IntArray
+    labels: Ragged
+    labels_as_given: Ragged | None = None
+    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives, computed once a batch and key: cutoffs and metrics share their intermediate steps."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        value: T = self._memory[key]
+        return value
+
+    def n_relevant(self, threshold: float | None) -> IntArray:
+        """γ: how many distinct items of each user are relevant; int64 (n_users,)."""
+
+        def count() -> IntArray:
+            relevant = is_relevant(self.labels.values, threshold)
+            return np.bincount(self.labels.user[relevant], minlength=self.n_users)
+
+        return self.remember(("n_relevant", threshold), count)
+
+    def has_gain(self) -> BoolArray:
+        """Which users have a label with a grade above 0; bool (n_users,)."""
+        return self.n_relevant(None) > 0
+
+    def hits(self, threshold: float | None) -> Hits:
+        """The relevant items of every list."""
+
+        def find() -> Hits:
+            place = np.flatnonzero(is_relevant(self.grade, threshold))
+            user = self.user[place]
+            return Hits(user, self.rank[place], position_within(user, self.n_users) + 1, place)
+
+        return self.remember(("hits", threshold), find)
+
+    def n_hits(self, k: int | None, threshold: float | None) -> IntArray:
+        """H_k: how many of the first k items are relevant; int64 (n_users,)."""
+
+        def count() -> IntArray:
+            hits = self.hits(threshold)
+            user = hits.user if k is None else hits.user[hits.rank <= k]
+            return np.bincount(user, minlength=self.n_users)
+
+        return self.remember(("n_hits", k, threshold), count)
+
+    def total(self, user: IntArray, values: FloatArray) -> FloatArray:
+        """The sum of each user's values; float64 (n_users,).
+
+        Added one after the other in the order given, so that neither padding nor the split into batches changes a bit.
+        """
+        return np.bincount(user, values, self.n_users)
+
+    def labels_by_grade(self) -> Ragged:
+        """Every user's label grades, best first."""
+
+        def sort() -> Ragged:
+            grades = self.labels.values
+            if len(grades) == 0 or bool((grades == grades[0]).all()):
+                return self.labels
+            # Two sorts instead of one by two keys: the second is stable on whole numbers, which is a radix sort.
+            by_grade = np.argsort(-grades, kind="stable")
+            order = by_grade[np.argsort(self.labels.user[by_grade], kind="stable")]
+            return self.labels.like(grades[order])
+
+        return self.remember("labels_by_grade", sort)

@@ -1,0 +1,252 @@
+"""Metrics that add up what the items are worth, discounted by rank."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from spark_rankeval.errors import MetricError
+from spark_rankeval.metrics.base import FloatArray, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.batch import is_relevant
+from spark_rankeval.metrics.gains import DISCOUNTS, GAINS, Discount
+from spark_rankeval.metrics.ragged import BoolArray, Ragged, position_within
+
+if TYPE_CHECKING:
+    from spark_rankeval.metrics.batch import RankingBatch
+
+__all__ = ["CG", "DCG", "IDCG", "NDCG"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GainMetric(RelevanceMetric):
+    """A metric of gain: defined where a user has a label with a grade above 0, whatever the threshold.
+
+    A grade below 0 gains what grade 0 gains.
+
+    Attributes:
+        below_threshold: whether a grade below the relevance threshold keeps its gain or loses it.
+    """
+
+    below_threshold: str | Unset = parameter(
+        "keep", choices=("keep", "zero"), doc="a grade below the relevance threshold keeps its gain, or gains nothing"
+    )
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return batch.has_gain()
+
+    def _gain_of(self, grade: FloatArray) -> FloatArray:
+        gain = np.maximum(grade, 0)
+        if self.below_threshold == "zero":
+            gain = np.where(is_relevant(grade, self.threshold), gain, 0)
+        return gain
+
+    def _gains(self, batch: RankingBatch) -> FloatArray:
+        """The gain of every labelled prediction."""
+        return batch.remember(("gains", *self._gain_key()), lambda: self._gain_of(batch.grade))
+
+    def _gain_key(self) -> tuple[object, ...]:
+        return (self.below_threshold, self.threshold)
+
+    def _total_gain(self, batch: RankingBatch, discount: Discount | None) -> FloatArray:
+        """The sum over the first k ranks of gain, times discount if there is one."""
+        gains, user, rank = self._gains(batch), batch.user, batch.rank
+        if self.k is not None:
+            within = rank <= self.k
+            gains, user, rank = gains[within], user[within], rank[within]
+        return batch.total(user, gains if discount is None else gains * discount(rank))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CG(GainMetric):
+    """Cumulated gain: the sum of the grades in the first k places. From 0 up.
+
+    NaN without a label above 0, 0 without predictions.
+
+    Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
+    """
+
+    name: ClassVar[str] = "cg"
+    aliases: ClassVar[tuple[str, ...]] = ("cumulative_gain", "cumulated_gain")
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        return self._total_gain(batch, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscountedMetric(GainMetric):
+    """A metric of discounted gain.
+
+    Attributes:
+        gain: what a grade is worth.
+        discount: how the worth fades with the rank.
+    """
+
+    gain: str | Unset = parameter(
+        "exponential",
+        choices=("exponential", "linear", "binary"),
+        doc="worth of grade g: 2^g − 1, g, or 1 where the item is relevant",
+    )
+    discount: str | Unset = parameter(
+        "log2",
+        choices=("log2", "ln", "log2_from_two"),
+        doc="weight of rank j: 1/log2(j+1), 1/ln(j+1), or 1/log2(max(j, 2))",
+    )
+
+    @property
+    def _discount(self) -> Discount:
+        return DISCOUNTS[str(self.discount)]
+
+    def _gain_key(self) -> tuple[object, ...]:
+        return (self.gain, *super()._gain_key())
+
+    def _gain_of(self, grade: FloatArray) -> FloatArray:
+        if self.gain == "binary":
+            return is_relevant(grade, self.threshold).astype(np.float64)
+        return GAINS[str(self.gain)](super()._gain_of(grade))
+
+    def _dcg(self, batch: RankingBatch) -> FloatArray:
+        key = ("dcg", self.k, self.discount, *self._gain_key())
+        return batch.remember(key, lambda: self._total_gain(batch, self._discount))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DCG(DiscountedMetric):
+    """Discounted cumulated gain: Σ_{j≤k} gain(g_j)·d(j). From 0 up.
+
+    NaN without a label above 0, 0 without predictions.
+
+    Source: Burges et al., Learning to rank using gradient descent, ICML 2005 (exponential gain); Järvelin and
+    Kekäläinen, TOIS 2002 (linear gain).
+    """
+
+    name: ClassVar[str] = "dcg"
+    aliases: ClassVar[tuple[str, ...]] = ("discounted_cumulative_gain",)
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        return self._dcg(batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdealMetric(DiscountedMetric):
+    """A metric of discounted gain that knows what an ideal list would gain.
+
+    Attributes:
+        ideal: which list is the ideal one. ``retrieved``: the same first k items in their best order. ``labels``: all
+            labelled items, best first, cut at k. ``k_ones``: a gain of 1 in each of the k places. ``label_order``:
+            MLlib's, the raw label list in the order given, cut at min(k, γ); with it, grades below 0 lose gain.
+    """
+
+    ideal: str | Unset = parameter(
+        "retrieved",
+        choices=("retrieved", "labels", "k_ones", "label_order"),
+        doc="the same first k in best order, all labels best first, k gains of 1, or MLlib's raw label order",
+    )
+
+    def _check_together(self) -> None:
+        if self.ideal == "k_ones" and self.k is None:
+            msg = f"{self.name}: ideal='k_ones' needs a cutoff; write {self.name}(ideal='k_ones')@10"
+            raise MetricError(msg)
+
+    @property
+    def needs_label_order(self) -> bool:
+        """Whether the ideal is MLlib's raw label list."""
+        return self.ideal == "label_order"
+
+    def _gain_of(self, grade: FloatArray) -> FloatArray:
+        if self.ideal == "label_order" and self.gain != "binary":
+            return GAINS[str(self.gain)](grade)
+        return super()._gain_of(grade)
+
+    def _gain_key(self) -> tuple[object, ...]:
+        return (self.ideal == "label_order", *super()._gain_key())
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return batch.labels.lengths > 0 if self.ideal == "label_order" else super()._is_defined(batch)
+
+    def _idcg(self, batch: RankingBatch) -> FloatArray:
+        key = ("idcg", self.ideal, self.k, self.discount, *self._gain_key())
+        match self.ideal:
+            case "labels":
+                return batch.remember(key, lambda: self._best_first(batch, batch.labels_by_grade()))
+            case "k_ones":
+                return np.full(batch.n_users, math.fsum(self._discount.up_to(self.k or 0)[: (self.k or 0) + 1]))
+            case "label_order":
+                return batch.remember(key, lambda: self._label_order(batch))
+            case _:
+                return batch.remember(key, lambda: self._retrieved(batch))
+
+    def _best_first(self, batch: RankingBatch, grades: Ragged) -> FloatArray:
+        """DCG@k of a list of graded items."""
+        rank = position_within(grades.user, batch.n_users) + 1
+        gain, user = self._gain_of(grades.values), grades.user
+        if self.k is not None:
+            within = rank <= self.k
+            rank, gain, user = rank[within], gain[within], user[within]
+        return batch.total(user, gain * self._discount(rank))
+
+    def _retrieved(self, batch: RankingBatch) -> FloatArray:
+        def best_first() -> tuple[FloatArray, ...]:
+            gains = self._gains(batch)
+            order = np.lexsort((-gains, batch.user))
+            return gains[order], batch.user[order], batch.rank[order]
+
+        gain, user, rank = batch.remember(("best first", *self._gain_key()), best_first)
+        if self.k is not None:
+            within = rank <= self.k
+            gain, user = gain[within], user[within]
+        ideal_rank = position_within(user, batch.n_users) + 1
+        return batch.total(user, gain * self._discount(ideal_rank))
+
+    def _label_order(self, batch: RankingBatch) -> FloatArray:
+        raw = batch.labels_as_given
+        if raw is None:
+            msg = f"{self.name}: ideal='label_order' needs label lists in an order; use ideal='labels'"
+            raise MetricError(msg)
+        rank = position_within(raw.user, batch.n_users) + 1
+        distinct = batch.labels.lengths
+        end = distinct if self.k is None else np.minimum(distinct, self.k)
+        within = rank <= end[raw.user]
+        return batch.total(raw.user[within], self._gain_of(raw.values[within]) * self._discount(rank[within]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class IDCG(IdealMetric):
+    """The DCG@k of the ideal list, the denominator of NDCG. From 0 up.
+
+    NaN without a label above 0; like every metric of gain it is 0 without predictions and where nothing in the first k
+    places has gain, whichever ideal is chosen.
+
+    Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
+    """
+
+    name: ClassVar[str] = "idcg"
+    aliases: ClassVar[tuple[str, ...]] = ("ideal_dcg",)
+    larger_is_better: ClassVar[bool] = True
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        return np.where(self._dcg(batch) == 0, 0.0, self._idcg(batch))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NDCG(IdealMetric):
+    """DCG@k ÷ the DCG@k of an ideal list.
+
+    Between 0 and 1; MLlib's ``ideal="label_order"`` can exceed 1. NaN without a label above 0, 0 without predictions or
+    without gain in the first k places.
+
+    The systems differ in gain and ideal, so both have a name. With ``ideal="retrieved"`` (default) only the order of
+    what was retrieved counts; with ``ideal="labels"`` also what was missed.
+
+    Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
+    """
+
+    name: ClassVar[str] = "ndcg"
+    aliases: ClassVar[tuple[str, ...]] = ("normalized_dcg", "normalised_dcg", "normalized_discounted_cumulative_gain")
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        return ratio(self._dcg(batch), self._idcg(batch))
+
+

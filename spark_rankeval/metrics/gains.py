@@ -1,0 +1,95 @@
+"""What an item is worth by its grade, and how that fades with the rank."""
+
+from __future__ import annotations
+
+import math
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_rankeval.metrics.base import FloatArray
+    from spark_rankeval.metrics.ragged import IntArray
+
+
+def power_of_two(grade: FloatArray) -> FloatArray:
+    """2^g, exact for whole grades: library code for powers may differ in the last bit from one machine to the next."""
+    whole = np.floor(grade)
+    exact = np.isfinite(grade) & (np.abs(whole) < 2000)
+    power = np.ldexp(1.0, np.where(exact, whole, 0).astype(np.int64))
+    fractional = ~exact | (whole != grade)
+    if fractional.any():
+        with np.errstate(over="ignore"):
+            power[fractional] = np.exp2(grade[fractional])
+    return power
+
+
+def exponential(grade: FloatArray) -> FloatArray:
+    """2^g − 1."""
+    return power_of_two(grade) - 1
+
+
+def linear(grade: FloatArray) -> FloatArray:
+    """The grade itself."""
+    return grade
+
+
+GAINS: dict[str, Callable[[FloatArray], FloatArray]] = {"exponential": exponential, "linear": linear}
+"""Gain of a grade, for gains that look at the grade; ``binary`` looks at relevance instead."""
+
+
+class Discount:
+    """d(j), the weight of rank j, as a table that grows with the longest list seen.
+
+    The entries come one by one from Python's math library: vectorised logarithms may round differently in the body and
+    in the tail of an array, so that a value would hang on its place in a batch.
+    """
+
+    def __init__(self, weight: Callable[[int], float]) -> None:
+        self._weight = weight
+        self._table = np.zeros(1)
+
+    def __call__(self, rank: IntArray) -> FloatArray:
+        """The weights of some ranks, counted from 1."""
+        return self.up_to(int(rank.max(initial=0)))[rank]
+
+    def up_to(self, rank: int) -> FloatArray:
+        """The weights of the ranks from 0 to at least `rank`; that of rank 0, which nothing has, is 0."""
+        known = len(self._table)
+        if rank >= known:
+            stop = max(rank + 1, 2 * known, 128)
+            more = np.fromiter((self._weight(j) for j in range(known, stop)), np.float64, stop - known)
+            self._table = np.concatenate([self._table, more])
+        return self._table
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Discount, (self._weight,))
+
+
+def _log2(rank: int) -> float:
+    return 1 / math.log2(rank + 1)
+
+
+def _natural(rank: int) -> float:
+    return 1 / math.log(rank + 1)
+
+
+def _log2_from_two(rank: int) -> float:
+    return 1 / math.log2(max(rank, 2))
+
+
+def _power(rank: int, decay: float) -> float:
+    return decay ** (rank - 1)
+
+
+@cache
+def geometric(decay: float) -> Discount:
+    """decay^(j−1)."""
+    return Discount(partial(_power, decay=decay))
+
+
+DISCOUNTS = {"log2": Discount(_log2), "ln": Discount(_natural), "log2_from_two": Discount(_log2_from_two)}
+"""The discounts by name; ``log2_from_two`` leaves the first two ranks undiscounted."""

@@ -1,0 +1,157 @@
+"""Names of metrics: from text to a metric, from a metric to a column name, and near names for one that is not known."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from spark_rankeval.errors import MetricError
+from spark_rankeval.metrics.base import REGISTRY, Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_FORM = re.compile(r"\s*(?P<name>[A-Za-z][\w\- ]*?)\s*(?:\((?P<arguments>.*)\))?\s*(?:@\s*(?P<k>[^()@]*?))?\s*", re.DOTALL)
+_WORDS = {"inf": math.inf, "nan": "nan", "none": None, "null": None, "true": True, "false": False}
+
+
+def parse_metric(text: str | Metric) -> Metric:
+    """Read a metric from text such as ``ndcg@10``, ``MAP@10`` or ``ap(denominator='labels')@10``.
+
+    Names are case-insensitive and have the usual aliases. A metric passes through unchanged.
+
+    Raises:
+        MetricError: the name or a parameter is not known (near ones are listed), or a value is not allowed.
+
+    >>> parse_metric("P@5")
+    Precision(k=5, undefined=UNSET, relevance_threshold=UNSET, denominator=UNSET)
+    >>> str(parse_metric("MAP(denominator=labels)@10"))
+    "ap(denominator='labels')@10"
+    """
+    if isinstance(text, Metric):
+        return text
+    if not isinstance(text, str):
+        msg = f"a metric is text such as 'ndcg@10', or an object such as NDCG(k=10); got {text!r}, a {type(text).__name__}"
+        raise MetricError(msg)
+    form = _FORM.fullmatch(text)
+    if form is None:
+        msg = f"{text!r} does not read as a metric: write name, name@k or name(parameter=value)@k, as in 'ndcg@10'"
+        raise MetricError(msg)
+    metric = _find(form["name"], text)
+    values = _arguments(metric, form["arguments"] or "", text)
+    if form["k"] is not None:
+        if not re.fullmatch(r"[0-9]+", form["k"]):
+            msg = f"{text!r}: the cutoff after @ must be a whole number from 1 on; got {form['k']!r}"
+            raise MetricError(msg)
+        if values.get("k") is not None:
+            msg = f"{text!r} gives the cutoff twice, after @ and as k={values['k']!r}"
+            raise MetricError(msg)
+        values["k"] = int(form["k"])
+    return metric(**values)
+
+
+def _find(name: str, text: str) -> type[Metric]:
+    key = re.sub(r"[\s\-]+", "_", name.strip().lower())
+    for candidate in (key, key.replace("_", "")):
+        if candidate in REGISTRY:
+            return REGISTRY[candidate]
+    near = difflib.get_close_matches(key, REGISTRY, n=5, cutoff=0.5)
+    near = list(dict.fromkeys(REGISTRY[match].name for match in near))
+    known = sorted({metric.name for metric in REGISTRY.values()})
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    msg = f"no metric is called {name!r} (in {text!r}); {hint}Known: {', '.join(known)}"
+    raise MetricError(msg)
+
+
+def _arguments(metric: type[Metric], arguments: str, text: str) -> dict[str, Any]:
+    try:
+        # The text is parsed, never evaluated: only names, numbers and quoted words are read from the tree.
+        call = ast.parse(f"f({arguments})".replace("\n", " "), mode="eval").body
+    except (SyntaxError, ValueError):
+        call = None
+    if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
+        msg = f"{text!r}: parameters read as name=value, with commas between; got ({arguments})"
+        raise MetricError(msg)
+    known = [item.name for item in metric.parameters()]
+    values: dict[str, Any] = {}
+    for keyword in call.keywords:
+        if keyword.arg not in (*known, "k"):
+            near = difflib.get_close_matches(keyword.arg or "", known, n=2)
+            hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+            msg = f"{text!r}: {metric.name} has no parameter {keyword.arg!r}; {hint}It has: {', '.join(known)}"
+            raise MetricError(msg)
+        values[keyword.arg] = _literal(keyword.value, text)
+    return values
+
+
+def _literal(node: ast.expr, text: str) -> Any:
+    match node:
+        case ast.Constant(value=str() | int() | float() | None as value):
+            return value
+        case ast.Name(id=word):
+            return _WORDS.get(word.lower(), word)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            value = _literal(operand, text)
+            if isinstance(value, int | float):
+                return -value
+    msg = f"{text!r}: a parameter's value is a number, a word, None or a quoted text; got {ast.unparse(node)}"
+    raise MetricError(msg)
+
+
+def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]) -> dict[str, Metric]:
+    """The metrics of a call, by the label each has in the result; a metric asked for twice is there once.
+
+    Args:
+        metrics: one metric, several, or a dict from the label that each is to have.
+
+    Raises:
+        MetricError: a name is not known, two labels collide, or there is no metric at all.
+    """
+    if isinstance(metrics, str | Metric):
+        metrics = [metrics]
+    if hasattr(metrics, "items"):
+        labelled = {label: parse_metric(metric) for label, metric in metrics.items()}
+        wrong = [label for label in labelled if not isinstance(label, str) or not label.strip()]
+        if wrong:
+            msg = f"a metric's label must be a text that is not empty; got {wrong!r}"
+            raise MetricError(msg)
+    else:
+        labelled = {str(metric): metric for metric in map(parse_metric, metrics)}
+    if not labelled:
+        msg = "no metric was asked for; name at least one, as in ['ndcg@10', 'recall@10']"
+        raise MetricError(msg)
+    return labelled
+
+
+def column_name(label: str) -> str:
+    """A plain identifier for a metric's column; different metrics get different ones.
+
+    >>> column_name("ndcg@10"), column_name("ap(denominator='labels')@10"), column_name("fbeta(beta=0.5)@3")
+    ('ndcg_at_10', 'ap_denominator_labels_at_10', 'fbeta_beta_0p5_at_3')
+    """
+    text = re.sub(r"[^0-9A-Za-z]*@", "_at_", label).replace("=-", "=minus")
+    text = re.sub(r"(?<=\d)\.(?=\d)", "p", text)
+    return re.sub(r"[^0-9A-Za-z_]+", "_", text).strip("_").lower()
+
+
+def column_names(metrics: Mapping[str, Metric], taken: Iterable[str] = ()) -> dict[str, str]:
+    """The column of each label: plain identifiers for the metrics' own names, labels that a caller chose as they are.
+
+    Args:
+        metrics: the metrics by label, from `parse_metrics`.
+        taken: columns that the table has already.
+
+    Raises:
+        MetricError: two columns would have the same name, in any case of letters.
+    """
+    names = {label: column_name(label) if label == str(metric) else label for label, metric in metrics.items()}
+    owners = {name.lower(): f"the column {name!r}" for name in taken}
+    for label, name in names.items():
+        other = owners.setdefault(name.lower(), f"the metric {label!r}")
+        if other != f"the metric {label!r}":
+            msg = f"the metric {label!r} would have the column {name!r}, which {other} has; give it a label of its own: {{'label': metric}}"
+            raise MetricError(msg)
+    return names

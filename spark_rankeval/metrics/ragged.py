@@ -1,0 +1,120 @@
+"""Lists of unequal length as flat values and offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+IntArray = np.ndarray[tuple[int], np.dtype[np.int64]]
+BoolArray = np.ndarray[tuple[int], np.dtype[np.bool_]]
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """One list a user: user u has ``values[offsets[u]:offsets[u + 1]]``.
+
+    Attributes:
+        values: all lists, one after the other; any dtype that compares.
+        offsets: int64, shape (n_users + 1,), from 0 to ``len(values)``.
+    """
+
+    values: Array
+    offsets: IntArray
+
+    @classmethod
+    def from_lists(cls, lists: Sequence[Sequence[Any]], dtype: Any = None) -> Ragged:
+        """From a list a user.
+
+        >>> Ragged.from_lists([[3, 1], [], [2]]).offsets.tolist()
+        [0, 2, 2, 3]
+        """
+        offsets = offsets_of(np.fromiter(map(len, lists), np.int64, len(lists)))
+        flat = [value for values in lists for value in values]
+        return cls(np.asarray(flat, dtype) if flat else np.empty(0, dtype or np.float64), offsets)
+
+    @property
+    def n_users(self) -> int:
+        """How many lists there are."""
+        return len(self.offsets) - 1
+
+    @cached_property
+    def lengths(self) -> IntArray:
+        """int64, shape (n_users,)."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def user(self) -> IntArray:
+        """The user of every value: int64, shape (len(values),)."""
+        return np.repeat(np.arange(self.n_users), self.lengths)
+
+    def users(self, start: int, stop: int) -> Ragged:
+        """The lists of the users from `start` to before `stop`; a view."""
+        low, high = self.offsets[start], self.offsets[stop]
+        return Ragged(self.values[low:high], self.offsets[start : stop + 1] - low)
+
+    def where(self, keep: BoolArray) -> Ragged:
+        """The lists with only those values for which `keep` (shape of `values`) is true."""
+        kept = np.bincount(self.user[keep], minlength=self.n_users)
+        return Ragged(self.values[keep], offsets_of(kept))
+
+    def like(self, values: Array) -> Ragged:
+        """Other values in lists of the same lengths."""
+        return Ragged(values, self.offsets)
+
+    def matrix(self, users: IntArray, width: int) -> Array:
+        """The lists of some users as rows of a matrix.
+
+        Places past the end of a list hold some value of the batch: who reads them has to mask them by `lengths`.
+
+        Args:
+            users: int64, which lists.
+            width: the number of columns, at least the longest of these lists.
+        """
+        if len(users) == self.n_users and len(self.values) == width * self.n_users and bool((self.lengths == width).all()):
+            return self.values.reshape(self.n_users, width)
+        if not len(self.values):
+            return np.zeros((len(users), width), self.values.dtype)
+        places = self.offsets[users, None] + np.arange(width)
+        return self.values[np.minimum(places, len(self.values) - 1)]
+
+
+def offsets_of(lengths: Array) -> IntArray:
+    """The offsets of lists of these lengths."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def position_within(sorted_user: IntArray, n_users: int) -> IntArray:
+    """The place of every entry among those of its user, from 0; entries of a user stand together, users ascending."""
+    starts = offsets_of(np.bincount(sorted_user, minlength=n_users))
+    return np.arange(len(sorted_user)) - starts[sorted_user]
+
+
+def width_classes(lengths: IntArray) -> Iterator[tuple[IntArray, int]]:
+    """Users in groups whose lists are of similar length, so that padding a group to a matrix wastes little.
+
+    Yields:
+        the users of a group, ascending, and its longest list. Users with an empty list are in no group.
+    """
+    longest = int(lengths.max(initial=0))
+    if not longest:
+        return
+    if int(lengths.sum()) * 4 >= 3 * longest * len(lengths):
+        yield np.arange(len(lengths)), longest
+        return
+    # Half-octave steps: a list fills at least two thirds of its row.
+    step = np.ceil(2 * np.log2(np.maximum(lengths, 1))).astype(np.int64)
+    step[lengths == 0] = -1
+    order = np.argsort(step, kind="stable")
+    bounds = np.flatnonzero(np.diff(step[order])) + 1
+    for group in np.split(order, bounds):
+        if lengths[group[0]]:
+            yield group, int(lengths[group].max())

@@ -1,0 +1,294 @@
+"""From raw lists to a `RankingBatch`: duplicates settled, labels matched, ranks counted under a tie rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from spark_rankeval.metrics.base import FloatArray
+from spark_rankeval.metrics.batch import RankingBatch
+from spark_rankeval.metrics.matching import first_occurrences, has_duplicates, match
+from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray, Ragged, position_within, width_classes
+
+Ties = Literal["item_asc", "item_desc", "position"]
+Duplicates = Literal["count", "keep_best", "each"]
+
+# Beyond so many labelled predictions a user, sorting a list is cheaper than counting what stands above each.
+_COUNTED_MATCHES = 64
+# How many cells one comparison of lists with scores may have: what stays in a core's cache.
+_CELLS = 1 << 18
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The raw input of many users.
+
+    Attributes:
+        items: predicted items. Numbers, or codes that stand for text.
+        scores: float64, higher is better; None: lists are ordered best first already.
+        labels: labelled items, comparable with `items`.
+        grades: float64, the labels' grades; None: 1 each.
+        order: gives the flat items in a form whose ``<`` is the order of ids; called only where ties need it.
+            None: the items themselves.
+        matchable: which flat items may carry a label; None: all. An item that may not still takes a rank.
+        n_predictions: how many items each user really had, where `items` holds only the best of them.
+    """
+
+    items: Ragged
+    scores: Ragged | None
+    labels: Ragged
+    grades: Ragged | None = None
+    order: Callable[[], Array] | None = None
+    matchable: BoolArray | None = None
+    n_predictions: IntArray | None = None
+
+
+class Findings(NamedTuple):
+    """What each user's rows turned out to be; int64 (n_users,) each.
+
+    Attributes:
+        duplicate_predictions: items that stand in a list again.
+        duplicate_labels: labels that repeat one of equal grade.
+        conflicting_labels: labels that repeat one of another grade.
+        tied: 1 where the user's value hangs on the order of equal scores: the tied items differ in gain and stand, at
+            least in part, within the largest cutoff.
+        cut: 1 where pruning cut the list inside a group of equal scores that reaches into the largest cutoff.
+    """
+
+    duplicate_predictions: IntArray
+    duplicate_labels: IntArray
+    conflicting_labels: IntArray
+    tied: IntArray
+    cut: IntArray
+
+
+def rank_lists(
+    lists: Lists,
+    ties: Ties = "item_asc",
+    duplicates: Duplicates = "count",
+    largest_cutoff: int | None = None,
+    conflicting: Literal["highest", "last"] = "highest",
+) -> tuple[RankingBatch, Findings]:
+    """Rank every user's items, and match them with the labels.
+
+    Args:
+        lists: the input.
+        ties: how equal scores are ordered.
+        duplicates: of an item that a list has twice, ``count`` only counts it, ``keep_best`` also leaves out all but the
+            best ranked one, ``each`` takes every occurrence as an item of its own and counts nothing.
+        largest_cutoff: the largest rank that matters; None: all do.
+        conflicting: the grade of an item that is labelled more than once.
+    """
+    none = np.zeros(lists.items.n_users, np.int64)
+    again = none
+    if duplicates != "each":
+        twice = has_duplicates(lists.items)
+        if twice.any():
+            keep = first_occurrences(lists.items, twice, _preference(lists))
+            again = np.bincount(lists.items.user[~keep], minlength=lists.items.n_users)
+            if duplicates == "keep_best":
+                lists = _without_duplicates(lists, keep, again)
+
+    labels, grades, equal, conflicts = _distinct_labels(lists, conflicting)
+    items = lists.items
+    found = match(items, labels)
+    prediction, label = found.prediction, found.label
+    if lists.matchable is not None:
+        allowed = lists.matchable[prediction]
+        prediction, label = prediction[allowed], label[allowed]
+    ranks = _ranks(lists, prediction, ties)
+    user = items.user[prediction]
+    order = np.argsort(user * (int(items.lengths.max(initial=0)) + 1) + ranks.rank)
+    batch = RankingBatch(
+        n_users=items.n_users,
+        n_predictions=items.lengths if lists.n_predictions is None else lists.n_predictions,
+        user=user[order],
+        rank=ranks.rank[order],
+        grade=grades.values[label[order]],
+        tied_above=ranks.above[order],
+        tied=ranks.tied[order],
+        labels=grades,
+        labels_as_given=lists.grades if lists.grades is not None else lists.labels.like(np.ones(len(lists.labels.values))),
+    )
+    cut = _cut_within_tie(lists, largest_cutoff)
+    return batch, Findings(again, equal, conflicts, _hangs_on_tie(batch, largest_cutoff), cut)
+
+
+def _cut_within_tie(lists: Lists, largest_cutoff: int | None) -> IntArray:
+    """1 for users whose list was cut inside a group of equal scores that reaches into the largest cutoff.
+
+    What was cut off may then tie with what was kept: if the list was cut by score alone, which of the tied items were
+    kept is arbitrary; if it was cut by score and item, the value is right but hangs on the tie rule.
+    """
+    items, scores = lists.items, lists.scores
+    flag = np.zeros(items.n_users, np.int64)
+    if lists.n_predictions is None or scores is None or largest_cutoff is None:
+        return flag
+    users = np.flatnonzero((lists.n_predictions > items.lengths) & (items.lengths > 0))
+    if len(users):
+        filled = np.flatnonzero(items.lengths > 0)
+        lowest = np.zeros(items.n_users)
+        lowest[filled] = np.minimum.reduceat(scores.values, items.offsets[filled])
+        higher = items.user[scores.values > lowest[items.user]]
+        flag[users] = np.bincount(higher, minlength=items.n_users)[users] < largest_cutoff
+    return flag
+
+
+def _preference(lists: Lists) -> IntArray:
+    """A number an entry, lower for the one that ranks better among equal items."""
+    position = position_within(lists.items.user, lists.items.n_users)
+    if lists.scores is None:
+        return position
+    preference = np.empty(len(position), np.int64)
+    preference[np.lexsort((position, -lists.scores.values))] = np.arange(len(position))
+    return preference
+
+
+def _without_duplicates(lists: Lists, keep: BoolArray, again: IntArray) -> Lists:
+    order = lists.order
+    return Lists(
+        items=lists.items.where(keep),
+        scores=None if lists.scores is None else lists.scores.where(keep),
+        labels=lists.labels,
+        grades=lists.grades,
+        order=None if order is None else lambda: order()[keep],
+        matchable=None if lists.matchable is None else lists.matchable[keep],
+        n_predictions=None if lists.n_predictions is None else lists.n_predictions - again,
+    )
+
+
+def _distinct_labels(lists: Lists, conflicting: Literal["highest", "last"]) -> tuple[Ragged, Ragged, IntArray, IntArray]:
+    """The labels with each item once, their grades, and how many were merged and how many conflicted."""
+    labels = lists.labels
+    grades = lists.grades if lists.grades is not None else labels.like(np.ones(len(labels.values)))
+    none = np.zeros(labels.n_users, np.int64)
+    twice = has_duplicates(labels)
+    if not twice.any():
+        return labels, grades, none, none
+    entry = np.flatnonzero(twice[labels.user])
+    user, item, grade = labels.user[entry], labels.values[entry], grades.values[entry]
+    within = np.arange(len(entry)) if conflicting == "last" else grade
+    order = np.lexsort((within, item, user))
+    entry, user, item, grade = entry[order], user[order], item[order], grade[order]
+    # The last of a run of equal items has the grade that stays; all before it are repeats of it.
+    repeats = (user[:-1] == user[1:]) & (item[:-1] == item[1:])
+    differs = repeats & ~((grade[:-1] == grade[1:]) | (np.isnan(grade[:-1]) & np.isnan(grade[1:])))
+    keep = np.ones(len(labels.values), np.bool_)
+    keep[entry[:-1][repeats]] = False
+    conflicts = np.bincount(user[:-1][differs], minlength=labels.n_users)
+    equal = np.bincount(user[:-1][repeats & ~differs], minlength=labels.n_users)
+    return labels.where(keep), grades.where(keep), equal, conflicts
+
+
+class _Ranks(NamedTuple):
+    rank: IntArray
+    above: IntArray
+    tied: IntArray
+
+
+def _ranks(lists: Lists, prediction: IntArray, ties: Ties) -> _Ranks:
+    """The rank of some predictions within their lists, and the group of equal scores that each stands in."""
+    items = lists.items
+    position = prediction - items.offsets[items.user[prediction]]
+    if lists.scores is None:
+        return _Ranks(position + 1, position, np.ones(len(position), np.int64))
+    above, tied = np.zeros(len(prediction), np.int64), np.ones(len(prediction), np.int64)
+    before = np.zeros(len(prediction), np.int64)
+    user = items.user[prediction]
+    n_matches = np.bincount(user, minlength=items.n_users)
+    counted = n_matches <= _COUNTED_MATCHES
+    by_user = np.argsort(user, kind="stable")
+    for group, width in width_classes(np.where(counted & (n_matches > 0), items.lengths, 0)):
+        in_group = np.zeros(items.n_users, np.bool_)
+        in_group[group] = True
+        places = by_user[in_group[user[by_user]]]
+        step = max(1, _CELLS // width)
+        for start in range(0, len(places), step):
+            some = places[start : start + step]
+            _count_above(lists, ties, prediction[some], width, some, (above, tied, before))
+    if not counted.all():
+        some = np.flatnonzero(~counted[user])
+        _sort_lists(lists, ties, ~counted, prediction[some], some, (above, tied, before))
+    return _Ranks(above + before + 1, above, tied)
+
+
+def _count_above(
+    lists: Lists, ties: Ties, prediction: IntArray, width: int, out: IntArray, into: tuple[IntArray, IntArray, IntArray]
+) -> None:
+    """Count what scores higher than each prediction, in the list it stands in."""
+    above, tied, before = into
+    items, scores = lists.items, lists.scores
+    assert scores is not None
+    user = items.user[prediction]
+    rows = scores.matrix(user, width)
+    own = scores.values[prediction, None]
+    higher, equal = rows > own, rows == own
+    if not (items.lengths[user] == width).all():
+        real = np.arange(width) < items.lengths[user, None]
+        higher &= real
+        equal &= real
+    above[out] = np.count_nonzero(higher, axis=1)
+    tied[out] = n_equal = np.count_nonzero(equal, axis=1)
+    some = np.flatnonzero(n_equal > 1)
+    if not len(some):
+        return
+    position = prediction[some] - items.offsets[user[some]]
+    earlier = np.arange(width) < position[:, None]
+    if ties != "position":
+        order = items.like(items.values if lists.order is None else lists.order())
+        ids, own_id = order.matrix(user[some], width), order.values[prediction[some], None]
+        earlier = (ids < own_id if ties == "item_asc" else ids > own_id) | ((ids == own_id) & earlier)
+    before[out[some]] = np.count_nonzero(equal[some] & earlier, axis=1)
+
+
+def _sort_lists(
+    lists: Lists, ties: Ties, among: BoolArray, prediction: IntArray, out: IntArray, into: tuple[IntArray, IntArray, IntArray]
+) -> None:
+    """The same by sorting whole lists: for users with very many labelled predictions."""
+    above, tied, before = into
+    items, scores = lists.items, lists.scores
+    assert scores is not None
+    entry = np.flatnonzero(among[items.user])
+    user = items.user[entry]
+    keys: list[Array] = [-scores.values[entry], user]
+    if ties != "position":
+        ids = items.values if lists.order is None else lists.order()
+        code = np.unique(ids[entry], return_inverse=True)[1]
+        keys.insert(0, code if ties == "item_asc" else -code)
+    entry = entry[np.lexsort(keys)]
+    user, score = items.user[entry], scores.values[entry]
+    within = position_within(user, items.n_users)
+    new = np.ones(len(entry), np.bool_)
+    new[1:] = (user[1:] != user[:-1]) | (score[1:] != score[:-1])
+    group = np.cumsum(new) - 1
+    first = within[new][group]
+    place = np.empty(len(items.values), np.int64)
+    place[entry] = np.arange(len(entry))
+    at = place[prediction]
+    above[out] = first[at]
+    tied[out] = np.bincount(group)[group[at]]
+    before[out] = within[at] - first[at]
+
+
+def _hangs_on_tie(batch: RankingBatch, largest_cutoff: int | None) -> IntArray:
+    """1 for users with a group of equal scores whose items differ in gain, at ranks that matter."""
+    matters = batch.tied > 1
+    if largest_cutoff is not None:
+        matters &= batch.tied_above < largest_cutoff
+    flag = np.zeros(batch.n_users, np.int64)
+    if not matters.any():
+        return flag
+    user, above, tied = batch.user[matters], batch.tied_above[matters], batch.tied[matters]
+    gain = np.maximum(batch.grade[matters], 0)
+    new = np.ones(len(user), np.bool_)
+    new[1:] = (user[1:] != user[:-1]) | (above[1:] != above[:-1])
+    start = np.flatnonzero(new)
+    labelled = np.diff(np.append(start, len(user)))
+    best, least = np.maximum.reduceat(gain, start), np.minimum.reduceat(gain, start)
+    # The unlabelled items of a group gain nothing.
+    mixed = (best > least) | ((labelled < tied[start]) & (best > 0))
+    flag[user[start[mixed]]] = 1
+    return flag

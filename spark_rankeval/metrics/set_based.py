@@ -1,0 +1,146 @@
+"""Metrics that ask how many of the first k items are relevant, not where they stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from spark_rankeval.metrics.base import FloatArray, RelevanceMetric, Unset, number, parameter, ratio
+
+if TYPE_CHECKING:
+    from spark_rankeval.metrics.batch import RankingBatch
+    from spark_rankeval.metrics.ragged import IntArray
+
+__all__ = ["F1", "FBeta", "HitRate", "Precision", "RPrecision", "Recall"]
+
+
+def retrieved(batch: RankingBatch, k: int | None) -> IntArray:
+    """ρ_k = min(k, ρ), how many items stand in the first k places; ρ without a cutoff."""
+    return batch.n_predictions if k is None else np.minimum(batch.n_predictions, k)
+
+
+def findable(batch: RankingBatch, k: int | None, threshold: float | None) -> IntArray:
+    """min(k, γ), how many relevant items the first k places could hold; γ without a cutoff."""
+    relevant = batch.n_relevant(threshold)
+    return relevant if k is None else np.minimum(relevant, k)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precision(RelevanceMetric):
+    """The share of the first k places that hold a relevant item: H_k / k.
+
+    Without a cutoff the denominator is the length of the list. Between 0 and 1. A list shorter than k still divides by
+    k, unless ``denominator="predictions"``. NaN without a relevant label, 0 without predictions.
+
+    Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
+    """
+
+    name: ClassVar[str] = "precision"
+    aliases: ClassVar[tuple[str, ...]] = ("p", "prec")
+
+    denominator: str | Unset = parameter(
+        "k", choices=("k", "predictions"), doc="k, or min(k, ρ): only the places that were filled"
+    )
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        places = retrieved(batch, self.k) if self.k is None or self.denominator == "predictions" else self.k
+        return ratio(batch.n_hits(self.k, self.threshold), places)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recall(RelevanceMetric):
+    """The share of the relevant items that stand in the first k places: H_k / γ.
+
+    Between 0 and 1. NaN without a relevant label, 0 without predictions.
+
+    Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
+    """
+
+    name: ClassVar[str] = "recall"
+    aliases: ClassVar[tuple[str, ...]] = ("r",)
+
+    denominator: str | Unset = parameter(
+        "labels", choices=("labels", "min_k_labels"), doc="γ, or min(k, γ): the most that k places can hold"
+    )
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        k = self.k if self.denominator == "min_k_labels" else None
+        return ratio(batch.n_hits(self.k, self.threshold), findable(batch, k, self.threshold))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FBeta(RelevanceMetric):
+    """The weighted harmonic mean of this user's precision@k and recall@k: (1+β²)·P·R / (β²·P + R).
+
+    Between 0 and 1; 0 where both are 0. NaN without a relevant label, 0 without predictions.
+
+    Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
+    """
+
+    name: ClassVar[str] = "fbeta"
+    aliases: ClassVar[tuple[str, ...]] = ("f_beta",)
+
+    beta: float | Unset = parameter(
+        1.0, check=number(0, what="a number from 0 on"), doc="how many times as much recall weighs as precision"
+    )
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        square = 1.0 if self.beta is Unset.UNSET else self.beta**2
+        hits = batch.n_hits(self.k, self.threshold)
+        precision = ratio(hits, batch.n_predictions if self.k is None else self.k)
+        recall = ratio(hits, batch.n_relevant(self.threshold))
+        return ratio((1 + square) * precision * recall, square * precision + recall)
+
+
+@dataclass(frozen=True, kw_only=True)
+class F1(RelevanceMetric):
+    """The harmonic mean of this user's precision@k and recall@k: 2·P·R / (P + R), 0 where both are 0.
+
+    Between 0 and 1. NaN without a relevant label, 0 without predictions. Not the F of the two means.
+
+    Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
+    """
+
+    name: ClassVar[str] = "f1"
+    aliases: ClassVar[tuple[str, ...]] = ("f", "f_measure", "f1_score")
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        same = FBeta(k=self.k, relevance_threshold=self.relevance_threshold, beta=1.0)
+        return same._values(batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HitRate(RelevanceMetric):
+    """1 if a relevant item stands in the first k places, else 0; also called accuracy@k or success@k.
+
+    NaN without a relevant label, 0 without predictions.
+
+    Source: Deshpande, Karypis, Item-based top-N recommendation algorithms, TOIS 2004.
+    """
+
+    name: ClassVar[str] = "hit_rate"
+    aliases: ClassVar[tuple[str, ...]] = ("hit", "hits", "hr", "success", "accuracy", "hit_ratio", "hitrate")
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        return (batch.n_hits(self.k, self.threshold) > 0).astype(np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RPrecision(RelevanceMetric):
+    """The precision at rank γ, where precision and recall are equal: H_γ / γ.
+
+    Between 0 and 1; it has no cutoff but the user's own. NaN without a relevant label, 0 without predictions.
+
+    Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
+    """
+
+    name: ClassVar[str] = "r_precision"
+    aliases: ClassVar[tuple[str, ...]] = ("rprec", "rprecision")
+    takes_cutoff: ClassVar[bool] = False
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        relevant, hits = batch.n_relevant(self.threshold), batch.hits(self.threshold)
+        within = hits.user[hits.rank <= relevant[hits.user]]
+        return ratio(np.bincount(within, minlength=batch.n_users), relevant)

@@ -1,0 +1,67 @@
+"""A result as text for people: tables and sentences, no figures of its own."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_rankeval.summary import DataQuality, SummaryRow
+
+_HEADERS = ("metric", "mean", "std", "users", "undefined")
+
+
+def render_summary(rows: Sequence[SummaryRow], quality: DataQuality) -> str:
+    """The summary as a table of aligned columns, and the users and their rows in a few lines below."""
+    models = list(dict.fromkeys(row.model for row in rows))
+    lines = []
+    for model in models:
+        mine = [row for row in rows if row.model == model]
+        title = ", ".join([f"model {model!r}"] * bool(model) + [f"dialect {mine[0].dialect!r}"])
+        cells = [_HEADERS, *((r.metric, _number(r.mean), _number(r.std), f"{r.n_users:,}", f"{r.n_undefined:,}") for r in mine)]
+        lines += [title, *_aligned(cells), ""]
+    return "\n".join([*lines, *render_quality(quality)])
+
+
+def render_quality(quality: DataQuality) -> list[str]:
+    """What the users and their rows were like; counts of 0 that mean nothing to do are left out."""
+    users = [f"{quality.n_users:,} users"]
+    for count, words in (
+        (quality.n_without_relevant, "without a relevant label"),
+        (quality.n_without_predictions, "without predictions"),
+    ):
+        users.append(f"{count:,} {words}{_share(count, quality.n_users)}")
+    lines = ["users  " + "; ".join(users)]
+    ties = quality.n_hanging_on_ties
+    tie_words = f"{ties:,} users hang on the order of equal scores{_share(ties, quality.n_users)}" if ties else "no user hangs on the order of equal scores"
+    lines.append("ties   " + tie_words)
+    rows = [f"{quality.n_predictions:,} predictions", f"{quality.n_labels:,} labels, {quality.n_relevant:,} relevant"]
+    for count, words in (
+        (quality.n_invalid_predictions, "invalid predictions left out"),
+        (quality.n_invalid_labels, "invalid labels left out"),
+        (quality.n_duplicate_predictions, "duplicate predictions"),
+        (quality.n_duplicate_labels, "repeated labels merged"),
+        (quality.n_conflicting_labels, "conflicting labels settled"),
+    ):
+        if count:
+            rows.append(f"{count:,} {words}")
+    return [*lines, "rows   " + "; ".join(rows)]
+
+
+def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    return ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]) for row in cells]
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "undefined"
+    if value and (abs(value) < 1e-4 or abs(value) >= 1e6):
+        return f"{value:.4e}"
+    return f"{value:.4f}"
+
+
+def _share(count: int, of: int) -> str:
+    return f" ({count / of:.1%})" if count and of else ""

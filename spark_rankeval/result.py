@@ -1,0 +1,122 @@
+"""What an evaluation gives: a number by its name, a table, JSON, and every user's values."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from spark_rankeval.errors import MetricError, UnknownMetricError
+from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.rendering import render_summary
+from spark_rankeval.summary import DataQuality, SummaryRow, as_json_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.metrics.base import Metric
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The outcome of an evaluation.
+
+    Attributes:
+        summary: a row a metric, in the order asked for.
+        data_quality: what the users and their rows were like.
+        columns: the column of each metric in the per-user table, by label.
+        per_user: every user's values, a lazy DataFrame: the user's columns, a double a metric (NaN: undefined) and counts.
+        plan: in words, how the data was brought together.
+    """
+
+    summary: tuple[SummaryRow, ...]
+    data_quality: DataQuality
+    columns: dict[str, str]
+    per_user: DataFrame
+    plan: tuple[str, ...]
+    _write: Callable[[str, str], Result]
+
+    def __getitem__(self, name: str | Metric) -> float:
+        """The mean of a metric, by the label it was asked for, an alias, an object or its column's name.
+
+        Raises:
+            UnknownMetricError: nothing, or more than one row, answers to the name.
+        """
+        rows = self._find(name)
+        if len(rows) == 1:
+            return rows[0].mean
+        known = [row.metric for row in self.summary]
+        if rows:
+            found = ", ".join(repr(row.metric) for row in rows)
+            msg = f"{str(name)!r} is ambiguous: {found} answer to it; use one of these labels"
+        else:
+            near = difflib.get_close_matches(str(name).lower(), known, n=3, cutoff=0.4)
+            hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+            msg = f"this result has no metric {str(name)!r}; {hint}It has: {', '.join(known)}"
+        raise UnknownMetricError(msg)
+
+    def _find(self, name: str | Metric) -> list[SummaryRow]:
+        by_label = [row for row in self.summary if row.metric == name or self.columns.get(row.metric) == name]
+        if by_label:
+            return by_label
+        try:
+            metric = parse_metric(name)
+        except MetricError:
+            return []
+        asked = [row for row in self.summary if _reads_as(row.metric, metric)]
+        return asked or [row for row in self.summary if _fits(metric, parse_metric(row.definition))]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The summary as a pandas DataFrame, a row a metric; the columns are those of `SummaryRow`."""
+        frame = pd.DataFrame([asdict(row) for row in self.summary], columns=[item.name for item in fields(SummaryRow)])
+        return frame.astype({"cutoff": "Int64"})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary and the data quality as plain values, NaN as None."""
+        rows = [{name: as_json_value(value) for name, value in asdict(row).items()} for row in self.summary]
+        return {"summary": rows, "data_quality": self.data_quality.to_dict()}
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """The summary and the data quality as JSON, NaN as null."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def explain(self) -> str:
+        """In words: by which definition each number is, and how the data was brought together."""
+        width = max(len(row.metric) for row in self.summary)
+        return "\n".join([*(f"{row.metric.ljust(width)}  {row.definition}" for row in self.summary), "", *self.plan])
+
+    def write(self, path: str, mode: str = "errorifexists") -> Result:
+        """Write the per-user table as Parquet: to a staging place beside `path`, and published only if it is valid.
+
+        Args:
+            path: where the table is to be; any path that Spark writes to.
+            mode: what to do if there is a table: ``errorifexists`` or ``overwrite``.
+
+        Returns:
+            the result of what was written; its `per_user` reads the stored table.
+
+        Raises:
+            DataError: the written rows are not valid; nothing is published then.
+        """
+        return self._write(path, mode)
+
+    def __repr__(self) -> str:
+        return render_summary(self.summary, self.data_quality)
+
+
+def _reads_as(label: str, metric: Metric) -> bool:
+    try:
+        return parse_metric(label) == metric
+    except MetricError:
+        return False
+
+
+def _fits(asked: Metric, resolved: Metric) -> bool:
+    """Whether a resolved metric is the one asked for: same kind and cutoff, and every chosen parameter agrees."""
+    same = type(asked) is type(resolved) and asked.k == resolved.k
+    return same and all(getattr(resolved, name) == value for name, value in asked.chosen().items())

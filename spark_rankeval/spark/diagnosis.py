@@ -1,0 +1,92 @@
+"""What exactly is wrong with the rows that an evaluation counted: reasons and examples, by a second look at the data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from spark_rankeval.spark.grouping import invalid_reasons
+from spark_rankeval.spark.inputs import column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from spark_rankeval.spark.inputs import Source
+
+
+def diagnose(source: Source, *, keep_unusual_grades: bool, keep_null_items: bool) -> list[tuple[str, int, str]]:
+    """Count the rows of a table that cannot be used by reason.
+
+    Returns:
+        reason, count and example, for each reason that was met; a row with several counts under the first.
+    """
+    entries, ids, values = _entries(source)
+    reasons: dict[str, Column] = {f"null user ({name})": column(name).isNull() for name in source.user}
+    if source.arrays:
+        reasons[f"null array of {source.role}"] = F.col("null_array")
+        reasons[f"unequal lengths of {source.item} and {source.value}"] = F.col("unequal")
+    entry_reasons = invalid_reasons(source, ids, values, keep_unusual_grades)
+    if keep_null_items and source.role == "predictions":
+        entry_reasons = {name: reason for name, reason in entry_reasons.items() if not name.endswith("item")}
+    reasons |= entry_reasons
+    reason = F.lit(None).cast("string")
+    for name, condition in reversed(reasons.items()):
+        reason = F.when(F.coalesce(condition, F.lit(False)), F.lit(name)).otherwise(reason)
+    shown = F.struct(*(column(name) for name in source.user), ids.alias("item"), *_value(source, values))
+    found = entries.select(reason.alias("reason"), shown.alias("example")).where(F.col("reason").isNotNull())
+    rows = found.groupBy("reason").agg(F.count(F.lit(1)).alias("n"), F.first("example").alias("example")).collect()
+    order = list(reasons)
+    rows.sort(key=lambda row: order.index(row["reason"]))
+    return [(row["reason"], row["n"], _shown(row["example"])) for row in rows]
+
+
+def example_of_duplicates(source: Source, differing: bool) -> str:
+    """An item that a user has twice; with `differing`, with different values."""
+    entries, ids, values = _entries(source)
+    users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
+    selected = entries.select(*users, ids.alias("item"), *([] if values is None else [values.alias("value")]))
+    keys = [name for name in selected.columns if name != "value"]
+    # In one table of arrays without ids of users there is nothing to group by but the row.
+    aggregates = [F.count(F.lit(1)).alias("n")]
+    if values is not None:
+        aggregates.append(F.sort_array(F.collect_set("value")).alias("values"))
+    found = selected.where(F.col("item").isNotNull()).groupBy(*keys).agg(*aggregates).where(F.col("n") > 1)
+    if differing and values is not None:
+        found = found.where(F.size("values") > 1)
+    row = found.limit(1).collect()
+    if not row:
+        return ""
+    parts = [f"{name}={row[0][f'user_{index}']!r}" for index, name in enumerate(source.user)]
+    parts.append(f"item={row[0]['item']!r} {row[0]['n']} times")
+    if values is not None:
+        parts.append(f"with {source.value_kind}s {row[0]['values'][:5]!r}")
+    return ", ".join(parts)
+
+
+def _entries(source: Source) -> tuple[DataFrame, Column, Column | None]:
+    """One row an entry: of a table of rows the rows themselves, of arrays the exploded entries."""
+    if not source.arrays:
+        return source.frame, source.ids(), source.values() if source.has_value else None
+    ids = source.ids()
+    null_array = ids.isNull() | (source.values().isNull() if source.has_value else F.lit(False))
+    unequal = F.size(ids) != F.size(source.values()) if source.has_value else F.lit(False)
+    whole = null_array | F.coalesce(unequal, F.lit(False))
+    users = [column(name) for name in source.user]
+    fields = [ids.alias("ids")] + ([source.values().alias("values")] if source.has_value else [])
+    arrays = source.frame.select(*users, null_array.alias("null_array"), unequal.alias("unequal"), whole.alias("whole"), *fields)
+    zipped = F.arrays_zip(*[F.when(~F.col("whole"), F.col(name)) for name in ("ids", "values")[: len(fields)]])
+    exploded = arrays.withColumn("entry", F.explode_outer(zipped))
+    # arrays_zip names the fields of computed arrays by their place.
+    entry_fields = exploded.schema["entry"].dataType.names  # type: ignore[attr-defined] # a struct, by construction
+    entry = [F.col("entry").getField(name) for name in entry_fields]
+    empty = F.col("entry").isNull() & ~F.col("whole")
+    return exploded.where(~empty), entry[0], entry[1] if source.has_value else None
+
+
+def _value(source: Source, values: Column | None) -> list[Column]:
+    return [] if values is None else [values.alias(str(source.value_kind))]
+
+
+def _shown(example: Any) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in example.asDict().items())

@@ -1,0 +1,238 @@
+"""One row a user: the caller's tables grouped into the columns that the worker reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Literal
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.window import Window
+
+from spark_rankeval import worker
+from spark_rankeval.spark.inputs import Source, common_id_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+#: How a user's predictions are brought together. ``all``: every one. ``best_by_score``: the best of them by score, more
+#: than the cutoff needs, so that nearly every tie at the boundary is whole; users where it is not are seen.
+#: ``best_by_score_and_item``: the same exactly, by score and item. ``window``: the same by sorting, for Spark below 4.2.
+Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window"]
+
+NO_USER = "no_user"
+_ROW = "n_rows"
+
+
+def user_column(index: int) -> str:
+    """The name that a column of the user has on the way."""
+    return f"user_{index}"
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How tables become one row a user.
+
+    Attributes:
+        predictions: the predicted items.
+        labels: the labelled items.
+        users: users to count besides.
+        gathering: how a user's predictions are brought together.
+        keep: with a gathering of the best: how many predictions a user keeps.
+        merge_duplicates: keep the best of equal (user, item) already before predictions are left out.
+        keep_unusual_grades: negative and NaN grades are no mistake.
+    """
+
+    predictions: Source
+    labels: Source
+    users: Source | None = None
+    gathering: Gathering = "all"
+    keep: int = 0
+    merge_duplicates: bool = False
+    keep_unusual_grades: bool = False
+
+    @property
+    def user_columns(self) -> list[str]:
+        """The names of the user's columns on the way."""
+        return [user_column(index) for index in range(len(self.predictions.user))]
+
+    def user_types(self) -> list[T.DataType]:
+        """The types that the user's columns get: wide enough for all tables."""
+        types = self.predictions.user_types()
+        for other in (self.labels, self.users):
+            if other is not None:
+                # The inputs were checked: these types compare.
+                types = [common_id_type(one, two) or one for one, two in zip(types, other.user_types(), strict=True)]
+        return types
+
+    def item_type(self) -> T.DataType:
+        """The type that items of both sides get."""
+        return common_id_type(self.predictions.item_type, self.labels.item_type) or self.predictions.item_type
+
+    def frame(self) -> DataFrame:
+        """The grouped table: the user's columns, whether they name nobody, and what `worker` reads."""
+        if self.predictions.frame is self.labels.frame and self.predictions.arrays and self.labels.arrays:
+            # One table with both arrays: its rows are the users, nothing needs to move.
+            frame = self.predictions.frame.select(
+                *self._named_users(self.predictions),
+                *self._array_columns(self.predictions),
+                *self._array_columns(self.labels),
+                F.lit(1).cast("bigint").alias(worker.PREDICTION_ROWS),
+                F.lit(1).cast("bigint").alias(worker.LABEL_ROWS),
+            )
+        else:
+            # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
+            frame = self._predictions().join(self._labels(), self.user_columns, "full")
+        nobody = [F.col(name).isNull() for name in self.user_columns]
+        no_user = reduce(lambda one, two: one | two, nobody) if nobody else F.lit(False)
+        return frame.withColumn(NO_USER, no_user)
+
+    def _named_users(self, source: Source) -> list[Column]:
+        named = zip(source.user_columns(), self.user_types(), self.user_columns, strict=True)
+        return [column.cast(kind).alias(name) for column, kind, name in named]
+
+    def _array_columns(self, source: Source) -> list[Column]:
+        ids, values = _names(source)
+        columns = [source.ids().cast(T.ArrayType(self.item_type())).alias(ids)]
+        if source.has_value:
+            columns.append(source.values().cast(T.ArrayType(T.DoubleType())).alias(values))
+        return columns
+
+    def _rows(self, source: Source, valid: Column) -> DataFrame:
+        """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest."""
+        ids, values = _names(source)
+        valid = reduce(and_, [column.isNotNull() for column in source.user_columns()], valid)
+        columns = [F.when(valid, source.ids().cast(self.item_type())).alias(ids)]
+        if source.has_value:
+            columns.append(F.when(valid, _as_number(source)).alias(values))
+        return source.frame.select(*self._named_users(source), *columns)
+
+    def _predictions(self) -> DataFrame:
+        source = self.predictions
+        if source.arrays:
+            return self._grouped_arrays(source, worker.PREDICTION_ROWS)
+        rows = self._rows(source, valid_prediction(source))
+        users, n_rows = self.user_columns, F.count(F.lit(1)).alias(worker.PREDICTION_ROWS)
+        if self.gathering == "all":
+            return rows.groupBy(users).agg(
+                n_rows, F.collect_list(worker.ITEMS).alias(worker.ITEMS), F.collect_list(worker.SCORES).alias(worker.SCORES)
+            )
+        counts = [n_rows, F.count(worker.ITEMS).alias(worker.VALID_PREDICTIONS)]
+        if self.merge_duplicates:
+            rows = (
+                rows.repartition(*users)
+                .groupBy(*users, worker.ITEMS)
+                .agg(F.count(F.lit(1)).alias(_ROW), F.max(worker.SCORES).alias(worker.SCORES))
+            )
+            merged = F.when(F.col(worker.ITEMS).isNotNull(), F.col(_ROW) - 1).otherwise(0)
+            counts = [
+                F.sum(_ROW).alias(worker.PREDICTION_ROWS),
+                F.count(worker.ITEMS).alias(worker.VALID_PREDICTIONS),
+                F.sum(merged).alias(worker.MERGED_PREDICTIONS),
+            ]
+        if self.gathering == "window":
+            return self._best_by_window(rows, counts)
+        # Only names and numbers of our own are in this text.
+        pair = F.struct(F.col(worker.ITEMS), F.col(worker.SCORES))
+        if self.gathering == "best_by_score":
+            best = F.call_function("max_by", pair, F.col(worker.SCORES), F.lit(self.keep))
+        else:
+            order = F.struct((-F.col(worker.SCORES)).alias("score"), F.col(worker.ITEMS).alias("item"))
+            order = F.when(F.col(worker.ITEMS).isNotNull(), order)
+            best = F.call_function("min_by", pair, order, F.lit(self.keep))
+        grouped = rows.groupBy(users).agg(*counts, best.alias("best"))
+        lists = [F.col("best").getField(name).alias(name) for name in (worker.ITEMS, worker.SCORES)]
+        return grouped.select(*(name for name in grouped.columns if name != "best"), *lists)
+
+    def _best_by_window(self, rows: DataFrame, counts: Sequence[Column]) -> DataFrame:
+        """The best by score and item through a sort, which spills: a user's predictions need not fit into memory."""
+        users = self.user_columns
+        order = Window.partitionBy(*users).orderBy(F.col(worker.SCORES).desc_nulls_last(), F.col(worker.ITEMS))
+        # Counting over the whole window would hold it; the place from the end is not needed, counts are summed below.
+        ranked = rows.withColumn("place", F.row_number().over(order))
+        kept = F.col("place") <= self.keep
+        lists = [F.collect_list(F.when(kept, F.col(name))).alias(name) for name in (worker.ITEMS, worker.SCORES)]
+        return ranked.groupBy(users).agg(*counts, *lists)
+
+    def _labels(self) -> DataFrame:
+        source = self.labels
+        if source.arrays:
+            labels = self._grouped_arrays(source, worker.LABEL_ROWS)
+            return labels if self.users is None else labels.join(self._everyone(), self.user_columns, "full")
+        rows = self._rows(source, valid_label(source, self.keep_unusual_grades))
+        n_rows = F.count(F.lit(1))
+        if self.users is not None:
+            # Users to count besides are rows without a label: a third table in a join would cost a shuffle more.
+            rows = rows.withColumn(_ROW, F.lit(1)).unionByName(
+                self.users.frame.select(*self._named_users(self.users)).withColumn(_ROW, F.lit(0)), allowMissingColumns=True
+            )
+            n_rows = F.sum(_ROW)
+        lists = [F.collect_list(worker.LABELS).alias(worker.LABELS)]
+        if source.has_value:
+            lists.append(F.collect_list(worker.GRADES).alias(worker.GRADES))
+        return rows.groupBy(self.user_columns).agg(n_rows.alias(worker.LABEL_ROWS), *lists)
+
+    def _everyone(self) -> DataFrame:
+        users = self.users
+        assert users is not None
+        return users.frame.select(*self._named_users(users)).distinct()
+
+    def _grouped_arrays(self, source: Source, n_rows: str) -> DataFrame:
+        """One row a user of a table of arrays: a user's first row, and how many rows there are."""
+        frame = source.frame.select(*self._named_users(source), *self._array_columns(source))
+        arrays = frame.columns[len(self.user_columns) :]
+        # One struct, so that the arrays of one row stay together.
+        first = F.first(F.struct(*arrays)).alias("row")
+        grouped = frame.groupBy(self.user_columns).agg(F.count(F.lit(1)).alias(n_rows), first)
+        return grouped.select(*self.user_columns, n_rows, *(F.col("row").getField(name).alias(name) for name in arrays))
+
+
+def _names(source: Source) -> tuple[str, str]:
+    return (worker.ITEMS, worker.SCORES) if source.role == "predictions" else (worker.LABELS, worker.GRADES)
+
+
+def _as_number(source: Source) -> Column:
+    """Scores and grades as numbers that compare as float64; float32 stays, which is narrower and loses nothing."""
+    kind = source.frame.schema[source.value or ""].dataType
+    if source.value_kind == "rank":
+        return -source.values().cast("double")
+    return source.values() if isinstance(kind, T.FloatType) else source.values().cast("double")
+
+
+def invalid_reasons(source: Source, ids: Column, values: Column | None, keep_unusual_grades: bool) -> dict[str, Column]:
+    """Why a row, or an entry of an array, cannot be used: conditions by what they mean."""
+    reasons = {f"null {source.role.rstrip('s')} item": ids.isNull()}
+    if isinstance(source.item_type, T.FloatType | T.DoubleType):
+        reasons["NaN item"] = F.isnan(ids)
+    if values is not None:
+        kind = source.value_kind
+        number = values.cast("double")
+        reasons[f"null {kind}"] = values.isNull()
+        if kind == "relevance" and keep_unusual_grades:
+            return reasons
+        reasons[f"NaN {kind}"] = F.isnan(number)
+        if kind != "score":
+            reasons[f"negative {kind}"] = number < 0
+        if kind == "rank":
+            reasons["fractional rank"] = number != F.floor(number)
+    return reasons
+
+
+def _valid(source: Source, keep_unusual_grades: bool) -> Column:
+    values = source.values() if source.has_value else None
+    reasons = invalid_reasons(source, source.ids(), values, keep_unusual_grades)
+    return reduce(and_, [~F.coalesce(reason, F.lit(False)) for reason in reasons.values()])
+
+
+def valid_prediction(source: Source) -> Column:
+    """Whether a row of predictions can be ranked."""
+    return _valid(source, keep_unusual_grades=False)
+
+
+def valid_label(source: Source, keep_unusual_grades: bool) -> Column:
+    """Whether a row of labels can be used."""
+    return _valid(source, keep_unusual_grades)

@@ -1,0 +1,158 @@
+"""From checked tables to every user's metrics, as a lazy table or as the moments of all users in one action."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval import worker
+from spark_rankeval.spark.grouping import NO_USER, Grouping
+from spark_rankeval.spark.inputs import column
+from spark_rankeval.spark.plan import Plan, choose_plan
+from spark_rankeval.statistics.moments import INTEGERS, LARGE, Moments, moments_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.spark.inputs import Source
+    from spark_rankeval.worker import ScoringTask
+
+#: The key under which a column's metadata says what the column is.
+METADATA_KEY = "spark_rankeval"
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Everything that is needed to compute every user's metrics.
+
+    Attributes:
+        predictions: the predicted items.
+        labels: the labelled items.
+        users: users to count besides.
+        metrics: resolved metrics by label.
+        columns: each metric's column by label.
+        task: what the worker computes.
+        prune: ``auto`` or ``never``.
+        facts: what the per-user table says of itself in its metadata.
+    """
+
+    predictions: Source
+    labels: Source
+    users: Source | None
+    metrics: dict[str, Metric]
+    columns: dict[str, str]
+    task: ScoringTask
+    prune: str
+    facts: dict[str, Any]
+
+    def plan(self, *, exact: bool) -> Plan:
+        """How predictions are brought together."""
+        version = self.predictions.frame.sparkSession.version
+        return choose_plan(self.task, self.metrics, self.predictions, self.prune, version, exact)
+
+    def _grouping(self, plan: Plan) -> Grouping:
+        return Grouping(
+            self.predictions,
+            self.labels,
+            self.users,
+            gathering=plan.gathering,
+            keep=plan.keep,
+            merge_duplicates=plan.keep > 0 and self.task.duplicates == "keep_best",
+            keep_unusual_grades=self.task.keep_unusual_grades,
+        )
+
+    def per_user(self) -> DataFrame:
+        """The lazy table of every user: the user's columns, a double a metric, and counts.
+
+        Rows whose user is null belong to nobody: they are kept, with NaN and the count of what was wrong.
+        """
+        grouping = self._grouping(self.plan(exact=True))
+        users = grouping.user_columns
+        fields = [
+            *(T.StructField(name, kind) for name, kind in zip(users, grouping.user_types(), strict=True)),
+            *(T.StructField(name, T.DoubleType()) for name in self.columns.values()),
+            *(T.StructField(name, T.LongType()) for name in worker.COUNTS),
+        ]
+        run = worker.score_batches(self.task, tuple(users), tuple(self.columns.values()))
+        scored = grouping.frame().drop(NO_USER).mapInArrow(run, T.StructType(fields))
+        named = []
+        for original, name in zip(self.predictions.user, users, strict=True):
+            named.append(_described(name, original, {"kind": "user"}))
+        for label, name in self.columns.items():
+            metric = self.metrics[label]
+            said = {"kind": "metric", "label": label, "metric": str(metric), **self.facts}
+            named.append(_described(name, name, said))
+        named += [_described(name, name, {"kind": "count", **self.facts}) for name in worker.COUNTS]
+        return scored.select(*named)
+
+    def moments(self, plan: Plan) -> tuple[dict[str, Moments], int]:
+        """The moments of every metric, by label, and of every count, in one action.
+
+        Returns:
+            the moments, and how many users the plan could not settle.
+        """
+        frame = self._grouping(plan).frame()
+        needed = [name for name in frame.columns if not name.startswith("user_")]
+        states = frame.select(*needed).mapInArrow(worker.moments_batches(self.task, NO_USER), state_schema())
+        names = [*self.metrics, worker.UNRESOLVED, *worker.COUNTS]
+        merged = merge(states, names)
+        unresolved = int(merged.pop(worker.UNRESOLVED).total)
+        return merged, unresolved if plan.gathering == "best_by_score" else 0
+
+
+def _described(name: str, alias: str, facts: dict[str, Any]) -> Any:
+    # Text keeps the metadata's types: numbers and None come back as they were, through any storage that keeps metadata.
+    return F.col(name).alias(alias, metadata={METADATA_KEY: json.dumps(facts)})
+
+
+def state_schema() -> T.StructType:
+    """The columns of a state of moments."""
+    integers = [T.StructField(name, T.LongType()) for name in INTEGERS]
+    floats = [T.StructField(name, T.DoubleType()) for name in (*LARGE, "least", "greatest")]
+    return T.StructType([T.StructField(worker.STATE_INDEX, T.IntegerType()), *integers, *floats])
+
+
+def merge(states: DataFrame, names: list[str]) -> dict[str, Moments]:
+    """Merge the states of all partitions, in one action; the driver gets one row a name.
+
+    Args:
+        states: rows of `state_schema`.
+        names: the name of each index.
+    """
+    how: dict[str, Callable[[str], Any]] = {name: F.sum for name in (*INTEGERS, *LARGE)}
+    how |= {"least": F.min, "greatest": F.max}
+    merged = states.groupBy(worker.STATE_INDEX).agg(*(function(name).alias(name) for name, function in how.items()))
+    rows = {row[worker.STATE_INDEX]: row.asDict() for row in merged.collect()}
+    # A table without a partition yields no state at all.
+    nothing = dict.fromkeys([*INTEGERS, *LARGE], 0)
+    return {name: moments_of(rows.get(index, nothing)) for index, name in enumerate(names)}
+
+
+def moments_of_table(per_user: DataFrame, users: list[str], values: dict[str, str], counts: list[str]) -> dict[str, Moments]:
+    """The moments of a per-user table, fresh or read back, in one action.
+
+    Args:
+        per_user: the table.
+        users: its user columns; a row where one is null belongs to nobody.
+        values: the column of each name.
+        counts: columns of counts of invalid rows.
+    """
+    no_user = F.lit(False)
+    for name in users:
+        no_user = no_user | column(name).isNull()
+    columns = {f"value_{index}": name for index, name in enumerate(values.values())}
+    counted = {f"count_{index}": name for index, name in enumerate(counts)}
+    frame = per_user.select(
+        *(column(name).cast("double").alias(alias) for alias, name in columns.items()),
+        *(column(name).cast("bigint").alias(alias) for alias, name in counted.items()),
+        no_user.alias(NO_USER),
+    )
+    run = worker.moments_of_columns(tuple(columns), tuple(counted), NO_USER)
+    return merge(frame.mapInArrow(run, state_schema()), [*values, *counts])

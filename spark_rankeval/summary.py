@@ -1,0 +1,142 @@
+"""The figures of an evaluation: a row a metric, and what the users and their rows were like."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_rankeval.statistics.moments import Moments
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """One metric of one model over all users of a slice.
+
+    Attributes:
+        model: the name that the caller gave the predictions.
+        dialect: whose conventions filled what was not set.
+        metric: the label of the metric, as it was asked for.
+        definition: the metric with every parameter written out.
+        cutoff: k, or None for the whole list.
+        slice: which users; ``all``.
+        mean: over the users where the metric is defined; NaN over none.
+        n_users: how many users the mean stands on.
+        n_undefined: how many users it leaves out, because the metric is not defined for them.
+        std: the standard deviation between users, divisor n − 1; NaN for fewer than two.
+        standard_error: of the mean, std / √n.
+        minimum: the smallest value of a user.
+        maximum: the largest value of a user.
+        n_zero: how many users have the value 0.
+    """
+
+    model: str
+    dialect: str
+    metric: str
+    definition: str
+    cutoff: int | None
+    slice: str
+    mean: float
+    n_users: int
+    n_undefined: int
+    std: float
+    standard_error: float
+    minimum: float
+    maximum: float
+    n_zero: int
+
+
+@dataclass(frozen=True)
+class DataQuality:
+    """What the users and their rows were like.
+
+    Attributes:
+        n_users: all users, of either table.
+        n_without_relevant: users without a relevant label: most metrics are not defined for them.
+        n_without_predictions: users for whom nothing was predicted.
+        n_hanging_on_ties: users whose value hangs on the order of equal scores.
+        n_predictions: ranked predictions.
+        n_labels: labelled items.
+        n_relevant: relevant ones among them.
+        n_invalid_predictions: rows of predictions that could not be ranked.
+        n_invalid_labels: rows of labels that could not be used.
+        n_duplicate_predictions: predictions of an item that the user has already.
+        n_duplicate_labels: labels that repeat one of equal grade; they are merged.
+        n_conflicting_labels: labels that repeat one of another grade.
+    """
+
+    n_users: int
+    n_without_relevant: int
+    n_without_predictions: int
+    n_hanging_on_ties: int
+    n_predictions: int
+    n_labels: int
+    n_relevant: int
+    n_invalid_predictions: int
+    n_invalid_labels: int
+    n_duplicate_predictions: int
+    n_duplicate_labels: int
+    n_conflicting_labels: int
+
+    @classmethod
+    def from_moments(cls, moments: Mapping[str, Moments]) -> DataQuality:
+        """From the moments of the per-user counts, by name."""
+        ties, found = moments["hangs_on_tie"], moments["n_relevant"]
+        totals = {name: int(figures.total) for name, figures in moments.items() if name in cls.__dataclass_fields__}
+        return cls(
+            n_users=found.n,
+            n_without_relevant=found.n_zero,
+            n_without_predictions=moments["n_predictions"].n_zero,
+            n_hanging_on_ties=int(ties.total),
+            **totals,
+        )
+
+    def errors(self) -> dict[str, int]:
+        """The counts of what is an error unless the caller says otherwise; only those above 0."""
+        names = ("n_invalid_predictions", "n_invalid_labels", "n_duplicate_predictions", "n_conflicting_labels")
+        return {name: count for name in names if (count := getattr(self, name))}
+
+    def to_dict(self) -> dict[str, int]:
+        """The counts by name."""
+        return asdict(self)
+
+
+def summary_row(
+    label: str, moments: Moments, *, model: str, dialect: str, definition: str, cutoff: int | None, over_all: bool
+) -> SummaryRow:
+    """One row of the summary.
+
+    Args:
+        label: the metric as it was asked for.
+        moments: its figures over the users.
+        model: the name of the predictions.
+        dialect: the dialect's name.
+        definition: the metric with every parameter written out.
+        cutoff: k.
+        over_all: the mean is over every user, so that one undefined value makes it undefined.
+    """
+    spoilt = over_all and moments.n_undefined > 0
+    return SummaryRow(
+        model=model,
+        dialect=dialect,
+        metric=label,
+        definition=definition,
+        cutoff=cutoff,
+        slice="all",
+        mean=math.nan if spoilt else moments.mean,
+        n_users=moments.n,
+        n_undefined=moments.n_undefined,
+        std=moments.std,
+        standard_error=moments.std / math.sqrt(moments.n) if moments.n else math.nan,
+        minimum=moments.least,
+        maximum=moments.greatest,
+        n_zero=moments.n_zero,
+    )
+
+
+def as_json_value(value: Any) -> Any:
+    """A value as JSON can hold it: NaN and infinities are null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
