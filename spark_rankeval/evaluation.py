@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import numbers
 import warnings
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval import worker
@@ -21,7 +21,7 @@ from spark_rankeval.summary import DataQuality, summary_row
 from spark_rankeval.worker import ScoringTask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -99,7 +99,7 @@ def evaluate(
     quality = DataQuality.from_moments(moments)
     _raise_if_invalid(quality, scoring.facts, scoring)
     described = [(label, {"metric": str(metric), **scoring.facts}) for label, metric in scoring.metrics.items()]
-    return _result(scoring.per_user(), described, moments, quality, scoring.columns, words)
+    return _result(scoring.per_user, described, moments, quality, scoring.columns, words)
 
 
 def score_users(
@@ -172,12 +172,10 @@ def summarise(per_user: DataFrame) -> Result:
     _raise_if_invalid(quality, some)
     described = [(said["label"], said) for said in metrics.values()]
     columns = {said["label"]: name for name, said in metrics.items()}
-    return _result(per_user, described, moments, quality, columns, ("The table of users was summarised as it is.",), users)
+    return _result(lambda: per_user, described, moments, quality, columns, ("The table of users was summarised as it is.",))
 
 
 def _no_count(like: Moments) -> Moments:
-    from dataclasses import replace
-
     n = like.n + like.n_undefined
     return replace(like, n=n, n_undefined=0, n_zero=0, mean=0.0, std=0.0, least=0.0, greatest=0.0, total=0.0)
 
@@ -278,13 +276,12 @@ def _one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
 
 
 def _result(
-    per_user: DataFrame,
+    per_user: Callable[[], DataFrame],
     described: list[tuple[str, dict[str, Any]]],
     moments: dict[str, Moments],
     quality: DataQuality,
     columns: dict[str, str],
     words: tuple[str, ...],
-    users: Sequence[str] | None = None,
 ) -> Result:
     rows = tuple(
         summary_row(
@@ -298,13 +295,15 @@ def _result(
         )
         for label, said in described
     )
-    if users is None:
-        users = [f.name for f in per_user.schema.fields if _facts(f.metadata).get("kind") == "user"]
-    # What belongs to nobody was counted above.
-    with_user = per_user
-    for name in users:
-        with_user = with_user.where(column(name).isNotNull())
-    return Result(rows, quality, columns, with_user, words, partial(write_per_user, per_user))
+    return Result(rows, quality, columns, words, lambda: _of_somebody(per_user()), write_per_user)
+
+
+def _of_somebody(per_user: DataFrame) -> DataFrame:
+    """The table without what belongs to nobody."""
+    for field in per_user.schema.fields:
+        if _facts(field.metadata).get("kind") == "user":
+            per_user = per_user.where(column(field.name).isNotNull())
+    return per_user
 
 
 def write_per_user(per_user: DataFrame, path: str, mode: str = "errorifexists") -> Result:
@@ -325,7 +324,7 @@ def write_per_user(per_user: DataFrame, path: str, mode: str = "errorifexists") 
     with staged(per_user, path) as table:
         result = summarise(table)
         published = publish(result.per_user, path, mode)
-    return Result(result.summary, result.data_quality, result.columns, published, result.plan, partial(write_per_user, published))
+    return replace(result, _table=lambda: published)
 
 
 _MEANING = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -30,16 +31,20 @@ class Result:
         summary: a row a metric, in the order asked for.
         data_quality: what the users and their rows were like.
         columns: the column of each metric in the per-user table, by label.
-        per_user: every user's values, a lazy DataFrame: the user's columns, a double a metric (NaN: undefined) and counts.
         plan: in words, how the data was brought together.
     """
 
     summary: tuple[SummaryRow, ...]
     data_quality: DataQuality
     columns: dict[str, str]
-    per_user: DataFrame
     plan: tuple[str, ...]
-    _write: Callable[[str, str], Result]
+    _table: Callable[[], DataFrame]
+    _write: Callable[[DataFrame, str, str], Result]
+
+    @cached_property
+    def per_user(self) -> DataFrame:
+        """Every user's values, a lazy DataFrame: the user's columns, a double a metric (NaN: undefined) and counts."""
+        return self._table()
 
     def __getitem__(self, name: str | Metric) -> float:
         """The mean of a metric, by the label it was asked for, an alias, an object or its column's name.
@@ -103,7 +108,7 @@ class Result:
         Raises:
             DataError: the written rows are not valid; nothing is published then.
         """
-        return self._write(path, mode)
+        return self._write(self.per_user, path, mode)
 
     def __repr__(self) -> str:
         return render_summary(self.summary, self.data_quality)

@@ -13,23 +13,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray, Ragged, offsets_of
-from spark_rankeval.metrics.ranking import Duplicates, Lists, Ties, rank_lists
+from spark_rankeval.metrics.batch import RankingBatch
+from spark_rankeval.metrics.ranking import Duplicates, Findings, Lists, Ties, rank_lists
 from spark_rankeval.statistics.moments import MomentsAccumulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.statistics.moments import Matrix
 
 # Users are worked in slices of about so many predictions, whatever the size of a batch: a slice's matrices stay in a
 # core's cache, and memory stays bounded.
 _SLICE = 1 << 17
 
+_INT32 = np.iinfo(np.int32)
+
 #: The columns of a grouped table that the worker reads; those of scores and grades only where there are any.
 ITEMS, SCORES, LABELS, GRADES = "items", "scores", "labels", "grades"
 PREDICTION_ROWS, LABEL_ROWS, VALID_PREDICTIONS = "n_prediction_rows", "n_label_rows", "n_valid_predictions"
-MERGED_PREDICTIONS = "n_merged_predictions"
+MERGED_PREDICTIONS, SUSPECT = "n_merged_predictions", "suspect"
 
 #: The counts that stand beside the metrics of every user.
 USER_COUNTS = ("n_predictions", "n_labels", "n_relevant", "hangs_on_tie")
@@ -78,18 +80,23 @@ class ScoringTask:
             return None
         return max(metric.k or 1 for metric in self.metrics)
 
+    @property
+    def needs_label_order(self) -> bool:
+        """Whether any metric looks at the raw label lists."""
+        return any(metric.needs_label_order for metric in self.metrics)
+
 
 class Scores(NamedTuple):
     """What was computed of some users.
 
     Attributes:
-        metrics: float64, shape (n_metrics, n_users).
-        counts: int64, shape (len(COUNTS), n_users).
-        unresolved: int64, shape (n_users,).
+        metrics: float64 (n_users,), one a metric.
+        counts: int64 (n_users,), one for each of `COUNTS`.
+        unresolved: int64 (n_users,), 1 where a pruned list leaves a tie open.
     """
 
-    metrics: Matrix
-    counts: Array
+    metrics: list[Array]
+    counts: list[Array]
     unresolved: IntArray
 
 
@@ -99,10 +106,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
     predictions = _read_predictions(task, columns)
     labels = _read_labels(task, columns)
     items, label_items, order = _comparable(predictions.ids, labels.ids)
-    n_users = batch.num_rows
-    metrics = np.empty((len(task.metrics), n_users))
-    counts = np.zeros((len(COUNTS), n_users), np.int64)
-    unresolved = np.zeros(n_users, np.int64)
+    slices: list[tuple[RankingBatch, Findings]] = []
     item_lists, label_lists = predictions.lists.like(items), labels.lists.like(label_items)
     for start, stop in _slices(item_lists.offsets, label_lists.offsets):
         low, high = item_lists.offsets[start], item_lists.offsets[stop]
@@ -115,21 +119,34 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
             matchable=None if predictions.present is None else predictions.present[low:high],
             n_predictions=None if predictions.total is None else predictions.total[start:stop],
         )
-        ranked, found = rank_lists(lists, task.ties, task.duplicates, task.largest_cutoff, task.conflicting_labels)
-        for row, metric in enumerate(task.metrics):
-            metrics[row, start:stop] = metric.compute(ranked)
-        counts[:, start:stop] = (
-            ranked.n_predictions,
-            ranked.labels.lengths,
-            ranked.n_relevant(task.relevance_threshold),
-            found.tied | found.cut,
-            predictions.invalid[start:stop],
-            labels.invalid[start:stop],
-            found.duplicate_predictions + predictions.merged[start:stop],
-            found.duplicate_labels,
-            found.conflicting_labels,
+        slices.append(
+            rank_lists(
+                lists,
+                ties=task.ties,
+                duplicates=task.duplicates,
+                largest_cutoff=task.largest_cutoff,
+                conflicting=task.conflicting_labels,
+                keep_label_order=task.needs_label_order,
+            )
         )
-        unresolved[start:stop] = found.cut
+    if not slices:
+        none = np.empty(0, np.int64)
+        return Scores([np.empty(0)] * len(task.metrics), [none] * len(COUNTS), none)
+    ranked = RankingBatch.concatenate([part for part, _ in slices])
+    found = Findings(*map(np.concatenate, zip(*(findings for _, findings in slices), strict=True)))
+    metrics = [metric.compute(ranked) for metric in task.metrics]
+    counts = [
+        ranked.n_predictions,
+        ranked.labels.lengths,
+        ranked.n_relevant(task.relevance_threshold),
+        found.tied | found.cut,
+        predictions.invalid,
+        labels.invalid,
+        found.duplicate_predictions + predictions.merged,
+        found.duplicate_labels,
+        found.conflicting_labels,
+    ]
+    unresolved = found.cut if SUSPECT not in columns else found.cut | _whole(columns[SUSPECT])
     return Scores(metrics, counts, unresolved)
 
 
@@ -162,7 +179,8 @@ def _read_predictions(task: ScoringTask, columns: dict[str, pa.Array]) -> _Side:
     lists = Ragged(np.empty(len(ids), np.bool_), offsets)
     merged = _whole(columns[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in columns else np.zeros(len(rows), np.int64)
     if task.prediction_arrays:
-        return _check_arrays(rows, columns[ITEMS], columns.get(SCORES), _bad_score, task.keep_null_items)
+        side = _check_arrays(rows, columns[ITEMS], columns.get(SCORES), _bad_score, task.keep_null_items)
+        return side._replace(total=_whole(columns[VALID_PREDICTIONS])) if VALID_PREDICTIONS in columns else side
     scores = _numbers(_flat(columns[SCORES])[0])
     if VALID_PREDICTIONS in columns:
         total = _whole(columns[VALID_PREDICTIONS])
@@ -228,7 +246,7 @@ def _check_arrays(
             ids, lists = ids.filter(pa.array(keep)), lists.where(keep)
         values = _numbers(flat_values)
     missing = _nulls(ids)
-    if pa.types.is_floating(ids.type):
+    if pa.types.is_floating(ids.type) and len(ids) and np.isnan(_numbers(ids).min()):
         missing = missing | np.isnan(_numbers(ids))
     wrong = np.zeros(len(ids), np.bool_) if keep_null_items else missing
     if values is not None:
@@ -275,7 +293,7 @@ def _comparable(items: pa.Array, labels: pa.Array) -> tuple[Array, Array, Callab
     """
     if not (pa.types.is_string(items.type) or pa.types.is_large_string(items.type)):
         fill = 0.0 if pa.types.is_floating(items.type) else 0
-        return _filled(items, fill), _filled(labels, fill), None
+        return (*_narrow(_filled(items, fill), _filled(labels, fill)), None)
     both = pa.concat_arrays([items, labels.cast(items.type)]).dictionary_encode()
     codes = _filled(both.indices, 0)
     ordered: list[Array] = []
@@ -290,6 +308,23 @@ def _comparable(items: pa.Array, labels: pa.Array) -> tuple[Array, Array, Callab
         return ordered[0]
 
     return codes[: len(items)], codes[len(items) :], order
+
+
+def _narrow(items: Array, labels: Array) -> tuple[Array, Array]:
+    """The same ids as 32-bit whole numbers where that changes none: they compare and sort twice as fast."""
+    narrow = []
+    for ids in (items, labels):
+        if ids.dtype == np.int32 or not len(ids):
+            narrow.append(ids.astype(np.int32))
+            continue
+        low, high = ids.min(), ids.max()
+        if not (low >= _INT32.min and high <= _INT32.max):
+            return items, labels
+        short = ids.astype(np.int32)
+        if ids.dtype.kind == "f" and not (short == ids).all():
+            return items, labels
+        narrow.append(short)
+    return narrow[0], narrow[1]
 
 
 def _filled(values: pa.Array, fill: float) -> Array:
@@ -335,9 +370,8 @@ def moments_batches(task: ScoringTask, no_user: str) -> Callable[[Iterator[pa.Re
         for batch in batches:
             scores = score(task, batch)
             nobody = _filled(batch.column(batch.schema.get_field_index(no_user)), 0).astype(np.bool_)
-            counts = scores.counts.astype(np.float64)
-            users = np.vstack([scores.metrics, scores.unresolved[None], counts[: len(USER_COUNTS)]])
-            moments.add(users, counts[len(USER_COUNTS) :], nobody)
+            users = [*scores.metrics, scores.unresolved, *scores.counts[: len(USER_COUNTS)]]
+            moments.add(users, scores.counts[len(USER_COUNTS) :], nobody)
         yield moments.batch()
 
     return run
@@ -361,8 +395,7 @@ def moments_of_columns(
             values = [_numbers(by_name[name]) for name in columns]
             invalid = [_whole(by_name[name]).astype(np.float64) for name in counts]
             nobody = _filled(by_name[no_user], 0).astype(np.bool_)
-            shape = (-1, batch.num_rows)
-            moments.add(np.array(values).reshape(shape), np.array(invalid).reshape(shape), nobody)
+            moments.add(values, invalid, nobody)
         yield moments.batch()
 
     return run
@@ -375,10 +408,12 @@ class _TableMoments:
         self._users = MomentsAccumulator(n_columns)
         self._counts = MomentsAccumulator(len(INVALID_COUNTS))
 
-    def add(self, users: Array, counts: Array, nobody: BoolArray) -> None:
-        self._users.add(users[:, ~nobody] if nobody.any() else users)
-        if len(counts):
-            self._counts.add(counts)
+    def add(self, users: list[Array], counts: list[Array], nobody: BoolArray) -> None:
+        somebody = ~nobody if nobody.any() else slice(None)
+        for index, values in enumerate(users):
+            self._users.add(index, values[somebody].astype(np.float64, copy=False))
+        for index, values in enumerate(counts):
+            self._counts.add(index, values.astype(np.float64, copy=False))
 
     def batch(self) -> pa.RecordBatch:
         users, counts = self._users.state(), self._counts.state()

@@ -186,8 +186,8 @@ class Metric(ABC):
         Returns:
             float64, shape (n_users,); NaN where the metric is undefined.
         """
-        values = self._values(batch)
-        return np.where(self._is_defined(batch), values, math.nan if self.undefined == "nan" else 0.0)
+        values, defined = self._values(batch), self._is_defined(batch)
+        return values if defined.all() else np.where(defined, values, math.nan if self.undefined == "nan" else 0.0)
 
     @abstractmethod
     def _values(self, batch: RankingBatch) -> FloatArray:
@@ -226,6 +226,11 @@ class RelevanceMetric(Metric):
 
 
 def ratio(numerator: np.ndarray[Any, Any], denominator: np.ndarray[Any, Any] | float) -> FloatArray:
-    """The quotient, 0 where the denominator is 0."""
-    top, bottom = np.broadcast_arrays(np.asarray(numerator, np.float64), np.asarray(denominator, np.float64))
-    return np.divide(top, bottom, out=np.zeros(top.shape), where=bottom != 0)
+    """The quotient, 0 where the denominator is 0; the numerator has an entry a user."""
+    if not isinstance(denominator, np.ndarray):
+        return numerator / denominator if denominator else np.zeros(len(numerator))
+    if denominator.all():
+        return numerator / denominator
+    quotient: FloatArray = numerator / np.where(denominator == 0, 1, denominator)
+    quotient[denominator == 0] = 0.0
+    return quotient

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from spark_rankeval.metrics.ragged import BoolArray, IntArray, Ragged, position_within
+from spark_rankeval.metrics.ragged import BoolArray, IntArray, Ragged, offsets_of, position_within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
     from spark_rankeval.metrics.base import FloatArray
 
@@ -72,6 +72,26 @@ class RankingBatch:
     labels_as_given: Ragged | None = None
     _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
+    @classmethod
+    def concatenate(cls, batches: Sequence[RankingBatch]) -> RankingBatch:
+        """The users of several batches, one batch after the other."""
+        if len(batches) == 1:
+            return batches[0]
+        first_user = offsets_of([batch.n_users for batch in batches])
+        users = [batch.user + first for batch, first in zip(batches, first_user, strict=False)]
+        given = [batch.labels_as_given for batch in batches]
+        return cls(
+            n_users=int(first_user[-1]),
+            n_predictions=np.concatenate([batch.n_predictions for batch in batches]),
+            user=np.concatenate(users),
+            rank=np.concatenate([batch.rank for batch in batches]),
+            grade=np.concatenate([batch.grade for batch in batches]),
+            tied_above=np.concatenate([batch.tied_above for batch in batches]),
+            tied=np.concatenate([batch.tied for batch in batches]),
+            labels=Ragged.concatenate([batch.labels for batch in batches]),
+            labels_as_given=Ragged.concatenate([lists for lists in given if lists is not None]) if None not in given else None,
+        )
+
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` gives, computed once a batch and key: cutoffs and metrics share their intermediate steps."""
         if key not in self._memory:
@@ -84,6 +104,8 @@ class RankingBatch:
 
         def count() -> IntArray:
             relevant = is_relevant(self.labels.values, threshold)
+            if relevant.all():
+                return self.labels.lengths
             return np.bincount(self.labels.user[relevant], minlength=self.n_users)
 
         return self.remember(("n_relevant", threshold), count)
@@ -107,17 +129,23 @@ class RankingBatch:
 
         def count() -> IntArray:
             hits = self.hits(threshold)
-            user = hits.user if k is None else hits.user[hits.rank <= k]
-            return np.bincount(user, minlength=self.n_users)
+            if k is None:
+                return np.bincount(hits.user, minlength=self.n_users)
+            # Counted as floats, which are exact here: masking costs less than picking.
+            return self.total(hits.user, (hits.rank <= k).astype(np.float64)).astype(np.int64)
 
         return self.remember(("n_hits", k, threshold), count)
 
-    def total(self, user: IntArray, values: FloatArray) -> FloatArray:
-        """The sum of each user's values; float64 (n_users,).
+    def total(self, user: IntArray, values: FloatArray, within: BoolArray | None = None) -> FloatArray:
+        """The sum of each user's values, or of those within; float64 (n_users,).
 
         Added one after the other in the order given, so that neither padding nor the split into batches changes a bit.
         """
-        return np.bincount(user, values, self.n_users)
+        return np.bincount(user, values if within is None else np.where(within, values, 0.0), self.n_users)
+
+    def within(self, k: int | None) -> BoolArray | None:
+        """Which labelled predictions stand in the first k places; None where all do."""
+        return None if k is None else self.remember(("within", k), lambda: self.rank <= k)
 
     def labels_by_grade(self) -> Ragged:
         """Every user's label grades, best first."""

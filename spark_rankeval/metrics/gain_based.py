@@ -12,7 +12,7 @@ from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import FloatArray, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.batch import is_relevant
 from spark_rankeval.metrics.gains import DISCOUNTS, GAINS, Discount
-from spark_rankeval.metrics.ragged import BoolArray, Ragged, position_within
+from spark_rankeval.metrics.ragged import BoolArray, IntArray, Ragged, position_within
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
@@ -50,14 +50,6 @@ class GainMetric(RelevanceMetric):
     def _gain_key(self) -> tuple[object, ...]:
         return (self.below_threshold, self.threshold)
 
-    def _total_gain(self, batch: RankingBatch, discount: Discount | None) -> FloatArray:
-        """The sum over the first k ranks of gain, times discount if there is one."""
-        gains, user, rank = self._gains(batch), batch.user, batch.rank
-        if self.k is not None:
-            within = rank <= self.k
-            gains, user, rank = gains[within], user[within], rank[within]
-        return batch.total(user, gains if discount is None else gains * discount(rank))
-
 
 @dataclass(frozen=True, kw_only=True)
 class CG(GainMetric):
@@ -72,7 +64,7 @@ class CG(GainMetric):
     aliases: ClassVar[tuple[str, ...]] = ("cumulative_gain", "cumulated_gain")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        return self._total_gain(batch, None)
+        return batch.total(batch.user, self._gains(batch), batch.within(self.k))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +100,14 @@ class DiscountedMetric(GainMetric):
         return GAINS[str(self.gain)](super()._gain_of(grade))
 
     def _dcg(self, batch: RankingBatch) -> FloatArray:
-        key = ("dcg", self.k, self.discount, *self._gain_key())
-        return batch.remember(key, lambda: self._total_gain(batch, self._discount))
+        """The sum over the first k ranks of gain times discount."""
+        kind = (self.discount, *self._gain_key())
+
+        def add() -> FloatArray:
+            worth = batch.remember(("worth", *kind), lambda: self._gains(batch) * self._discount(batch.rank))
+            return batch.total(batch.user, worth, batch.within(self.k))
+
+        return batch.remember(("dcg", self.k, *kind), add)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,22 +179,25 @@ class IdealMetric(DiscountedMetric):
     def _best_first(self, batch: RankingBatch, grades: Ragged) -> FloatArray:
         """DCG@k of a list of graded items."""
         rank = position_within(grades.user, batch.n_users) + 1
-        gain, user = self._gain_of(grades.values), grades.user
-        if self.k is not None:
-            within = rank <= self.k
-            rank, gain, user = rank[within], gain[within], user[within]
-        return batch.total(user, gain * self._discount(rank))
+        worth = self._gain_of(grades.values) * self._discount(rank)
+        return batch.total(grades.user, worth, None if self.k is None else rank <= self.k)
 
     def _retrieved(self, batch: RankingBatch) -> FloatArray:
-        def best_first() -> tuple[FloatArray, ...]:
-            gains = self._gains(batch)
-            order = np.lexsort((-gains, batch.user))
-            return gains[order], batch.user[order], batch.rank[order]
+        gains = self._gains(batch)
 
-        gain, user, rank = batch.remember(("best first", *self._gain_key()), best_first)
-        if self.k is not None:
-            within = rank <= self.k
-            gain, user = gain[within], user[within]
+        def best_first() -> IntArray:
+            # The user comes first, so that each stays where it is and only a user's own items change places.
+            return np.lexsort((-gains, batch.user))
+
+        within = batch.within(self.k)
+        if ((gains == 0) | (gains == 1)).all():
+            # Gains of 1 need no sort: they take the first places, and what gains nothing adds nothing.
+            gaining = gains == 1 if within is None else (gains == 1) & within
+            user, gain = batch.user[gaining], gains[gaining]
+        else:
+            order = batch.remember(("best first", *self._gain_key()), best_first)
+            kept = order if within is None else order[within[order]]
+            user, gain = batch.user[kept], gains[kept]
         ideal_rank = position_within(user, batch.n_users) + 1
         return batch.total(user, gain * self._discount(ideal_rank))
 

@@ -24,18 +24,19 @@ class Matches(NamedTuple):
     label: IntArray
 
 
-def match(items: Ragged, labels: Ragged) -> Matches:
+def match(items: Ragged, labels: Ragged, first: int | None = None) -> Matches:
     """Find the labelled predictions.
 
     Args:
         items: every user's predicted items.
         labels: every user's labelled items, each once; of a dtype that compares with that of `items`.
+        first: look only at so many items of every list, from its start; None: at all.
 
     Returns:
         the matches, in no order.
     """
     many = labels.lengths > _COMPARED_LABELS
-    found = list(_match_by_columns(items, labels, np.where(many, 0, items.lengths)))
+    found = _match_by_columns(items, labels, np.where(many, 0, items.lengths), first)
     if many.any():
         found.append(_match_by_sorting(items, labels, many))
     if not found:
@@ -43,27 +44,29 @@ def match(items: Ragged, labels: Ragged) -> Matches:
     return Matches(*(np.concatenate(part) for part in zip(*found, strict=True)))
 
 
-def _match_by_columns(items: Ragged, labels: Ragged, lengths: IntArray) -> list[Matches]:
+def _match_by_columns(items: Ragged, labels: Ragged, lengths: IntArray, first: int | None) -> list[Matches]:
     """Compare all lists with their first label, then with their second, and so on."""
     found = []
-    for group, width in width_classes(lengths):
+    for group, longest in width_classes(lengths):
         n_labels = labels.lengths[group]
         users, counts = group, n_labels
         if len(group) and n_labels.min() != n_labels.max():
             # Users with many labels first: those who have a further label are then the top rows.
             order = np.argsort(-n_labels, kind="stable")
             users, counts = group[order], n_labels[order]
-        matrix = items.matrix(users, width)
+        # One row a rank: a comparison then runs along the users, which are many, and not along a list, which is short.
+        matrix = np.ascontiguousarray(items.matrix(users, longest)[:, :first].T)
+        width = len(matrix)
         length = items.lengths[users]
-        full = bool((length == width).all())
+        full = bool((length >= width).all())
         for nth in range(int(counts.max(initial=0))):
             rows = int(np.searchsorted(-counts, -nth, side="left"))
             label = labels.offsets[users[:rows]] + nth
-            row, column = np.divmod(np.flatnonzero(matrix[:rows] == labels.values[label, None]), width)
+            position, user = np.divmod(np.flatnonzero(matrix[:, :rows] == labels.values[label]), rows)
             if not full:
-                real = column < length[row]
-                row, column = row[real], column[real]
-            found.append(Matches(items.offsets[users[row]] + column, label[row]))
+                real = position < length[user]
+                position, user = position[real], user[real]
+            found.append(Matches(items.offsets[users[user]] + position, label[user]))
     return found
 
 

@@ -39,6 +39,12 @@ class Ragged:
         flat = [value for values in lists for value in values]
         return cls(np.asarray(flat, dtype) if flat else np.empty(0, dtype or np.float64), offsets)
 
+    @classmethod
+    def concatenate(cls, parts: Sequence[Ragged]) -> Ragged:
+        """The lists of several, one after the other."""
+        lengths = np.concatenate([part.lengths for part in parts])
+        return cls(np.concatenate([part.values for part in parts]), offsets_of(lengths))
+
     @property
     def n_users(self) -> int:
         """How many lists there are."""
@@ -77,15 +83,17 @@ class Ragged:
             users: int64, which lists.
             width: the number of columns, at least the longest of these lists.
         """
-        if len(users) == self.n_users and len(self.values) == width * self.n_users and bool((self.lengths == width).all()):
-            return self.values.reshape(self.n_users, width)
+        if len(self.values) == width * self.n_users and bool((self.lengths == width).all()):
+            rows = self.values.reshape(self.n_users, width)
+            every = len(users) == self.n_users and bool((users == np.arange(self.n_users)).all())
+            return rows if every else rows[users]
         if not len(self.values):
             return np.zeros((len(users), width), self.values.dtype)
         places = self.offsets[users, None] + np.arange(width)
         return self.values[np.minimum(places, len(self.values) - 1)]
 
 
-def offsets_of(lengths: Array) -> IntArray:
+def offsets_of(lengths: Array | Sequence[int]) -> IntArray:
     """The offsets of lists of these lengths."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])

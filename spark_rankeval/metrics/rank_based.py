@@ -72,13 +72,11 @@ class AveragePrecision(RelevanceMetric):
             group_end = np.flatnonzero(following)
             ordinal = hits.ordinal[group_end][np.searchsorted(group_end, np.arange(len(last)))]
             return ratio(batch.total(hits.user, ordinal / last), self._denominator(batch))
-        precision, user, rank = hits.ordinal / hits.rank, hits.user, hits.rank
-        if self.k is not None:
-            within = rank <= self.k
-            precision, user, rank = precision[within], user[within], rank[within]
+        precision = batch.remember(("precision at hits", self.threshold), lambda: hits.ordinal / hits.rank)
         if self.decay is not UNSET and self.decay < 1:
-            precision = precision * geometric(self.decay)(rank)
-        return ratio(batch.total(user, precision), self._denominator(batch))
+            precision = precision * geometric(self.decay)(hits.rank)
+        within = None if self.k is None else hits.rank <= self.k
+        return ratio(batch.total(hits.user, precision, within), self._denominator(batch))
 
     def _denominator(self, batch: RankingBatch) -> Array | float:
         match self.denominator:

@@ -71,6 +71,7 @@ def rank_lists(
     duplicates: Duplicates = "count",
     largest_cutoff: int | None = None,
     conflicting: Literal["highest", "last"] = "highest",
+    keep_label_order: bool = False,
 ) -> tuple[RankingBatch, Findings]:
     """Rank every user's items, and match them with the labels.
 
@@ -81,6 +82,7 @@ def rank_lists(
             best ranked one, ``each`` takes every occurrence as an item of its own and counts nothing.
         largest_cutoff: the largest rank that matters; None: all do.
         conflicting: the grade of an item that is labelled more than once.
+        keep_label_order: keep the raw label lists, for metrics that need their order.
     """
     none = np.zeros(lists.items.n_users, np.int64)
     again = none
@@ -94,7 +96,8 @@ def rank_lists(
 
     labels, grades, equal, conflicts = _distinct_labels(lists, conflicting)
     items = lists.items
-    found = match(items, labels)
+    # Where the order is given, what stands below the largest cutoff matters to nobody.
+    found = match(items, labels, largest_cutoff if lists.scores is None else None)
     prediction, label = found.prediction, found.label
     if lists.matchable is not None:
         allowed = lists.matchable[prediction]
@@ -111,7 +114,7 @@ def rank_lists(
         tied_above=ranks.above[order],
         tied=ranks.tied[order],
         labels=grades,
-        labels_as_given=lists.grades if lists.grades is not None else lists.labels.like(np.ones(len(lists.labels.values))),
+        labels_as_given=_grades(lists) if keep_label_order else None,
     )
     cut = _cut_within_tie(lists, largest_cutoff)
     return batch, Findings(again, equal, conflicts, _hangs_on_tie(batch, largest_cutoff), cut)
@@ -160,10 +163,14 @@ def _without_duplicates(lists: Lists, keep: BoolArray, again: IntArray) -> Lists
     )
 
 
+def _grades(lists: Lists) -> Ragged:
+    """The labels' grades, 1 where there are none."""
+    return lists.grades if lists.grades is not None else lists.labels.like(np.ones(len(lists.labels.values)))
+
+
 def _distinct_labels(lists: Lists, conflicting: Literal["highest", "last"]) -> tuple[Ragged, Ragged, IntArray, IntArray]:
     """The labels with each item once, their grades, and how many were merged and how many conflicted."""
-    labels = lists.labels
-    grades = lists.grades if lists.grades is not None else labels.like(np.ones(len(labels.values)))
+    labels, grades = lists.labels, _grades(lists)
     none = np.zeros(labels.n_users, np.int64)
     twice = has_duplicates(labels)
     if not twice.any():
@@ -223,25 +230,33 @@ def _count_above(
     items, scores = lists.items, lists.scores
     assert scores is not None
     user = items.user[prediction]
-    rows = scores.matrix(user, width)
-    own = scores.values[prediction, None]
+    own = scores.values[prediction]
+    # One row a rank: comparisons and sums then run along the predictions, which are many, and not along a list.
+    rows = np.ascontiguousarray(scores.matrix(user, width).T)
     higher, equal = rows > own, rows == own
     if not (items.lengths[user] == width).all():
-        real = np.arange(width) < items.lengths[user, None]
+        real = np.arange(width)[:, None] < items.lengths[user]
         higher &= real
         equal &= real
-    above[out] = np.count_nonzero(higher, axis=1)
-    tied[out] = n_equal = np.count_nonzero(equal, axis=1)
+    above[out] = _count(higher)
+    tied[out] = n_equal = _count(equal)
     some = np.flatnonzero(n_equal > 1)
     if not len(some):
         return
     position = prediction[some] - items.offsets[user[some]]
-    earlier = np.arange(width) < position[:, None]
+    earlier = np.arange(width)[:, None] < position
     if ties != "position":
         order = items.like(items.values if lists.order is None else lists.order())
-        ids, own_id = order.matrix(user[some], width), order.values[prediction[some], None]
+        ids, own_id = order.matrix(user[some], width).T, order.values[prediction[some]]
         earlier = (ids < own_id if ties == "item_asc" else ids > own_id) | ((ids == own_id) & earlier)
-    before[out[some]] = np.count_nonzero(equal[some] & earlier, axis=1)
+    before[out[some]] = _count(equal[:, some] & earlier)
+
+
+def _count(flags: Array) -> Array:
+    """How many are true in each column; added in the narrowest type that holds the count, which is the fastest."""
+    counter = np.uint8 if len(flags) < 256 else np.uint16 if len(flags) < 65536 else np.int64
+    counts: Array = np.add.reduce(flags, axis=0, dtype=counter)
+    return counts
 
 
 def _sort_lists(

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 #: How a user's predictions are brought together. ``all``: every one. ``best_by_score``: the best of them by score, more
 #: than the cutoff needs, so that nearly every tie at the boundary is whole; users where it is not are seen.
 #: ``best_by_score_and_item``: the same exactly, by score and item. ``window``: the same by sorting, for Spark below 4.2.
-Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window"]
+#: ``first``: of arrays in order, their first items; arrays that may hold a null are seen.
+Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window", "first"]
 
 NO_USER = "no_user"
 _ROW = "n_rows"
@@ -97,7 +98,17 @@ class Grouping:
 
     def _array_columns(self, source: Source) -> list[Column]:
         ids, values = _names(source)
-        columns = [source.ids().cast(T.ArrayType(self.item_type())).alias(ids)]
+        array = source.ids().cast(T.ArrayType(self.item_type()))
+        if source.role == "predictions" and self.gathering == "first":
+            # Looking for a value in an array gives null, not false, where the array holds a null; it runs in the JVM
+            # without a lambda. An array that does hold the value is only looked at again.
+            suspect = ~F.coalesce(~F.array_contains(array, _improbable(self.item_type())), F.lit(False)) & array.isNotNull()
+            return [
+                F.slice(array, 1, self.keep).alias(ids),
+                F.when(array.isNotNull(), F.size(array)).otherwise(0).cast("bigint").alias(worker.VALID_PREDICTIONS),
+                suspect.cast("bigint").alias(worker.SUSPECT),
+            ]
+        columns = [array.alias(ids)]
         if source.has_value:
             columns.append(source.values().cast(T.ArrayType(T.DoubleType())).alias(values))
         return columns
@@ -189,6 +200,16 @@ class Grouping:
         first = F.first(F.struct(*arrays)).alias("row")
         grouped = frame.groupBy(self.user_columns).agg(F.count(F.lit(1)).alias(n_rows), first)
         return grouped.select(*self.user_columns, n_rows, *(F.col("row").getField(name).alias(name) for name in arrays))
+
+
+def _improbable(kind: T.DataType) -> Column:
+    """A value that hardly any id has: for doubles NaN, which no id may be."""
+    if isinstance(kind, T.StringType):
+        return F.lit("\x00")
+    if isinstance(kind, T.FloatType | T.DoubleType):
+        return F.lit(float("nan")).cast(kind)
+    smallest = {"tinyint": -(2**7), "smallint": -(2**15), "int": -(2**31), "bigint": -(2**63)}
+    return F.lit(smallest[kind.simpleString()]).cast(kind)
 
 
 def _names(source: Source) -> tuple[str, str]:

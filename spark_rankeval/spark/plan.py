@@ -45,8 +45,16 @@ def choose_plan(
         exact: every user's value must be right at once; else a few may be seen to be unresolved, and computed again.
     """
     cutoff = task.largest_cutoff
+    whole_arrays = "Predictions come as arrays, a user's whole list in a row: nothing is brought together."
+    in_order = predictions.arrays and not predictions.has_value
+    if in_order and prune == "auto" and cutoff is not None and task.duplicates != "keep_best" and not exact:
+        words = (
+            f"Only the first {cutoff} items of a user's array are read: that is the largest cutoff; duplicates further down are not "
+            "counted. If an array holds a null, the evaluation runs again and reads whole arrays.",
+        )
+        return Plan("first", cutoff, (whole_arrays, *words))
     if predictions.arrays:
-        return Plan("all", 0, ("Predictions come as arrays, a user's whole list in a row: there is nothing to prune.",))
+        return Plan("all", 0, (whole_arrays,))
     if prune == "never":
         return Plan("all", 0, ("All predictions of a user are grouped: prune='never' was asked for.",))
     if cutoff is None:

@@ -16,8 +16,6 @@ from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.statistics.moments import INTEGERS, LARGE, Moments, moments_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame
 
     from spark_rankeval.metrics.base import Metric
@@ -104,7 +102,7 @@ class Scoring:
         names = [*self.metrics, worker.UNRESOLVED, *worker.COUNTS]
         merged = merge(states, names)
         unresolved = int(merged.pop(worker.UNRESOLVED).total)
-        return merged, unresolved if plan.gathering == "best_by_score" else 0
+        return merged, unresolved if plan.gathering in ("best_by_score", "first") else 0
 
 
 def _described(name: str, alias: str, facts: dict[str, Any]) -> Any:
@@ -126,10 +124,11 @@ def merge(states: DataFrame, names: list[str]) -> dict[str, Moments]:
         states: rows of `state_schema`.
         names: the name of each index.
     """
-    how: dict[str, Callable[[str], Any]] = {name: F.sum for name in (*INTEGERS, *LARGE)}
-    how |= {"least": F.min, "greatest": F.max}
-    merged = states.groupBy(worker.STATE_INDEX).agg(*(function(name).alias(name) for name, function in how.items()))
-    rows = {row[worker.STATE_INDEX]: row.asDict() for row in merged.collect()}
+    how = dict.fromkeys((*INTEGERS, *LARGE), "sum") | {"least": "min", "greatest": "max"}
+    merged = states.groupBy(worker.STATE_INDEX).agg(how)
+    rows = {}
+    for row in merged.collect():
+        rows[row[worker.STATE_INDEX]] = {name: row[f"{function}({name})"] for name, function in how.items()}
     # A table without a partition yields no state at all.
     nothing = dict.fromkeys([*INTEGERS, *LARGE], 0)
     return {name: moments_of(rows.get(index, nothing)) for index, name in enumerate(names)}

@@ -13,21 +13,25 @@ from typing import Any
 
 import numpy as np
 
-Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 Array = np.ndarray[Any, Any]
 
 _UNIT = 2.0**32
-# Above this a value's units of 1 could overflow a 64-bit sum over billions of users; such values add as floats.
+_ROWS = 1 << 14
+# Up to this, so many values in units of 2⁻³² add up to less than 2^53, where a float sum of whole numbers is exact.
+_SMALL = 2.0**53 / _UNIT / _ROWS
+# Above this, a value's units of 1 could overflow a 64-bit sum over billions of users; such values add as floats.
 _LARGE = 2.0**31
-_ROWS = 1 << 16
 
-#: The fields of a state, one 64-bit integer column each; all of them are added when states are merged.
+#: The fields of a state that are whole numbers; all of them are added when states are merged.
 COUNTS = ("n", "n_undefined", "n_zero")
 SUM_LIMBS = ("sum_ones", "sum_middle", "sum_low")
 SQUARE_LIMBS = ("square_ones", "square_middle", "square_low")
 INTEGERS = (*COUNTS, *SUM_LIMBS, *SQUARE_LIMBS)
 #: Fields that are floats: sums of values too large for exact ones (added), and the extremes (least, greatest).
 LARGE = ("sum_large", "square_large")
+
+_SUM, _SQUARE = INTEGERS.index("sum_ones"), INTEGERS.index("square_ones")
 
 
 class MomentsAccumulator:
@@ -38,54 +42,60 @@ class MomentsAccumulator:
         self._large = np.zeros((len(LARGE), n_columns))
         self._least = np.full(n_columns, math.inf)
         self._greatest = np.full(n_columns, -math.inf)
+        self._scratch = np.empty((2, _ROWS))
 
-    def add(self, columns: Matrix) -> None:
-        """Take in rows.
+    def add(self, column: int, values: Column) -> None:
+        """Take in values of a column.
 
         Args:
-            columns: float64, shape (n_columns, n_rows); NaN is counted as undefined and left out of the rest.
+            column: which one.
+            values: float64, any number of them; NaN is counted as undefined and left out of the rest.
         """
-        for start in range(0, columns.shape[1], _ROWS):
-            self._add(columns[:, start : start + _ROWS])
+        # A piece at a time, which stays in a core's cache through all steps.
+        for start in range(0, len(values), _ROWS):
+            self._add(column, values[start : start + _ROWS])
 
-    def _add(self, columns: Matrix) -> None:
-        undefined = np.isnan(columns)
-        n_undefined = np.count_nonzero(undefined, axis=1)
-        if n_undefined.any():
-            self._least = np.fmin(self._least, np.where(undefined, math.inf, columns).min(axis=1))
-            self._greatest = np.fmax(self._greatest, np.where(undefined, -math.inf, columns).max(axis=1))
-            columns = np.where(undefined, 0.0, columns)
-        elif columns.shape[1]:
-            self._least = np.minimum(self._least, columns.min(axis=1))
-            self._greatest = np.maximum(self._greatest, columns.max(axis=1))
-        n_rows = columns.shape[1]
-        self._integers[0] += n_rows - n_undefined
-        self._integers[1] += n_undefined
-        self._integers[2] += n_rows - np.count_nonzero(columns, axis=1) - n_undefined
+    def _add(self, column: int, values: Column) -> None:
+        least, greatest = float(values.min()), float(values.max())
+        n_undefined = 0
+        if math.isnan(least):
+            defined = values[~np.isnan(values)]
+            n_undefined, values = len(values) - len(defined), defined
+            least, greatest = float(values.min(initial=math.inf)), float(values.max(initial=-math.inf))
+        self._least[column] = min(self._least[column], least)
+        self._greatest[column] = max(self._greatest[column], greatest)
+        n = len(values)
+        self._integers[:3, column] += (n, n_undefined, n - int(np.count_nonzero(values)))
+        bound = max(abs(least), abs(greatest)) if n else 0.0
+        if bound == 0:
+            return
+        self._add_exactly(column, values, bound, _SUM, 0)
         with np.errstate(over="ignore"):
-            self._add_limbs(columns, 3, 0)
-            self._add_limbs(columns * columns, 6, 1)
+            self._add_exactly(column, values * values, bound * bound, _SQUARE, 1)
 
-    def _add_limbs(self, values: Matrix, first: int, large: int) -> None:
-        is_large = np.abs(values) >= _LARGE
-        if is_large.any():
-            self._large[large] += np.where(is_large, values, 0.0).sum(axis=1)
-            values = np.where(is_large, 0.0, values)
-        ones = np.rint(values)
-        rest = (values - ones) * _UNIT
-        middle = np.rint(rest)
-        low = np.rint((rest - middle) * _UNIT)
-        # Each limb is a whole number below 2^32, so that the float sum of up to 2^16 of them is exact.
-        for offset, limb in enumerate((ones, middle, low)):
-            self._integers[first + offset] += limb.sum(axis=1).astype(np.int64)
-        self._carry(first)
-
-    def _carry(self, first: int) -> None:
-        """Keep the lower limbs small: what states are merged by need not fear an overflow."""
-        for lower in (first + 2, first + 1):
-            carried = self._integers[lower] >> 32
-            self._integers[lower] -= carried << 32
-            self._integers[lower - 1] += carried
+    def _add_exactly(self, column: int, values: Column, bound: float, first: int, large: int) -> None:
+        if bound >= _LARGE:
+            is_large = np.abs(values) >= _LARGE
+            self._large[large, column] += values[is_large].sum()
+            values = values[~is_large]
+        ones, units, rounded = 0, *self._scratch[:, : len(values)]
+        if bound > _SMALL:
+            np.rint(values, out=rounded)
+            ones = int(rounded.sum())
+            values = values - rounded
+        np.multiply(values, _UNIT, out=units)
+        np.rint(units, out=rounded)
+        middle = int(rounded.sum())
+        np.subtract(units, rounded, out=units)
+        np.multiply(units, _UNIT, out=units)
+        np.rint(units, out=rounded)
+        low = int(rounded.sum())
+        # What states are merged by need not fear an overflow: the lower limbs stay below 2^32.
+        integers = self._integers
+        middle += int(integers[first + 1, column]) + ((low := low + int(integers[first + 2, column])) >> 32)
+        integers[first, column] += ones + (middle >> 32)
+        integers[first + 1, column] = middle & 0xFFFFFFFF
+        integers[first + 2, column] = low & 0xFFFFFFFF
 
     def state(self) -> dict[str, Array]:
         """The state so far: for each field an array with one entry a column."""
