@@ -8,7 +8,6 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval import worker
 from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import DataError, DialectError, InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import column_names, parse_metric, parse_metrics
@@ -18,7 +17,7 @@ from spark_rankeval.spark.inputs import ColumnNames, column, read_sources
 from spark_rankeval.spark.scoring import METADATA_KEY, Scoring, moments_of_table
 from spark_rankeval.spark.storage import publish, staged
 from spark_rankeval.summary import DataQuality, summary_row
-from spark_rankeval.worker import ScoringTask
+from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, USER_COUNTS, ScoringTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -95,7 +94,7 @@ def evaluate(
     if unresolved:
         plan = scoring.plan(exact=True)
         moments, _ = scoring.moments(plan)
-        words = (*plan.words, f"The evaluation ran twice: equal scores left {unresolved:,} users open at the first go.")
+        words = (*plan.words, f"The evaluation ran twice: the first go left the value of {unresolved:,} user(s) open.")
     quality = DataQuality.from_moments(moments)
     _raise_if_invalid(quality, scoring.facts, scoring)
     described = [(label, {"metric": str(metric), **scoring.facts}) for label, metric in scoring.metrics.items()]
@@ -157,12 +156,12 @@ def summarise(per_user: DataFrame) -> Result:
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
         msg = f"the per-user table has no column of a metric; it has: {there}. Give it a table of score_users"
         raise InputError(msg)
-    counts = [name for name in worker.COUNTS if name in facts]
-    values = {said["label"]: name for name, said in metrics.items()} | {n: n for n in counts if n in worker.USER_COUNTS}
-    invalid = [name for name in counts if name in worker.INVALID_COUNTS]
+    counts = [name for name in COUNTS if name in facts]
+    values = {said["label"]: name for name, said in metrics.items()} | {n: n for n in counts if n in USER_COUNTS}
+    invalid = [name for name in counts if name in INVALID_COUNTS]
     moments = moments_of_table(per_user, users, values, invalid)
-    if len(counts) < len(worker.COUNTS):
-        missing = [name for name in worker.COUNTS if name not in facts]
+    if len(counts) < len(COUNTS):
+        missing = [name for name in COUNTS if name not in facts]
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
         nothing = next(iter(moments.values()))
@@ -250,7 +249,7 @@ def _prepare(
         "conflicting_labels": convention.conflicting_labels,
         "mean": convention.mean,
     }
-    columns = column_names(asked, taken=(*left.user, *worker.COUNTS))
+    columns = column_names(asked, taken=(*left.user, *COUNTS))
     return Scoring(left, right, everyone, resolved, columns, task, prune, facts)
 
 

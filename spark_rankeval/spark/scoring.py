@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval import worker
 from spark_rankeval.spark.grouping import NO_USER, Grouping
 from spark_rankeval.spark.inputs import column
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.statistics.moments import INTEGERS, LARGE, Moments, moments_of
+from spark_rankeval.worker.scoring import COUNTS, score_batches
+from spark_rankeval.worker.states import STATE_INDEX, UNRESOLVED, moments_batches, moments_of_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.spark.inputs import Source
-    from spark_rankeval.worker import ScoringTask
+    from spark_rankeval.worker.scoring import ScoringTask
 
 #: The key under which a column's metadata says what the column is.
 METADATA_KEY = "spark_rankeval"
@@ -76,9 +77,9 @@ class Scoring:
         fields = [
             *(T.StructField(name, kind) for name, kind in zip(users, grouping.user_types(), strict=True)),
             *(T.StructField(name, T.DoubleType()) for name in self.columns.values()),
-            *(T.StructField(name, T.LongType()) for name in worker.COUNTS),
+            *(T.StructField(name, T.LongType()) for name in COUNTS),
         ]
-        run = worker.score_batches(self.task, tuple(users), tuple(self.columns.values()))
+        run = score_batches(self.task, tuple(users), tuple(self.columns.values()))
         scored = grouping.frame().drop(NO_USER).mapInArrow(run, T.StructType(fields))
         named = []
         for original, name in zip(self.predictions.user, users, strict=True):
@@ -87,7 +88,7 @@ class Scoring:
             metric = self.metrics[label]
             said = {"kind": "metric", "label": label, "metric": str(metric), **self.facts}
             named.append(_described(name, name, said))
-        named += [_described(name, name, {"kind": "count", **self.facts}) for name in worker.COUNTS]
+        named += [_described(name, name, {"kind": "count", **self.facts}) for name in COUNTS]
         return scored.select(*named)
 
     def moments(self, plan: Plan) -> tuple[dict[str, Moments], int]:
@@ -98,10 +99,10 @@ class Scoring:
         """
         frame = self._grouping(plan).frame()
         needed = [name for name in frame.columns if not name.startswith("user_")]
-        states = frame.select(*needed).mapInArrow(worker.moments_batches(self.task, NO_USER), state_schema())
-        names = [*self.metrics, worker.UNRESOLVED, *worker.COUNTS]
+        states = frame.select(*needed).mapInArrow(moments_batches(self.task, NO_USER), state_schema())
+        names = [*self.metrics, UNRESOLVED, *COUNTS]
         merged = merge(states, names)
-        unresolved = int(merged.pop(worker.UNRESOLVED).total)
+        unresolved = int(merged.pop(UNRESOLVED).total)
         return merged, unresolved if plan.gathering in ("best_by_score", "first") else 0
 
 
@@ -114,7 +115,7 @@ def state_schema() -> T.StructType:
     """The columns of a state of moments."""
     integers = [T.StructField(name, T.LongType()) for name in INTEGERS]
     floats = [T.StructField(name, T.DoubleType()) for name in (*LARGE, "least", "greatest")]
-    return T.StructType([T.StructField(worker.STATE_INDEX, T.IntegerType()), *integers, *floats])
+    return T.StructType([T.StructField(STATE_INDEX, T.IntegerType()), *integers, *floats])
 
 
 def merge(states: DataFrame, names: list[str]) -> dict[str, Moments]:
@@ -125,10 +126,10 @@ def merge(states: DataFrame, names: list[str]) -> dict[str, Moments]:
         names: the name of each index.
     """
     how = dict.fromkeys((*INTEGERS, *LARGE), "sum") | {"least": "min", "greatest": "max"}
-    merged = states.groupBy(worker.STATE_INDEX).agg(how)
+    merged = states.groupBy(STATE_INDEX).agg(how)
     rows = {}
     for row in merged.collect():
-        rows[row[worker.STATE_INDEX]] = {name: row[f"{function}({name})"] for name, function in how.items()}
+        rows[row[STATE_INDEX]] = {name: row[f"{function}({name})"] for name, function in how.items()}
     # A table without a partition yields no state at all.
     nothing = dict.fromkeys([*INTEGERS, *LARGE], 0)
     return {name: moments_of(rows.get(index, nothing)) for index, name in enumerate(names)}
@@ -153,5 +154,5 @@ def moments_of_table(per_user: DataFrame, users: list[str], values: dict[str, st
         *(column(name).cast("bigint").alias(alias) for alias, name in counted.items()),
         no_user.alias(NO_USER),
     )
-    run = worker.moments_of_columns(tuple(columns), tuple(counted), NO_USER)
+    run = moments_of_columns(tuple(columns), tuple(counted), NO_USER)
     return merge(frame.mapInArrow(run, state_schema()), [*values, *counts])

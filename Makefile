@@ -1,0 +1,56 @@
+# The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format benchmark dist clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+help:  ## list the commands
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "Python 3.11 or newer is needed ('$(PYTHON)' is older or missing): install it, or say make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+# The stamp is newer than what it was installed from, or the install runs again.
+$(VENV)/.installed: pyproject.toml requirements-dev.txt | $(BIN)/python
+	@echo "installing into $(VENV) (Spark is a large package: a minute or two)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt -e '.[spark]'
+	@touch $@
+
+.PHONY: java
+java:
+	@command -v "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" >/dev/null 2>&1 || \
+	  { echo "Java 17 or newer is needed and no 'java' was found: install it (Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) or set JAVA_HOME" >&2; exit 1; }
+
+setup: java $(VENV)/.installed  ## create the environment
+
+demo: setup  ## train and evaluate two models on real ratings
+	@$(BIN)/python jobs/quickstart.py
+
+test: setup  ## run the tests
+	@$(BIN)/python -m pytest -q
+
+lint: setup  ## check style, types and the direction of imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/lint-imports
+
+format: setup  ## format the code
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+benchmark: setup  ## time the evaluation beside the bare shuffle and Spark's evaluator
+	@$(BIN)/python jobs/benchmark.py
+
+dist: | $(BIN)/python  ## build dist/spark_rankeval.zip, for spark-submit --py-files
+	@rm -rf build/zip && mkdir -p build/zip dist
+	@tar -c --exclude=__pycache__ spark_rankeval | tar -x -C build/zip
+	@cd build/zip && $(CURDIR)/$(BIN)/python -m zipfile -c $(CURDIR)/dist/spark_rankeval.zip spark_rankeval
+	@echo dist/spark_rankeval.zip
+
+clean:  ## remove what was built, and the environment
+	@rm -rf $(VENV) dist build output spark-warehouse metastore_db derby.log *.egg-info

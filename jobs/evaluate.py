@@ -1,0 +1,15 @@
+"""The batch job as a file that spark-submit takes; what it does is in `spark_rankeval.jobs.evaluate`."""
+
+import sys
+
+try:
+    from spark_rankeval.jobs.evaluate import main
+except ModuleNotFoundError as error:
+    sys.stderr.write(
+        f"evaluate: {error}. In a checkout: pip install -e '.[spark]'. "
+        "On a cluster: spark-submit --py-files spark_rankeval.zip jobs/evaluate.py …\n"
+    )
+    sys.exit(2)
+
+if __name__ == "__main__":
+    sys.exit(main())

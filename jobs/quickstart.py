@@ -1,0 +1,230 @@
+"""A first look: a real model on real ratings, from the split to the metrics, in one file that reads from top to bottom."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+try:
+    import pyspark
+    from pyspark.ml.recommendation import ALS
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    from spark_rankeval import score_users, write_per_user
+    from spark_rankeval.errors import ConfigurationError
+    from spark_rankeval.jobs.session import job_session, run_job
+except ModuleNotFoundError as error:
+    sys.stderr.write(f"quickstart: {error}. In a checkout: make demo, or pip install -e '.[spark]'\n")
+    sys.exit(2)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+SAMPLE = Path(pyspark.__file__).parent / "data" / "mllib" / "als" / "sample_movielens_ratings.txt"
+METRICS = [
+    "precision@5",
+    "precision@10",
+    "recall@10",
+    "hit_rate@10",
+    "ndcg@10",
+    "ap(denominator='labels')@10",
+    "rr",
+]
+HELD_OUT = 0.2
+RECOMMENDED = 20
+SEED = 42
+
+_SPELLINGS = {
+    "user": {"user", "userid"},
+    "item": {"item", "itemid", "movie", "movieid"},
+    "rating": {"rating"},
+    "timestamp": {"timestamp"},
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the quick start.
+
+    Args:
+        arguments: the command line; None: that of the process.
+
+    Returns:
+        0, or 2 for a wrong option.
+    """
+    parser = argparse.ArgumentParser(prog="quickstart", description=__doc__)
+    parser.add_argument(
+        "--ratings", metavar="FILE", help="MovieLens ratings, .csv, .dat or u.data; default: the sample inside pyspark"
+    )
+    parser.add_argument("--output", metavar="DIR", default="output/quickstart", help="default: %(default)s; overwritten")
+    parser.add_argument(
+        "--relevance-threshold",
+        metavar="RATING",
+        type=float,
+        help="held-out ratings from here on are relevant; default: 4, and 3 for the sample, where most ratings are 1",
+    )
+    options = parser.parse_args(arguments)
+    threshold = options.relevance_threshold
+    if threshold is None:
+        threshold = 4.0 if options.ratings else 3.0
+
+    def job() -> None:
+        with job_session("spark_rankeval quickstart") as spark:
+            quickstart(spark, options.ratings or str(SAMPLE), options.output.rstrip("/"), threshold)
+
+    return run_job("quickstart", job)
+
+
+def quickstart(spark: SparkSession, file: str, output: str, relevance_threshold: float) -> None:
+    """Split, train, recommend, evaluate and print; each step is stored before the next one reads it.
+
+    Args:
+        spark: the session.
+        file: the ratings.
+        output: the folder of all that is written.
+        relevance_threshold: held-out ratings from here on are relevant.
+    """
+    ratings = store(hold_out(read_ratings(spark, file), HELD_OUT, SEED), f"{output}/ratings")
+    training = ratings.where(~F.col("held_out")).drop("held_out")
+    labels = store(ratings.where("held_out").drop("held_out"), f"{output}/labels")
+    counts = ratings.agg(
+        F.count(F.lit(1)).alias("ratings"),
+        F.countDistinct("user").alias("users"),
+        F.countDistinct("item").alias("movies"),
+        F.count_if("held_out").alias("labels"),
+    ).first()
+    if counts is None or not counts.labels:
+        msg = f"{file}: no user has two ratings, one to train on and one to hold out"
+        raise ConfigurationError(msg)
+    print(
+        f"{counts.ratings:,} ratings of {counts.movies:,} movies by {counts.users:,} users, from {Path(file).name}\n"
+        f"{counts.labels:,} of them are held out as labels: each user's last {HELD_OUT:.0%}, in a seeded random order "
+        f"where times are equal\n"
+        f"{RECOMMENDED} recommendations for each user; a held-out movie rated {relevance_threshold:g} or more is relevant"
+    )
+    recommenders = {"als": recommend_by_als, "popularity": recommend_by_popularity}
+    for model, recommend in recommenders.items():
+        predictions = store(recommend(training, RECOMMENDED), f"{output}/{model}")
+        per_user = score_users(
+            predictions,
+            labels,
+            METRICS,
+            score="score",
+            relevance="rating",
+            relevance_threshold=relevance_threshold,
+            model=model,
+        )
+        result = write_per_user(per_user, f"{output}/per_user_{model}", mode="overwrite")
+        print(f"\n{result}")
+    names = ["ratings", "labels", *recommenders, *(f"per_user_{model}" for model in recommenders)]
+    print(f"\nwritten to {output}: {', '.join(names)}")
+
+
+def store(frame: DataFrame, path: str) -> DataFrame:
+    """Write a table and give it read back, so that nothing before it is computed again."""
+    frame.write.mode("overwrite").parquet(path)
+    return frame.sparkSession.read.parquet(path)
+
+
+def read_ratings(spark: SparkSession, file: str) -> DataFrame:
+    """Ratings as user, item, rating, timestamp; of a movie rated twice by a user, the later rating.
+
+    MovieLens has published three forms: fields between ``::`` or tabs without a header, and CSV with one.
+
+    Raises:
+        ConfigurationError: the file is not there, or is in none of these forms.
+    """
+    if "://" not in file and not Path(file).exists():
+        msg = f"--ratings: there is no file {file}"
+        raise ConfigurationError(msg)
+    first = spark.read.text(file).head()
+    line = "" if first is None else first[0]
+    separator = next((text for text in ("::", "\t", ",") if text in line), ",")
+    fields = line.split(separator)
+    has_header = not fields[0].strip().isdigit()
+    known = list(_SPELLINGS)
+    if has_header:
+        words = [field.strip().strip('"').replace("_", "").lower() for field in fields]
+        known = [next((name for name, all_ in _SPELLINGS.items() if word in all_), word) for word in words]
+    if len(known) > len(fields) or not set(_SPELLINGS) <= set(known):
+        msg = f"--ratings: {file} must have user, movie, rating and timestamp; its first line is {line[:80]!r}"
+        raise ConfigurationError(msg)
+    schema = ", ".join(f"c{index} string" for index in range(len(fields)))
+    table = spark.read.csv(file, sep=separator, header=has_header, schema=schema, enforceSchema=True)
+    column = {name: F.col(f"c{index}") for index, name in enumerate(known)}
+    return (
+        table.select(
+            # ALS takes ids of 32 bits, which all of MovieLens fits in.
+            column["user"].cast("int").alias("user"),
+            column["item"].cast("int").alias("item"),
+            column["rating"].cast("double").alias("rating"),
+            column["timestamp"].cast("bigint").alias("timestamp"),
+        )
+        .groupBy("user", "item")
+        .agg(F.max(F.struct("timestamp", "rating")).alias("last"))
+        .select("user", "item", "last.rating", "last.timestamp")
+    )
+
+
+def hold_out(ratings: DataFrame, share: float, seed: int) -> DataFrame:
+    """Mark the last ratings of each user as held out, at least one of a user who has two.
+
+    Ratings of one time are ordered by a seeded hash of user and item: the same in every run and partitioning, and
+    unrelated to the ids, which may follow popularity.
+
+    Args:
+        ratings: user, item, rating, timestamp; a user and item at most once.
+        share: how much of each user's ratings to hold out, rounded down.
+        seed: of the order of equal times.
+
+    Returns:
+        the ratings, with a column ``held_out``.
+    """
+    user = Window.partitionBy("user")
+    latest_first = user.orderBy(F.desc("timestamp"), F.xxhash64("user", "item", F.lit(seed)), "item")
+    count = F.count(F.lit(1)).over(user)
+    wanted = F.when(count >= 2, F.greatest(F.lit(1), F.floor(count * share))).otherwise(0)
+    return ratings.withColumn("held_out", F.row_number().over(latest_first) <= wanted)
+
+
+def recommend_by_als(training: DataFrame, k: int) -> DataFrame:
+    """The k unseen items of highest predicted preference for each user."""
+    model = ALS(
+        userCol="user", itemCol="item", ratingCol="rating", rank=10, implicitPrefs=True, alpha=1.0, seed=SEED
+    ).fit(training)
+    ranked = model.recommendForAllUsers(k + most_seen(training)).select("user", F.inline("recommendations"))
+    return best_unseen(ranked.withColumnRenamed("rating", "score"), training, k)
+
+
+def recommend_by_popularity(training: DataFrame, k: int) -> DataFrame:
+    """The k unseen items with the most ratings, for each user."""
+    popularity = training.groupBy("item").agg(F.count(F.lit(1)).alias("score"))
+    candidates = popularity.orderBy(F.desc("score"), "item").limit(k + most_seen(training))
+    return best_unseen(training.select("user").distinct().crossJoin(candidates), training, k)
+
+
+def most_seen(training: DataFrame) -> int:
+    """The most items that a user has seen: so many more candidates leave enough for everyone."""
+    row = training.groupBy("user").count().agg(F.max("count")).first()
+    return int(row[0]) if row else 0
+
+
+def best_unseen(candidates: DataFrame, training: DataFrame, k: int) -> DataFrame:
+    """The k best candidates of each user that are not among the user's training items.
+
+    Args:
+        candidates: user, item, score.
+        training: user and item, among others.
+        k: how many.
+    """
+    best_first = Window.partitionBy("user").orderBy(F.desc("score"), "item")
+    unseen = candidates.join(training, ["user", "item"], "left_anti")
+    return unseen.withColumn("rank", F.row_number().over(best_first)).where(F.col("rank") <= k)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

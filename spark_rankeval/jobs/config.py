@@ -1,0 +1,207 @@
+"""A job's configuration: TOML read into frozen dataclasses, with every mistake named at once, before Spark starts."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from spark_rankeval.dialects import find_dialect
+from spark_rankeval.errors import ConfigurationError, DialectError, MetricError
+from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table to read: files, or a name in the catalogue.
+
+    Attributes:
+        path: a file or folder, or several, as Spark reads them.
+        format: what the files are.
+        options: options of Spark's reader; CSV is read with a header and inferred types unless they say otherwise.
+        table: a table of the catalogue, instead of files.
+    """
+
+    path: str | tuple[str, ...] | None = None
+    format: Literal["parquet", "csv", "json", "orc"] = "parquet"
+    options: Mapping[str, str | bool | int | float] = field(default_factory=dict)
+    table: str | None = None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of the columns, as `evaluate` takes them."""
+
+    user: str | tuple[str, ...] = "user"
+    item: str | tuple[str, ...] = "item"
+    score: str | None = None
+    rank: str | None = None
+    relevance: str | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The metrics, and the options of `evaluate`."""
+
+    metrics: str | tuple[str, ...] | Mapping[str, str]
+    dialect: str = "default"
+    relevance_threshold: float | None = None
+    ties: Literal["item_asc", "item_desc", "position"] | None = None
+    on_invalid: Literal["error", "drop"] = "error"
+    prune: Literal["auto", "never"] = "auto"
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the results go.
+
+    Attributes:
+        path: a folder; ``per_user``, ``summary`` and ``summary_json`` are written in it.
+        mode: what to do if they are there already.
+    """
+
+    path: str
+    mode: Literal["errorifexists", "overwrite"] = "errorifexists"
+
+
+@dataclass(frozen=True)
+class EvaluateConfig:
+    """The configuration of ``jobs/evaluate.py``; each attribute is a section of the file."""
+
+    predictions: Source
+    evaluation: Evaluation
+    output: Output
+    labels: Source | None = None
+    users: Source | None = None
+    columns: Columns = field(default_factory=Columns)
+
+
+def load_config(path: str) -> EvaluateConfig:
+    """Read and check a configuration file.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or something in it is wrong; all offenders at once.
+    """
+    try:
+        settings = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        msg = f"{path}: {error.strerror or error}"
+        raise ConfigurationError(msg) from error
+    except ValueError as error:
+        msg = f"{path} is not TOML: {error}"
+        raise ConfigurationError(msg) from error
+    try:
+        return parse_config(settings)
+    except ConfigurationError as error:
+        msg = f"{path}: {error}"
+        raise ConfigurationError(msg) from error
+
+
+def parse_config(settings: Mapping[str, Any]) -> EvaluateConfig:
+    """Check settings against the dataclasses above, and what they mean against each other.
+
+    Raises:
+        ConfigurationError: the key, what was found and what is allowed, of every offender.
+    """
+    problems: list[str] = []
+    config: EvaluateConfig | None = _read(EvaluateConfig, settings, "", problems)
+    evaluation = settings.get("evaluation")
+    if isinstance(evaluation, Mapping):
+        # Wrong metrics are named beside wrong keys, so they are looked at even where the rest does not read.
+        problems += _wrong_names(evaluation)
+    if config is not None:
+        sources = {"predictions": config.predictions, "labels": config.labels, "users": config.users}
+        for section, source in sources.items():
+            if source is not None and (source.path is None) == (source.table is None):
+                got = "neither" if source.path is None else "both"
+                problems.append(f"[{section}] needs path (files) or table (of the catalogue), one of them; found {got}")
+    if problems or config is None:
+        raise ConfigurationError("; ".join(problems))
+    return config
+
+
+def _wrong_names(evaluation: Mapping[str, Any]) -> list[str]:
+    problems = []
+    metrics = evaluation.get("metrics", "rr")
+    values = metrics.values() if isinstance(metrics, Mapping) else [metrics] if isinstance(metrics, str) else metrics
+    for metric in values if _fits(tuple[str, ...], list(values)) else ():
+        try:
+            parse_metric(metric)
+        except MetricError as error:
+            problems.append(f"evaluation.metrics: {error}")
+    if not metrics:
+        try:
+            parse_metrics([])
+        except MetricError as error:
+            problems.append(f"evaluation.metrics: {error}")
+    dialect = evaluation.get("dialect", "default")
+    if isinstance(dialect, str):
+        try:
+            find_dialect(dialect)
+        except DialectError as error:
+            problems.append(f"evaluation.dialect: {error}")
+    return problems
+
+
+def _read(section: type[Any], settings: Any, path: str, problems: list[str]) -> Any:
+    """An object of a dataclass from a table of TOML; None if something is wrong, which is added to the problems."""
+    if not isinstance(settings, Mapping):
+        problems.append(f"{path} must be a section, [{path}]; found {settings!r}")
+        return None
+    hints = get_type_hints(section)
+    prefix = f"{path}." if path else ""
+    already = len(problems)
+    for key in settings:
+        if key not in hints:
+            near = difflib.get_close_matches(key, hints, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            problems.append(f"unknown key {prefix + key!r}; {hint}Allowed: {', '.join(hints)}")
+    values = {}
+    for item in fields(section):
+        key, hint = item.name, hints[item.name]
+        nested = next((kind for kind in (hint, *get_args(hint)) if is_dataclass(kind)), None)
+        if key not in settings:
+            if item.default is MISSING and item.default_factory is MISSING:
+                words = f"section [{prefix}{key}]" if nested else f"key {prefix}{key} ({_words(hint)})"
+                problems.append(f"the {words} is missing")
+        elif nested:
+            values[key] = _read(nested, settings[key], prefix + key, problems)  # type: ignore[arg-type] # a class
+        elif _fits(hint, settings[key]):
+            value = settings[key]
+            values[key] = tuple(value) if isinstance(value, list) else value
+        else:
+            problems.append(f"{prefix}{key} must be {_words(hint)}; found {settings[key]!r}")
+    return section(**values) if len(problems) == already else None
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return value in arguments
+    if origin is UnionType:
+        return any(_fits(one, value) for one in arguments)
+    if origin is tuple:
+        return isinstance(value, list) and all(_fits(arguments[0], one) for one in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(_fits(arguments[1], one) for one in value.values())
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
+
+
+def _words(hint: Any) -> str:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, arguments))
+    if origin is UnionType:
+        return " or ".join(dict.fromkeys(_words(one) for one in arguments if one is not type(None)))
+    if origin is tuple:
+        return "a list of texts"
+    if origin is Mapping:
+        return "a table of key = value"
+    return {str: "a text", bool: "true or false"}.get(hint, "a number")

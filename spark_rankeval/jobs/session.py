@@ -1,0 +1,164 @@
+"""A job's surroundings: a Spark session that suits laptop and cluster, and an exit code that a scheduler can act on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+import traceback
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_rankeval.errors import ConfigurationError, DataError, SparkRankEvalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+OK, CRASH, CONFIG, DATA = 0, 1, 2, 3
+
+#: What suits one machine; on a cluster all of it is the cluster's business.
+_LOCAL = {
+    # The second number is how often a task may fail: plain local[*] gives up at the first failure.
+    "spark.master": "local[*, 4]",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_STARTED = b"\0started\0"
+
+
+def run_job(name: str, job: Callable[[], None]) -> int:
+    """Run a job and turn what it raises into an exit code, with one line on stderr for what its user can mend.
+
+    Returns:
+        0; 2: the configuration, or what it points at, is wrong; 3: rows cannot be ranked; 1: anything else went wrong,
+        with its traceback.
+    """
+    # PySpark warns of every pandas 3 it meets, although what is used here works with it.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    try:
+        job()
+    except DataError as error:
+        return _fail(name, "bad data", error, DATA)
+    except SparkRankEvalError as error:
+        return _fail(name, "wrong config", error, CONFIG)
+    except Exception:
+        traceback.print_exc()
+        return CRASH
+    return OK
+
+
+def _fail(name: str, what: str, error: SparkRankEvalError, code: int) -> int:
+    sys.stderr.write(f"{name}: {what}: {' '.join(str(error).split())}\n")
+    return code
+
+
+@contextmanager
+def job_session(name: str) -> Iterator[SparkSession]:
+    """The session of the place where the job runs, or else a quiet local one.
+
+    A session that was there before, as on Databricks, is used as it is and left running.
+
+    Raises:
+        ConfigurationError: there is no Java to run Spark on.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415 # a wrong config is reported without waiting for this import
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    builder = SparkSession.builder.appName(name)
+    if _place_is_given():
+        spark = builder.getOrCreate()
+    else:
+        spark = _start_locally(builder)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _place_is_given() -> bool:
+    """Whether spark-submit, Spark Connect or the user's settings say where Spark runs."""
+    chosen = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "MASTER")
+    return any(os.environ.get(name) for name in chosen) or "spark.master" in _site_settings()
+
+
+def _site_settings() -> set[str]:
+    """The names set in spark-defaults.conf: what a builder sets would override them."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (str(Path(home, "conf")) if home else "")
+    file = Path(folder, "spark-defaults.conf")
+    if not folder or not file.is_file():
+        return set()
+    lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    return {line.replace("=", " ").split()[0] for line in lines if line and not line.startswith("#")}
+
+
+def _start_locally(builder: SparkSession.Builder) -> SparkSession:
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
+
+    advice = "install Java 17 or newer (apt install openjdk-17-jre-headless; brew install openjdk@17) or set JAVA_HOME"
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        msg = f"Spark runs on Java, and there is none here: {advice}"
+        raise ConfigurationError(msg)
+    # Without it workers take whichever python comes first on the path, which may lack this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    site = _site_settings()
+    for key, value in _LOCAL.items():
+        if key not in site:
+            builder = builder.config(key, value)
+    try:
+        with _startup_noise_held():
+            return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        msg = f"Spark did not start; what it said is above. If it is about Java: {advice}"
+        raise ConfigurationError(msg) from error
+
+
+@contextmanager
+def _startup_noise_held() -> Iterator[None]:
+    """Show what Spark says while it starts only if it does not start; what it says later passes.
+
+    The JVM warns on stderr before any of Spark's log settings can reach it, and inherits stderr when it is started:
+    so it gets a pipe there, and a thread passes on what comes after the start.
+    """
+    stderr = os.dup(2)
+    source, sink = os.pipe()
+    os.dup2(sink, 2)
+    os.close(sink)
+    failed = threading.Event()
+
+    def forward() -> None:
+        held = b""
+        while _STARTED not in held:
+            held += os.read(source, 65536)
+        before, _, after = held.partition(_STARTED)
+        os.write(stderr, before + after if failed.is_set() else after)
+        passed.set()
+        while chunk := os.read(source, 65536):
+            os.write(stderr, chunk)
+
+    passed = threading.Event()
+    threading.Thread(target=forward, name="spark-stderr", daemon=True).start()
+    try:
+        yield
+    except BaseException:
+        failed.set()
+        raise
+    finally:
+        sys.stderr.flush()
+        os.write(2, _STARTED)
+        passed.wait()
+        os.dup2(stderr, 2)

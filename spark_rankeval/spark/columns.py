@@ -1,0 +1,89 @@
+"""Metrics as a column, for a notebook that already has a user's lists as arrays in a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.dialects import Dialect, find_dialect
+from spark_rankeval.errors import OptionError
+from spark_rankeval.metrics.naming import column_names, parse_metrics
+from spark_rankeval.spark.inputs import column
+from spark_rankeval.worker.scoring import ScoringTask
+from spark_rankeval.worker.series import N_INVALID, score_series
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import Column
+
+    from spark_rankeval.metrics.base import Metric
+
+
+def metrics_column(
+    predictions: str | Column,
+    labels: str | Column,
+    metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric],
+    *,
+    scores: str | Column | None = None,
+    relevance: str | Column | None = None,
+    dialect: str | Dialect = "default",
+    ties: str | None = None,
+) -> Column:
+    """A struct with a field a metric, computed from arrays in the same row by a pandas UDF.
+
+    ``df.select("user", metrics_column("predictions", "labels", ["ndcg@10", "rr"]).alias("metrics"))``
+
+    A row that `evaluate` would refuse (a null array or entry, a NaN score, arrays of unequal length, an item twice, a
+    negative grade) has null in every metric and says how many such entries it has in ``n_invalid``; NaN means, as ever,
+    that the metric is not defined for the row. Nothing raises while the column is computed.
+
+    Args:
+        predictions: the array of items, best first; or in any order where `scores` are given.
+        labels: the array of labelled items.
+        metrics: as in `evaluate`.
+        scores: the array of scores beside `predictions`.
+        relevance: the array of grades beside `labels`.
+        dialect: as in `evaluate`. An array with a null item is refused in every dialect.
+        ties: how equal scores are ordered; None: as the dialect says.
+
+    Raises:
+        MetricError: a name or parameter is not known.
+        DialectError: the dialect is not known, or lacks a metric.
+        OptionError: `ties` is not known.
+    """
+    convention = find_dialect(dialect)
+    asked = parse_metrics(metrics)
+    names = column_names(asked, taken=(N_INVALID,))
+    if ties not in (None, "item_asc", "item_desc", "position"):
+        msg = f"ties must be one of None, 'item_asc', 'item_desc', 'position'; got {ties!r}"
+        raise OptionError(msg)
+    task = ScoringTask(
+        metrics=tuple(metric.resolve(convention) for metric in asked.values()),
+        ties=ties or convention.ties,  # type: ignore[arg-type] # checked above
+        duplicates="each" if convention.duplicates == "each" else "count",
+        conflicting_labels="last" if convention.conflicting_labels == "last" else "highest",
+        prediction_arrays=True,
+        label_arrays=True,
+        keep_unusual_grades=convention.unusual_grades == "keep",
+    )
+    arguments = {"items": predictions, "labels": labels, "scores": scores, "grades": relevance}
+    given = {name: _without_null_entries(value) for name, value in arguments.items() if value is not None}
+    fields = [T.StructField(name, T.DoubleType()) for name in names.values()]
+    returned = T.StructType([*fields, T.StructField(N_INVALID, T.LongType())])
+    udf = F.pandas_udf(score_series(task, tuple(given), tuple(names.values())), returned)  # type: ignore[call-overload] # its stubs know no *series
+    scored = udf(*given.values())
+    # Arrow conversion of a pandas frame makes NaN null; null is to mean that the row was refused.
+    fine = scored.getField(N_INVALID) == 0
+    values = [
+        F.when(fine, F.coalesce(scored.getField(name), F.lit(float("nan")))).alias(name) for name in names.values()
+    ]
+    return F.struct(*values, scored.getField(N_INVALID).alias(N_INVALID))
+
+
+def _without_null_entries(array: str | Column) -> Column:
+    """The array, or null if an entry is: pandas would turn whole numbers beside a null into rounded floats."""
+    whole = column(array) if isinstance(array, str) and "." not in array else F.col(array) if isinstance(array, str) else array
+    return F.when(~F.exists(whole, lambda entry: entry.isNull()), whole)
