@@ -46,14 +46,20 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--labels", type=int, default=10, help="labels of a user")
     parser.add_argument("--items", type=int, default=100_000, help="items that predictions come from")
     parser.add_argument("--ids", choices=("long", "int", "string"), default="long", help="type of the item ids")
-    parser.add_argument("--lengths", choices=("equal", "ragged"), default="equal", help="ragged: log-normal, 1 to 10 x the median")
+    parser.add_argument(
+        "--lengths", choices=("equal", "ragged"), default="equal", help="ragged: log-normal, 1 to 10 x the median"
+    )
     parser.add_argument("--hot-user", type=int, default=0, help="so many predictions more for the first user")
-    parser.add_argument("--scores", choices=("continuous", "forty", "constant"), default="continuous", help="how scores tie")
+    parser.add_argument(
+        "--scores", choices=("continuous", "forty", "constant"), default="continuous", help="how scores tie"
+    )
     parser.add_argument("--cutoffs", type=lambda text: [int(k) for k in text.split(",")], default=[1, 3, 5, 10, 20])
     parser.add_argument("--heap", default="6g", help="the driver's heap")
     parser.add_argument("--rounds", type=int, default=5, help="timed rounds; the best of each work counts")
     parser.add_argument("--warm-up", type=int, default=2, help="rounds before that")
-    parser.add_argument("--only", type=lambda text: text.split(","), default=None, help="some of the works, with commas")
+    parser.add_argument(
+        "--only", type=lambda text: text.split(","), default=None, help="some of the works, with commas"
+    )
     parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
     return parser.parse_args(given)
 
@@ -67,7 +73,11 @@ def main(given: list[str] | None = None) -> int:
         print(f"data made in {time.perf_counter() - began:.0f} s", file=sys.stderr)
         spark = session(options.heap)
         try:
-            works = {name: work for name, work in all_works(spark, options, folder).items() if not options.only or name in options.only}
+            works = {
+                name: work
+                for name, work in all_works(spark, options, folder).items()
+                if not options.only or name in options.only
+            }
             times = run(works, options)
             report = figures(options, times, spark.version)
         finally:
@@ -108,14 +118,12 @@ def make_tables(options: argparse.Namespace, folder: Path) -> None:
         # A start and a stride a user give items that differ within a list.
         start, stride = random.integers(0, options.items, len(users)), random.integers(1, 97, len(users))
         item = (np.repeat(start, lengths) + rank * np.repeat(stride, lengths)) % options.items
-        score = {
-            "continuous": lambda: random.random(len(user)),
-            "forty": lambda: random.integers(0, 40, len(user)) / 40,
-            "constant": lambda: np.zeros(len(user)),
-        }[options.scores]()
+        score = _scores(random, options.scores, len(user))
         label_user, nth = np.repeat(users, options.labels), np.tile(np.arange(options.labels), len(users))
         # Some labels are predicted items, so that there is something to hit; the others come from further items.
-        place = (np.repeat(random.integers(0, 1 << 30, len(users)), options.labels) + 7 * nth) % np.repeat(lengths, options.labels)
+        place = (np.repeat(random.integers(0, 1 << 30, len(users)), options.labels) + 7 * nth) % np.repeat(
+            lengths, options.labels
+        )
         first = np.repeat(np.cumsum(lengths) - lengths, options.labels)
         hit = nth < np.minimum(HITS, np.repeat(lengths, options.labels) // 8)
         label = np.where(hit, item[first + place], options.items + np.repeat(start, options.labels) + nth)
@@ -129,12 +137,28 @@ def make_tables(options: argparse.Namespace, folder: Path) -> None:
             user = np.concatenate([user, np.zeros(options.hot_user, np.int64)])
             item = np.concatenate([item, 2 * options.items + np.arange(options.hot_user)])
             score = np.concatenate([score, random.random(options.hot_user)])
-        _write(folder / "predictions", part, _shuffled(random, {"user": user, "item": _ids(item, options.ids), "score": score}))
+        _write(
+            folder / "predictions",
+            part,
+            _shuffled(random, {"user": user, "item": _ids(item, options.ids), "score": score}),
+        )
         _write(folder / "labels", part, _shuffled(random, {"user": label_user, "item": _ids(label, options.ids)}))
 
 
+def _scores(random: np.random.Generator, kind: str, n: int) -> np.ndarray[Any, Any]:
+    match kind:
+        case "forty":
+            return random.integers(0, 40, n) / 40
+        case "constant":
+            return np.zeros(n)
+        case _:
+            return random.random(n)
+
+
 def _within(lengths: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    first: np.ndarray[Any, Any] = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    within: np.ndarray[Any, Any] = np.arange(lengths.sum()) - first
+    return within
 
 
 def _lists(values: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> pa.ListArray:
@@ -149,7 +173,10 @@ def _ids(item: np.ndarray[Any, Any], kind: str) -> pa.Array:
 
 def _shuffled(random: np.random.Generator, columns: dict[str, Any]) -> dict[str, pa.Array]:
     order = pa.array(random.permutation(len(columns["user"])))
-    return {name: (values if isinstance(values, pa.Array) else pa.array(values)).take(order) for name, values in columns.items()}
+    return {
+        name: (values if isinstance(values, pa.Array) else pa.array(values)).take(order)
+        for name, values in columns.items()
+    }
 
 
 def _write(folder: Path, part: int, columns: dict[str, pa.Array]) -> None:
@@ -164,7 +191,9 @@ def all_works(spark: SparkSession, options: argparse.Namespace, folder: str) -> 
 
     from spark_rankeval import evaluate, score_users
 
-    predictions, labels, arrays = (spark.read.parquet(f"{folder}/{name}") for name in ("predictions", "labels", "arrays"))
+    predictions, labels, arrays = (
+        spark.read.parquet(f"{folder}/{name}") for name in ("predictions", "labels", "arrays")
+    )
     many = [f"{metric}@{k}" for metric in METRICS for k in options.cutoffs]
     one = [f"ndcg@{options.cutoffs[len(options.cutoffs) // 2]}"]
 
@@ -231,7 +260,14 @@ WORDS = {
     "arrays-spark": "arrays: RankingEvaluator, 1 value",
 }
 #: What is divided by what.
-RATIOS = (("many", "shuffle"), ("many", "spark"), ("pruned", "many"), ("many", "one"), ("per-user", "shuffle"), ("arrays", "arrays-spark"))  # fmt: skip
+RATIOS = (
+    ("many", "shuffle"),
+    ("many", "spark"),
+    ("pruned", "many"),
+    ("many", "one"),
+    ("per-user", "shuffle"),
+    ("arrays", "arrays-spark"),
+)
 
 
 def figures(options: argparse.Namespace, times: dict[str, list[float]], version: str) -> dict[str, Any]:
@@ -239,10 +275,19 @@ def figures(options: argparse.Namespace, times: dict[str, list[float]], version:
     best = {name: min(seconds) for name, seconds in times.items()}
     setting = {name: value for name, value in vars(options).items() if name not in ("json", "only")}
     return {
-        "setting": {**setting, "spark": version, "cores": CORES, "shuffle_partitions": PARTITIONS, "sink": "noop", "shuffled_columns": "user, item, score"},
+        "setting": {
+            **setting,
+            "spark": version,
+            "cores": CORES,
+            "shuffle_partitions": PARTITIONS,
+            "sink": "noop",
+            "shuffled_columns": "user, item, score",
+        },
         "best_seconds": {name: round(value, 3) for name, value in best.items()},
         "median_seconds": {name: round(statistics.median(seconds), 3) for name, seconds in times.items()},
-        "ratios": {f"{one} / {two}": round(best[one] / best[two], 2) for one, two in RATIOS if one in best and two in best},
+        "ratios": {
+            f"{one} / {two}": round(best[one] / best[two], 2) for one, two in RATIOS if one in best and two in best
+        },
     }
 
 

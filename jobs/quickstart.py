@@ -1,4 +1,4 @@
-"""A first look: a real model on real ratings, from the split to the metrics, in one file that reads from top to bottom."""
+"""A first look: a real model on real ratings, from the split to the metrics, in one file read from top to bottom."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--ratings", metavar="FILE", help="MovieLens ratings, .csv, .dat or u.data; default: the sample inside pyspark"
     )
-    parser.add_argument("--output", metavar="DIR", default="output/quickstart", help="default: %(default)s; overwritten")
+    parser.add_argument(
+        "--output", metavar="DIR", default="output/quickstart", help="is overwritten; default: %(default)s"
+    )
     parser.add_argument(
         "--relevance-threshold",
         metavar="RATING",
@@ -102,9 +104,10 @@ def quickstart(spark: SparkSession, file: str, output: str, relevance_threshold:
         raise ConfigurationError(msg)
     print(
         f"{counts.ratings:,} ratings of {counts.movies:,} movies by {counts.users:,} users, from {Path(file).name}\n"
-        f"{counts.labels:,} of them are held out as labels: each user's last {HELD_OUT:.0%}, in a seeded random order "
-        f"where times are equal\n"
-        f"{RECOMMENDED} recommendations for each user; a held-out movie rated {relevance_threshold:g} or more is relevant"
+        f"{counts.labels:,} of them are held out as labels: the last {HELD_OUT:.0%} of each user, "
+        f"equal times in a seeded random order\n"
+        f"{RECOMMENDED} unseen movies are recommended to each user; "
+        f"those held out with a rating of {relevance_threshold:g} or more are relevant"
     )
     recommenders = {"als": recommend_by_als, "popularity": recommend_by_popularity}
     for model, recommend in recommenders.items():
@@ -193,9 +196,18 @@ def hold_out(ratings: DataFrame, share: float, seed: int) -> DataFrame:
 
 def recommend_by_als(training: DataFrame, k: int) -> DataFrame:
     """The k unseen items of highest predicted preference for each user."""
-    model = ALS(
-        userCol="user", itemCol="item", ratingCol="rating", rank=10, implicitPrefs=True, alpha=1.0, seed=SEED
-    ).fit(training)
+    als = ALS(
+        userCol="user",
+        itemCol="item",
+        ratingCol="rating",
+        # What is ranked is which movies a user will rate at all, so a rating says how sure it is that one is wanted.
+        implicitPrefs=True,
+        # So few ratings would spend their time on starting the tasks of more blocks.
+        numUserBlocks=2,
+        numItemBlocks=2,
+        seed=SEED,
+    )
+    model = als.fit(training)
     ranked = model.recommendForAllUsers(k + most_seen(training)).select("user", F.inline("recommendations"))
     return best_unseen(ranked.withColumnRenamed("rating", "score"), training, k)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from spark_rankeval.errors import DialectError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.metrics.ranking import Ties
 

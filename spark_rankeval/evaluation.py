@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import numbers
 import warnings
 from dataclasses import replace
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.metrics.base import Metric, SuppliesDefaults
     from spark_rankeval.statistics.moments import Moments
 
     Metrics = str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]
@@ -171,7 +172,9 @@ def summarise(per_user: DataFrame) -> Result:
     _raise_if_invalid(quality, some)
     described = [(said["label"], said) for said in metrics.values()]
     columns = {said["label"]: name for name, said in metrics.items()}
-    return _result(lambda: per_user, described, moments, quality, columns, ("The table of users was summarised as it is.",))
+    return _result(
+        lambda: per_user, described, moments, quality, columns, ("The table of users was summarised as it is.",)
+    )
 
 
 def _no_count(like: Moments) -> Moments:
@@ -206,22 +209,20 @@ def _prepare(
     _one_of("on_invalid", on_invalid, ("error", "drop"))
     _one_of("prune", prune, ("auto", "never"))
     _one_of("ties", ties, (None, "item_asc", "item_desc", "position"))
-    if relevance_threshold is not None and (
-        isinstance(relevance_threshold, bool) or not isinstance(relevance_threshold, numbers.Real) or relevance_threshold != relevance_threshold
-    ):
+    if not (relevance_threshold is None or _is_number(relevance_threshold)):
         msg = f"relevance_threshold must be a number or None; got {relevance_threshold!r}"
         raise OptionError(msg)
     convention = find_dialect(dialect)
     asked = parse_metrics(metrics)
-    sources = [_CallersThreshold(relevance_threshold), convention]
+    sources: list[SuppliesDefaults] = [_CallersThreshold(relevance_threshold), convention]
     resolved = {label: metric.resolve(*sources) for label, metric in asked.items()}
     names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None)
     left, right, everyone = read_sources(predictions, labels, users, names)
     ordered_labels = [label for label, metric in resolved.items() if metric.needs_label_order]
     if ordered_labels and right.has_value and not right.arrays:
         msg = (
-            f"dialect {convention.name!r}: graded {', '.join(ordered_labels)} hangs on the order of a user's labels, which rows of a "
-            "table do not have. Pass the labels as arrays, or use ndcg(ideal='labels'), which does not depend on an order"
+            f"dialect {convention.name!r}: graded {', '.join(ordered_labels)} hangs on the order of a user's labels, which "
+            "rows of a table do not have. Pass the labels as arrays, or use ndcg(ideal='labels'), which does not depend on an order"
         )
         raise DialectError(msg)
     if left.arrays and left.has_value:
@@ -251,6 +252,10 @@ def _prepare(
     }
     columns = column_names(asked, taken=(*left.user, *COUNTS))
     return Scoring(left, right, everyone, resolved, columns, task, prune, facts)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)
 
 
 class _CallersThreshold:
@@ -327,10 +332,10 @@ def write_per_user(per_user: DataFrame, path: str, mode: str = "errorifexists") 
 
 
 _MEANING = {
-    "n_invalid_predictions": "predictions cannot be ranked",
-    "n_invalid_labels": "labels cannot be used",
-    "n_duplicate_predictions": "predictions repeat an item of their user",
-    "n_conflicting_labels": "labels repeat an item of their user with another grade",
+    "n_invalid_predictions": "predictions that cannot be ranked",
+    "n_invalid_labels": "labels that cannot be used",
+    "n_duplicate_predictions": "predictions that repeat an item of their user",
+    "n_conflicting_labels": "labels that repeat an item of their user with another grade",
 }
 
 
@@ -342,7 +347,7 @@ def _raise_if_invalid(quality: DataQuality, facts: Mapping[str, Any], scoring: S
         return
     sentences = []
     for name, count in errors.items():
-        sentence = f"{count:,} {_MEANING[name]}"
+        sentence = f"{_MEANING[name]}: {count:,}"
         detail = _details(name, scoring) if scoring is not None else ""
         sentences.append(f"{sentence} ({detail})" if detail else sentence)
     msg = (

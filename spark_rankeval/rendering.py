@@ -20,7 +20,10 @@ def render_summary(rows: Sequence[SummaryRow], quality: DataQuality) -> str:
     for model in models:
         mine = [row for row in rows if row.model == model]
         title = ", ".join([f"model {model!r}"] * bool(model) + [f"dialect {mine[0].dialect!r}"])
-        cells = [_HEADERS, *((r.metric, _number(r.mean), _number(r.std), f"{r.n_users:,}", f"{r.n_undefined:,}") for r in mine)]
+        cells = [
+            _HEADERS,
+            *((r.metric, _number(r.mean), _number(r.std), f"{r.n_users:,}", f"{r.n_undefined:,}") for r in mine),
+        ]
         lines += [title, *_aligned(cells), ""]
     return "\n".join([*lines, *render_quality(quality)])
 
@@ -35,7 +38,11 @@ def render_quality(quality: DataQuality) -> list[str]:
         users.append(f"{count:,} {words}{_share(count, quality.n_users)}")
     lines = ["users  " + "; ".join(users)]
     ties = quality.n_hanging_on_ties
-    tie_words = f"{ties:,} users hang on the order of equal scores{_share(ties, quality.n_users)}" if ties else "no user hangs on the order of equal scores"
+    tie_words = (
+        f"{ties:,} users hang on the order of equal scores{_share(ties, quality.n_users)}"
+        if ties
+        else "no user hangs on the order of equal scores"
+    )
     lines.append("ties   " + tie_words)
     rows = [f"{quality.n_predictions:,} predictions", f"{quality.n_labels:,} labels, {quality.n_relevant:,} relevant"]
     for count, words in (
@@ -52,7 +59,10 @@ def render_quality(quality: DataQuality) -> list[str]:
 
 def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    return ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]) for row in cells]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+        for row in cells
+    ]
 
 
 def _number(value: float) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, DialectError, MetricError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+
+_Section = TypeVar("_Section")
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def parse_config(settings: Mapping[str, Any]) -> EvaluateConfig:
         ConfigurationError: the key, what was found and what is allowed, of every offender.
     """
     problems: list[str] = []
-    config: EvaluateConfig | None = _read(EvaluateConfig, settings, "", problems)
+    config = _read(EvaluateConfig, settings, "", problems)
     evaluation = settings.get("evaluation")
     if isinstance(evaluation, Mapping):
         # Wrong metrics are named beside wrong keys, so they are looked at even where the rest does not read.
@@ -126,29 +128,24 @@ def parse_config(settings: Mapping[str, Any]) -> EvaluateConfig:
 
 
 def _wrong_names(evaluation: Mapping[str, Any]) -> list[str]:
+    metrics = evaluation.get("metrics")
+    texts = metrics if isinstance(metrics, list) else metrics.values() if isinstance(metrics, Mapping) else [metrics]
+    checks: list[tuple[str, Callable[[Any], object], object]] = [("metrics", parse_metric, text) for text in texts]
+    if metrics in ([], {}):
+        checks.append(("metrics", parse_metrics, []))
+    checks.append(("dialect", find_dialect, evaluation.get("dialect", "default")))
     problems = []
-    metrics = evaluation.get("metrics", "rr")
-    values = metrics.values() if isinstance(metrics, Mapping) else [metrics] if isinstance(metrics, str) else metrics
-    for metric in values if _fits(tuple[str, ...], list(values)) else ():
-        try:
-            parse_metric(metric)
-        except MetricError as error:
-            problems.append(f"evaluation.metrics: {error}")
-    if not metrics:
-        try:
-            parse_metrics([])
-        except MetricError as error:
-            problems.append(f"evaluation.metrics: {error}")
-    dialect = evaluation.get("dialect", "default")
-    if isinstance(dialect, str):
-        try:
-            find_dialect(dialect)
-        except DialectError as error:
-            problems.append(f"evaluation.dialect: {error}")
+    for key, check, value in checks:
+        # What is no text has been named already.
+        if isinstance(value, str) or value == []:
+            try:
+                check(value)
+            except (MetricError, DialectError) as error:
+                problems.append(f"evaluation.{key}: {error}")
     return problems
 
 
-def _read(section: type[Any], settings: Any, path: str, problems: list[str]) -> Any:
+def _read(section: type[_Section], settings: object, path: str, problems: list[str]) -> _Section | None:
     """An object of a dataclass from a table of TOML; None if something is wrong, which is added to the problems."""
     if not isinstance(settings, Mapping):
         problems.append(f"{path} must be a section, [{path}]; found {settings!r}")
@@ -161,8 +158,8 @@ def _read(section: type[Any], settings: Any, path: str, problems: list[str]) -> 
             near = difflib.get_close_matches(key, hints, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             problems.append(f"unknown key {prefix + key!r}; {hint}Allowed: {', '.join(hints)}")
-    values = {}
-    for item in fields(section):
+    values: dict[str, object] = {}
+    for item in fields(section):  # type: ignore[arg-type] # of the dataclasses above
         key, hint = item.name, hints[item.name]
         nested = next((kind for kind in (hint, *get_args(hint)) if is_dataclass(kind)), None)
         if key not in settings:
@@ -179,7 +176,7 @@ def _read(section: type[Any], settings: Any, path: str, problems: list[str]) -> 
     return section(**values) if len(problems) == already else None
 
 
-def _fits(hint: Any, value: Any) -> bool:
+def _fits(hint: object, value: object) -> bool:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return value in arguments
@@ -191,10 +188,11 @@ def _fits(hint: Any, value: Any) -> bool:
         return isinstance(value, Mapping) and all(_fits(arguments[1], one) for one in value.values())
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
+    # To Python true is an int, to the author of a file it is not.
+    return isinstance(hint, type) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
 
 
-def _words(hint: Any) -> str:
+def _words(hint: object) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return "one of " + ", ".join(map(repr, arguments))
@@ -204,4 +202,4 @@ def _words(hint: Any) -> str:
         return "a list of texts"
     if origin is Mapping:
         return "a table of key = value"
-    return {str: "a text", bool: "true or false"}.get(hint, "a number")
+    return "a text" if hint is str else "true or false" if hint is bool else "a number"

@@ -32,7 +32,10 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-_STARTED = b"\0started\0"
+#: A line that ends the start-up in what the JVM says; nobody else writes it.
+_STARTED = b"\0started\0\n"
+#: Where no native linear algebra is installed Spark uses its own in Java, and a C library says so past every setting.
+_NOISE = b"netlib-"
 
 
 def run_job(name: str, job: Callable[[], None]) -> int:
@@ -77,10 +80,7 @@ def job_session(name: str) -> Iterator[SparkSession]:
         yield active
         return
     builder = SparkSession.builder.appName(name)
-    if _place_is_given():
-        spark = builder.getOrCreate()
-    else:
-        spark = _start_locally(builder)
+    spark = builder.getOrCreate() if _place_is_given() else _start_locally(builder)
     try:
         yield spark
     finally:
@@ -129,7 +129,7 @@ def _start_locally(builder: SparkSession.Builder) -> SparkSession:
 
 @contextmanager
 def _startup_noise_held() -> Iterator[None]:
-    """Show what Spark says while it starts only if it does not start; what it says later passes.
+    """Show what Spark says while it starts only if it does not start; what it says later passes, less known noise.
 
     The JVM warns on stderr before any of Spark's log settings can reach it, and inherits stderr when it is started:
     so it gets a pipe there, and a thread passes on what comes after the start.
@@ -138,19 +138,17 @@ def _startup_noise_held() -> Iterator[None]:
     source, sink = os.pipe()
     os.dup2(sink, 2)
     os.close(sink)
-    failed = threading.Event()
+    failed, passed = threading.Event(), threading.Event()
 
     def forward() -> None:
-        held = b""
-        while _STARTED not in held:
-            held += os.read(source, 65536)
-        before, _, after = held.partition(_STARTED)
-        os.write(stderr, before + after if failed.is_set() else after)
-        passed.set()
-        while chunk := os.read(source, 65536):
-            os.write(stderr, chunk)
+        with os.fdopen(source, "rb") as lines:
+            held = b"".join(iter(lines.readline, _STARTED))
+            os.write(stderr, held if failed.is_set() else b"")
+            passed.set()
+            for line in lines:
+                if not line.startswith(_NOISE):
+                    os.write(stderr, line)
 
-    passed = threading.Event()
     threading.Thread(target=forward, name="spark-stderr", daemon=True).start()
     try:
         yield

@@ -74,7 +74,7 @@ def write_summary(spark: SparkSession, result: Result, table: str, document: str
         spark: the session.
         result: what to write.
         table: the path of the table.
-        document: the path of the JSON: a folder with one file of one line, as every storage of Spark takes it; NaN is null.
+        document: the path of the JSON, a folder with one file of one line, which any storage takes; NaN is null.
         mode: ``errorifexists`` or ``overwrite``.
     """
     rows = spark.createDataFrame([asdict(row) for row in result.summary], SUMMARY_SCHEMA)

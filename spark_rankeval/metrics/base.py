@@ -38,7 +38,9 @@ REGISTRY: dict[str, type[Metric]] = {}
 """Every metric by its canonical name and by each alias, in lower case."""
 
 
-def parameter(default: Any, *, doc: str, choices: tuple[Any, ...] = (), check: Callable[[Any], str | None] | None = None) -> Any:
+def parameter(
+    default: Any, *, doc: str, choices: tuple[Any, ...] = (), check: Callable[[Any], str | None] | None = None
+) -> Any:
     """Declare a parameter of a metric.
 
     Args:
@@ -56,7 +58,8 @@ def number(low: float, high: float = math.inf, *, what: str, open_low: bool = Fa
     def check(value: Any) -> str | None:
         if isinstance(value, bool) or not isinstance(value, numbers.Real) or math.isnan(value):
             return what
-        return what if value < low or value > high or (open_low and value == low) else None
+        number = float(value)
+        return what if number < low or number > high or (open_low and number == low) else None
 
     return check
 
@@ -139,7 +142,7 @@ class Metric(ABC):
             msg = f"{self.name}: {item.name} must be {wanted}; got {value!r}"
             raise MetricError(msg)
 
-    def _check_together(self) -> None:
+    def _check_together(self) -> None:  # noqa: B027 - most metrics have nothing to check
         """Raise a MetricError when parameters do not fit with one another."""
 
     @classmethod
@@ -227,10 +230,13 @@ class RelevanceMetric(Metric):
 
 def ratio(numerator: np.ndarray[Any, Any], denominator: np.ndarray[Any, Any] | float) -> FloatArray:
     """The quotient, 0 where the denominator is 0; the numerator has an entry a user."""
+    quotient: FloatArray
     if not isinstance(denominator, np.ndarray):
-        return numerator / denominator if denominator else np.zeros(len(numerator))
+        quotient = numerator / denominator if denominator else np.zeros(len(numerator))
+        return quotient
     if denominator.all():
-        return numerator / denominator
-    quotient: FloatArray = numerator / np.where(denominator == 0, 1, denominator)
+        quotient = numerator / denominator
+        return quotient
+    quotient = numerator / np.where(denominator == 0, 1, denominator)
     quotient[denominator == 0] = 0.0
     return quotient

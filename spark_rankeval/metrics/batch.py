@@ -57,7 +57,8 @@ class RankingBatch:
         tied_above: int64, how many items score strictly higher.
         tied: int64, how many items have its score, itself included.
         labels: the grades of every user's distinct labelled items, in no order.
-        labels_as_given: the grades of the raw label lists, in their order and with duplicates; None where no order
+        labels_as_given: the grades of the raw label lists, in their order, a repeated item each time with the grade that
+            holds for it; None where no order
             was given.
     """
 
@@ -89,7 +90,9 @@ class RankingBatch:
             tied_above=np.concatenate([batch.tied_above for batch in batches]),
             tied=np.concatenate([batch.tied for batch in batches]),
             labels=Ragged.concatenate([batch.labels for batch in batches]),
-            labels_as_given=Ragged.concatenate([lists for lists in given if lists is not None]) if None not in given else None,
+            labels_as_given=Ragged.concatenate([lists for lists in given if lists is not None])
+            if None not in given
+            else None,
         )
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -141,7 +144,9 @@ class RankingBatch:
 
         Added one after the other in the order given, so that neither padding nor the split into batches changes a bit.
         """
-        return np.bincount(user, values if within is None else np.where(within, values, 0.0), self.n_users)
+        counted: FloatArray = values if within is None else np.where(within, values, 0.0)
+        # Without an entry numpy forgets the weights, and counts in whole numbers.
+        return np.bincount(user, counted, self.n_users).astype(np.float64, copy=False)
 
     def within(self, k: int | None) -> BoolArray | None:
         """Which labelled predictions stand in the first k places; None where all do."""

@@ -249,5 +249,3 @@ class NDCG(IdealMetric):
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return ratio(self._dcg(batch), self._idcg(batch))
-
-

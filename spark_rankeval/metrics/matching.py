@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray, Ragged, width_classes
+from spark_rankeval.metrics.ragged import BoolArray, IntArray, Ragged, width_classes
 
 # Up to so many labels a user, comparing a list with one label at a time is the fastest way.
 _COMPARED_LABELS = 256
@@ -99,7 +99,7 @@ def has_duplicates(items: Ragged) -> BoolArray:
     return found
 
 
-def _largest(dtype: np.dtype[Array]) -> float | int:
+def _largest(dtype: np.dtype[Any]) -> float | int:
     return np.inf if dtype.kind == "f" else int(np.iinfo(dtype).max)
 
 

@@ -14,7 +14,9 @@ from spark_rankeval.metrics.base import REGISTRY, Metric
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_FORM = re.compile(r"\s*(?P<name>[A-Za-z][\w\- ]*?)\s*(?:\((?P<arguments>.*)\))?\s*(?:@\s*(?P<k>[^()@]*?))?\s*", re.DOTALL)
+_FORM = re.compile(
+    r"\s*(?P<name>[A-Za-z][\w\- ]*?)\s*(?:\((?P<arguments>.*)\))?\s*(?:@\s*(?P<k>[^()@]*?))?\s*", re.DOTALL
+)
 _WORDS = {"inf": math.inf, "nan": "nan", "none": None, "null": None, "true": True, "false": False}
 
 
@@ -152,6 +154,9 @@ def column_names(metrics: Mapping[str, Metric], taken: Iterable[str] = ()) -> di
     for label, name in names.items():
         other = owners.setdefault(name.lower(), f"the metric {label!r}")
         if other != f"the metric {label!r}":
-            msg = f"the metric {label!r} would have the column {name!r}, which {other} has; give it a label of its own: {{'label': metric}}"
+            msg = (
+                f"the metric {label!r} would have the column {name!r}, which {other} has; "
+                "give it a label of its own: {'label': metric}"
+            )
             raise MetricError(msg)
     return names

@@ -86,11 +86,13 @@ class Ragged:
         if len(self.values) == width * self.n_users and bool((self.lengths == width).all()):
             rows = self.values.reshape(self.n_users, width)
             every = len(users) == self.n_users and bool((users == np.arange(self.n_users)).all())
-            return rows if every else rows[users]
+            chosen: Array = rows if every else rows[users]
+            return chosen
         if not len(self.values):
             return np.zeros((len(users), width), self.values.dtype)
         places = self.offsets[users, None] + np.arange(width)
-        return self.values[np.minimum(places, len(self.values) - 1)]
+        padded: Array = self.values[np.minimum(places, len(self.values) - 1)]
+        return padded
 
 
 def offsets_of(lengths: Array | Sequence[int]) -> IntArray:

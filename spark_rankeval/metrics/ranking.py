@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.base import FloatArray
 from spark_rankeval.metrics.batch import RankingBatch
 from spark_rankeval.metrics.matching import first_occurrences, has_duplicates, match
 from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray, Ragged, position_within, width_classes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Ties = Literal["item_asc", "item_desc", "position"]
 Duplicates = Literal["count", "keep_best", "each"]
@@ -94,10 +95,9 @@ def rank_lists(
             if duplicates == "keep_best":
                 lists = _without_duplicates(lists, keep, again)
 
-    labels, grades, equal, conflicts = _distinct_labels(lists, conflicting)
-    items = lists.items
+    labels, items = _settle_labels(lists, conflicting), lists.items
     # Where the order is given, what stands below the largest cutoff matters to nobody.
-    found = match(items, labels, largest_cutoff if lists.scores is None else None)
+    found = match(items, labels.items, largest_cutoff if lists.scores is None else None)
     prediction, label = found.prediction, found.label
     if lists.matchable is not None:
         allowed = lists.matchable[prediction]
@@ -110,14 +110,14 @@ def rank_lists(
         n_predictions=items.lengths if lists.n_predictions is None else lists.n_predictions,
         user=user[order],
         rank=ranks.rank[order],
-        grade=grades.values[label[order]],
+        grade=labels.grades.values[label[order]],
         tied_above=ranks.above[order],
         tied=ranks.tied[order],
-        labels=grades,
-        labels_as_given=_grades(lists) if keep_label_order else None,
+        labels=labels.grades,
+        labels_as_given=labels.as_given if keep_label_order else None,
     )
     cut = _cut_within_tie(lists, largest_cutoff)
-    return batch, Findings(again, equal, conflicts, _hangs_on_tie(batch, largest_cutoff), cut)
+    return batch, Findings(again, labels.equal, labels.conflicts, _hangs_on_tie(batch, largest_cutoff), cut)
 
 
 def _cut_within_tie(lists: Lists, largest_cutoff: int | None) -> IntArray:
@@ -168,26 +168,43 @@ def _grades(lists: Lists) -> Ragged:
     return lists.grades if lists.grades is not None else lists.labels.like(np.ones(len(lists.labels.values)))
 
 
-def _distinct_labels(lists: Lists, conflicting: Literal["highest", "last"]) -> tuple[Ragged, Ragged, IntArray, IntArray]:
-    """The labels with each item once, their grades, and how many were merged and how many conflicted."""
+class _Labels(NamedTuple):
+    """Labels with each item once, the grades of these, and the grades of the lists as they were given."""
+
+    items: Ragged
+    grades: Ragged
+    as_given: Ragged
+    equal: IntArray
+    conflicts: IntArray
+
+
+def _settle_labels(lists: Lists, conflicting: Literal["highest", "last"]) -> _Labels:
+    """Merge labels of the same item; one grade then holds wherever the item stands in the list."""
     labels, grades = lists.labels, _grades(lists)
-    none = np.zeros(labels.n_users, np.int64)
     twice = has_duplicates(labels)
     if not twice.any():
-        return labels, grades, none, none
+        none = np.zeros(labels.n_users, np.int64)
+        return _Labels(labels, grades, grades, none, none)
     entry = np.flatnonzero(twice[labels.user])
     user, item, grade = labels.user[entry], labels.values[entry], grades.values[entry]
     within = np.arange(len(entry)) if conflicting == "last" else grade
     order = np.lexsort((within, item, user))
     entry, user, item, grade = entry[order], user[order], item[order], grade[order]
-    # The last of a run of equal items has the grade that stays; all before it are repeats of it.
+    # The last of a run of equal items has the grade that holds; all before it are repeats of it.
     repeats = (user[:-1] == user[1:]) & (item[:-1] == item[1:])
     differs = repeats & ~((grade[:-1] == grade[1:]) | (np.isnan(grade[:-1]) & np.isnan(grade[1:])))
     keep = np.ones(len(labels.values), np.bool_)
     keep[entry[:-1][repeats]] = False
-    conflicts = np.bincount(user[:-1][differs], minlength=labels.n_users)
-    equal = np.bincount(user[:-1][repeats & ~differs], minlength=labels.n_users)
-    return labels.where(keep), grades.where(keep), equal, conflicts
+    last_of_run = np.flatnonzero(np.append(~repeats, True))
+    settled = grades.values.copy()
+    settled[entry] = grade[last_of_run][np.searchsorted(last_of_run, np.arange(len(entry)))]
+    return _Labels(
+        items=labels.where(keep),
+        grades=grades.like(settled).where(keep),
+        as_given=grades.like(settled),
+        equal=np.bincount(user[:-1][repeats & ~differs], minlength=labels.n_users),
+        conflicts=np.bincount(user[:-1][differs], minlength=labels.n_users),
+    )
 
 
 class _Ranks(NamedTuple):
@@ -260,7 +277,12 @@ def _count(flags: Array) -> Array:
 
 
 def _sort_lists(
-    lists: Lists, ties: Ties, among: BoolArray, prediction: IntArray, out: IntArray, into: tuple[IntArray, IntArray, IntArray]
+    lists: Lists,
+    ties: Ties,
+    among: BoolArray,
+    prediction: IntArray,
+    out: IntArray,
+    into: tuple[IntArray, IntArray, IntArray],
 ) -> None:
     """The same by sorting whole lists: for users with very many labelled predictions."""
     above, tied, before = into

@@ -73,7 +73,7 @@ def metrics_column(
     given = {name: _without_null_entries(value) for name, value in arguments.items() if value is not None}
     fields = [T.StructField(name, T.DoubleType()) for name in names.values()]
     returned = T.StructType([*fields, T.StructField(N_INVALID, T.LongType())])
-    udf = F.pandas_udf(score_series(task, tuple(given), tuple(names.values())), returned)  # type: ignore[call-overload] # its stubs know no *series
+    udf = F.pandas_udf(score_series(task, tuple(given), tuple(names.values())), returned)  # type: ignore[attr-defined] # missing from the stubs
     scored = udf(*given.values())
     # Arrow conversion of a pandas frame makes NaN null; null is to mean that the row was refused.
     fine = scored.getField(N_INVALID) == 0
@@ -85,5 +85,11 @@ def metrics_column(
 
 def _without_null_entries(array: str | Column) -> Column:
     """The array, or null if an entry is: pandas would turn whole numbers beside a null into rounded floats."""
-    whole = column(array) if isinstance(array, str) and "." not in array else F.col(array) if isinstance(array, str) else array
+    whole = (
+        column(array)
+        if isinstance(array, str) and "." not in array
+        else F.col(array)
+        if isinstance(array, str)
+        else array
+    )
     return F.when(~F.exists(whole, lambda entry: entry.isNull()), whole)

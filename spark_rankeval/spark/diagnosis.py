@@ -74,7 +74,9 @@ def _entries(source: Source) -> tuple[DataFrame, Column, Column | None]:
     whole = null_array | F.coalesce(unequal, F.lit(False))
     users = [column(name) for name in source.user]
     fields = [ids.alias("ids")] + ([source.values().alias("values")] if source.has_value else [])
-    arrays = source.frame.select(*users, null_array.alias("null_array"), unequal.alias("unequal"), whole.alias("whole"), *fields)
+    arrays = source.frame.select(
+        *users, null_array.alias("null_array"), unequal.alias("unequal"), whole.alias("whole"), *fields
+    )
     zipped = F.arrays_zip(*[F.when(~F.col("whole"), F.col(name)) for name in ("ids", "values")[: len(fields)]])
     exploded = arrays.withColumn("entry", F.explode_outer(zipped))
     # arrays_zip names the fields of computed arrays by their place.

@@ -102,7 +102,9 @@ class Grouping:
         if source.role == "predictions" and self.gathering == "first":
             # Looking for a value in an array gives null, not false, where the array holds a null; it runs in the JVM
             # without a lambda. An array that does hold the value is only looked at again.
-            suspect = ~F.coalesce(~F.array_contains(array, _improbable(self.item_type())), F.lit(False)) & array.isNotNull()
+            suspect = (
+                ~F.coalesce(~F.array_contains(array, _improbable(self.item_type())), F.lit(False)) & array.isNotNull()
+            )
             return [
                 F.slice(array, 1, self.keep).alias(ids),
                 F.when(array.isNotNull(), F.size(array)).otherwise(0).cast("bigint").alias(reading.VALID_PREDICTIONS),
@@ -130,7 +132,9 @@ class Grouping:
         users, n_rows = self.user_columns, F.count(F.lit(1)).alias(reading.PREDICTION_ROWS)
         if self.gathering == "all":
             return rows.groupBy(users).agg(
-                n_rows, F.collect_list(reading.ITEMS).alias(reading.ITEMS), F.collect_list(reading.SCORES).alias(reading.SCORES)
+                n_rows,
+                F.collect_list(reading.ITEMS).alias(reading.ITEMS),
+                F.collect_list(reading.SCORES).alias(reading.SCORES),
             )
         counts = [n_rows, F.count(reading.ITEMS).alias(reading.VALID_PREDICTIONS)]
         if self.merge_duplicates:
@@ -152,7 +156,10 @@ class Grouping:
             # Both heaps see the same scores in the same order, so that items and scores stay aligned, ties included
             # (a test says so); one heap of structs costs a sixth more.
             order = F.col(reading.SCORES)
-            best = [F.call_function("max_by", F.col(name), order, keep).alias(name) for name in (reading.ITEMS, reading.SCORES)]
+            best = [
+                F.call_function("max_by", F.col(name), order, keep).alias(name)
+                for name in (reading.ITEMS, reading.SCORES)
+            ]
             return rows.groupBy(users).agg(*counts, *best)
         pair = F.struct(F.col(reading.ITEMS), F.col(reading.SCORES))
         order = F.struct((-F.col(reading.SCORES)).alias("score"), F.col(reading.ITEMS).alias("item"))
@@ -181,7 +188,8 @@ class Grouping:
         if self.users is not None:
             # Users to count besides are rows without a label: a third table in a join would cost a shuffle more.
             rows = rows.withColumn(_ROW, F.lit(1)).unionByName(
-                self.users.frame.select(*self._named_users(self.users)).withColumn(_ROW, F.lit(0)), allowMissingColumns=True
+                self.users.frame.select(*self._named_users(self.users)).withColumn(_ROW, F.lit(0)),
+                allowMissingColumns=True,
             )
             n_rows = F.sum(_ROW)
         lists = [F.collect_list(reading.LABELS).alias(reading.LABELS)]

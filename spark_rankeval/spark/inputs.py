@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +11,8 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame
 
 Role = Literal["predictions", "labels", "users"]
@@ -57,27 +58,30 @@ class ColumnNames:
             InputError: a name is not a text, or there are not two of items.
         """
         users = () if user is None else (user,) if isinstance(user, str) else tuple(user)
-        if isinstance(item, str):
-            items = _ONE_TABLE_ITEMS if one_table and item == _DEFAULT_ITEM else (item, item)
-        else:
-            items = tuple(item)  # type: ignore[assignment] # the length is checked next
+        items = tuple(item) if not isinstance(item, str) else (item, item)
+        if one_table and item == _DEFAULT_ITEM:
+            items = _ONE_TABLE_ITEMS
         problems = []
         if len(items) != 2:
             problems.append(f"item must be one column, or two: that of predictions and that of labels; got {item!r}")
         if one_table and len(set(items)) == 1:
-            problems.append(f"one table has two columns of items, that of predictions and that of labels; got item={item!r}")
+            problems.append(
+                f"one table has two columns of items, that of predictions and that of labels; got item={item!r}"
+            )
         if user is None and not one_table:
             problems.append("user=None is for one table of arrays; two tables need the column that joins them")
         if user is not None and not users:
             problems.append("user must name at least one column")
-        for name in (*users, *items, score, rank, relevance):
-            if name is not None and not isinstance(name, str):
-                problems.append(f"a column is named by a text; got {name!r}, a {type(name).__name__}")
+        problems += [
+            f"a column is named by a text; got {name!r}, a {type(name).__name__}"
+            for name in (*users, *items, score, rank, relevance)
+            if name is not None and not isinstance(name, str)
+        ]
         if len(set(users)) < len(users):
             problems.append(f"user names a column twice: {list(users)}")
         if problems:
             raise InputError("; ".join(problems))
-        return cls(users, items, score, rank, relevance)
+        return cls(users, (items[0], items[1]), score, rank, relevance)
 
 
 @dataclass(frozen=True)
@@ -200,7 +204,9 @@ def _read(role: Role, frame: DataFrame, names: ColumnNames, problems: list[str])
         users.append(found)
         kind = frame.schema[found].dataType
         if isinstance(kind, T.ArrayType | T.MapType | T.StructType):
-            problems.append(f"{role}: the user column {found!r} is {kind.simpleString()}; name its parts as columns instead")
+            problems.append(
+                f"{role}: the user column {found!r} is {kind.simpleString()}; name its parts as columns instead"
+            )
     if role == "users":
         return Source(role, frame, tuple(users), "", T.NullType())
     wanted = names.item[0 if role == "predictions" else 1]
@@ -228,15 +234,15 @@ def _require(role: Role, frame: DataFrame, name: str, meaning: str, problems: li
 
 def _array_with(frame: DataFrame, item: str, names: ColumnNames) -> str | None:
     """The array column that holds the items where no column has their name, as in ALS recommendForAllUsers."""
-    arrays = [f for f in frame.schema.fields if isinstance(f.dataType, T.ArrayType) and f.name not in names.user]
-    inside = [
-        f.name
-        for f in arrays
-        if isinstance(f.dataType.elementType, T.StructType) and item in f.dataType.elementType.names
-    ]
+    elements = {
+        field.name: field.dataType.elementType
+        for field in frame.schema.fields
+        if isinstance(field.dataType, T.ArrayType) and field.name not in names.user
+    }
+    inside = [name for name, kind in elements.items() if isinstance(kind, T.StructType) and item in kind.names]
     if len(inside) == 1:
         return inside[0]
-    return arrays[0].name if item == _DEFAULT_ITEM and len(arrays) == 1 else None
+    return next(iter(elements)) if item == _DEFAULT_ITEM and len(elements) == 1 else None
 
 
 def _read_rows(
@@ -274,11 +280,15 @@ def _read_arrays(
     names: ColumnNames,
     problems: list[str],
 ) -> Source:
-    element = frame.schema[item].dataType.elementType  # type: ignore[attr-defined] # the caller saw an ArrayType
+    array = frame.schema[item].dataType
+    assert isinstance(array, T.ArrayType), "the caller saw an array"
+    element = array.elementType
     value_name = names.score if role == "predictions" else names.relevance
     value_kind: ValueKind | None = None if value_name is None else "score" if role == "predictions" else "relevance"
     if role == "predictions" and names.rank is not None:
-        problems.append(f"predictions come as arrays ({item!r}), whose order is the rank; leave rank={names.rank!r} out")
+        problems.append(
+            f"predictions come as arrays ({item!r}), whose order is the rank; leave rank={names.rank!r} out"
+        )
     field, item_type, value, value_field = None, element, None, None
     if isinstance(element, T.StructType):
         field = next((n for n in (wanted, names.item[0], _DEFAULT_ITEM) if n in element.names), element.names[0])
@@ -288,8 +298,14 @@ def _read_arrays(
     if value_name is not None and value_field is None:
         value = find_column(frame, value_name)
         if value is None:
-            fields = f"; the structs in {item!r} have: {', '.join(element.names)}" if isinstance(element, T.StructType) else ""
-            problems.append(f"{role} has no column {value_name!r} ({value_kind}=); it has: {', '.join(frame.columns)}{fields}")
+            fields = (
+                f"; the structs in {item!r} have: {', '.join(element.names)}"
+                if isinstance(element, T.StructType)
+                else ""
+            )
+            problems.append(
+                f"{role} has no column {value_name!r} ({value_kind}=); it has: {', '.join(frame.columns)}{fields}"
+            )
         else:
             value_array = frame.schema[value].dataType
             if not isinstance(value_array, T.ArrayType):
@@ -341,7 +357,8 @@ def _compare(left: Source, right: Source, everyone: Source | None, problems: lis
         for name, one, two in zip(left.user, left.user_types(), other.user_types(), strict=True):
             if common_id_type(one, two) is None:
                 problems.append(
-                    f"users do not compare: {name!r} is {one.simpleString()} in predictions and {two.simpleString()} in {other.role}; cast one of them"
+                    f"users do not compare: {name!r} is {one.simpleString()} in predictions and {two.simpleString()} "
+                    f"in {other.role}; cast one of them"
                 )
 
 

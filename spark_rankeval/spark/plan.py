@@ -45,40 +45,54 @@ def choose_plan(
         exact: every user's value must be right at once; else a few may be seen to be unresolved, and computed again.
     """
     cutoff = task.largest_cutoff
-    whole_arrays = "Predictions come as arrays, a user's whole list in a row: nothing is brought together."
-    in_order = predictions.arrays and not predictions.has_value
-    if in_order and prune == "auto" and cutoff is not None and task.duplicates != "keep_best" and not exact:
-        words = (
-            f"Only the first {cutoff} items of a user's array are read: that is the largest cutoff; duplicates further down are not "
-            "counted. If an array holds a null, the evaluation runs again and reads whole arrays.",
-        )
-        return Plan("first", cutoff, (whole_arrays, *words))
     if predictions.arrays:
-        return Plan("all", 0, (whole_arrays,))
-    if prune == "never":
-        return Plan("all", 0, ("All predictions of a user are grouped: prune='never' was asked for.",))
-    if cutoff is None:
-        whole = [label for label, metric in metrics.items() if metric.needs_whole_list]
-        return Plan("all", 0, (f"All predictions of a user are grouped: {_listed(whole)} without a cutoff.",))
-    if task.ties != "item_asc":
-        return Plan("all", 0, (f"All predictions of a user are grouped: ties={task.ties!r} needs them.",))
-    if task.duplicates == "each":
-        return Plan("all", 0, ("All predictions of a user are grouped: each of equal items counts in this dialect.",))
+        return _plan_for_arrays(task, predictions, prune, exact)
+    obstacle = _obstacle(task, metrics, prune)
+    if obstacle is not None or cutoff is None:
+        return Plan("all", 0, (f"All predictions of a user are grouped: {obstacle}",))
     keep = cutoff + _SLACK
-    words = [f"A user keeps the best {keep} predictions while rows are grouped: the largest cutoff is {cutoff}."]
+    told = [f"A user keeps the best {keep} predictions while rows are grouped: the largest cutoff is {cutoff}."]
     if task.duplicates == "keep_best":
-        words.append("Duplicates are merged first, by user and item within the same shuffle.")
+        told.append("Duplicates are merged first, by user and item within the same shuffle.")
+    gathering: Gathering
     if _version(spark_version) < (4, 2):
-        words.append(f"Spark {spark_version} sorts a user's predictions for that (window); Spark 4.2 and later need no sort.")
-        return Plan("window", keep, tuple(words))
-    if exact:
-        words.append("They are kept by score and item, which settles every tie (min_by).")
-        return Plan("best_by_score_and_item", keep, tuple(words))
-    words.append(
-        "They are kept by score (max_by); if equal scores at that boundary leave a user's value open, "
-        "the evaluation runs again and keeps by score and item."
+        gathering = "window"
+        told.append(f"Spark {spark_version} sorts a user's predictions for that (window); Spark 4.2 needs no sort.")
+    elif exact:
+        gathering = "best_by_score_and_item"
+        told.append("They are kept by score and item, which settles every tie (min_by).")
+    else:
+        gathering = "best_by_score"
+        told.append(
+            "They are kept by score (max_by); if equal scores at that boundary leave a user's value open, "
+            "the evaluation runs again and keeps by score and item."
+        )
+    return Plan(gathering, keep, tuple(told))
+
+
+def _plan_for_arrays(task: ScoringTask, predictions: Source, prune: str, exact: bool) -> Plan:
+    cutoff = task.largest_cutoff
+    told = ["Predictions come as arrays, a user's whole list in a row: nothing is brought together."]
+    reads_all = predictions.has_value or prune == "never" or cutoff is None or task.duplicates == "keep_best" or exact
+    if reads_all or cutoff is None:
+        return Plan("all", 0, tuple(told))
+    told.append(
+        f"Only the first {cutoff} items of a user's array are read: that is the largest cutoff; duplicates further down "
+        "are not counted. If an array holds a null, the evaluation runs again and reads whole arrays."
     )
-    return Plan("best_by_score", keep, tuple(words))
+    return Plan("first", cutoff, tuple(told))
+
+
+def _obstacle(task: ScoringTask, metrics: dict[str, Metric], prune: str) -> str | None:
+    """Why predictions cannot be left out, or None."""
+    whole = [label for label, metric in metrics.items() if metric.needs_whole_list]
+    if prune == "never":
+        return "prune='never' was asked for."
+    if whole:
+        return f"{_listed(whole)} without a cutoff."
+    if task.ties != "item_asc":
+        return f"ties={task.ties!r} needs them."
+    return "each of equal items counts in this dialect." if task.duplicates == "each" else None
 
 
 def _listed(labels: list[str]) -> str:

@@ -135,7 +135,9 @@ def merge(states: DataFrame, names: list[str]) -> dict[str, Moments]:
     return {name: moments_of(rows.get(index, nothing)) for index, name in enumerate(names)}
 
 
-def moments_of_table(per_user: DataFrame, users: list[str], values: dict[str, str], counts: list[str]) -> dict[str, Moments]:
+def moments_of_table(
+    per_user: DataFrame, users: list[str], values: dict[str, str], counts: list[str]
+) -> dict[str, Moments]:
     """The moments of a per-user table, fresh or read back, in one action.
 
     Args:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,9 +16,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
-    """Write a table beside its place, give it read back, and leave the staging place empty.
+    """Write a table beside its place, give it read back, and clear the staging place.
 
-    Only the DataFrame API is used, so that it works on every storage that Spark writes to.
+    The table is written, read and cleared through the DataFrame API alone, so that it works on every storage that Spark
+    writes to; there is no call to delete a folder there, so that an empty table is left, except on the driver's disk.
 
     Args:
         frame: what to write; it is computed once.
@@ -30,7 +33,11 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
         # The schema is given: its metadata says what the columns are, and nothing has to be inferred.
         yield session.read.schema(frame.schema).parquet(staging)
     finally:
-        session.createDataFrame([], frame.schema).write.mode("overwrite").parquet(staging)
+        local = Path(staging.removeprefix("file:"))
+        if local.is_dir():
+            shutil.rmtree(local)
+        else:
+            session.createDataFrame([], frame.schema).write.mode("overwrite").parquet(staging)
 
 
 def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:

@@ -100,7 +100,12 @@ class MomentsAccumulator:
     def state(self) -> dict[str, Array]:
         """The state so far: for each field an array with one entry a column."""
         floats = dict(zip(LARGE, self._large, strict=True))
-        return {**dict(zip(INTEGERS, self._integers, strict=True)), **floats, "least": self._least, "greatest": self._greatest}
+        return {
+            **dict(zip(INTEGERS, self._integers, strict=True)),
+            **floats,
+            "least": self._least,
+            "greatest": self._greatest,
+        }
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,13 @@ class Side(NamedTuple):
 
 
 def read_predictions(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
+    """The predictions of a batch of grouped users."""
     rows = whole_numbers(columns[PREDICTION_ROWS])
     ids, offsets = _flat(columns[ITEMS])
     lists = Ragged(np.empty(len(ids), np.bool_), offsets)
-    merged = whole_numbers(columns[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in columns else np.zeros(len(rows), np.int64)
+    merged = (
+        whole_numbers(columns[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in columns else np.zeros(len(rows), np.int64)
+    )
     if task.prediction_arrays:
         side = _check_arrays(rows, columns[ITEMS], columns.get(SCORES), _bad_score, task.keep_null_items)
         return side._replace(total=whole_numbers(columns[VALID_PREDICTIONS])) if VALID_PREDICTIONS in columns else side
@@ -51,6 +54,7 @@ def read_predictions(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
 
 
 def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
+    """The labels of a batch of grouped users."""
     rows = whole_numbers(columns[LABEL_ROWS])
     if task.label_arrays:
         bad = _never if task.keep_unusual_grades else _bad_grade
@@ -90,7 +94,8 @@ def _check_arrays(
         keep_null_items: a null id is no mistake, but an item that has no label.
     """
     # A user in several rows keeps the first; a row with a null array says nothing.
-    invalid = np.maximum(rows - 1, 0) + ((rows > 0) & _nulls(ids_column))
+    null_row = _nulls(ids_column) if values_column is None else _nulls(ids_column) | _nulls(values_column)
+    invalid = np.maximum(rows - 1, 0) + ((rows > 0) & null_row)
     none = np.zeros(len(rows), np.int64)
     ids, offsets = _flat(ids_column)
     lists = Ragged(np.empty(len(ids), np.bool_), offsets)
@@ -101,7 +106,7 @@ def _check_arrays(
             # Which score belongs to which item is not known where the two arrays are not equally long.
             value_lengths = np.diff(value_offsets)
             unequal = value_lengths != lists.lengths
-            invalid += np.where(unequal, np.maximum(np.maximum(value_lengths, lists.lengths), 1), 0)
+            invalid += np.where(unequal & ~null_row, np.maximum(value_lengths, lists.lengths), 0)
             value_user = np.repeat(np.arange(len(rows)), value_lengths)
             flat_values = flat_values.filter(pa.array(~unequal[value_user]))
             keep = ~unequal[lists.user]
@@ -190,5 +195,6 @@ def _narrow(items: Array, labels: Array) -> tuple[Array, Array]:
 
 
 def filled(values: pa.Array, fill: float) -> Array:
+    """The values as a numpy array, with a value for null."""
     without_null: Array = (pc.fill_null(values, fill) if values.null_count else values).to_numpy(zero_copy_only=False)
     return without_null

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -9,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.metrics.batch import RankingBatch
-from spark_rankeval.metrics.ragged import Array, IntArray
 from spark_rankeval.metrics.ranking import Duplicates, Findings, Lists, Ties, rank_lists
 from spark_rankeval.worker.reading import SUSPECT, comparable, read_labels, read_predictions, whole_numbers
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.metrics.ragged import Array, IntArray
 
 # Users are worked in slices of about so many predictions, whatever the size of a batch: a slice's matrices stay in a
 # core's cache, and memory stays bounded.
@@ -99,10 +100,12 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
         low, high = item_lists.offsets[start], item_lists.offsets[stop]
         lists = Lists(
             items=item_lists.users(start, stop),
-            scores=None if predictions.values is None else predictions.lists.like(predictions.values).users(start, stop),
+            scores=None
+            if predictions.values is None
+            else predictions.lists.like(predictions.values).users(start, stop),
             labels=label_lists.users(start, stop),
             grades=None if labels.values is None else labels.lists.like(labels.values).users(start, stop),
-            order=None if order is None else lambda low=low, high=high: order()[low:high],
+            order=None if order is None else _part(order, low, high),
             matchable=None if predictions.present is None else predictions.present[low:high],
             n_predictions=None if predictions.total is None else predictions.total[start:stop],
         )
@@ -137,6 +140,10 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
     return Scores(metrics, counts, unresolved)
 
 
+def _part(order: Callable[[], Array], low: int, high: int) -> Callable[[], Array]:
+    return lambda: order()[low:high]
+
+
 def _slices(items: IntArray, labels: IntArray) -> Iterator[tuple[int, int]]:
     """Consecutive users whose lists together have about `_SLICE` entries; one user at least."""
     n_users = len(items) - 1
@@ -145,7 +152,7 @@ def _slices(items: IntArray, labels: IntArray) -> Iterator[tuple[int, int]]:
     piece = (items + labels)[:-1] // _SLICE
     bounds = np.flatnonzero(np.diff(piece)) + 1
     edges = [0, *bounds.tolist(), n_users]
-    yield from zip(edges[:-1], edges[1:], strict=True)
+    yield from itertools.pairwise(edges)
 
 
 def score_batches(

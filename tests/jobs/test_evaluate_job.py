@@ -1,0 +1,284 @@
+import json
+import math
+
+import pytest
+
+from spark_rankeval import summarise
+from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.jobs import session
+from spark_rankeval.jobs.config import load_config, parse_config
+from spark_rankeval.jobs.evaluate import main
+
+SMALLEST = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["rr"]}, "output": {"path": "o"}}
+
+
+def changed(**sections):
+    return {name: {**SMALLEST.get(name, {}), **keys} for name, keys in {**SMALLEST, **sections}.items()}
+
+
+def problem(settings):
+    with pytest.raises(ConfigurationError) as caught:
+        parse_config(settings)
+    return str(caught.value)
+
+
+def only_document(folder):
+    (file,) = folder.glob("*.json")
+    (line,) = file.read_text().splitlines()
+    return json.loads(line, parse_constant=pytest.fail)
+
+
+# --- as users start it
+
+
+def test_the_example_evaluates_what_the_quick_start_wrote(spark, quickstart_run, run_job, example_config):
+    folder, quickstart_done = quickstart_run
+    done = run_job("evaluate.py", "--config", example_config, cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    table = done.stdout.partition("\n\nwritten to ")[0]
+    assert table.startswith("model 'als', dialect 'default'\nmetric ")
+    assert table in quickstart_done.stdout
+    output = folder / "output/evaluation"
+    result = summarise(spark.read.parquet(str(output / "per_user")))
+    summary = spark.read.parquet(str(output / "summary")).collect()
+    assert [row.metric for row in summary] == list(load_config(str(example_config)).evaluation.metrics)
+    assert {row.metric: row["mean"] for row in summary} == {row.metric: row.mean for row in result.summary}
+    assert only_document(output / "summary_json") == result.to_dict()
+
+
+def test_bad_data_is_one_line_with_examples_and_publishes_nothing(run_job, tmp_path):
+    (tmp_path / "p.csv").write_text("user,item,score\n1,1,0.5\n1,1,0.4\n2,5,\n")
+    (tmp_path / "l.csv").write_text("user,item\n1,1\n2,5\n")
+    (tmp_path / "job.toml").write_text(
+        '[predictions]\npath = "p.csv"\nformat = "csv"\n[labels]\npath = "l.csv"\nformat = "csv"\n'
+        '[columns]\nscore = "score"\n[evaluation]\nmetrics = ["ndcg@10"]\n[output]\npath = "out"\n'
+    )
+    done = run_job("evaluate.py", "--config", "job.toml", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(
+        "evaluate: bad data: predictions that cannot be ranked: 1 (null score: 1, for example user=2"
+    )
+    assert not any((tmp_path / "out" / name).exists() for name in ("per_user", "summary", "summary_json"))
+
+
+def test_a_wrong_config_is_one_line_before_spark_starts(run_job, tmp_path):
+    (tmp_path / "job.toml").write_text(
+        '[predictions]\npaht = "p"\npath = "p"\n[evaluation]\nmetrics = ["ngcd@10"]\n[output]\npath = "o"\n'
+    )
+    # Without Java the session would have complained first.
+    done = run_job("evaluate.py", "--config", "job.toml", cwd=tmp_path, PATH="", JAVA_HOME="")
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("evaluate: wrong config: job.toml: unknown key 'predictions.paht'; did you mean 'path'?")
+    assert "no metric is called 'ngcd'" in line
+
+
+def test_without_java_a_line_says_what_to_install(run_job, tmp_path, example_config):
+    done = run_job("evaluate.py", "--config", example_config, cwd=tmp_path, PATH="", JAVA_HOME="")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "install Java 17 or newer" in line
+
+
+# --- the job, in the session of the tests
+
+
+@pytest.fixture
+def files(spark, tmp_path):
+    """Two users with predictions as CSV, and labels of one of them as JSON."""
+    (tmp_path / "p.csv").write_text("user;item;position\n1;a;2\n1;b;1\n2;a;1\n")
+    (tmp_path / "l.json").write_text('{"user": 1, "bought": "a"}\n')
+    return tmp_path
+
+
+def start(folder, evaluation='metrics = ["rr"]', columns='rank = "position"', mode="errorifexists", **replace):
+    text = f"""
+        [predictions]
+        path = "{folder}/p.csv"
+        format = "csv"
+        options = {{ sep = ";" }}
+        [labels]
+        path = "{folder}/l.json"
+        format = "json"
+        [columns]
+        item = ["item", "bought"]
+        {columns}
+        [evaluation]
+        {evaluation}
+        [output]
+        path = "{folder}/out"
+        mode = "{mode}"
+    """
+    for old, new in replace.items():
+        text = text.replace(old, new)
+    (folder / "job.toml").write_text(text)
+    return main(["--config", str(folder / "job.toml")])
+
+
+def test_other_formats_ranks_and_labels_of_metrics(spark, files, capsys):
+    assert start(files, 'metrics = { first = "rr", "P at 1" = "precision@1" }\nmodel = "m"') == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert "model 'm', dialect 'default'" in printed.out
+    assert f"written to {files}/out: per_user, summary, summary_json" in printed.out
+    summary = {row.metric: row for row in spark.read.parquet(f"{files}/out/summary").collect()}
+    assert {name: (row["mean"], row.n_users, row.n_undefined) for name, row in summary.items()} == {
+        "first": (0.5, 1, 1),
+        "P at 1": (0.0, 1, 1),
+    }
+    # One user has no standard deviation: NaN in the table, null in JSON.
+    assert math.isnan(summary["first"]["std"])
+    document = only_document(files / "out/summary_json")
+    assert document["summary"][0]["std"] is None
+    assert document["summary"][0]["cutoff"] is None
+    assert document["data_quality"]["n_users"] == 2
+
+
+def test_existing_output_is_kept_unless_the_mode_says_overwrite(files, capsys):
+    assert start(files) == 0
+    before = only_document(files / "out/summary_json")
+    assert start(files, 'metrics = ["hit_rate@1"]') == 2
+    assert "is there already; choose another path, or set output.mode = 'overwrite'" in capsys.readouterr().err
+    assert only_document(files / "out/summary_json") == before
+    assert start(files, 'metrics = ["hit_rate@1"]', mode="overwrite") == 0
+    assert only_document(files / "out/summary_json")["summary"][0]["metric"] == "hit_rate@1"
+
+
+def test_a_catalogue_table_and_a_table_of_users(spark, files):
+    spark.createDataFrame([(1,), (2,), (3,)], "user int").createOrReplaceTempView("everyone")
+    users = '[users]\ntable = "everyone"\n[evaluation]'
+    assert start(files, **{"[evaluation]": users}) == 0
+    assert only_document(files / "out/summary_json")["data_quality"]["n_users"] == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"l.json": "nowhere.json"}, "[labels] cannot be read: [PATH_NOT_FOUND]"),
+        (
+            {"[labels]": '[labels]\ntable = "no_such_table"\n[users]'},
+            "[labels] cannot be read: [TABLE_OR_VIEW_NOT_FOUND]",
+        ),
+        ({"columns": 'rank = "place"'}, "predictions has no column 'place' (rank=)"),
+        ({"columns": 'rank = "item"'}, "'item' must be a number; it is string"),
+        ({"evaluation": 'metrics = ["f1@5"]\ndialect = "mllib"'}, "has no 'f1'"),
+        ({"columns": 'rank = "a`b; DROP TABLE x"'}, "has no column 'a`b; DROP TABLE x'"),
+    ],
+)
+def test_a_config_that_does_not_fit_the_tables_is_one_line(files, capsys, settings, said):
+    assert start(files, **settings) == 2
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert line.startswith("evaluate: wrong config: ")
+    assert said in line
+    assert printed.out == ""
+    assert not (files / "out").exists()
+
+
+def test_a_crash_is_1_with_a_traceback(files, capsys, monkeypatch):
+    monkeypatch.setattr("spark_rankeval.jobs.evaluate.evaluate_tables", lambda *_: 1 / 0)
+    assert start(files) == 1
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+# --- its configuration
+
+
+def test_the_smallest_config_takes_the_defaults_of_evaluate():
+    config = parse_config(SMALLEST)
+    assert (config.labels, config.users) == (None, None)
+    assert vars(config.columns) == {"user": "user", "item": "item", "score": None, "rank": None, "relevance": None}
+    assert config.evaluation.metrics == ("rr",)
+    assert (config.evaluation.dialect, config.evaluation.on_invalid, config.evaluation.prune) == (
+        "default",
+        "error",
+        "auto",
+    )
+
+
+def test_every_offender_is_named_at_once():
+    found = problem(
+        {
+            "predictions": {"path": 3, "fromat": "csv"},
+            "lables": {},
+            "evaluation": {"metrics": ["rr", "ndgc@10", "precision@0"], "dialect": "mlib", "prune": True},
+            "output": {"mode": "append"},
+        }
+    )
+    for part in (
+        "predictions.path must be a text or a list of texts; found 3",
+        "unknown key 'predictions.fromat'; did you mean 'format'? Allowed: path, format, options, table",
+        "unknown key 'lables'; did you mean 'labels'?",
+        "did you mean 'ndcg'",
+        "the cutoff k must be a whole number from 1 on",
+        "no dialect is called 'mlib'; did you mean 'mllib'?",
+        "evaluation.prune must be one of 'auto', 'never'; found True",
+        "the key output.path (a text) is missing",
+        "output.mode must be one of 'errorifexists', 'overwrite'; found 'append'",
+    ):
+        assert part in found
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {},
+            "the section [predictions] is missing; the section [evaluation] is missing; the section [output] is missing",
+        ),
+        (
+            changed(predictions={"table": "t"}),
+            "[predictions] needs path (files) or table (of the catalogue), one of them; found both",
+        ),
+        (changed(labels={}), "[labels] needs path (files) or table (of the catalogue), one of them; found neither"),
+        (changed(evaluation={"metrics": []}), "no metric was asked for"),
+        (
+            changed(evaluation={"metrics": 3}),
+            "evaluation.metrics must be a text or a list of texts or a table of key = value; found 3",
+        ),
+        (changed(evaluation={"metrics": ["rr", 3]}), "found ['rr', 3]"),
+        (
+            changed(evaluation={"relevance_threshold": True}),
+            "evaluation.relevance_threshold must be a number; found True",
+        ),
+        (changed(predictions={"options": {"sep": []}}), "predictions.options must be a table of key = value"),
+        ({**SMALLEST, "columns": "user"}, "columns must be a section, [columns]; found 'user'"),
+    ],
+)
+def test_what_is_wrong_is_said(settings, said):
+    assert said in problem(settings)
+
+
+@pytest.mark.parametrize("text", [None, "a = = 1", "\xff"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path, text):
+    file = tmp_path / "job.toml"
+    if text is not None:
+        file.write_text(text, encoding="latin-1")
+    with pytest.raises(ConfigurationError, match=r"job\.toml"):
+        load_config(str(file))
+
+
+# --- its session
+
+
+def test_a_place_that_is_given_is_left_alone(monkeypatch, tmp_path):
+    for name in (
+        "PYSPARK_GATEWAY_PORT",
+        "PYSPARK_SUBMIT_ARGS",
+        "SPARK_REMOTE",
+        "MASTER",
+        "SPARK_HOME",
+        "SPARK_CONF_DIR",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    assert not session._place_is_given()
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert not session._place_is_given()
+    (tmp_path / "spark-defaults.conf").write_text("# spark.master local\nspark.sql.shuffle.partitions=5\n")
+    assert (session._place_is_given(), session._site_settings()) == (False, {"spark.sql.shuffle.partitions"})
+    (tmp_path / "spark-defaults.conf").write_text("spark.master   yarn\n")
+    assert session._place_is_given()
+    monkeypatch.delenv("SPARK_CONF_DIR")
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert session._place_is_given()

@@ -1,0 +1,114 @@
+import re
+
+import pytest
+
+from spark_rankeval import summarise
+from spark_rankeval.errors import ConfigurationError
+
+MODELS = ["als", "popularity"]
+
+
+def test_runs_without_an_argument_and_prints_both_tables(quickstart_run, quickstart):
+    _, done = quickstart_run
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1,501 ratings of 100 movies by 30 users" in done.stdout
+    for model in MODELS:
+        assert f"model '{model}', dialect 'default'" in done.stdout
+    for metric in quickstart.METRICS:
+        assert len(re.findall(rf"^{re.escape(metric)} +[0-9.]+ ", done.stdout, re.MULTILINE)) == len(MODELS)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_stored_table_gives_the_printed_means(spark, quickstart_run, quickstart, model):
+    folder, done = quickstart_run
+    printed = done.stdout.partition(f"model '{model}'")[2]
+    result = summarise(spark.read.parquet(str(folder / "output/quickstart" / f"per_user_{model}")))
+    assert [row.metric for row in result.summary] == quickstart.METRICS
+    for metric in quickstart.METRICS:
+        mean = re.search(rf"^{re.escape(metric)} +(\S+)", printed, re.MULTILINE)[1]
+        assert f"{result[metric]:.4f}" == mean
+
+
+def test_labels_are_held_out_of_training(spark, quickstart_run):
+    folder = quickstart_run[0] / "output/quickstart"
+    ratings = spark.read.parquet(str(folder / "ratings"))
+    labels = spark.read.parquet(str(folder / "labels"))
+    all_of, held = (dict(table.groupBy("user").count().collect()) for table in (ratings, labels))
+    assert len(all_of) == 30
+    assert held == {user: max(1, count // 5) for user, count in all_of.items()}
+    assert labels.join(ratings.where("not held_out"), ["user", "item"]).isEmpty()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_everyone_gets_as_many_unseen_movies(spark, quickstart_run, quickstart, model):
+    folder = quickstart_run[0] / "output/quickstart"
+    predictions = spark.read.parquet(str(folder / model))
+    training = spark.read.parquet(str(folder / "ratings")).where("not held_out")
+    assert predictions.join(training, ["user", "item"]).isEmpty()
+    counts = predictions.groupBy("user").count().collect()
+    assert {row["count"] for row in counts} == {quickstart.RECOMMENDED}
+    assert len(counts) == 30
+
+
+def held_out(quickstart, ratings, share=0.2, seed=1):
+    rows = quickstart.hold_out(ratings, share, seed).where("held_out").collect()
+    return {(row.user, row.item) for row in rows}
+
+
+def test_the_last_ratings_by_time_are_held_out(spark, quickstart):
+    rows = [(1, item, 3.0, 100 + time) for time, item in enumerate([5, 9, 2, 7, 1, 8, 3, 6, 4, 0])]
+    rows += [(2, 1, 3.0, 2), (2, 2, 3.0, 1), (3, 1, 3.0, 1)]
+    ratings = spark.createDataFrame(rows, "user int, item int, rating double, timestamp bigint")
+    # User 2 has two ratings, of which one is held out; user 3 has one, which is needed for training.
+    assert held_out(quickstart, ratings) == {(1, 4), (1, 0), (2, 1)}
+
+
+def test_equal_times_are_ordered_by_a_seeded_hash(spark, quickstart):
+    rows = [(user, item, 3.0, 7) for user in range(3) for item in range(50)]
+    ratings = spark.createDataFrame(rows, "user int, item int, rating double, timestamp bigint")
+    first = held_out(quickstart, ratings)
+    assert first == held_out(quickstart, ratings.repartition(7, "item").orderBy("item"))
+    assert first != held_out(quickstart, ratings, seed=2)
+    by_user = [{item for owner, item in first if owner == user} for user in range(3)]
+    assert [len(items) for items in by_user] == [10, 10, 10]
+    # Neither the ids decide, nor the same draw for every user.
+    assert len(set(map(frozenset, by_user))) == 3
+    assert all(items != set(range(10)) and items != set(range(40, 50)) for items in by_user)
+
+
+def test_popularity_recommends_the_most_rated_unseen_items(spark, quickstart):
+    rows = [(1, 10), (2, 10), (3, 10), (1, 20), (2, 20), (1, 30), (2, 40)]
+    training = spark.createDataFrame(rows, "user int, item int")
+    rows = quickstart.recommend_by_popularity(training, 2).orderBy("user", "rank").collect()
+    assert [(row.user, row.item, row.score) for row in rows] == [(1, 40, 1), (2, 30, 1), (3, 20, 2), (3, 30, 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ratings.csv", "userId,movieId,rating,timestamp\n1,31,2.5,9\n1,32,3.0,7\n1,31,4.0,8\n"),
+        ("ratings.csv", "user_id,movie_id,rating,timestamp\n1,31,2.5,9\n1,32,3.0,7\n"),
+        ("ratings.csv", '"timestamp","rating","Movie_ID","USERID"\n9,2.5,31,1\n7,3.0,32,1\n'),
+        ("ratings.dat", "1::31::2.5::9\n1::32::3::7\n"),
+        ("u.data", "1\t31\t2.5\t9\n1\t32\t3\t7\n"),
+    ],
+)
+def test_reads_the_forms_of_movielens(spark, quickstart, tmp_path, name, text):
+    file = tmp_path / name
+    file.write_text(text)
+    rows = quickstart.read_ratings(spark, str(file)).orderBy("item").collect()
+    # Of two ratings of a movie by a user the later one stands.
+    assert [tuple(row) for row in rows] == [(1, 31, 2.5, 9), (1, 32, 3.0, 7)]
+
+
+@pytest.mark.parametrize("text", ["", "user,film,stars\n1,2,3\n", "1::2\n"])
+def test_other_files_are_refused(spark, quickstart, tmp_path, text):
+    file = tmp_path / "other.csv"
+    file.write_text(text)
+    with pytest.raises(ConfigurationError, match="must have user, movie, rating and timestamp"):
+        quickstart.read_ratings(spark, str(file))
+
+
+def test_a_missing_file_is_one_line(quickstart, spark, capsys):
+    assert quickstart.main(["--ratings", "nowhere.csv"]) == 2
+    assert capsys.readouterr().err == "quickstart: wrong config: --ratings: there is no file nowhere.csv\n"

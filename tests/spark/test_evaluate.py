@@ -1,0 +1,372 @@
+"""The front door on small tables whose numbers are known."""
+
+import json
+import math
+
+import chispa
+import pytest
+from pyspark.sql import functions as F
+
+from spark_rankeval import evaluate, score_users, summarise
+from spark_rankeval.errors import (
+    DialectError,
+    InputError,
+    MetricError,
+    OptionError,
+    SparkRankEvalError,
+    UnknownMetricError,
+)
+from spark_rankeval.metrics import NDCG, AveragePrecision
+
+PREDICTIONS = {1: [1, 6, 8], 2: [1, 2, 3, 4, 5], 4: [1, 2, 3, 4]}
+LABELS = {1: [1, 2, 3, 4, 5, 6], 2: [2, 4, 6], 3: [2, 4, 6]}
+EVERYONE = (1, 2, 3, 4, 5)
+METRICS = ["precision@5", "recall@5", "f1@5", "ap@5", "rr@5", "ndcg@5"]
+MEANS = {
+    "precision@5": 0.26666666666666666,
+    "recall@5": 0.3333333333333333,
+    "f1@5": 0.28787878787878785,
+    "ap@5": 0.5,
+    "rr@5": 0.5,
+    "ndcg@5": 0.5503069766023775,
+}
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    scored = [(u, i, 1.0 - 0.1 * n) for u, items in PREDICTIONS.items() for n, i in enumerate(items)]
+    labelled = [(u, i) for u, items in LABELS.items() for i in items]
+    users = spark.createDataFrame([(u,) for u in EVERYONE], "user long")
+    return (
+        spark.createDataFrame(scored, "user long, item long, score double"),
+        spark.createDataFrame(labelled, "user long, item long"),
+        users,
+    )
+
+
+@pytest.fixture(scope="module")
+def result(rows):
+    predictions, labels, users = rows
+    return evaluate(predictions, labels, METRICS, score="score", users=users)
+
+
+def means(result):
+    return {row.metric: row.mean for row in result.summary}
+
+
+def test_worked_example_of_the_sources(result):
+    assert means(result) == pytest.approx(MEANS, abs=1e-12)
+
+
+def test_counts_stand_beside_the_means(result):
+    assert {(row.n_users, row.n_undefined) for row in result.summary} == {(3, 2)}
+    quality = result.data_quality
+    assert (quality.n_users, quality.n_without_relevant, quality.n_without_predictions) == (5, 2, 2)
+    assert (quality.n_predictions, quality.n_labels, quality.n_relevant) == (12, 12, 12)
+
+
+def test_users_in_neither_table_are_counted_only_when_given(rows):
+    predictions, labels, _ = rows
+    assert evaluate(predictions, labels, "rr", score="score").data_quality.n_users == 4
+
+
+def test_per_user_table_is_lazy_and_has_a_double_a_metric(result, spark):
+    assert [c for c in result.per_user.columns if "_at_" in c] == [
+        "precision_at_5", "recall_at_5", "f1_at_5", "ap_at_5", "rr_at_5", "ndcg_at_5",
+    ]  # fmt: skip
+    shown = result.per_user.select("user", "precision_at_5").orderBy("user")
+    expected = [(1, 0.4), (2, 0.4), (3, 0.0), (4, math.nan), (5, math.nan)]
+    chispa.assert_df_equality(
+        shown, spark.createDataFrame(expected, "user long, precision_at_5 double"),
+        allow_nan_equality=True, ignore_metadata=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["ndcg@5", "nDCG@5", "NDCG @ 5", "ndcg_at_5", NDCG(k=5), "ndcg(ideal='retrieved')@5"])
+def test_a_mean_is_found_by_alias_object_column_or_definition(result, name):
+    assert result[name] == pytest.approx(MEANS["ndcg@5"], abs=1e-12)
+
+
+def test_a_name_that_nothing_answers_to_lists_what_there_is(result):
+    with pytest.raises(UnknownMetricError, match=r"no metric 'ndcg@10'; did you mean 'ndcg@5'.*It has: precision@5"):
+        result["ndcg@10"]
+
+
+def test_a_name_that_two_answer_to_is_ambiguous(rows):
+    predictions, labels, _ = rows
+    both = evaluate(predictions, labels, {"a": "ap@5", "b": "ap(denominator='labels')@5"}, score="score")
+    with pytest.raises(UnknownMetricError, match=r"ambiguous: 'a', 'b' answer to it"):
+        both["map@5"]
+    assert both["map(denominator=labels)@5"] == both["b"]
+
+
+def test_labels_of_a_dict_name_rows_and_columns(rows):
+    predictions, labels, _ = rows
+    renamed = evaluate(predictions, labels, {"quality of list": AveragePrecision(k=5)}, score="score")
+    assert renamed["quality of list"] == pytest.approx(0.5, abs=1e-12)
+    assert "quality of list" in renamed.per_user.columns
+
+
+def test_definitions_say_every_parameter(result):
+    definition = next(row.definition for row in result.summary if row.metric == "ap@5")
+    assert definition == "ap(relevance_threshold=None, denominator='hits', decay=1.0, by='rank', undefined='nan')@5"
+    assert definition in result.explain()
+
+
+def test_summary_as_pandas_has_a_row_a_metric(result):
+    frame = result.to_pandas()
+    assert frame["metric"].tolist() == METRICS
+    assert {"model", "dialect", "metric", "cutoff", "slice", "mean", "n_users", "n_undefined", "std"} <= set(frame)
+    assert frame["cutoff"].tolist() == [5] * 6
+
+
+def test_json_writes_undefined_as_null(spark, rows):
+    predictions, labels, _ = rows
+    nobody = evaluate(predictions, labels.limit(0), "ndcg@5", score="score")
+    assert math.isnan(nobody["ndcg@5"])
+    assert json.loads(nobody.to_json())["summary"][0]["mean"] is None
+
+
+def test_result_prints_as_a_table_with_the_data_quality(result):
+    text = repr(result)
+    assert "metric" in text
+    assert "ndcg@5       0.5503" in text
+    assert "5 users; 2 without a relevant label (40.0%); 2 without predictions (40.0%)" in text
+
+
+def test_summarise_of_the_per_user_table_gives_the_same_to_the_last_bit(rows, result):
+    predictions, labels, users = rows
+    table = score_users(predictions, labels, METRICS, score="score", users=users)
+    again = summarise(table)
+    assert again.summary == result.summary
+    assert again.data_quality == result.data_quality
+
+
+def test_summarise_of_a_table_without_metadata_takes_its_double_columns(spark):
+    table = spark.createDataFrame([(1, 0.5), (2, None), (3, 1.0)], "user long, my_metric double")
+    with pytest.warns(UserWarning, match="n_predictions"):
+        result = summarise(table)
+    assert result["my_metric"] == 0.75
+    assert result.summary[0].n_undefined == 1
+
+
+def test_summarise_of_a_table_without_metrics_is_an_error(spark):
+    with pytest.raises(InputError, match="no column of a metric; it has: user bigint"):
+        summarise(spark.createDataFrame([(1,)], "user long"))
+
+
+def test_ranks_instead_of_scores(rows):
+    predictions, labels, users = rows
+    ranked = predictions.withColumn("place", (F.lit(11) - F.col("score") * 10).cast("int")).drop("score")
+    assert means(evaluate(ranked, labels, METRICS, rank="place", users=users)) == pytest.approx(MEANS, abs=1e-12)
+
+
+def test_two_tables_of_arrays(spark):
+    predictions = spark.createDataFrame(list(PREDICTIONS.items()), "user long, items array<long>")
+    labels = spark.createDataFrame(list(LABELS.items()), "user long, liked array<long>")
+    users = spark.createDataFrame([(u,) for u in EVERYONE], "user long")
+    result = evaluate(predictions, labels, METRICS, item=("items", "liked"), users=users)
+    assert means(result) == pytest.approx(MEANS, abs=1e-12)
+    assert result.data_quality.n_users == 5
+
+
+def test_arrays_of_structs_with_a_score_are_ordered_by_it(spark, rows):
+    shuffled = [
+        (u, [(i, 1.0 - 0.1 * n) for n, i in reversed(list(enumerate(items)))]) for u, items in PREDICTIONS.items()
+    ]
+    predictions = spark.createDataFrame(shuffled, "user long, recommendations array<struct<item:long,rating:float>>")
+    _, labels, users = rows
+    result = evaluate(predictions, labels, METRICS, score="rating", users=users)
+    assert means(result) == pytest.approx(MEANS, abs=1e-12)
+
+
+def test_output_of_als_goes_in_as_it_is(spark):
+    from pyspark.ml.recommendation import ALS
+
+    ratings = spark.createDataFrame(
+        [(u, i, float(1 + (u * i) % 5)) for u in range(8) for i in range(6)], "who int, what int, stars float"
+    )
+    model = ALS(userCol="who", itemCol="what", ratingCol="stars", rank=2, maxIter=2, seed=1).fit(ratings)
+    labels = ratings.where("stars >= 4").selectExpr("cast(who as long) as who", "what")
+    result = evaluate(model.recommendForAllUsers(3), labels, ["precision@3", "ndcg@3"], user="who", item="what")
+    assert 0 < result["precision@3"] <= 1
+    assert result.data_quality.n_predictions == 24
+
+
+def test_one_table_with_both_arrays_and_no_user(spark):
+    table = spark.createDataFrame(
+        [(PREDICTIONS.get(u, []), LABELS.get(u, [])) for u in EVERYONE], "prediction array<long>, label array<long>"
+    )
+    result = evaluate(table, None, METRICS)
+    assert means(result) == pytest.approx(MEANS, abs=1e-12)
+    assert result.per_user.columns[0] == "precision_at_5"
+
+
+def test_grades_beside_and_inside_arrays(spark):
+    flat = spark.createDataFrame(
+        [([1, 2, 3], [1, 3], [3.0, 1.0])], "prediction array<int>, label array<int>, grades array<double>"
+    )
+    inside = flat.selectExpr("prediction", "arrays_zip(label, grades) as label")
+    expected = (7 + 1 / 2) / (7 + 1 / math.log2(3))
+    for table in (flat, inside):
+        assert evaluate(table, None, "ndcg@3", relevance="grades")["ndcg@3"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_graded_labels_and_a_threshold(spark):
+    predictions = spark.createDataFrame([(1, 10, 0.9), (1, 11, 0.8), (1, 12, 0.7)], "user int, item int, score float")
+    labels = spark.createDataFrame([(1, 10, 2), (1, 12, 5)], "user int, item int, stars int")
+    result = evaluate(
+        predictions, labels, ["precision@3", "ndcg@3"], score="score", relevance="stars", relevance_threshold=4
+    )
+    assert result["precision@3"] == pytest.approx(1 / 3, abs=1e-12)
+    assert result["ndcg@3"] == pytest.approx((3 + 31 / 2) / (31 + 3 / math.log2(3)), abs=1e-12)
+
+
+def test_several_user_columns_make_a_user(spark):
+    predictions = spark.createDataFrame(
+        [("q", "de", 1, 1.0), ("q", "en", 2, 1.0)], "query string, locale string, item int, score double"
+    )
+    labels = spark.createDataFrame([("q", "de", 1), ("q", "en", 1)], "query string, locale string, item int")
+    result = evaluate(predictions, labels, "precision@1", user=["query", "locale"], score="score")
+    assert result["precision@1"] == 0.5
+    assert result.per_user.columns[:2] == ["query", "locale"]
+
+
+def test_column_names_with_dots_spaces_backticks_and_any_case(spark):
+    predictions = spark.createDataFrame([(1, 7, 0.5)], "a long, b long, c double").toDF(
+        "the.user", "item `x`", "Score ü"
+    )
+    labels = spark.createDataFrame([(1, 7)], "a long, b long").toDF("THE.USER", "item `x`")
+    result = evaluate(
+        predictions,
+        labels,
+        "rr",
+        user="the.user",
+        item="item `x`",
+        score="score Ü".swapcase().swapcase().replace("s", "S"),
+    )
+    assert result["rr"] == 1.0
+    assert "the.user" in result.per_user.columns
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [("int", "bigint"), ("smallint", "int"), ("string", "string"), ("double", "double"), ("float", "double")],
+)
+def test_ids_of_types_that_compare(spark, rows, left, right):
+    predictions, labels, users = rows
+    result = evaluate(
+        predictions.withColumn("item", F.col("item").cast(left)), labels.withColumn("item", F.col("item").cast(right)),
+        METRICS, score="score", users=users,
+    )  # fmt: skip
+    assert means(result) == pytest.approx(MEANS, abs=1e-12)
+
+
+def test_ids_above_two_to_the_53_are_told_apart(spark):
+    big = 2**53
+    predictions = spark.createDataFrame([(1, big, 1.0), (1, big + 1, 0.5)], "user long, item long, score double")
+    labels = spark.createDataFrame([(1, big + 1)], "user long, item long")
+    assert evaluate(predictions, labels, "rr", score="score")["rr"] == 0.5
+
+
+def test_text_ids_tie_in_the_order_of_their_bytes(spark):
+    ids = ["10", "9", "ä", "z", "Z"]
+    predictions = spark.createDataFrame([(1, i, 1.0) for i in ids], "user long, item string, score double")
+    for expected, item in enumerate(sorted(ids, key=lambda text: text.encode()), start=1):
+        labels = spark.createDataFrame([(1, item)], "user long, item string")
+        for prune in ("auto", "never"):
+            result = evaluate(predictions, labels, ["rr@4", "rr@5"], score="score", prune=prune)
+            assert result["rr@5"] == 1 / expected
+            assert result.data_quality.n_hanging_on_ties == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"metrics": ["ndgc@5"]}, MetricError, "did you mean 'ndcg'"),
+        ({"metrics": []}, MetricError, "no metric was asked for"),
+        ({"score": None}, InputError, "neither"),
+        ({"rank": "item"}, InputError, "both"),
+        ({"user": "usr"}, InputError, r"predictions has no column 'usr' \(user=\); it has: user bigint"),
+        ({"item": "thing"}, InputError, "no column 'thing'"),
+        ({"score": "points"}, InputError, "no column 'points'"),
+        ({"relevance": "grade"}, InputError, "labels has no column 'grade'"),
+        ({"dialect": "mlib"}, DialectError, "did you mean 'mllib'"),
+        ({"on_invalid": "ignore"}, OptionError, "on_invalid must be one of 'error', 'drop'; got 'ignore'"),
+        ({"prune": True}, OptionError, "prune"),
+        ({"ties": "random"}, OptionError, "ties"),
+        ({"ties": "position"}, OptionError, "position"),
+        ({"relevance_threshold": "4"}, OptionError, "relevance_threshold must be a number"),
+        ({"dialect": "mllib", "metrics": "rr"}, DialectError, "has no 'rr'; it has ap, ndcg, precision, recall"),
+        ({"user": None}, InputError, "user=None"),
+    ],
+)  # fmt: skip
+def test_a_wrong_call_raises_before_any_job(spark, rows, arguments, error, words):
+    predictions, labels, _ = rows
+    spark.sparkContext.setJobGroup("wrong call", "")
+    with pytest.raises(error, match=words):
+        evaluate(predictions, labels, **{"metrics": METRICS, "score": "score", **arguments})
+    assert list(spark.sparkContext.statusTracker().getJobIdsForGroup("wrong call")) == []
+
+
+def test_every_offending_column_is_named_at_once(rows):
+    predictions, labels, _ = rows
+    with pytest.raises(InputError, match=r"'who'.*'points'.*'who'.*'grade'"):
+        evaluate(predictions, labels, METRICS, user="who", score="points", relevance="grade")
+
+
+@pytest.mark.parametrize(("cast", "kind"), [("string", "string"), ("double", "double"), ("decimal(9,0)", "decimal")])
+def test_ids_of_types_that_do_not_compare_are_an_error(rows, cast, kind):
+    predictions, labels, _ = rows
+    with pytest.raises(InputError, match=kind):
+        evaluate(predictions.withColumn("item", F.col("item").cast(cast)), labels, METRICS, score="score")
+
+
+def test_users_of_types_that_do_not_compare_are_an_error(rows):
+    predictions, labels, _ = rows
+    with pytest.raises(InputError, match="users do not compare: 'user' is bigint in predictions and string in labels"):
+        evaluate(predictions, labels.withColumn("user", F.col("user").cast("string")), METRICS, score="score")
+
+
+def test_scores_that_are_no_numbers_are_an_error(rows):
+    predictions, labels, _ = rows
+    with pytest.raises(InputError, match=r"score='score' must be a number; it is string"):
+        evaluate(predictions.withColumn("score", F.col("score").cast("string")), labels, METRICS, score="score")
+
+
+def test_an_ambiguous_column_is_an_error(rows):
+    predictions, labels, _ = rows
+    twice = predictions.select("user", "item", "score", F.col("score").alias("SCORE"))
+    with pytest.raises(InputError, match=r"ambiguous"):
+        evaluate(twice, labels, METRICS, score="sCore")
+
+
+def test_something_that_is_no_dataframe_is_an_error(rows):
+    with pytest.raises(InputError, match="predictions must be a Spark DataFrame; got a list"):
+        evaluate([1], rows[1], METRICS, score="score")
+
+
+def test_decimal_scores_and_boolean_grades(spark, rows):
+    predictions, labels, users = rows
+    result = evaluate(
+        predictions.withColumn("score", F.col("score").cast("decimal(10,2)")), labels.withColumn("clicked", F.lit(True)),
+        METRICS, score="score", relevance="clicked", users=users,
+    )  # fmt: skip
+    assert means(result) == pytest.approx(MEANS, abs=1e-12)
+
+
+@pytest.mark.parametrize("empty", ["predictions", "labels", "both"])
+def test_empty_tables_give_a_result_that_says_so(rows, empty):
+    predictions, labels, _ = rows
+    predictions = predictions.limit(0) if empty in ("predictions", "both") else predictions
+    labels = labels.limit(0) if empty in ("labels", "both") else labels
+    result = evaluate(predictions, labels, METRICS, score="score")
+    expected = {"predictions": (3, 0), "labels": (0, 3), "both": (0, 0)}[empty]
+    assert (result.summary[0].n_users, result.summary[0].n_undefined) == expected
+    assert math.isnan(result["rr@5"]) == (empty != "predictions")
+    assert "undefined" in repr(result)
+
+
+def test_all_errors_are_ours():
+    for error in (MetricError, DialectError, InputError, OptionError, UnknownMetricError):
+        assert issubclass(error, SparkRankEvalError)

@@ -1,0 +1,83 @@
+"""What the plans are made of: one shuffle, one action, and nothing that Connect or serverless platforms refuse."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from spark_rankeval import evaluate, score_users
+
+SOURCES = sorted((Path(__file__).parents[2] / "spark_rankeval").rglob("*.py"))
+REFUSED = r"\.rdd\b|sparkContext|\b_jvm\b|\b_jdf\b|\.cache\(\)|\.persist\(|accumulator\(|\.conf\.set\("
+METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in range(1, 21)]
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    predictions = spark.range(4000).selectExpr("id % 100 as user", "id div 100 as item", "rand(1) as score")
+    return predictions, spark.range(500).selectExpr("id % 100 as user", "id div 100 as item")
+
+
+def shuffles(frame):
+    text = frame._jdf.queryExecution().executedPlan().toString()
+    return len(re.findall(r"Exchange hashpartitioning", text.split("Initial Plan")[-1]))
+
+
+def jobs(spark, group, action):
+    spark.sparkContext.setJobGroup(group, "")
+    action()
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
+
+
+@pytest.mark.parametrize("prune", ["auto", "never"])
+def test_rows_are_shuffled_once_a_side(tables, prune):
+    scored = score_users(*tables, METRICS[:40:20], score="score", prune=prune)
+    assert shuffles(scored) == 2
+
+
+def test_dropping_duplicates_costs_no_further_shuffle(tables):
+    assert shuffles(score_users(*tables, ["ndcg@5"], score="score", on_invalid="drop")) == 2
+
+
+def test_users_to_count_cost_no_further_shuffle(tables, spark):
+    assert shuffles(score_users(*tables, ["ndcg@5"], score="score", users=spark.range(10).toDF("user"))) == 2
+
+
+def test_one_table_of_arrays_is_not_shuffled(spark):
+    table = spark.createDataFrame([([1, 2], [2])], "prediction array<long>, label array<long>")
+    assert shuffles(score_users(table, None, METRICS)) == 0
+
+
+def test_tables_bucketed_by_user_are_not_shuffled(tables, spark):
+    for name, table in zip(("bucketed_predictions", "bucketed_labels"), tables, strict=True):
+        table.write.bucketBy(4, "user").mode("overwrite").saveAsTable(name)
+    try:
+        scored = score_users(
+            spark.table("bucketed_predictions"), spark.table("bucketed_labels"), ["ndcg@5"], score="score"
+        )
+        assert shuffles(scored) == 0
+        assert scored.count() == 100
+    finally:
+        spark.sql("drop table bucketed_predictions")
+        spark.sql("drop table bucketed_labels")
+
+
+def test_a_hundred_values_take_as_many_jobs_as_one(tables, spark):
+    predictions, labels = tables
+    few = jobs(spark, "one value", lambda: evaluate(predictions, labels, METRICS[:1], score="score", prune="never"))
+    many = jobs(spark, "hundred values", lambda: evaluate(predictions, labels, METRICS, score="score", prune="never"))
+    assert few == many > 0
+
+
+def test_the_per_user_table_is_made_when_it_is_used(tables, spark):
+    predictions, labels = tables
+    result = evaluate(predictions, labels, "ndcg@5", score="score")
+    assert jobs(spark, "lazy", lambda: result.per_user) == 0
+    assert jobs(spark, "used", lambda: result.per_user.count()) > 0
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(path.parents[2])))
+def test_the_package_uses_nothing_that_connect_refuses(path):
+    if path.parent.name == "jobs":
+        return
+    assert re.findall(REFUSED, path.read_text()) == []

@@ -1,0 +1,124 @@
+"""Leaving predictions out early changes no value; how the plan looks, and what it says of itself."""
+
+import numpy as np
+import pytest
+from random_logs import assert_tricky, random_logs
+
+from spark_rankeval import evaluate, score_users, summarise
+from spark_rankeval.spark import plan
+
+METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in (1, 5)]
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    logs = random_logs(300, 5, seed=9, n_items=60)
+    assert_tricky(logs, 5)
+    users = range(len(logs.predictions))
+    # The first user has far more equal scores than are kept.
+    predictions = [(u, i, s) for u in users for i, s in logs.predictions[u]]
+    predictions += [(1, 1000 + n, 0.5) for n in range(200)]
+    labels = [(u, i, g) for u in users for i, g in logs.labels[u]] + [(1, 1003, 2.0)]
+    return (
+        spark.createDataFrame(predictions, "user int, item int, score double"),
+        spark.createDataFrame(labels, "user int, item int, grade double"),
+    )
+
+
+def values(table):
+    frame = table.toPandas().sort_values("user")
+    return frame.drop(columns=["hangs_on_tie"]).to_numpy(np.float64)
+
+
+def run(tables, **options):
+    return evaluate(*tables, METRICS, score="score", relevance="grade", **options)
+
+
+def test_no_value_changes(tables):
+    pruned, whole = run(tables), run(tables, prune="never")
+    assert pruned.summary == whole.summary
+    assert pruned.data_quality.n_predictions == whole.data_quality.n_predictions
+    assert values(pruned.per_user).tobytes() == values(whole.per_user).tobytes()
+
+
+def test_ties_cut_at_the_boundary_are_seen_and_settled(tables):
+    assert "ran twice" in run(tables).explain()
+    predictions, labels = tables
+    without_mass_ties = predictions.where("item < 1000")
+    assert "ran twice" not in run((without_mass_ties, labels)).explain()
+
+
+def test_the_window_of_older_sparks_gives_the_same(tables, monkeypatch):
+    expected = run(tables, prune="never")
+    monkeypatch.setattr(plan, "_version", lambda _: (3, 5))
+    windowed = run(tables)
+    assert "window" in windowed.explain()
+    assert windowed.summary == expected.summary
+    assert values(windowed.per_user).tobytes() == values(expected.per_user).tobytes()
+
+
+def test_text_ids_prune_in_the_order_of_their_bytes(spark):
+    ids = [chr(0x61 + n % 20) + "é" * (n % 3) + str(n) for n in range(60)]
+    predictions = spark.createDataFrame([(1, i, 1.0) for i in ids], "user int, item string, score double")
+    labels = spark.createDataFrame([(1, i) for i in ids[::7]], "user int, item string")
+    pruned = evaluate(predictions, labels, METRICS, score="score")
+    whole = evaluate(predictions, labels, METRICS, score="score", prune="never")
+    assert [row.mean for row in pruned.summary] == [row.mean for row in whole.summary]
+
+
+def test_items_and_scores_of_the_two_heaps_stay_aligned(spark):
+    random = np.random.default_rng(4)
+    # The score says the item: if an item came with another's score, its rank would change.
+    rows = [(int(u), int(i), float(i // 7)) for u in range(20) for i in random.permutation(400)]
+    predictions = spark.createDataFrame(rows, "user int, item int, score double").repartition(7)
+    labels = spark.createDataFrame([(u, i) for u in range(20) for i in range(385, 400)], "user int, item int")
+    result = evaluate(predictions, labels, ["precision@15", "recall@20"], score="score")
+    assert result["precision@15"] == result["recall@20"] == 1.0
+
+
+def test_dropping_duplicates_comes_before_leaving_out(spark):
+    # Twenty copies of one item would fill what is kept; the labelled item stands right behind it.
+    rows = [(1, 7, 1.0 - n / 1000) for n in range(40)] + [(1, 8, 0.5), (1, 9, 0.4)]
+    predictions = spark.createDataFrame(rows, "user int, item int, score double")
+    labels = spark.createDataFrame([(1, 8)], "user int, item int")
+    result = evaluate(predictions, labels, ["rr@2"], score="score", on_invalid="drop")
+    assert result["rr@2"] == 0.5
+    assert result.data_quality.n_duplicate_predictions == 39
+    assert result.data_quality.n_predictions == 3
+
+
+@pytest.mark.parametrize(
+    ("metrics", "options", "words"),
+    [
+        (["ndcg@5"], {}, "A user keeps the best 17 predictions while rows are grouped: the largest cutoff is 5."),
+        (["ndcg@5", "rr"], {}, "All predictions of a user are grouped: rr looks at whole lists, without a cutoff."),
+        (["ap", "rr", "ndcg@3"], {}, "ap, rr look at whole lists, without a cutoff."),
+        (["ndcg@5"], {"prune": "never"}, "prune='never' was asked for"),
+        (["ndcg@5"], {"ties": "item_desc"}, "ties='item_desc' needs them"),
+        (["precision@5"], {"dialect": "mllib"}, "each of equal items counts in this dialect"),
+    ],
+)
+def test_explain_says_whether_the_plan_prunes_and_what_prevents_it(tables, metrics, options, words):
+    predictions, labels = tables
+    assert words in evaluate(predictions, labels, metrics, score="score", **options).explain()
+
+
+def test_values_do_not_depend_on_partitions_or_batches(spark, tables):
+    predictions, labels = tables
+    expected = run(tables)
+    batch = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        for rows, parts in ((1, 1), (7, 13), (10_000, 2)):
+            spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", rows)
+            spark.conf.set("spark.sql.shuffle.partitions", parts)
+            shuffled = (predictions.repartition(5), labels.repartition(3))
+            again = run(shuffled)
+            assert again.summary == expected.summary
+            assert values(again.per_user).tobytes() == values(expected.per_user).tobytes()
+            assert (
+                summarise(score_users(*shuffled, METRICS, score="score", relevance="grade")).summary == expected.summary
+            )
+    finally:
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", batch)
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)

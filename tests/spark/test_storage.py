@@ -1,0 +1,68 @@
+"""A per-user table in storage: published when valid, never half-written, read back to the same result."""
+
+import pytest
+
+from spark_rankeval import evaluate, score_users, summarise, write_per_user
+from spark_rankeval.errors import DataError, OptionError
+
+METRICS = {"ndcg": "ndcg@2", "MAP": "ap(denominator='labels')@2", "rr@2": "rr@2"}
+
+
+@pytest.fixture
+def tables(spark):
+    predictions = spark.createDataFrame([(1, 1, 0.9), (1, 2, 0.8), (2, 3, 0.5)], "user int, item int, score double")
+    return predictions, spark.createDataFrame([(1, 2), (2, 4)], "user int, item int")
+
+
+def test_what_is_written_reads_back_to_the_same_result(tables, spark, tmp_path):
+    result = evaluate(*tables, METRICS, score="score", model="m")
+    written = result.write(str(tmp_path / "per_user"))
+    assert written.summary == result.summary
+    again = summarise(spark.read.parquet(str(tmp_path / "per_user")))
+    assert again.summary == result.summary
+    assert again.data_quality == result.data_quality
+    assert {row.model for row in again.summary} == {"m"}
+    assert again["map(denominator='labels')@2"] == result["MAP"]
+
+
+def test_the_staging_place_is_gone(tables, spark, tmp_path):
+    write_per_user(score_users(*tables, METRICS, score="score"), str(tmp_path / "per_user"))
+    assert [path.name for path in tmp_path.iterdir()] == ["per_user"]
+
+
+def test_invalid_rows_publish_nothing_and_leave_what_was_there(tables, spark, tmp_path):
+    predictions, labels = tables
+    path = str(tmp_path / "per_user")
+    write_per_user(score_users(predictions, labels, METRICS, score="score"), path)
+    before = spark.read.parquet(path).count()
+    bad = predictions.union(predictions)
+    with pytest.raises(DataError, match="predictions that repeat an item of their user: 3"):
+        write_per_user(score_users(bad, labels, METRICS, score="score"), path, mode="overwrite")
+    assert spark.read.parquet(path).count() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["per_user"]
+
+
+def test_an_existing_table_is_replaced_only_on_request(tables, spark, tmp_path):
+    path = str(tmp_path / "per_user")
+    table = score_users(*tables, METRICS, score="score")
+    write_per_user(table, path)
+    with pytest.raises(Exception, match=r"(?i)exists"):
+        write_per_user(table, path)
+    assert write_per_user(table, path, mode="overwrite").per_user.count() == 2
+    with pytest.raises(OptionError, match="mode must be one of 'errorifexists', 'overwrite'"):
+        write_per_user(table, path, mode="append")
+
+
+def test_the_heavy_part_runs_once(tables, spark, tmp_path):
+    marks = tmp_path / "marks"
+    marks.mkdir()
+
+    def mark(batches):
+        for batch in batches:
+            (marks / str(len(list(marks.iterdir())))).touch()
+            yield batch
+
+    predictions, labels = tables
+    counted = predictions.coalesce(1).mapInArrow(mark, predictions.schema)
+    write_per_user(score_users(counted, labels, METRICS, score="score"), str(tmp_path / "per_user"))
+    assert len(list(marks.iterdir())) == 1

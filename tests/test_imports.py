@@ -1,0 +1,85 @@
+"""What executors import: the zip alone, with numpy, pandas and pyarrow beside it."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+GUARD = """
+import importlib.abc, sys
+ALLOWED = {"numpy", "pandas", "pyarrow", "spark_rankeval"}
+STANDARD = set(sys.stdlib_module_names)
+# What pandas itself needs beside numpy.
+NEEDED = {"dateutil", "six", "pytz", "tzdata", "_cython_3_0_11", "cython_runtime"}
+
+class Guard(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top in ALLOWED | STANDARD | NEEDED or top.startswith("_"):
+            return None
+        if any(f"/{package}/" in frame for frame in callers() for package in ("numpy", "pandas", "pyarrow")):
+            return None  # optional imports of these packages are their own affair
+        raise ImportError(f"executors do not have {name}")
+
+def callers():
+    frame = sys._getframe(2)
+    while frame:
+        if "importlib" not in frame.f_code.co_filename:
+            yield frame.f_code.co_filename.replace("\\\\", "/")
+        frame = frame.f_back
+
+sys.meta_path.insert(0, Guard())
+"""
+
+
+@pytest.fixture(scope="module")
+def package_zip(tmp_path_factory):
+    path = tmp_path_factory.mktemp("dist") / "spark_rankeval.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for source in sorted((ROOT / "spark_rankeval").rglob("*.py")):
+            archive.write(source, source.relative_to(ROOT))
+    return path
+
+
+def run(package_zip, code, tmp_path):
+    program = f"{GUARD}\nsys.path.insert(0, {str(package_zip)!r})\n{code}"
+    return subprocess.run(
+        [sys.executable, "-P", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "module", ["metrics", "worker.scoring", "worker.states", "worker.series", "dialects", "statistics.moments"]
+)
+def test_executor_modules_import_from_the_zip_without_spark(package_zip, module, tmp_path):
+    code = f"import spark_rankeval.{module} as m\nassert 'spark_rankeval.zip' in m.__file__\nassert 'pyspark' not in sys.modules"
+    done = run(package_zip, code, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_guard_refuses_other_packages(package_zip, tmp_path):
+    done = run(package_zip, "import pyspark", tmp_path)
+    assert "executors do not have pyspark" in done.stderr
+
+
+def test_metrics_are_computed_from_the_zip(package_zip, tmp_path):
+    code = """
+from spark_rankeval.metrics import parse_metric
+from spark_rankeval.metrics.ragged import Ragged
+from spark_rankeval.metrics.ranking import Lists, rank_lists
+batch, _ = rank_lists(Lists(Ragged.from_lists([[5, 6]]), None, Ragged.from_lists([[6]])))
+print(parse_metric("rr").resolve().compute(batch)[0])
+"""
+    done = run(package_zip, code, tmp_path)
+    assert (done.stdout.strip(), done.returncode) == ("0.5", 0), done.stderr
+
+
+def test_the_package_itself_loads_nothing_before_it_is_used():
+    code = "import sys, spark_rankeval; print(sorted({m.partition('.')[0] for m in sys.modules} & {'numpy', 'pandas', 'pyarrow', 'pyspark'}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

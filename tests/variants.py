@@ -1,0 +1,35 @@
+"""Every metric of the registry in every combination of its parameters' choices."""
+
+import itertools
+import math
+
+from spark_rankeval.errors import MetricError
+from spark_rankeval.metrics.base import REGISTRY
+
+METRICS = sorted(set(REGISTRY.values()), key=lambda metric: metric.name)
+CUTOFFS = (None, 1, 3, 10)
+# Of parameters that are no choice among a few: values that differ in kind.
+VALUES = {"relevance_threshold": (None, -math.inf, 0.0, 2.0), "decay": (1.0, 0.5), "beta": (1.0, 0.0, 0.5, 2.0)}
+
+
+def variants(metric, cutoffs=CUTOFFS, **only):
+    """A metric in all its variants; `only` holds parameters to the values given.
+
+    Combinations that the metric refuses (a decay that needs another denominator, an ideal that needs a cutoff) are left
+    out.
+    """
+    items = metric.parameters()
+    choices = [only.get(item.name) or item.metadata["choices"] or VALUES[item.name] for item in items]
+    made = []
+    for k in cutoffs if metric.takes_cutoff else (None,):
+        for values in itertools.product(*choices):
+            try:
+                made.append(metric(k=k, **dict(zip((item.name for item in items), values, strict=True))))
+            except MetricError as error:
+                assert "needs" in str(error) or "takes the whole list" in str(error), error
+    return made
+
+
+def parameters_of(metric):
+    """The cutoff and the parameters of a resolved metric, as the oracle takes them."""
+    return {"k": metric.k, **metric.chosen()}
