@@ -29,12 +29,13 @@ class User:
                 continue
             self.items.append(item)
             self.scores.append(score)
-        self.raw_grades = [grade for _, grade in labels]
         self.grade = {}
         for item, grade in labels:
             if item in self.grade and conflicting == "highest":
                 grade = max(grade, self.grade[item])
             self.grade[item] = grade
+        # The raw list keeps its duplicates, each with the one grade that its item has.
+        self.raw_grades = [self.grade[item] for item, _ in labels]
 
     def is_hit(self, item, threshold):
         return item in self.grade and is_relevant(self.grade[item], threshold)

@@ -80,6 +80,7 @@ print(parse_metric("rr").resolve().compute(batch)[0])
 
 
 def test_the_package_itself_loads_nothing_before_it_is_used():
-    code = "import sys, spark_rankeval; print(sorted({m.partition('.')[0] for m in sys.modules} & {'numpy', 'pandas', 'pyarrow', 'pyspark'}))"
+    heavy = {"numpy", "pandas", "pyarrow", "pyspark"}
+    code = f"import sys, spark_rankeval; print(sorted({{m.partition('.')[0] for m in sys.modules}} & {heavy}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

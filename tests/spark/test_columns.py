@@ -73,8 +73,12 @@ def test_text_ids_and_mllib(spark):
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
-    [({"metrics": "ndgc"}, MetricError), ({"metrics": "rr", "dialect": "mllib"}, DialectError), ({"metrics": "rr", "ties": "x"}, OptionError)],
-)  # fmt: skip
+    [
+        ({"metrics": "ndgc"}, MetricError),
+        ({"metrics": "rr", "dialect": "mllib"}, DialectError),
+        ({"metrics": "rr", "ties": "x"}, OptionError),
+    ],
+)
 def test_a_wrong_call_raises_at_once(arguments, error):
     with pytest.raises(error):
         metrics_column("predictions", "labels", **arguments)

@@ -48,8 +48,14 @@ def test_arrays_equal_ranking_metrics(spark, arrays):
 
 @pytest.mark.parametrize(
     ("theirs", "ours"),
-    [("meanAveragePrecision", "ap"), ("meanAveragePrecisionAtK", "ap@5"), ("precisionAtK", "precision@5"), ("ndcgAtK", "ndcg@5"), ("recallAtK", "recall@5")],
-)  # fmt: skip
+    [
+        ("meanAveragePrecision", "ap"),
+        ("meanAveragePrecisionAtK", "ap@5"),
+        ("precisionAtK", "precision@5"),
+        ("ndcgAtK", "ndcg@5"),
+        ("recallAtK", "recall@5"),
+    ],
+)
 def test_arrays_equal_ranking_evaluator(arrays, theirs, ours):
     evaluator = RankingEvaluator(predictionCol="prediction", labelCol="label", metricName=theirs, k=5)
     assert evaluate(arrays, None, ours, dialect="mllib")[ours] == pytest.approx(evaluator.evaluate(arrays), abs=1e-12)

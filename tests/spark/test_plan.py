@@ -73,7 +73,7 @@ def test_the_per_user_table_is_made_when_it_is_used(tables, spark):
     predictions, labels = tables
     result = evaluate(predictions, labels, "ndcg@5", score="score")
     assert jobs(spark, "lazy", lambda: result.per_user) == 0
-    assert jobs(spark, "used", lambda: result.per_user.count()) > 0
+    assert jobs(spark, "used", result.per_user.count) > 0
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(path.parents[2])))

@@ -1,0 +1,36 @@
+"""Examples that people copy: the README's first one with its output, and those of the docstrings."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import spark_rankeval
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+MODULES = [module.name for module in pkgutil.walk_packages(spark_rankeval.__path__, "spark_rankeval.")]
+
+
+def test_the_readme_example_prints_what_the_readme_says(spark, capsys):
+    assert spark is not None
+    code = re.search(r"```python\n(.*?)```", README, re.DOTALL)[1]
+    printed = re.search(r"```\n(dialect .*?)```", README, re.DOTALL)[1]
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out == printed
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_there_are_docstring_examples():
+    assert sum(doctest.testmod(importlib.import_module(name)).attempted for name in MODULES) >= 4
+
+
+@pytest.mark.parametrize("path", re.findall(r"\]\(([A-Za-z0-9_./-]+)\)", README))
+def test_links_of_the_readme_lead_somewhere(path):
+    assert (Path(__file__).parents[1] / path).exists()
