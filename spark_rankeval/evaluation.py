@@ -18,7 +18,8 @@ from spark_rankeval.spark.inputs import ColumnNames, column, read_sources
 from spark_rankeval.spark.scoring import METADATA_KEY, Scoring, moments_of_table
 from spark_rankeval.spark.storage import publish, staged
 from spark_rankeval.summary import DataQuality, summary_row
-from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, USER_COUNTS, ScoringTask
+from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, USER_COUNTS
+from spark_rankeval.worker.task import ScoringTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

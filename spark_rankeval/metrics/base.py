@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from spark_rankeval.metrics.batch import RankingBatch
-
-FloatArray = np.ndarray[tuple[int], np.dtype[np.float64]]
+    from spark_rankeval.metrics.ragged import FloatArray
 
 
 class _Unset(enum.Enum):

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from spark_rankeval.metrics.ragged import BoolArray, IntArray, Ragged, offsets_of, position_within
+from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, Ragged, offsets_of, position_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from spark_rankeval.metrics.base import FloatArray
 
 T = TypeVar("T")
 

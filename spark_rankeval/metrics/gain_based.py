@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import FloatArray, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.base import RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.batch import is_relevant
 from spark_rankeval.metrics.gains import DISCOUNTS, GAINS, Discount
-from spark_rankeval.metrics.ragged import BoolArray, IntArray, Ragged, position_within
+from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, Ragged, position_within
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
@@ -154,9 +154,10 @@ class IdealMetric(DiscountedMetric):
         return self.ideal == "label_order"
 
     def _gain_of(self, grade: FloatArray) -> FloatArray:
-        if self.ideal == "label_order" and self.gain != "binary":
-            return GAINS[str(self.gain)](grade)
-        return super()._gain_of(grade)
+        if self.ideal != "label_order" or self.gain == "binary":
+            return super()._gain_of(grade)
+        gain = GAINS[str(self.gain)](grade)
+        return np.where(is_relevant(grade, self.threshold), gain, 0) if self.below_threshold == "zero" else gain
 
     def _gain_key(self) -> tuple[object, ...]:
         return (self.ideal == "label_order", *super()._gain_key())

@@ -11,8 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_rankeval.metrics.base import FloatArray
-    from spark_rankeval.metrics.ragged import IntArray
+    from spark_rankeval.metrics.ragged import FloatArray, IntArray
 
 
 def power_of_two(grade: FloatArray) -> FloatArray:

@@ -11,6 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+FloatArray = np.ndarray[tuple[int], np.dtype[np.float64]]
 IntArray = np.ndarray[tuple[int], np.dtype[np.int64]]
 BoolArray = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Array = np.ndarray[Any, Any]
@@ -118,7 +119,7 @@ def width_classes(lengths: IntArray) -> Iterator[tuple[IntArray, int]]:
     if not longest:
         return
     if int(lengths.sum()) * 4 >= 3 * longest * len(lengths):
-        yield np.arange(len(lengths)), longest
+        yield np.flatnonzero(lengths), longest
         return
     # Half-octave steps: a list fills at least two thirds of its row.
     step = np.ceil(2 * np.log2(np.maximum(lengths, 1))).astype(np.int64)

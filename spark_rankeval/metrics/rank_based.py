@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import UNSET, FloatArray, RelevanceMetric, Unset, number, parameter, ratio
+from spark_rankeval.metrics.base import UNSET, RelevanceMetric, Unset, number, parameter, ratio
 from spark_rankeval.metrics.gains import geometric
 from spark_rankeval.metrics.set_based import findable, retrieved
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
-    from spark_rankeval.metrics.ragged import Array
+    from spark_rankeval.metrics.ragged import Array, FloatArray
 
 __all__ = ["AveragePrecision", "ReciprocalRank"]
 

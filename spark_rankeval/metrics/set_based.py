@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import FloatArray, RelevanceMetric, Unset, number, parameter, ratio
+from spark_rankeval.metrics.base import RelevanceMetric, Unset, number, parameter, ratio
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
-    from spark_rankeval.metrics.ragged import IntArray
+    from spark_rankeval.metrics.ragged import FloatArray, IntArray
 
 __all__ = ["F1", "FBeta", "HitRate", "Precision", "RPrecision", "Recall"]
 

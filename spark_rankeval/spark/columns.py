@@ -11,8 +11,8 @@ from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import OptionError
 from spark_rankeval.metrics.naming import column_names, parse_metrics
 from spark_rankeval.spark.inputs import column
-from spark_rankeval.worker.scoring import ScoringTask
 from spark_rankeval.worker.series import N_INVALID, score_series
+from spark_rankeval.worker.task import ScoringTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.spark.inputs import Source
-    from spark_rankeval.worker.scoring import ScoringTask
+    from spark_rankeval.worker.task import ScoringTask
 
 #: The key under which a column's metadata says what the column is.
 METADATA_KEY = "spark_rankeval"

@@ -13,7 +13,7 @@ from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray, Ragged, of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_rankeval.worker.scoring import ScoringTask
+    from spark_rankeval.worker.task import ScoringTask
 
 _INT32 = np.iinfo(np.int32)
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.metrics.batch import RankingBatch
-from spark_rankeval.metrics.ranking import Duplicates, Findings, Lists, Ties, rank_lists
+from spark_rankeval.metrics.ranking import Findings, Lists, rank_lists
 from spark_rankeval.worker.reading import SUSPECT, comparable, read_labels, read_predictions, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spark_rankeval.metrics.base import Metric
     from spark_rankeval.metrics.ragged import Array, IntArray
+    from spark_rankeval.worker.task import ScoringTask
 
 # Users are worked in slices of about so many predictions, whatever the size of a batch: a slice's matrices stay in a
 # core's cache, and memory stays bounded.
@@ -33,45 +32,6 @@ INVALID_COUNTS = (
     "n_conflicting_labels",
 )
 COUNTS = (*USER_COUNTS, *INVALID_COUNTS)
-
-
-@dataclass(frozen=True)
-class ScoringTask:
-    """What a worker computes; small, immutable and pickled into the plan.
-
-    Attributes:
-        metrics: resolved metrics.
-        relevance_threshold: what `n_relevant` counts.
-        ties: how equal scores are ordered.
-        duplicates: what becomes of an item that a user's predictions have twice.
-        conflicting_labels: which grade an item has that is labelled twice.
-        prediction_arrays: predictions come as the arrays of a table, not as grouped rows: entries are checked here.
-        label_arrays: the same for labels.
-        keep_unusual_grades: negative and NaN grades are no mistake.
-        keep_null_items: a null item takes a rank.
-    """
-
-    metrics: tuple[Metric, ...]
-    relevance_threshold: float | None = None
-    ties: Ties = "item_asc"
-    duplicates: Duplicates = "count"
-    conflicting_labels: Literal["highest", "last"] = "highest"
-    prediction_arrays: bool = False
-    label_arrays: bool = False
-    keep_unusual_grades: bool = False
-    keep_null_items: bool = False
-
-    @property
-    def largest_cutoff(self) -> int | None:
-        """The largest rank that any metric looks at; None: all ranks."""
-        if any(metric.needs_whole_list for metric in self.metrics):
-            return None
-        return max(metric.k or 1 for metric in self.metrics)
-
-    @property
-    def needs_label_order(self) -> bool:
-        """Whether any metric looks at the raw label lists."""
-        return any(metric.needs_label_order for metric in self.metrics)
 
 
 class Scores(NamedTuple):

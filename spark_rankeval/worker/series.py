@@ -10,10 +10,12 @@ import pyarrow as pa
 
 from spark_rankeval.metrics.ragged import offsets_of
 from spark_rankeval.worker.reading import GRADES, ITEMS, LABEL_ROWS, LABELS, PREDICTION_ROWS, SCORES
-from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, ScoringTask, score
+from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from spark_rankeval.worker.task import ScoringTask
 
 N_INVALID = "n_invalid"
 _COLUMNS = {"items": ITEMS, "scores": SCORES, "labels": LABELS, "grades": GRADES}

@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.reading import filled, numbers, whole_numbers
-from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, ScoringTask, score
+from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spark_rankeval.metrics.ragged import Array, BoolArray
+    from spark_rankeval.worker.task import ScoringTask
 
 #: Beside the counts of a per-user table: users whose value this plan leaves open.
 UNRESOLVED = "n_unresolved"

@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+
+from spark_rankeval.metrics.matching import first_occurrences, has_duplicates, match
+from spark_rankeval.metrics.ragged import Ragged
+
+LARGEST, SMALLEST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+
+
+def pairs_of(items, labels, first=None, dtype=np.int64):
+    found = match(Ragged.from_lists(items, dtype), Ragged.from_lists(labels, dtype), first)
+    return sorted(zip(found.prediction.tolist(), found.label.tolist(), strict=True))
+
+
+def test_a_prediction_is_paired_with_the_label_of_its_item():
+    assert pairs_of([[5, 6, 7]], [[7, 5]]) == [(0, 1), (2, 0)]
+
+
+def test_users_do_not_match_each_others_labels():
+    assert pairs_of([[1, 2], [3, 4]], [[3, 4], [1, 2]]) == []
+
+
+def test_every_occurrence_of_a_repeated_item_matches():
+    assert pairs_of([[1, 2, 1]], [[1]]) == [(0, 0), (2, 0)]
+
+
+def test_places_past_the_end_of_a_short_list_match_nothing():
+    # The place after the end of the first list holds an item that the first user has as a label.
+    assert pairs_of([[1], [2, 3]], [[2, 3], [3]]) == [(2, 2)]
+    assert pairs_of([[0, 0], [1]], [[0], [0]]) == [(0, 0), (1, 0)]
+
+
+@pytest.mark.parametrize("items", [[[], []], [[1], []], [[], [1]]])
+def test_empty_lists_and_empty_labels_match_nothing(items):
+    assert pairs_of(items, [[], []]) == []
+    assert pairs_of([[], []], items) == []
+
+
+def test_no_users_at_all():
+    assert pairs_of([], []) == []
+
+
+def test_only_the_first_items_of_each_list_are_looked_at():
+    assert pairs_of([[1, 2, 3], [3]], [[1, 3], [3]], first=2) == [(0, 0), (3, 2)]
+
+
+def test_items_that_are_real_numbers_match_when_they_are_equal():
+    assert pairs_of([[0.5, -0.0, np.inf]], [[0.0, np.inf, 0.25]], dtype=np.float64) == [(1, 0), (2, 1)]
+
+
+def test_the_extreme_integers_are_items_like_others():
+    assert pairs_of([[LARGEST, SMALLEST], [0]], [[SMALLEST, LARGEST], [LARGEST]]) == [(0, 1), (1, 0)]
+
+
+@pytest.mark.parametrize("n_short_users", [0, 3, 60])
+@pytest.mark.parametrize("n_labels", [3, 256, 257, 400])
+@pytest.mark.parametrize("first", [None, 7])
+def test_matches_are_the_pairs_of_equal_items_each_once(n_labels, first, n_short_users):
+    rng = np.random.default_rng(25)
+    items = [rng.choice(1000, n, replace=True).tolist() for n in (10, 10, 0, 10, 9, 10, 10, 10)]
+    labels = [rng.choice(1000, n, replace=False).tolist() for n in (n_labels, 1, n_labels, 0, 2, 5, 900, 3)]
+    items += [rng.choice(20, 10, replace=False).tolist() for _ in range(n_short_users)]
+    labels += [rng.choice(20, 4, replace=False).tolist() for _ in range(n_short_users)]
+    within, beyond = set(), set()
+    item_offset = label_offset = 0
+    for user_items, user_labels in zip(items, labels, strict=True):
+        for position, item in enumerate(user_items):
+            if item in user_labels:
+                looked_at = first is None or position < first
+                (within if looked_at else beyond).add((item_offset + position, label_offset + user_labels.index(item)))
+        item_offset += len(user_items)
+        label_offset += len(user_labels)
+    found = pairs_of(items, labels, first)
+    assert len(found) == len(set(found))
+    assert within <= set(found) <= within | beyond
+
+
+def duplicates(lists, dtype=np.int64):
+    return has_duplicates(Ragged.from_lists(lists, dtype)).tolist()
+
+
+def test_a_list_with_an_item_twice_has_duplicates():
+    assert duplicates([[1, 2, 1], [1, 2, 3], [4, 4]]) == [True, False, True]
+
+
+def test_the_same_item_in_two_lists_is_no_duplicate():
+    assert duplicates([[1], [1], [1, 2]]) == [False, False, False]
+
+
+def test_no_duplicates_in_empty_lists_and_lists_of_one():
+    assert duplicates([[], [7], []]) == [False, False, False]
+
+
+def test_places_past_the_end_of_a_short_list_are_no_duplicates():
+    # A place past the end of the first list holds the 1 that it has itself.
+    assert duplicates([[1], [1, 2, 3]]) == [False, False]
+    assert duplicates([[1, 2, 3], [9, 3], [3]]) == [False, False, False]
+
+
+def test_the_largest_integer_once_beside_longer_lists_is_no_duplicate():
+    assert duplicates([[LARGEST], [1, LARGEST, 2, 3], [1, 2, 3, 4]]) == [False, False, False]
+
+
+def test_the_largest_integer_twice_is_a_duplicate_also_beside_longer_lists():
+    assert duplicates([[LARGEST, LARGEST], [5, LARGEST, LARGEST], [1, 2, 3, 4]]) == [True, True, False]
+
+
+def test_infinity_once_beside_longer_lists_is_no_duplicate():
+    assert duplicates([[np.inf], [1, np.inf], [-np.inf, 0, np.inf, 1]], np.float64) == [False, False, False]
+
+
+def test_infinity_twice_is_a_duplicate_also_beside_longer_lists():
+    assert duplicates([[np.inf, np.inf], [-np.inf, 1, -np.inf], [1, 2, 3, 4]], np.float64) == [True, True, False]
+
+
+def test_duplicates_in_lists_of_very_different_lengths():
+    lists = [list(range(1000)), [1, 1], [], [2], [*range(500), 0], list(range(130))]
+    assert duplicates(lists) == [False, True, False, False, True, False]
+
+
+def kept(lists, among, preference):
+    items = Ragged.from_lists(lists, np.int64)
+    return first_occurrences(items, np.array(among), np.array(preference)).tolist()
+
+
+def test_of_equal_items_the_preferred_entry_stays():
+    assert kept([[1, 2, 1, 1]], [True], [3, 0, 1, 2]) == [False, True, True, False]
+
+
+def test_equal_items_of_different_users_all_stay():
+    assert kept([[1, 2], [1, 2]], [True, True], [0, 1, 2, 3]) == [True] * 4
+
+
+def test_entries_of_users_that_are_not_looked_at_all_stay():
+    assert kept([[1, 1], [1, 1]], [False, True], [0, 1, 1, 0]) == [True, True, False, True]
