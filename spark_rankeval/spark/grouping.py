@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
@@ -74,23 +74,23 @@ class Grouping:
         """The type that items of both sides get."""
         return common_id_type(self.predictions.item_type, self.labels.item_type) or self.predictions.item_type
 
-    def frame(self) -> DataFrame:
-        """The grouped table: the user's columns, whether they name nobody, and what the worker reads."""
+    def frame(self, *, with_users: bool) -> DataFrame:
+        """The grouped table: whether a row belongs to nobody, what the worker reads, and on request the user's columns."""
         if self.predictions.frame is self.labels.frame and self.predictions.arrays and self.labels.arrays:
             # One table with both arrays: its rows are the users, nothing needs to move.
-            frame = self.predictions.frame.select(
-                *self._named_users(self.predictions),
+            return self.predictions.frame.select(
+                *(self._named_users(self.predictions) if with_users else ()),
                 *self._array_columns(self.predictions),
                 *self._array_columns(self.labels),
-                F.lit(1).cast("bigint").alias(reading.PREDICTION_ROWS),
-                F.lit(1).cast("bigint").alias(reading.LABEL_ROWS),
+                F.lit(1).alias(reading.PREDICTION_ROWS),
+                F.lit(1).alias(reading.LABEL_ROWS),
+                _any_null(self.predictions.user_columns()).alias(NO_USER),
             )
-        else:
-            # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
-            frame = self._predictions().join(self._labels(), self.user_columns, "full")
-        nobody = [F.col(name).isNull() for name in self.user_columns]
-        no_user = reduce(lambda one, two: one | two, nobody) if nobody else F.lit(False)
-        return frame.withColumn(NO_USER, no_user)
+        # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
+        joined = self._predictions().join(self._labels(), self.user_columns, "full")
+        no_user = _any_null([F.col(name) for name in self.user_columns]).alias(NO_USER)
+        kept = joined.columns if with_users else [name for name in joined.columns if name not in self.user_columns]
+        return joined.select(*kept, no_user)
 
     def _named_users(self, source: Source) -> list[Column]:
         named = zip(source.user_columns(), self.user_types(), self.user_columns, strict=True)
@@ -98,13 +98,13 @@ class Grouping:
 
     def _array_columns(self, source: Source) -> list[Column]:
         ids, values = _names(source)
-        array = source.ids().cast(T.ArrayType(self.item_type()))
+        array, item_type = source.ids(), self.item_type()
+        if source.item_type != item_type:
+            array = array.cast(T.ArrayType(item_type))
         if source.role == "predictions" and self.gathering == "first":
             # Looking for a value in an array gives null, not false, where the array holds a null; it runs in the JVM
             # without a lambda. An array that does hold the value is only looked at again.
-            suspect = (
-                ~F.coalesce(~F.array_contains(array, _improbable(self.item_type())), F.lit(False)) & array.isNotNull()
-            )
+            suspect = ~F.coalesce(~F.array_contains(array, _improbable(item_type)), F.lit(False)) & array.isNotNull()
             return [
                 F.slice(array, 1, self.keep).alias(ids),
                 F.when(array.isNotNull(), F.size(array)).otherwise(0).cast("bigint").alias(reading.VALID_PREDICTIONS),
@@ -210,6 +210,10 @@ class Grouping:
         first = F.first(F.struct(*arrays)).alias("row")
         grouped = frame.groupBy(self.user_columns).agg(F.count(F.lit(1)).alias(n_rows), first)
         return grouped.select(*self.user_columns, n_rows, *(F.col("row").getField(name).alias(name) for name in arrays))
+
+
+def _any_null(columns: Sequence[Column]) -> Column:
+    return reduce(or_, [column.isNull() for column in columns], F.lit(False))
 
 
 def _improbable(kind: T.DataType) -> Column:

@@ -80,7 +80,7 @@ class Scoring:
             *(T.StructField(name, T.LongType()) for name in COUNTS),
         ]
         run = score_batches(self.task, tuple(users), tuple(self.columns.values()))
-        scored = grouping.frame().drop(NO_USER).mapInArrow(run, T.StructType(fields))
+        scored = grouping.frame(with_users=True).mapInArrow(run, T.StructType(fields))
         named = []
         for original, name in zip(self.predictions.user, users, strict=True):
             named.append(_described(name, original, {"kind": "user"}))
@@ -97,9 +97,8 @@ class Scoring:
         Returns:
             the moments, and how many users the plan could not settle.
         """
-        frame = self._grouping(plan).frame()
-        needed = [name for name in frame.columns if not name.startswith("user_")]
-        states = frame.select(*needed).mapInArrow(moments_batches(self.task, NO_USER), state_schema())
+        frame = self._grouping(plan).frame(with_users=False)
+        states = frame.mapInArrow(moments_batches(self.task, NO_USER), state_schema())
         names = [*self.metrics, UNRESOLVED, *COUNTS]
         merged = merge(states, names)
         unresolved = int(merged.pop(UNRESOLVED).total)
