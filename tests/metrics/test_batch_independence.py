@@ -1,0 +1,165 @@
+import itertools
+
+import numpy as np
+import pytest
+from users import lists_of, random_users
+from variants import METRICS, variants
+
+from spark_rankeval.metrics.batch import RankingBatch
+from spark_rankeval.metrics.ragged import Ragged
+from spark_rankeval.metrics.ranking import rank_lists
+
+# A stride of 11 shares no factor with the number of choices of any parameter: every choice of each is among them.
+SOME = [variant for metric in METRICS for variant in variants(metric, cutoffs=(None, 1, 10, 150))[::11]]
+TIES = ("item_asc", "item_desc", "position")
+FRACTIONS = (-0.7, 0.0, 0.1, 0.3, 0.9, 1.0, 1.7, 2.3, 3.1)
+
+
+def long_users(rng, n_users, longest, most_labels, *, scored):
+    users = []
+    for _ in range(n_users):
+        n_items, n_labels = rng.integers(130, longest + 1), rng.integers(1, most_labels + 1)
+        items = rng.choice(2 * longest, n_items, replace=False).tolist()
+        scores = (rng.integers(0, 60, n_items) / 7).tolist() if scored else [None] * n_items
+        labels = rng.choice(2 * longest, n_labels, replace=False).tolist()
+        users.append(
+            (list(zip(items, scores, strict=True)), list(zip(labels, rng.choice(FRACTIONS, n_labels), strict=True)))
+        )
+    return users
+
+
+def make_users(*, scored):
+    """Short lists and lists of more than 128, few labels and more than 256, whole and fractional grades, mixed."""
+    rng = np.random.default_rng(31)
+    users = [
+        *random_users(rng, 40, scored=scored),
+        *random_users(rng, 40, scored=scored, grades=FRACTIONS),
+        *random_users(rng, 20, scored=scored, grades=(0.0, 1.0)),
+        *long_users(rng, 8, 900, 400, scored=scored),
+        *long_users(rng, 8, 300, 20, scored=scored),
+    ]
+    return [users[place] for place in rng.permutation(len(users))]
+
+
+def users_of_one_length(*, scored):
+    """Lists of equal length, a few of them with more than 256 labels."""
+    rng = np.random.default_rng(33)
+    users = []
+    for nth in range(116):
+        n_labels = 300 if nth % 50 == 7 else rng.integers(1, 9)
+        scores = rng.random(10).tolist() if scored else [None] * 10
+        labels = rng.choice(400, n_labels, replace=False).tolist()
+        items = [*rng.choice(labels, 1).tolist(), *(400 + rng.permutation(9)).tolist()]
+        users.append(
+            (list(zip(items, scores, strict=True)), list(zip(labels, rng.choice(FRACTIONS, n_labels), strict=True)))
+        )
+    return users
+
+
+USERS = {
+    "by score": make_users(scored=True),
+    "in order": make_users(scored=False),
+    "by score, lists of one length": users_of_one_length(scored=True),
+    "in order, lists of one length": users_of_one_length(scored=False),
+}
+
+
+def rank(users, **options):
+    return rank_lists(lists_of(users), keep_label_order=True, **options)
+
+
+def figures(batch):
+    """One row a user, one column a metric."""
+    return np.stack([metric.compute(batch) for metric in SOME], axis=1)
+
+
+def assert_same_bits(actual, expected):
+    assert actual.shape == expected.shape
+    differing = (actual.view(np.int64) != expected.view(np.int64)) & ~(np.isnan(actual) & np.isnan(expected))
+    if differing.any():
+        user, metric = np.argwhere(differing)[0]
+        pytest.fail(f"{SOME[metric]} of user {user}: {actual[user, metric]!r} is not {expected[user, metric]!r}")
+
+
+@pytest.fixture(scope="module", params=list(USERS))
+def users(request):
+    return USERS[request.param]
+
+
+@pytest.fixture(scope="module")
+def whole(users):
+    return figures(rank(users)[0])
+
+
+@pytest.mark.parametrize("kind", ["by score", "in order"])
+def test_the_users_reach_long_lists_and_many_labels(kind):
+    users = USERS[kind]
+    lengths = np.array([len(predictions) for predictions, _ in users])
+    n_labels = np.array([len(labels) for _, labels in users])
+    assert lengths.min() == 0
+    assert lengths.max() > 512
+    assert n_labels.max() > 256
+    assert np.bincount(rank(users)[0].user).max() > 64
+
+
+def test_a_user_alone_has_the_value_that_it_has_among_others(users, whole):
+    alone = np.concatenate([figures(rank([user])[0]) for user in users])
+    assert_same_bits(alone, whole)
+
+
+@pytest.mark.parametrize("n_parts", [2, 3, 7, 25])
+def test_no_split_into_batches_changes_a_bit(users, whole, n_parts):
+    cuts = np.sort(np.random.default_rng(n_parts).integers(0, len(users) + 1, n_parts - 1))
+    bounds = [0, *cuts.tolist(), len(users)]
+    parts = [users[low:high] for low, high in itertools.pairwise(bounds)]
+    assert_same_bits(np.concatenate([figures(rank(part)[0]) for part in parts]), whole)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_no_order_of_the_users_changes_a_bit(users, whole, seed):
+    order = np.random.default_rng(seed).permutation(len(users))
+    assert_same_bits(figures(rank([users[place] for place in order])[0]), whole[order])
+
+
+def test_a_user_among_much_longer_lists_has_the_value_that_it_has_among_short_ones(users, whole):
+    scored = any(score is not None for predictions, _ in users for _, score in predictions)
+    longer = long_users(np.random.default_rng(32), 3, 5000, 300, scored=scored)
+    batch, _ = rank([*longer[:2], *users, longer[2]])
+    assert_same_bits(figures(batch)[2:-1], whole)
+
+
+def test_the_order_in_which_metrics_are_asked_for_changes_no_bit(users, whole):
+    batch, _ = rank(users)
+    backwards = np.stack([metric.compute(batch) for metric in reversed(SOME)], axis=1)
+    assert_same_bits(np.ascontiguousarray(backwards[:, ::-1]), whole)
+
+
+@pytest.mark.parametrize("cuts", [[], [0], [40], [40, 40, 90], list(range(1, 116))])
+def test_concatenated_batches_equal_the_whole(users, whole, cuts):
+    bounds = [0, *cuts, len(users)]
+    parts = [rank(users[low:high])[0] for low, high in itertools.pairwise(bounds)]
+    together, expected = RankingBatch.concatenate(parts), rank(users)[0]
+    assert together.n_users == expected.n_users
+    for name in ("n_predictions", "user", "rank", "grade", "tied_above", "tied"):
+        np.testing.assert_array_equal(getattr(together, name), getattr(expected, name), err_msg=name)
+    for name in ("labels", "labels_as_given"):
+        ours, theirs = getattr(together, name), getattr(expected, name)
+        assert isinstance(ours, Ragged)
+        np.testing.assert_array_equal(ours.values, theirs.values, err_msg=name)
+        np.testing.assert_array_equal(ours.offsets, theirs.offsets, err_msg=name)
+    assert_same_bits(figures(together), whole)
+
+
+def test_concatenated_batches_have_no_label_order_unless_all_have_one(users):
+    with_order, without = rank(users[:5])[0], rank_lists(lists_of(users[5:]))[0]
+    assert RankingBatch.concatenate([with_order, without]).labels_as_given is None
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("duplicates", ["count", "keep_best", "each"])
+def test_what_is_found_of_a_user_does_not_hang_on_the_others(users, ties, duplicates):
+    options = {"ties": ties, "duplicates": duplicates, "largest_cutoff": 10}
+    among = rank(users, **options)[1]
+    alone = [rank([user], **options)[1] for user in users]
+    for name, values in among._asdict().items():
+        assert values.tolist() == [int(getattr(found, name)[0]) for found in alone], name

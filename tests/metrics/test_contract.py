@@ -1,0 +1,355 @@
+import dataclasses
+import math
+import pickle
+
+import numpy as np
+import pytest
+from users import batch_of, in_order, random_users, ungraded
+from variants import CUTOFFS, METRICS, VALUES, variants
+
+from spark_rankeval.dialects import DIALECTS
+from spark_rankeval.errors import DialectError, MetricError
+from spark_rankeval.metrics import parse_metric
+from spark_rankeval.metrics.base import REGISTRY, UNSET
+
+EVERY = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+# The definitions' metrics of this stage.
+NAMES = {"precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "cg", "dcg", "idcg", "ndcg"}
+UNBOUNDED = {"cg", "dcg", "idcg"}
+SET_METRICS = ("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision")
+USERS = random_users(np.random.default_rng(41), 200, distinct=True)
+BATCH = batch_of(USERS)
+
+
+def metric_called(name):
+    return next(metric for metric in METRICS if metric.name == name)
+
+
+def has_upper_bound(variant):
+    """Whether 1 is the most: gains of more than 1 against an ideal of ones, or MLlib's label order, can exceed it."""
+    if variant.name in UNBOUNDED:
+        return False
+    ideal = getattr(variant, "ideal", None)
+    return ideal != "label_order" and (ideal != "k_ones" or variant.gain == "binary")
+
+
+def test_every_metric_of_the_definitions_is_there():
+    assert {metric.name for metric in METRICS} == NAMES
+
+
+@EVERY
+def test_a_metric_is_registered_by_its_name_and_its_aliases(metric):
+    for name in (metric.name, *metric.aliases):
+        assert REGISTRY[name.lower()] is metric
+
+
+@EVERY
+def test_a_metric_has_a_lower_case_name_and_says_what_it_is_and_where_it_is_from(metric):
+    assert metric.name
+    assert metric.name == metric.name.lower()
+    text = metric.__doc__
+    assert "Source:" in text
+    assert "NaN without" in text
+    assert len(text.strip().splitlines()[0]) > 20
+    assert text != metric.__mro__[1].__doc__
+
+
+@EVERY
+def test_every_parameter_says_what_it_chooses_and_has_a_default_that_is_allowed(metric):
+    for item in metric.parameters():
+        default, choices = item.metadata["default"], item.metadata["choices"]
+        assert item.metadata["doc"]
+        assert not choices or default == choices[0]
+        assert getattr(metric(**{item.name: default}), item.name) == default
+
+
+@EVERY
+def test_the_variants_leave_out_only_parameters_that_do_not_fit_together(metric):
+    n_possible = math.prod(len(item.metadata["choices"] or VALUES[item.name]) for item in metric.parameters())
+    n_cutoffs = len(CUTOFFS) if metric.takes_cutoff else 1
+    # AP: a decay fits one denominator of six, and the points by threshold neither a decay nor a cutoff.
+    # NDCG: one of the four ideals needs a cutoff.
+    fitting = {
+        "ap": n_possible // 24 * (n_cutoffs * 7 + 6),
+        "idcg": n_possible // 4 * (n_cutoffs * 4 - 1),
+        "ndcg": n_possible // 4 * (n_cutoffs * 4 - 1),
+    }
+    assert len(variants(metric)) == fitting.get(metric.name, n_possible * n_cutoffs)
+
+
+@EVERY
+def test_a_metrics_text_reads_back_to_it(metric):
+    for variant in variants(metric):
+        assert parse_metric(str(variant)) == variant
+
+
+@EVERY
+def test_the_text_of_a_metric_without_choices_is_its_name(metric):
+    assert str(metric()) == metric.name
+    assert parse_metric(metric.name) == metric()
+
+
+@EVERY
+def test_different_variants_have_different_texts(metric):
+    every = variants(metric)
+    assert len({str(variant) for variant in every}) == len(every)
+
+
+@pytest.mark.parametrize("value", [np.float64(0.5), np.float32(0.5)], ids=["float64", "float32"])
+@EVERY
+def test_a_metric_with_a_numpy_number_for_a_parameter_reads_back(metric, value):
+    for item in metric.parameters():
+        if item.name in VALUES:
+            chosen = {"denominator": "labels"} if item.name == "decay" else {}
+            made = metric(**{item.name: value}, **chosen)
+            assert parse_metric(str(made)) == made
+
+
+@EVERY
+def test_a_numpy_whole_number_is_a_cutoff(metric):
+    if metric.takes_cutoff:
+        assert metric(k=np.int64(5)) == metric(k=5)
+        assert str(metric(k=np.int64(5))) == f"{metric.name}@5"
+    else:
+        with pytest.raises(MetricError, match="takes no cutoff"):
+            metric(k=np.int64(5))
+
+
+@EVERY
+def test_a_metric_survives_pickling(metric):
+    for variant in (metric(), *variants(metric)):
+        assert pickle.loads(pickle.dumps(variant)) == variant
+    assert pickle.loads(pickle.dumps(metric())).undefined is UNSET
+
+
+@EVERY
+def test_a_metric_is_frozen_and_a_key(metric):
+    made = metric()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.undefined = "zero"
+    assert {made: 1}[metric()] == 1
+    every = variants(metric)
+    assert len(set(every)) == len(every)
+
+
+@EVERY
+def test_resolving_fills_every_parameter_with_its_default(metric):
+    resolved = metric().resolve()
+    for item in metric.parameters():
+        assert getattr(resolved, item.name) == item.metadata["default"]
+    assert UNSET not in resolved.chosen().values()
+
+
+@EVERY
+def test_resolving_again_changes_nothing(metric):
+    assert metric().resolve().resolve() == metric().resolve()
+    for variant in variants(metric):
+        assert variant.resolve() == variant
+        assert variant.resolve(DIALECTS["default"]) == variant
+
+
+@EVERY
+def test_what_the_caller_chose_wins_over_every_dialect(metric):
+    for dialect in DIALECTS.values():
+        try:
+            dialect.defaults_for(metric)
+        except DialectError:
+            continue
+        for variant in variants(metric):
+            assert variant.resolve(dialect) == variant
+
+
+@EVERY
+def test_a_dialect_fills_what_the_caller_left_open(metric):
+    class Supplier:
+        def defaults_for(self, _):
+            return {"undefined": "zero", "no_such_parameter": 1}
+
+    class Weaker:
+        def defaults_for(self, _):
+            return {"undefined": "nan"}
+
+    assert metric().resolve(Supplier(), Weaker()).undefined == "zero"
+    assert metric().resolve(Weaker(), Supplier()).undefined == "nan"
+    assert metric(undefined="nan").resolve(Supplier()).undefined == "nan"
+
+
+@EVERY
+def test_the_cutoff_stays_what_it_is_when_a_metric_is_resolved(metric):
+    if metric.takes_cutoff:
+        assert metric(k=7).resolve().k == 7
+    assert metric().resolve().k is None
+
+
+@EVERY
+def test_a_metric_whose_parameters_nobody_set_computes_with_their_defaults(metric):
+    np.testing.assert_array_equal(metric().compute(BATCH), metric().resolve().compute(BATCH))
+
+
+@EVERY
+def test_values_are_one_float_a_user(metric):
+    for variant in variants(metric):
+        values = variant.compute(BATCH)
+        assert values.dtype == np.float64
+        assert values.shape == (len(USERS),)
+        assert not np.isinf(values).any()
+
+
+@EVERY
+def test_values_are_from_0_up_and_at_most_1_where_the_metric_is_a_share(metric):
+    seen_between = False
+    for variant in variants(metric):
+        if getattr(variant, "ideal", None) == "label_order":
+            continue
+        values = variant.compute(BATCH)
+        values = values[~np.isnan(values)]
+        assert values.min() >= 0, variant
+        if has_upper_bound(variant):
+            assert values.max() <= 1 + 1e-12, variant
+        seen_between |= bool(((values > 0) & (values <= 1)).any())
+    assert seen_between
+
+
+@EVERY
+def test_a_perfect_list_of_a_share_is_worth_1(metric):
+    perfect = batch_of([(in_order(range(10)), ungraded(range(10)))])
+    for variant in variants(metric, relevance_threshold=(None,)):
+        if variant.name not in UNBOUNDED and not (variant.name == "recall" and variant.denominator == "labels"):
+            whole = variant.k is None or variant.k == 10
+            may_miss = {"ap": getattr(variant, "denominator", "") == "labels", "fbeta": True, "f1": True}
+            fades = getattr(variant, "decay", 1.0) < 1
+            if whole or not may_miss.get(variant.name, False):
+                value = variant.compute(perfect)[0]
+                assert value == pytest.approx(1.0, abs=1e-12) or (fades and 0 < value < 1), variant
+
+
+NOTHING_TO_FIND = {
+    "no labels": [],
+    "only grades of 0": [(1, 0.0), (2, 0.0)],
+    "only negative grades": [(1, -1.0), (2, -2.0)],
+}
+
+
+@pytest.mark.parametrize("predictions", [in_order([1, 2, 3]), []], ids=["predictions", "no predictions"])
+@pytest.mark.parametrize("labels", NOTHING_TO_FIND.values(), ids=NOTHING_TO_FIND)
+@EVERY
+def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted(metric, labels, predictions):
+    batch = batch_of([(predictions, labels), (in_order([1]), ungraded([1]))])
+    for variant in variants(metric, relevance_threshold=(None,)):
+        if getattr(variant, "ideal", None) == "label_order" and labels:
+            continue
+        value, other = variant.compute(batch)
+        assert math.isnan(value) if variant.undefined == "nan" else value == 0
+        assert not math.isnan(other)
+
+
+@pytest.mark.parametrize("name", ["cg", "dcg", "idcg", "ndcg"])
+def test_a_metric_of_gain_is_defined_by_grades_above_0_whatever_the_threshold(name):
+    metric = metric_called(name)
+    batch = batch_of([(in_order([1]), [(1, 1.0)]), (in_order([1]), [(1, 0.0)])])
+    defined, undefined = metric(relevance_threshold=2.0).resolve().compute(batch)
+    assert not math.isnan(defined)
+    assert math.isnan(undefined)
+    assert math.isnan(metric(relevance_threshold=-math.inf).resolve().compute(batch)[1])
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"cg", "dcg", "idcg", "ndcg"}))
+def test_a_metric_of_relevance_is_defined_by_the_threshold(name):
+    metric = metric_called(name)
+    batch = batch_of([(in_order([1]), [(1, 1.0)]), (in_order([1]), [(1, 0.0)])])
+    assert np.isnan(metric(relevance_threshold=2.0).resolve().compute(batch)).all()
+    assert metric(relevance_threshold=-math.inf).resolve().compute(batch).tolist() == [1.0, 1.0]
+    assert metric(relevance_threshold=1.0).resolve().compute(batch)[0] == 1.0
+
+
+@EVERY
+def test_no_predictions_are_worth_0(metric):
+    batch = batch_of([([], ungraded([1, 2])), (in_order([1]), ungraded([1]))])
+    for variant in variants(metric, relevance_threshold=(None, -math.inf, 0.0)):
+        assert variant.compute(batch)[0] == 0
+
+
+@EVERY
+def test_no_hit_is_worth_0(metric):
+    batch = batch_of([(in_order([8, 9]), ungraded([1, 2])), (in_order([1]), ungraded([1]))])
+    for variant in variants(metric, relevance_threshold=(None, -math.inf, 0.0)):
+        assert variant.compute(batch)[0] == 0
+
+
+@EVERY
+def test_a_hit_below_the_cutoff_is_worth_0(metric):
+    batch = batch_of([(in_order([7, 8, 9, 1]), ungraded([1]))])
+    for variant in variants(metric, cutoffs=(1, 3), relevance_threshold=(None, -math.inf, 0.0)):
+        assert variant.compute(batch)[0] == 0
+
+
+@EVERY
+def test_no_users_have_no_values(metric):
+    for variant in variants(metric)[::5]:
+        assert variant.compute(batch_of([])).shape == (0,)
+
+
+@pytest.mark.parametrize("ties", ["item_asc", "item_desc"])
+@EVERY
+def test_ids_that_are_relabelled_in_their_order_change_nothing(metric, ties):
+    def renamed(item):
+        return item**3 + 10 * item - 4000
+
+    users = [
+        ([(renamed(i), score) for i, score in p], [(renamed(i), grade) for i, grade in labels]) for p, labels in USERS
+    ]
+    before, after = batch_of(USERS, ties=ties), batch_of(users, ties=ties)
+    for variant in variants(metric)[::3]:
+        np.testing.assert_array_equal(variant.compute(before), variant.compute(after))
+
+
+@pytest.mark.parametrize("ties", ["item_asc", "item_desc", "position"])
+@EVERY
+def test_scores_that_are_transformed_monotonically_change_nothing(metric, ties):
+    users = [([(item, math.atan(score) * 1000 - 7) for item, score in p], labels) for p, labels in USERS]
+    before, after = batch_of(USERS, ties=ties), batch_of(users, ties=ties)
+    for variant in variants(metric)[::3]:
+        np.testing.assert_array_equal(variant.compute(before), variant.compute(after))
+
+
+@EVERY
+def test_a_sorted_list_has_the_values_that_its_scores_give(metric):
+    ranked = [[item for item, _ in sorted(p, key=lambda pair: (-pair[1], pair[0]))] for p, _ in USERS]
+    by_position = batch_of([(in_order(items), labels) for items, (_, labels) in zip(ranked, USERS, strict=True)])
+    for variant in variants(metric):
+        if getattr(variant, "by", "rank") == "rank":
+            np.testing.assert_array_equal(variant.compute(BATCH), variant.compute(by_position))
+
+
+@EVERY
+def test_the_order_of_labels_matters_only_to_a_metric_that_says_so(metric):
+    backwards = batch_of([(predictions, labels[::-1]) for predictions, labels in USERS])
+    for variant in variants(metric):
+        if not variant.needs_label_order:
+            np.testing.assert_array_equal(variant.compute(BATCH), variant.compute(backwards))
+        else:
+            assert variant.ideal == "label_order"
+
+
+@pytest.mark.parametrize("name", SET_METRICS)
+def test_an_unlabelled_item_at_the_end_never_raises_a_set_metric(name):
+    longer = batch_of([([*predictions, (10**6, -(10.0**6))], labels) for predictions, labels in USERS])
+    for variant in variants(metric_called(name)):
+        before, after = variant.compute(BATCH), variant.compute(longer)
+        np.testing.assert_array_equal(np.isnan(before), np.isnan(after))
+        assert (after <= before + 1e-15)[~np.isnan(before)].all(), variant
+        hits_before, hits_after = (batch.n_hits(variant.k, variant.relevance_threshold) for batch in (BATCH, longer))
+        np.testing.assert_array_equal(hits_before, hits_after)
+
+
+@EVERY
+def test_a_metric_with_a_cutoff_needs_no_ranks_below_it(metric):
+    assert metric().needs_whole_list
+    if metric.takes_cutoff:
+        assert not metric(k=3).needs_whole_list
+
+
+def test_a_metric_by_label_order_refuses_labels_without_an_order():
+    unordered = dataclasses.replace(BATCH, labels_as_given=None)
+    with pytest.raises(MetricError, match="use ideal='labels'"):
+        metric_called("ndcg")(ideal="label_order").resolve().compute(unordered)
