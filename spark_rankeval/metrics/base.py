@@ -125,7 +125,12 @@ class Metric(ABC):
                 raise MetricError(msg)
             object.__setattr__(self, "k", int(self.k))
         for item in self.parameters():
-            self._check(item, getattr(self, item.name))
+            value = getattr(self, item.name)
+            self._check(item, value)
+            if isinstance(value, numbers.Real) and not isinstance(value, bool):
+                # Numbers of numpy do not read back from their text.
+                plain = int(value) if isinstance(value, numbers.Integral) else float(value)
+                object.__setattr__(self, item.name, plain)
         self._check_together()
 
     def _check(self, item: dataclasses.Field[Any], value: Any) -> None:
@@ -180,7 +185,7 @@ class Metric(ABC):
         return False
 
     def compute(self, batch: RankingBatch) -> FloatArray:
-        """The metric of every user of the batch.
+        """The metric of every user of the batch; unset parameters have the metric's own defaults.
 
         Args:
             batch: ranked and matched lists of any number of users.
@@ -188,8 +193,9 @@ class Metric(ABC):
         Returns:
             float64, shape (n_users,); NaN where the metric is undefined.
         """
-        values, defined = self._values(batch), self._is_defined(batch)
-        return values if defined.all() else np.where(defined, values, math.nan if self.undefined == "nan" else 0.0)
+        metric = self if len(self.chosen()) == len(self.parameters()) else self.resolve()
+        values, defined = metric._values(batch), metric._is_defined(batch)
+        return values if defined.all() else np.where(defined, values, math.nan if metric.undefined == "nan" else 0.0)
 
     @abstractmethod
     def _values(self, batch: RankingBatch) -> FloatArray:

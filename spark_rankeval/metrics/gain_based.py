@@ -236,8 +236,8 @@ class IDCG(IdealMetric):
 class NDCG(IdealMetric):
     """DCG@k ÷ the DCG@k of an ideal list.
 
-    Between 0 and 1; MLlib's ``ideal="label_order"`` can exceed 1. NaN without a label above 0, 0 without predictions or
-    without gain in the first k places.
+    Between 0 and 1; ``ideal="k_ones"`` exceeds 1 with grades above 1, MLlib's ``ideal="label_order"`` in other ways
+    too. NaN without a label above 0, 0 without predictions or without gain in the first k places.
 
     The systems differ in gain and ideal, so both have a name. With ``ideal="retrieved"`` (default) only the order of
     what was retrieved counts; with ``ideal="labels"`` also what was missed.

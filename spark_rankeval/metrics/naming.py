@@ -72,7 +72,7 @@ def _arguments(metric: type[Metric], arguments: str, text: str) -> dict[str, Any
     try:
         # The text is parsed, never evaluated: only names, numbers and quoted words are read from the tree.
         call = ast.parse(f"f({arguments})".replace("\n", " "), mode="eval").body
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         call = None
     if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
         msg = f"{text!r}: parameters read as name=value, with commas between; got ({arguments})"
@@ -84,6 +84,9 @@ def _arguments(metric: type[Metric], arguments: str, text: str) -> dict[str, Any
             near = difflib.get_close_matches(keyword.arg or "", known, n=2)
             hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
             msg = f"{text!r}: {metric.name} has no parameter {keyword.arg!r}; {hint}It has: {', '.join(known)}"
+            raise MetricError(msg)
+        if keyword.arg in values:
+            msg = f"{text!r} gives {keyword.arg!r} twice"
             raise MetricError(msg)
         values[keyword.arg] = _literal(keyword.value, text)
     return values
@@ -121,7 +124,8 @@ def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, 
             msg = f"a metric's label must be a text that is not empty; got {wrong!r}"
             raise MetricError(msg)
     else:
-        labelled = {str(metric): metric for metric in map(parse_metric, metrics)}
+        # Equal metrics are one, however they were spelled.
+        labelled = {str(metric): metric for metric in dict.fromkeys(map(parse_metric, metrics))}
     if not labelled:
         msg = "no metric was asked for; name at least one, as in ['ndcg@10', 'recall@10']"
         raise MetricError(msg)
@@ -134,7 +138,8 @@ def column_name(label: str) -> str:
     >>> column_name("ndcg@10"), column_name("ap(denominator='labels')@10"), column_name("fbeta(beta=0.5)@3")
     ('ndcg_at_10', 'ap_denominator_labels_at_10', 'fbeta_beta_0p5_at_3')
     """
-    text = re.sub(r"[^0-9A-Za-z]*@", "_at_", label).replace("=-", "=minus")
+    text = re.sub(r"[^0-9A-Za-z]*@", "_at_", label)
+    text = re.sub(r"-(?=\d|inf)", "minus", text)
     text = re.sub(r"(?<=\d)\.(?=\d)", "p", text)
     return re.sub(r"[^0-9A-Za-z_]+", "_", text).strip("_").lower()
 

@@ -83,7 +83,9 @@ class FBeta(RelevanceMetric):
     aliases: ClassVar[tuple[str, ...]] = ("f_beta",)
 
     beta: float | Unset = parameter(
-        1.0, check=number(0, what="a number from 0 on"), doc="how many times as much recall weighs as precision"
+        1.0,
+        check=number(0, 1e100, what="a number from 0 on"),
+        doc="how many times as much recall weighs as precision",
     )
 
     def _values(self, batch: RankingBatch) -> FloatArray:

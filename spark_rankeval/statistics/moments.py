@@ -70,13 +70,14 @@ class MomentsAccumulator:
         if bound == 0:
             return
         self._add_exactly(column, values, bound, _SUM, 0)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             self._add_exactly(column, values * values, bound * bound, _SQUARE, 1)
 
     def _add_exactly(self, column: int, values: Column, bound: float, first: int, large: int) -> None:
         if bound >= _LARGE:
             is_large = np.abs(values) >= _LARGE
-            self._large[large, column] += values[is_large].sum()
+            with np.errstate(invalid="ignore"):
+                self._large[large, column] += values[is_large].sum()
             values = values[~is_large]
         ones, units, rounded = 0, *self._scratch[:, : len(values)]
         if bound > _SMALL:
@@ -99,13 +100,9 @@ class MomentsAccumulator:
 
     def state(self) -> dict[str, Array]:
         """The state so far: for each field an array with one entry a column."""
-        floats = dict(zip(LARGE, self._large, strict=True))
-        return {
-            **dict(zip(INTEGERS, self._integers, strict=True)),
-            **floats,
-            "least": self._least,
-            "greatest": self._greatest,
-        }
+        fields = {**dict(zip(INTEGERS, self._integers, strict=True)), **dict(zip(LARGE, self._large, strict=True))}
+        fields |= {"least": self._least, "greatest": self._greatest}
+        return {name: values.copy() for name, values in fields.items()}
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,8 @@ class Moments:
         n: how many values there are; NaN is none.
         n_undefined: how many were NaN.
         n_zero: how many are exactly 0.
-        mean: the exact mean, rounded once; NaN for no value.
+        mean: the mean of the values as units of 2⁻⁶⁴ hold them, which is exactly from 2⁻¹¹ on, rounded once; NaN for no
+            value. Values from 2³¹ on add as floats.
         std: the standard deviation of the sample (divisor n − 1); NaN for fewer than two values.
         least: the smallest value; NaN for no value.
         greatest: the largest value; NaN for no value.
@@ -142,12 +140,16 @@ def moments_of(state: dict[str, Any]) -> Moments:
     least, greatest = float(state["least"]), float(state["greatest"])
     total, squares = _exact(state, SUM_LIMBS), _exact(state, SQUARE_LIMBS)
     large, large_squares = float(state["sum_large"]), float(state["square_large"])
-    if not (math.isfinite(large) and math.isfinite(large_squares)):
+    if not math.isfinite(large):
         return Moments(**counts, mean=large, std=math.nan, least=least, greatest=greatest, total=large)
-    total, squares = total + Fraction(large), squares + Fraction(large_squares)
-    variance = max(Fraction(0), (squares - total * total / n) / (n - 1)) if n > 1 else Fraction(0)
+    total += Fraction(large)
+    if n < 2 or not math.isfinite(large_squares):
+        std = math.nan
+    else:
+        variance = (squares + Fraction(large_squares) - total * total / n) / (n - 1)
+        std = math.sqrt(max(Fraction(0), variance))
     # Each square is rounded before it is added: of equal values the difference is noise, not spread.
-    std = math.nan if n < 2 else 0.0 if least == greatest else math.sqrt(variance)
+    std = 0.0 if n > 1 and least == greatest else std
     return Moments(**counts, mean=float(total / n), std=std, least=least, greatest=greatest, total=float(total))
 
 
