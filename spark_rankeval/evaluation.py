@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import numbers
+import os
 import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,10 @@ from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import DataError, DialectError, InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import column_names, parse_metric, parse_metrics
 from spark_rankeval.result import Result
-from spark_rankeval.spark.diagnosis import diagnose, example_of_duplicates
-from spark_rankeval.spark.inputs import ColumnNames, column, read_sources
-from spark_rankeval.spark.scoring import METADATA_KEY, Scoring, moments_of_table
-from spark_rankeval.spark.storage import publish, staged
+from spark_rankeval.spark.diagnosis import diagnose, example_of_duplicates, null_users
+from spark_rankeval.spark.inputs import ColumnNames, read_sources
+from spark_rankeval.spark.scoring import Scoring, facts_of, moments_of_table
+from spark_rankeval.spark.storage import exists, publish, staged
 from spark_rankeval.summary import DataQuality, summary_row
 from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, USER_COUNTS
 from spark_rankeval.worker.task import ScoringTask
@@ -59,7 +59,7 @@ def evaluate(
         predictions: rows of user, item and score or rank; or rows of user and an array of items, best first, plain or
             as structs with a score (as ALS ``recommendForAllUsers`` gives them).
         labels: rows of user and item, with a grade or without; or rows of user and an array; or None if `predictions`
-            holds both arrays, as Spark's own evaluator takes them.
+            holds both arrays, as Spark's own evaluator takes them: each of its rows is then a user.
         metrics: names such as ``"ndcg@10"``, objects such as ``NDCG(k=10)``, several of them, or a dict by label.
         user: the column that makes a user, or several.
         item: the column of items, or two: that of predictions and that of labels.
@@ -75,7 +75,8 @@ def evaluate(
         on_invalid: ``error`` raises when rows cannot be ranked; ``drop`` leaves them out and counts them: of equal items
             the best ranked stays, of conflicting labels the highest grade.
         prune: ``auto`` keeps only as many predictions of a user as the metrics need; ``never`` keeps all. No value
-            depends on it.
+            depends on it; only the count of users that hang on ties may be larger with ``auto``, which counts a group of
+            equal scores that it cut, and only duplicates among what is kept are counted.
         model: a name for these predictions, for the summary.
 
     Returns:
@@ -138,17 +139,22 @@ def score_users(
     ).per_user()  # fmt: skip
 
 
-def summarise(per_user: DataFrame) -> Result:
+def summarise(per_user: DataFrame, on_invalid: str | None = None) -> Result:
     """The means of a per-user table, fresh from `score_users` or read back from storage, with one action.
 
-    Columns are known by the metadata that `score_users` gives them and Parquet keeps; where there is none, every double
-    column is a metric of its own name.
+    Columns are known by the metadata that `score_users` gives them. Parquet and tables made of it keep that metadata;
+    CSV, JSON and ORC do not: then every double column is a metric of its own name.
+
+    Args:
+        per_user: the table.
+        on_invalid: ``error`` or ``drop``, as in `evaluate`; None: as `score_users` was told.
 
     Raises:
         InputError: the table has no column of a metric.
         DataError: the table counts rows that could not be ranked.
     """
-    facts = {field.name: _facts(field.metadata) for field in per_user.schema.fields}
+    _one_of("on_invalid", on_invalid, (None, "error", "drop"))
+    facts = {field.name: facts_of(field.metadata) for field in per_user.schema.fields}
     users = [name for name, said in facts.items() if said.get("kind") == "user"]
     metrics = {name: said for name, said in facts.items() if said.get("kind") == "metric"}
     if not any(facts.values()):
@@ -170,7 +176,7 @@ def summarise(per_user: DataFrame) -> Result:
         moments |= {name: _no_count(nothing) for name in missing}
     quality = DataQuality.from_moments(moments)
     some = next(iter(metrics.values()))
-    _raise_if_invalid(quality, some)
+    _raise_if_invalid(quality, some if on_invalid is None else {**some, "on_invalid": on_invalid})
     described = [(said["label"], said) for said in metrics.values()]
     columns = {said["label"]: name for name, said in metrics.items()}
     return _result(
@@ -181,11 +187,6 @@ def summarise(per_user: DataFrame) -> Result:
 def _no_count(like: Moments) -> Moments:
     n = like.n + like.n_undefined
     return replace(like, n=n, n_undefined=0, n_zero=0, mean=0.0, std=0.0, least=0.0, greatest=0.0, total=0.0)
-
-
-def _facts(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    said = metadata.get(METADATA_KEY)
-    return dict(json.loads(said)) if said else {}
 
 
 def _prepare(
@@ -233,12 +234,14 @@ def _prepare(
         raise OptionError(msg)
     else:
         tie_rule = ties or ("item_asc" if convention.ties == "position" else convention.ties)
+    # Which label is the last is known of arrays alone: rows of a table have no order.
+    last_label_counts = convention.conflicting_labels == "last" and right.arrays
     task = ScoringTask(
         metrics=tuple(resolved.values()),
         relevance_threshold=_common_threshold(relevance_threshold, convention),
         ties=tie_rule,  # type: ignore[arg-type] # checked above
         duplicates="each" if convention.duplicates == "each" else "keep_best" if on_invalid == "drop" else "count",
-        conflicting_labels="last" if convention.conflicting_labels == "last" else "highest",
+        conflicting_labels="last" if last_label_counts else "highest",
         prediction_arrays=left.arrays,
         label_arrays=right.arrays,
         keep_unusual_grades=convention.unusual_grades == "keep",
@@ -248,9 +251,13 @@ def _prepare(
         "model": model,
         "dialect": convention.name,
         "on_invalid": on_invalid,
-        "conflicting_labels": convention.conflicting_labels,
+        "conflicting_labels": "last" if last_label_counts else "error",
         "mean": convention.mean,
     }
+    taken = [name for name in left.user if name.lower() in COUNTS]
+    if taken:
+        msg = f"the user column {taken[0]!r} has the name of a count in the per-user table; rename it ({', '.join(COUNTS)} are taken)"
+        raise InputError(msg)
     columns = column_names(asked, taken=(*left.user, *COUNTS))
     return Scoring(left, right, everyone, resolved, columns, task, prune, facts)
 
@@ -300,18 +307,10 @@ def _result(
         )
         for label, said in described
     )
-    return Result(rows, quality, columns, words, lambda: _of_somebody(per_user()), write_per_user)
+    return Result(rows, quality, columns, words, per_user, write_per_user)
 
 
-def _of_somebody(per_user: DataFrame) -> DataFrame:
-    """The table without what belongs to nobody."""
-    for field in per_user.schema.fields:
-        if _facts(field.metadata).get("kind") == "user":
-            per_user = per_user.where(column(field.name).isNotNull())
-    return per_user
-
-
-def write_per_user(per_user: DataFrame, path: str, mode: str = "errorifexists") -> Result:
+def write_per_user(per_user: DataFrame, path: str | os.PathLike[str], mode: str = "errorifexists") -> Result:
     """Write a per-user table to a staging place, summarise what was written, and publish it if it is valid.
 
     The heavy part, computing the table, runs once.
@@ -323,12 +322,19 @@ def write_per_user(per_user: DataFrame, path: str, mode: str = "errorifexists") 
 
     Raises:
         DataError: the written rows are not valid; nothing is published then.
-        OptionError: the mode is not known.
+        OptionError: the mode is not known, or there is something at the path already; nothing was computed.
     """
     _one_of("mode", mode, ("errorifexists", "overwrite"))
+    path = os.fspath(path)
+    if not path.strip():
+        msg = "path must name a place; got an empty text"
+        raise OptionError(msg)
+    if mode == "errorifexists" and exists(per_user.sparkSession, path):
+        msg = f"there is something at {path} already; choose another path, or pass mode='overwrite'"
+        raise OptionError(msg)
     with staged(per_user, path) as table:
         result = summarise(table)
-        published = publish(result.per_user, path, mode)
+        published = publish(table, path, mode)
     return replace(result, _table=lambda: published)
 
 
@@ -363,7 +369,14 @@ def _details(name: str, scoring: Scoring) -> str:
     match name:
         case "n_invalid_predictions" | "n_invalid_labels":
             source = scoring.predictions if name == "n_invalid_predictions" else scoring.labels
-            found = diagnose(source, keep_unusual_grades=task.keep_unusual_grades, keep_null_items=task.keep_null_items)
+            found = diagnose(
+                source,
+                keep_unusual_grades=task.keep_unusual_grades,
+                keep_null_items=task.keep_null_items,
+                largest_grade=task.largest_grade,
+            )
+            if source is scoring.labels and scoring.users is not None:
+                found += null_users(scoring.users)
             return "; ".join(f"{reason}: {n:,}, for example {example}" for reason, n, example in found)
         case "n_duplicate_predictions":
             return f"for example {example_of_duplicates(scoring.predictions, differing=False)}"

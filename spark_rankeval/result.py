@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from spark_rankeval.errors import MetricError, UnknownMetricError
-from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.naming import column_name, parse_metric
 from spark_rankeval.rendering import render_summary
+from spark_rankeval.spark.scoring import of_somebody
 from spark_rankeval.summary import DataQuality, SummaryRow, as_json_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import os
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame
-
-    from spark_rankeval.metrics.base import Metric
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +40,12 @@ class Result:
     columns: dict[str, str]
     plan: tuple[str, ...]
     _table: Callable[[], DataFrame]
-    _write: Callable[[DataFrame, str, str], Result]
+    _write: Callable[[DataFrame, str | os.PathLike[str], str], Result]
 
     @cached_property
     def per_user(self) -> DataFrame:
         """Every user's values, a lazy DataFrame: the user's columns, a double a metric (NaN: undefined) and counts."""
-        return self._table()
+        return of_somebody(self._table())
 
     def __getitem__(self, name: str | Metric) -> float:
         """The mean of a metric, by the label it was asked for, an alias, an object or its column's name.
@@ -55,15 +56,28 @@ class Result:
         rows = self._find(name)
         if len(rows) == 1:
             return rows[0].mean
-        known = [row.metric for row in self.summary]
+        known = self.keys()
         if rows:
             found = ", ".join(repr(row.metric) for row in rows)
             msg = f"{str(name)!r} is ambiguous: {found} answer to it; use one of these labels"
         else:
-            near = difflib.get_close_matches(str(name).lower(), known, n=3, cutoff=0.4)
+            near = difflib.get_close_matches(str(name).lower(), known, n=3, cutoff=0.3)
             hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
             msg = f"this result has no metric {str(name)!r}; {hint}It has: {', '.join(known)}"
         raise UnknownMetricError(msg)
+
+    def keys(self) -> list[str]:
+        """The labels of the metrics, in the order asked for."""
+        return [row.metric for row in self.summary]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.summary)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str | Metric) and len(self._find(name)) == 1
 
     def _find(self, name: str | Metric) -> list[SummaryRow]:
         by_label = [row for row in self.summary if row.metric == name or self.columns.get(row.metric) == name]
@@ -74,7 +88,7 @@ class Result:
         except MetricError:
             return []
         asked = [row for row in self.summary if _reads_as(row.metric, metric)]
-        return asked or [row for row in self.summary if _fits(metric, parse_metric(row.definition))]
+        return asked or [row for row in self.summary if _fits(metric, row.definition)]
 
     def to_pandas(self) -> pd.DataFrame:
         """The summary as a pandas DataFrame, a row a metric; the columns are those of `SummaryRow`."""
@@ -95,7 +109,7 @@ class Result:
         width = max(len(row.metric) for row in self.summary)
         return "\n".join([*(f"{row.metric.ljust(width)}  {row.definition}" for row in self.summary), "", *self.plan])
 
-    def write(self, path: str, mode: str = "errorifexists") -> Result:
+    def write(self, path: str | os.PathLike[str], mode: str = "errorifexists") -> Result:
         """Write the per-user table as Parquet: to a staging place beside `path`, and published only if it is valid.
 
         Args:
@@ -108,7 +122,7 @@ class Result:
         Raises:
             DataError: the written rows are not valid; nothing is published then.
         """
-        return self._write(self.per_user, path, mode)
+        return self._write(self._table(), path, mode)
 
     def __repr__(self) -> str:
         return render_summary(self.summary, self.data_quality)
@@ -121,7 +135,12 @@ def _reads_as(label: str, metric: Metric) -> bool:
         return False
 
 
-def _fits(asked: Metric, resolved: Metric) -> bool:
-    """Whether a resolved metric is the one asked for: same kind and cutoff, and every chosen parameter agrees."""
+def _fits(asked: Metric, definition: str) -> bool:
+    """Whether a definition is of the metric asked for: same kind and cutoff, and every chosen parameter agrees."""
+    try:
+        resolved = parse_metric(definition)
+    except MetricError:
+        # A column of a table that does not say what it is.
+        return column_name(str(asked)) == definition
     same = type(asked) is type(resolved) and asked.k == resolved.k
     return same and all(getattr(resolved, name) == value for name, value in asked.chosen().items())

@@ -50,7 +50,8 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig) -> Result:
         DataError: rows cannot be ranked; nothing was published.
     """
     from spark_rankeval import evaluate, score_users, write_per_user  # noqa: PLC0415 # these import pyspark
-    from spark_rankeval.jobs.tables import exists, read_table, write_summary  # noqa: PLC0415
+    from spark_rankeval.jobs.tables import read_table, write_summary  # noqa: PLC0415
+    from spark_rankeval.spark.storage import exists  # noqa: PLC0415
 
     sources = {"predictions": config.predictions, "labels": config.labels, "users": config.users}
     tables = {section: None if it is None else read_table(spark, it, section) for section, it in sources.items()}

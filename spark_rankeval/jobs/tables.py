@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import ConfigurationError
@@ -54,17 +54,6 @@ def read_table(spark: SparkSession, source: Source, section: str) -> DataFrame:
         msg = f"[{section}] cannot be read: {said}"
         raise ConfigurationError(msg) from error
     return frame
-
-
-def exists(spark: SparkSession, path: str) -> bool:
-    """Whether there is something at a path, on any storage that Spark reads."""
-    try:
-        _ = spark.read.schema("value string").text(path).schema
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
-        return False
-    return True
 
 
 def write_summary(spark: SparkSession, result: Result, table: str, document: str, mode: str) -> None:

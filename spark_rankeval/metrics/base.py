@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import math
 import numbers
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
@@ -32,6 +33,9 @@ class _Unset(enum.Enum):
 
 UNSET: Final = _Unset.UNSET
 Unset = _Unset
+
+# Ranks are counted in 32 bits on the way through Spark.
+_LARGEST_CUTOFF = 2**31 - 1
 
 REGISTRY: dict[str, type[Metric]] = {}
 """Every metric by its canonical name and by each alias, in lower case."""
@@ -97,6 +101,7 @@ class Metric(ABC):
     aliases: ClassVar[tuple[str, ...]] = ()
     takes_cutoff: ClassVar[bool] = True
     larger_is_better: ClassVar[bool] = True
+    sees_grades: ClassVar[bool] = False
 
     k: int | None = None
     undefined: str | Unset = parameter(
@@ -117,7 +122,11 @@ class Metric(ABC):
 
     def __post_init__(self) -> None:
         if self.k is not None:
-            if isinstance(self.k, bool) or not isinstance(self.k, numbers.Integral) or self.k < 1:
+            if (
+                isinstance(self.k, bool)
+                or not isinstance(self.k, numbers.Integral)
+                or not 1 <= self.k <= _LARGEST_CUTOFF
+            ):
                 msg = f"{self.name}: the cutoff k must be a whole number from 1 on, or None for the whole list; got {self.k!r}"
                 raise MetricError(msg)
             if not self.takes_cutoff:
@@ -178,6 +187,11 @@ class Metric(ABC):
     def needs_whole_list(self) -> bool:
         """Whether ranks below the cutoff matter; such a metric keeps a user's list from being pruned."""
         return self.k is None
+
+    @property
+    def largest_grade(self) -> float:
+        """The largest grade that the metric can take."""
+        return sys.float_info.max
 
     @property
     def needs_label_order(self) -> bool:

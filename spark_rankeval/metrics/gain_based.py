@@ -17,6 +17,9 @@ from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, Ragge
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
 
+# An ideal of k gains is a sum over k ranks, whatever the lists are like.
+_MOST_ONES = 1_000_000
+
 __all__ = ["CG", "DCG", "IDCG", "NDCG"]
 
 
@@ -29,6 +32,8 @@ class GainMetric(RelevanceMetric):
     Attributes:
         below_threshold: whether a grade below the relevance threshold keeps its gain or loses it.
     """
+
+    sees_grades: ClassVar[bool] = True
 
     below_threshold: str | Unset = parameter(
         "keep", choices=("keep", "zero"), doc="a grade below the relevance threshold keeps its gain, or gains nothing"
@@ -88,6 +93,11 @@ class DiscountedMetric(GainMetric):
     )
 
     @property
+    def largest_grade(self) -> float:
+        """2^g overflows from 1,024 on."""
+        return 1023.0 if self.gain == "exponential" else super().largest_grade
+
+    @property
     def _discount(self) -> Discount:
         return DISCOUNTS[str(self.discount)]
 
@@ -144,8 +154,8 @@ class IdealMetric(DiscountedMetric):
     )
 
     def _check_together(self) -> None:
-        if self.ideal == "k_ones" and self.k is None:
-            msg = f"{self.name}: ideal='k_ones' needs a cutoff; write {self.name}(ideal='k_ones')@10"
+        if self.ideal == "k_ones" and not 1 <= (self.k or 0) <= _MOST_ONES:
+            msg = f"{self.name}: ideal='k_ones' needs a cutoff, up to {_MOST_ONES:,}; write {self.name}(ideal='k_ones')@10"
             raise MetricError(msg)
 
     @property

@@ -117,6 +117,9 @@ def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, 
     """
     if isinstance(metrics, str | Metric):
         metrics = [metrics]
+    if not hasattr(metrics, "__iter__"):
+        msg = f"metrics are names such as 'ndcg@10', objects, a list of them or a dict by label; got {metrics!r}"
+        raise MetricError(msg)
     if hasattr(metrics, "items"):
         labelled = {label: parse_metric(metric) for label, metric in metrics.items()}
         wrong = [label for label in labelled if not isinstance(label, str) or not label.strip()]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.batch import RankingBatch
+from spark_rankeval.metrics.batch import RankingBatch, is_relevant
 from spark_rankeval.metrics.matching import first_occurrences, has_duplicates, match
 from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray, Ragged, position_within, width_classes
 
@@ -73,6 +73,8 @@ def rank_lists(
     largest_cutoff: int | None = None,
     conflicting: Literal["highest", "last"] = "highest",
     keep_label_order: bool = False,
+    relevance_threshold: float | None = None,
+    graded: bool = True,
 ) -> tuple[RankingBatch, Findings]:
     """Rank every user's items, and match them with the labels.
 
@@ -84,6 +86,8 @@ def rank_lists(
         largest_cutoff: the largest rank that matters; None: all do.
         conflicting: the grade of an item that is labelled more than once.
         keep_label_order: keep the raw label lists, for metrics that need their order.
+        relevance_threshold: which items are relevant, for what hangs on a tie.
+        graded: whether tied items of different grades matter, or only of different relevance.
     """
     none = np.zeros(lists.items.n_users, np.int64)
     again = none
@@ -119,7 +123,9 @@ def rank_lists(
         labels_as_given=labels.as_given if keep_label_order else None,
     )
     cut = _cut_within_tie(lists, largest_cutoff)
-    return batch, Findings(again, labels.equal, labels.conflicts, _hangs_on_tie(batch, largest_cutoff), cut)
+    return batch, Findings(
+        again, labels.equal, labels.conflicts, _hangs_on_tie(batch, largest_cutoff, relevance_threshold, graded), cut
+    )
 
 
 def _cut_within_tie(lists: Lists, largest_cutoff: int | None) -> IntArray:
@@ -312,8 +318,8 @@ def _sort_lists(
     before[out] = within[at] - first[at]
 
 
-def _hangs_on_tie(batch: RankingBatch, largest_cutoff: int | None) -> IntArray:
-    """1 for users with a group of equal scores whose items differ in gain, at ranks that matter."""
+def _hangs_on_tie(batch: RankingBatch, largest_cutoff: int | None, threshold: float | None, graded: bool) -> IntArray:
+    """1 for users with a group of equal scores whose items differ in relevance or gain, at ranks that matter."""
     matters = batch.tied > 1
     if largest_cutoff is not None:
         matters &= batch.tied_above < largest_cutoff
@@ -321,13 +327,18 @@ def _hangs_on_tie(batch: RankingBatch, largest_cutoff: int | None) -> IntArray:
     if not matters.any():
         return flag
     user, above, tied = batch.user[matters], batch.tied_above[matters], batch.tied[matters]
-    gain = np.maximum(batch.grade[matters], 0)
     new = np.ones(len(user), np.bool_)
     new[1:] = (user[1:] != user[:-1]) | (above[1:] != above[:-1])
     start = np.flatnonzero(new)
-    labelled = np.diff(np.append(start, len(user)))
-    best, least = np.maximum.reduceat(gain, start), np.minimum.reduceat(gain, start)
-    # The unlabelled items of a group gain nothing.
-    mixed = (best > least) | ((labelled < tied[start]) & (best > 0))
+    # The unlabelled items of a group are worth nothing.
+    others = np.diff(np.append(start, len(user))) < tied[start]
+    grade = batch.grade[matters]
+    worths = [is_relevant(grade, threshold).astype(np.float64)]
+    if graded:
+        worths.append(np.maximum(grade, 0))
+    mixed = np.zeros(len(start), np.bool_)
+    for worth in worths:
+        best, least = np.maximum.reduceat(worth, start), np.minimum.reduceat(worth, start)
+        mixed |= (best > least) | (others & (best > 0))
     flag[user[start[mixed]]] = 1
     return flag

@@ -37,8 +37,9 @@ def metrics_column(
     ``df.select("user", metrics_column("predictions", "labels", ["ndcg@10", "rr"]).alias("metrics"))``
 
     A row that `evaluate` would refuse (a null array or entry, a NaN score, arrays of unequal length, an item twice, a
-    negative grade) has null in every metric and says how many such entries it has in ``n_invalid``; NaN means, as ever,
-    that the metric is not defined for the row. Nothing raises while the column is computed.
+    negative grade, ids that do not compare) has null in every metric and says how many such entries it has in
+    ``n_invalid``; NaN means, as ever, that the metric is not defined for the row. Nothing raises while the column is
+    computed.
 
     Args:
         predictions: the array of items, best first; or in any order where `scores` are given.
@@ -71,6 +72,8 @@ def metrics_column(
     )
     arguments = {"items": predictions, "labels": labels, "scores": scores, "grades": relevance}
     given = {name: _without_null_entries(value) for name, value in arguments.items() if value is not None}
+    # Scores and grades may be any numbers.
+    given |= {name: given[name].cast("array<double>") for name in ("scores", "grades") if name in given}
     fields = [T.StructField(name, T.DoubleType()) for name in names.values()]
     returned = T.StructType([*fields, T.StructField(N_INVALID, T.LongType())])
     udf = F.pandas_udf(score_series(task, tuple(given), tuple(names.values())), returned)  # type: ignore[attr-defined] # missing from the stubs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.inputs import Source
 
 
-def diagnose(source: Source, *, keep_unusual_grades: bool, keep_null_items: bool) -> list[tuple[str, int, str]]:
+def diagnose(
+    source: Source, *, keep_unusual_grades: bool, keep_null_items: bool, largest_grade: float
+) -> list[tuple[str, int, str]]:
     """Count the rows of a table that cannot be used by reason.
 
     Returns:
@@ -26,7 +30,7 @@ def diagnose(source: Source, *, keep_unusual_grades: bool, keep_null_items: bool
     if source.arrays:
         reasons[f"null array of {source.role}"] = F.col("null_array")
         reasons[f"unequal lengths of {source.item} and {source.value}"] = F.col("unequal")
-    entry_reasons = invalid_reasons(source, ids, values, keep_unusual_grades)
+    entry_reasons = invalid_reasons(source, ids, values, keep_unusual_grades, largest_grade)
     if keep_null_items and source.role == "predictions":
         entry_reasons = {name: reason for name, reason in entry_reasons.items() if not name.endswith("item")}
     reasons |= entry_reasons
@@ -38,7 +42,29 @@ def diagnose(source: Source, *, keep_unusual_grades: bool, keep_null_items: bool
     rows = found.groupBy("reason").agg(F.count(F.lit(1)).alias("n"), F.first("example").alias("example")).collect()
     order = list(reasons)
     rows.sort(key=lambda row: order.index(row["reason"]))
-    return [(row["reason"], row["n"], _shown(row["example"])) for row in rows]
+    return [(row["reason"], row["n"], _shown(row["example"])) for row in rows] + _repeated_users(source)
+
+
+def null_users(source: Source) -> list[tuple[str, int, str]]:
+    """Rows of a table of users that name nobody; as `diagnose`."""
+    nobody = reduce(or_, [column(name).isNull() for name in source.user])
+    n = source.frame.where(nobody).count()
+    return [("null user in the table of users", n, "user=None")] if n else []
+
+
+def _repeated_users(source: Source) -> list[tuple[str, int, str]]:
+    """Users in several rows of a table of arrays, of which only the first is read."""
+    if not source.arrays or source.shares_table:
+        return []
+    users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
+    nobody = reduce(or_, [column(name).isNull() for name in source.user])
+    groups = source.frame.where(~nobody).select(*users).groupBy(*(f"user_{i}" for i in range(len(users)))).count()
+    more = groups.where("count > 1")
+    row = more.agg(F.sum(F.col("count") - 1).alias("n"), F.first(F.struct(*groups.columns)).alias("example")).first()
+    if row is None or not row["n"]:
+        return []
+    shown = ", ".join(f"{name}={row['example'][index]!r}" for index, name in enumerate(source.user))
+    return [("user in several rows", row["n"], f"{shown} in {row['example']['count']} rows")]
 
 
 def example_of_duplicates(source: Source, differing: bool) -> str:
@@ -72,6 +98,7 @@ def _entries(source: Source) -> tuple[DataFrame, Column, Column | None]:
     null_array = ids.isNull() | (source.values().isNull() if source.has_value else F.lit(False))
     unequal = F.size(ids) != F.size(source.values()) if source.has_value else F.lit(False)
     whole = null_array | F.coalesce(unequal, F.lit(False))
+    whole = reduce(or_, [column(name).isNull() for name in source.user], whole)
     users = [column(name) for name in source.user]
     fields = [ids.alias("ids")] + ([source.values().alias("values")] if source.has_value else [])
     arrays = source.frame.select(

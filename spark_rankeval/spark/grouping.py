@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 #: ``first``: of arrays in order, their first items; arrays that may hold a null are seen.
 Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window", "first"]
 
-NO_USER = "no_user"
 _ROW = "n_rows"
+_HUGE = 1e300
 
 
 def user_column(index: int) -> str:
@@ -46,6 +47,7 @@ class Grouping:
         keep: with a gathering of the best: how many predictions a user keeps.
         merge_duplicates: keep the best of equal (user, item) already before predictions are left out.
         keep_unusual_grades: negative and NaN grades are no mistake.
+        largest_grade: the largest grade that the metrics can take.
     """
 
     predictions: Source
@@ -55,6 +57,7 @@ class Grouping:
     keep: int = 0
     merge_duplicates: bool = False
     keep_unusual_grades: bool = False
+    largest_grade: float = math.inf
 
     @property
     def user_columns(self) -> list[str]:
@@ -76,7 +79,7 @@ class Grouping:
 
     def frame(self, *, with_users: bool) -> DataFrame:
         """The grouped table: whether a row belongs to nobody, what the worker reads, and on request the user's columns."""
-        if self.predictions.frame is self.labels.frame and self.predictions.arrays and self.labels.arrays:
+        if self.labels.shares_table:
             # One table with both arrays: its rows are the users, nothing needs to move.
             return self.predictions.frame.select(
                 *(self._named_users(self.predictions) if with_users else ()),
@@ -84,11 +87,11 @@ class Grouping:
                 *self._array_columns(self.labels),
                 F.lit(1).alias(reading.PREDICTION_ROWS),
                 F.lit(1).alias(reading.LABEL_ROWS),
-                _any_null(self.predictions.user_columns()).alias(NO_USER),
+                _any_null(self.predictions.user_columns()).alias(reading.NO_USER),
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         joined = self._predictions().join(self._labels(), self.user_columns, "full")
-        no_user = _any_null([F.col(name) for name in self.user_columns]).alias(NO_USER)
+        no_user = _any_null([F.col(name) for name in self.user_columns]).alias(reading.NO_USER)
         kept = joined.columns if with_users else [name for name in joined.columns if name not in self.user_columns]
         return joined.select(*kept, no_user)
 
@@ -183,12 +186,16 @@ class Grouping:
         if source.arrays:
             labels = self._grouped_arrays(source, reading.LABEL_ROWS)
             return labels if self.users is None else labels.join(self._everyone(), self.user_columns, "full")
-        rows = self._rows(source, valid_label(source, self.keep_unusual_grades))
+        rows = self._rows(source, valid_label(source, self.keep_unusual_grades, self.largest_grade))
         n_rows = F.count(F.lit(1))
         if self.users is not None:
             # Users to count besides are rows without a label: a third table in a join would cost a shuffle more.
             rows = rows.withColumn(_ROW, F.lit(1)).unionByName(
-                self.users.frame.select(*self._named_users(self.users)).withColumn(_ROW, F.lit(0)),
+                self.users.frame.select(*self._named_users(self.users)).withColumn(
+                    # A row that names nobody is no user to count; it is reported as a row that cannot be used.
+                    _ROW,
+                    F.when(_any_null([F.col(name) for name in self.user_columns]), 1).otherwise(0),
+                ),
                 allowMissingColumns=True,
             )
             n_rows = F.sum(_ROW)
@@ -238,7 +245,9 @@ def _as_number(source: Source) -> Column:
     return source.values() if isinstance(kind, T.FloatType) else source.values().cast("double")
 
 
-def invalid_reasons(source: Source, ids: Column, values: Column | None, keep_unusual_grades: bool) -> dict[str, Column]:
+def invalid_reasons(
+    source: Source, ids: Column, values: Column | None, keep_unusual_grades: bool, largest_grade: float
+) -> dict[str, Column]:
     """Why a row, or an entry of an array, cannot be used: conditions by what they mean."""
     reasons = {f"null {source.role.rstrip('s')} item": ids.isNull()}
     if isinstance(source.item_type, T.FloatType | T.DoubleType):
@@ -253,21 +262,25 @@ def invalid_reasons(source: Source, ids: Column, values: Column | None, keep_unu
         if kind != "score":
             reasons[f"negative {kind}"] = number < 0
         if kind == "rank":
-            reasons["fractional rank"] = number != F.floor(number)
+            reasons["infinite rank"] = number == F.lit(math.inf)
+            reasons["fractional rank"] = number != F.rint(number)
+        if kind == "relevance":
+            above = f"relevance above {largest_grade:,.0f} (2^g overflows: use gain='linear')"
+            reasons[above if largest_grade < _HUGE else "infinite relevance"] = number > F.lit(largest_grade)
     return reasons
 
 
-def _valid(source: Source, keep_unusual_grades: bool) -> Column:
+def _valid(source: Source, keep_unusual_grades: bool, largest_grade: float) -> Column:
     values = source.values() if source.has_value else None
-    reasons = invalid_reasons(source, source.ids(), values, keep_unusual_grades)
+    reasons = invalid_reasons(source, source.ids(), values, keep_unusual_grades, largest_grade)
     return reduce(and_, [~F.coalesce(reason, F.lit(False)) for reason in reasons.values()])
 
 
 def valid_prediction(source: Source) -> Column:
     """Whether a row of predictions can be ranked."""
-    return _valid(source, keep_unusual_grades=False)
+    return _valid(source, keep_unusual_grades=False, largest_grade=math.inf)
 
 
-def valid_label(source: Source, keep_unusual_grades: bool) -> Column:
+def valid_label(source: Source, keep_unusual_grades: bool, largest_grade: float) -> Column:
     """Whether a row of labels can be used."""
-    return _valid(source, keep_unusual_grades)
+    return _valid(source, keep_unusual_grades, largest_grade)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
@@ -19,6 +19,16 @@ Role = Literal["predictions", "labels", "users"]
 ValueKind = Literal["score", "rank", "relevance"]
 
 _FLOATING = (T.FloatType, T.DoubleType)
+#: What tables can be grouped and joined by, and Arrow carries.
+_USER_TYPES = (
+    T.NumericType,
+    T.StringType,
+    T.BooleanType,
+    T.DateType,
+    T.TimestampType,
+    T.TimestampNTZType,
+    T.BinaryType,
+)
 _DEFAULT_ITEM = "item"
 #: What Spark's RankingEvaluator calls the two array columns of its one table.
 _ONE_TABLE_ITEMS = ("prediction", "label")
@@ -57,8 +67,8 @@ class ColumnNames:
         Raises:
             InputError: a name is not a text, or there are not two of items.
         """
-        users = () if user is None else (user,) if isinstance(user, str) else tuple(user)
-        items = tuple(item) if not isinstance(item, str) else (item, item)
+        users = _as_names(user, "user")
+        items = (item, item) if isinstance(item, str) else _as_names(item, "item")
         if one_table and item == _DEFAULT_ITEM:
             items = _ONE_TABLE_ITEMS
         problems = []
@@ -77,11 +87,22 @@ class ColumnNames:
             for name in (*users, *items, score, rank, relevance)
             if name is not None and not isinstance(name, str)
         ]
-        if len(set(users)) < len(users):
+        if not problems and len(set(users)) < len(users):
             problems.append(f"user names a column twice: {list(users)}")
         if problems:
             raise InputError("; ".join(problems))
         return cls(users, (items[0], items[1]), score, rank, relevance)
+
+
+def _as_names(given: object, option: str) -> tuple[str, ...]:
+    if given is None and option == "user":
+        return ()
+    if isinstance(given, str):
+        return (given,)
+    if isinstance(given, tuple | list) and all(isinstance(name, str) for name in given):
+        return tuple(given)
+    msg = f"{option} must be the name of a column, or a list of names; got {given!r}"
+    raise InputError(msg)
 
 
 @dataclass(frozen=True)
@@ -99,6 +120,7 @@ class Source:
         value_field: the field of scores or grades of an array of structs.
         value_kind: what the value means.
         arrays: a row is a user with a list, not a user with one item.
+        shares_table: labels that stand in the rows of the predictions: a row is then a user, and nothing is joined.
     """
 
     role: Role
@@ -111,6 +133,7 @@ class Source:
     value_field: str | None = None
     value_kind: ValueKind | None = None
     arrays: bool = False
+    shares_table: bool = False
 
     @property
     def has_value(self) -> bool:
@@ -148,8 +171,9 @@ def find_column(frame: DataFrame, name: str) -> str | None:
     Raises:
         InputError: several columns answer to the name.
     """
-    exact = [known for known in frame.columns if known == name]
-    matches = exact or [known for known in frame.columns if known.lower() == name.lower()]
+    matches = [known for known in frame.columns if known.lower() == name.lower()]
+    if len(matches) > 1 and frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true":
+        matches = [known for known in matches if known == name] or matches
     if len(matches) > 1:
         msg = f"the column {name!r} is ambiguous: the table has {matches}; rename them, or select one"
         raise InputError(msg)
@@ -180,6 +204,7 @@ def read_sources(
         names = ColumnNames((), names.item, names.score, names.rank, names.relevance)
     left = _read("predictions", predictions, names, problems)
     right = _read("labels", predictions if labels is None else labels, names, problems)
+    left, right = (replace(source, shares_table=labels is None) for source in (left, right))
     everyone = None if users is None else _read("users", users, names, problems)
     if labels is None and not problems and not (left.arrays and right.arrays):
         problems.append(
@@ -203,10 +228,12 @@ def _read(role: Role, frame: DataFrame, names: ColumnNames, problems: list[str])
             continue
         users.append(found)
         kind = frame.schema[found].dataType
-        if isinstance(kind, T.ArrayType | T.MapType | T.StructType):
+        if not isinstance(kind, _USER_TYPES):
             problems.append(
-                f"{role}: the user column {found!r} is {kind.simpleString()}; name its parts as columns instead"
+                f"{role}: the user column {found!r} is {kind.simpleString()}; cast it to string, or name its parts as columns"
             )
+    if len(set(users)) < len(users):
+        problems.append(f"{role}: user names the column {users[0]!r} twice")
     if role == "users":
         return Source(role, frame, tuple(users), "", T.NullType())
     wanted = names.item[0 if role == "predictions" else 1]

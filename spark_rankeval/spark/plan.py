@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # More predictions than the cutoff are kept, so that equal scores at the boundary nearly always stay together.
 _SLACK = 12
+# Spark's max_by and min_by keep no more.
+_MOST_KEPT = 100_000
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ def _obstacle(task: ScoringTask, metrics: dict[str, Metric], prune: str) -> str 
     whole = [label for label, metric in metrics.items() if metric.needs_whole_list]
     if prune == "never":
         return "prune='never' was asked for."
+    if (task.largest_cutoff or 0) + _SLACK > _MOST_KEPT:
+        return f"the cutoff {task.largest_cutoff} is too large to leave any out."
     if whole:
         return f"{_listed(whole)} without a cutoff."
     if task.ties != "item_asc":

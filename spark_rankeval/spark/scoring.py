@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.spark.grouping import NO_USER, Grouping
+from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.inputs import column
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.statistics.moments import INTEGERS, LARGE, Moments, moments_of
+from spark_rankeval.worker.reading import NO_USER
 from spark_rankeval.worker.scoring import COUNTS, score_batches
 from spark_rankeval.worker.states import STATE_INDEX, UNRESOLVED, moments_batches, moments_of_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame
 
     from spark_rankeval.metrics.base import Metric
@@ -65,6 +68,7 @@ class Scoring:
             keep=plan.keep,
             merge_duplicates=plan.keep > 0 and self.task.duplicates == "keep_best",
             keep_unusual_grades=self.task.keep_unusual_grades,
+            largest_grade=self.task.largest_grade,
         )
 
     def per_user(self) -> DataFrame:
@@ -74,20 +78,21 @@ class Scoring:
         """
         grouping = self._grouping(self.plan(exact=True))
         users = grouping.user_columns
+        # Names of our own until the last step: the caller's may hold any character, or be one of ours.
+        values = [f"metric_{index}" for index in range(len(self.metrics))]
         fields = [
             *(T.StructField(name, kind) for name, kind in zip(users, grouping.user_types(), strict=True)),
-            *(T.StructField(name, T.DoubleType()) for name in self.columns.values()),
+            *(T.StructField(name, T.DoubleType()) for name in values),
             *(T.StructField(name, T.LongType()) for name in COUNTS),
         ]
-        run = score_batches(self.task, tuple(users), tuple(self.columns.values()))
+        run = score_batches(self.task, tuple(users), tuple(values))
         scored = grouping.frame(with_users=True).mapInArrow(run, T.StructType(fields))
         named = []
         for original, name in zip(self.predictions.user, users, strict=True):
             named.append(_described(name, original, {"kind": "user"}))
-        for label, name in self.columns.items():
-            metric = self.metrics[label]
+        for (label, metric), name in zip(self.metrics.items(), values, strict=True):
             said = {"kind": "metric", "label": label, "metric": str(metric), **self.facts}
-            named.append(_described(name, name, said))
+            named.append(_described(name, self.columns[label], said))
         named += [_described(name, name, {"kind": "count", **self.facts}) for name in COUNTS]
         return scored.select(*named)
 
@@ -103,6 +108,20 @@ class Scoring:
         merged = merge(states, names)
         unresolved = int(merged.pop(UNRESOLVED).total)
         return merged, unresolved if plan.gathering in ("best_by_score", "first") else 0
+
+
+def facts_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What a column of a per-user table says of itself."""
+    said = metadata.get(METADATA_KEY)
+    return dict(json.loads(said)) if said else {}
+
+
+def of_somebody(per_user: DataFrame) -> DataFrame:
+    """A per-user table without the row that belongs to nobody, which counts rows with a null user."""
+    for field in per_user.schema.fields:
+        if facts_of(field.metadata).get("kind") == "user":
+            per_user = per_user.where(column(field.name).isNotNull())
+    return per_user
 
 
 def _described(name: str, alias: str, facts: dict[str, Any]) -> Any:

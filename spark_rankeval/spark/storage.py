@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @contextmanager
@@ -38,6 +40,17 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
             shutil.rmtree(local)
         else:
             session.createDataFrame([], frame.schema).write.mode("overwrite").parquet(staging)
+
+
+def exists(session: SparkSession, path: str) -> bool:
+    """Whether there is something at a path, on any storage that Spark reads."""
+    try:
+        _ = session.read.schema("value string").text(path).schema
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return False
+    return True
 
 
 def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:

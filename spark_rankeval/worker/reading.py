@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ _INT32 = np.iinfo(np.int32)
 #: The columns of a grouped table that the worker reads; those of scores and grades only where there are any.
 ITEMS, SCORES, LABELS, GRADES = "items", "scores", "labels", "grades"
 PREDICTION_ROWS, LABEL_ROWS, VALID_PREDICTIONS = "n_prediction_rows", "n_label_rows", "n_valid_predictions"
-MERGED_PREDICTIONS, SUSPECT = "n_merged_predictions", "suspect"
+MERGED_PREDICTIONS, SUSPECT, NO_USER = "n_merged_predictions", "suspect", "no_user"
 
 
 class Side(NamedTuple):
@@ -44,7 +45,8 @@ def read_predictions(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
         whole_numbers(columns[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in columns else np.zeros(len(rows), np.int64)
     )
     if task.prediction_arrays:
-        side = _check_arrays(rows, columns[ITEMS], columns.get(SCORES), _bad_score, task.keep_null_items)
+        nobody = _nobody(columns, len(rows))
+        side = _check_arrays(rows, nobody, columns[ITEMS], columns.get(SCORES), _bad_score, task.keep_null_items)
         return side._replace(total=whole_numbers(columns[VALID_PREDICTIONS])) if VALID_PREDICTIONS in columns else side
     scores = numbers(_flat(columns[SCORES])[0])
     if VALID_PREDICTIONS in columns:
@@ -57,8 +59,9 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
     """The labels of a batch of grouped users."""
     rows = whole_numbers(columns[LABEL_ROWS])
     if task.label_arrays:
-        bad = _never if task.keep_unusual_grades else _bad_grade
-        return _check_arrays(rows, columns[LABELS], columns.get(GRADES), bad, keep_null_items=False)
+        bad = _never if task.keep_unusual_grades else partial(_bad_grade, largest=task.largest_grade)
+        nobody = _nobody(columns, len(rows))
+        return _check_arrays(rows, nobody, columns[LABELS], columns.get(GRADES), bad, keep_null_items=False)
     ids, offsets = _flat(columns[LABELS])
     lists = Ragged(np.empty(len(ids), np.bool_), offsets)
     grades = numbers(_flat(columns[GRADES])[0]) if GRADES in columns else None
@@ -69,16 +72,21 @@ def _bad_score(values: Array) -> BoolArray:
     return np.isnan(values)
 
 
-def _bad_grade(values: Array) -> BoolArray:
-    return ~(values >= 0)
+def _bad_grade(values: Array, largest: float) -> BoolArray:
+    return ~((values >= 0) & (values <= largest))
 
 
 def _never(values: Array) -> BoolArray:
     return np.zeros(len(values), np.bool_)
 
 
+def _nobody(columns: dict[str, pa.Array], n_users: int) -> BoolArray:
+    return filled(columns[NO_USER], 0).astype(np.bool_) if NO_USER in columns else np.zeros(n_users, np.bool_)
+
+
 def _check_arrays(
     rows: IntArray,
+    nobody: BoolArray,
     ids_column: pa.Array,
     values_column: pa.Array | None,
     bad: Callable[[Array], BoolArray],
@@ -88,6 +96,7 @@ def _check_arrays(
 
     Args:
         rows: how many rows of the table each user has: 0 where the table does not have the user.
+        nobody: rows without a user: they count as they are, and hold nothing.
         ids_column: the arrays of ids.
         values_column: the parallel arrays of scores or grades, if any.
         bad: which scores or grades cannot be used.
@@ -95,7 +104,7 @@ def _check_arrays(
     """
     # A user in several rows keeps the first; a row with a null array says nothing.
     null_row = _nulls(ids_column) if values_column is None else _nulls(ids_column) | _nulls(values_column)
-    invalid = np.maximum(rows - 1, 0) + ((rows > 0) & null_row)
+    invalid = np.where(nobody, rows, np.maximum(rows - 1, 0) + ((rows > 0) & null_row))
     none = np.zeros(len(rows), np.int64)
     ids, offsets = _flat(ids_column)
     lists = Ragged(np.empty(len(ids), np.bool_), offsets)
@@ -106,12 +115,16 @@ def _check_arrays(
             # Which score belongs to which item is not known where the two arrays are not equally long.
             value_lengths = np.diff(value_offsets)
             unequal = value_lengths != lists.lengths
-            invalid += np.where(unequal & ~null_row, np.maximum(value_lengths, lists.lengths), 0)
+            invalid += unequal & ~null_row & ~nobody
             value_user = np.repeat(np.arange(len(rows)), value_lengths)
             flat_values = flat_values.filter(pa.array(~unequal[value_user]))
             keep = ~unequal[lists.user]
             ids, lists = ids.filter(pa.array(keep)), lists.where(keep)
         values = numbers(flat_values)
+    if nobody.any():
+        keep = ~nobody[lists.user]
+        ids, values = ids.filter(pa.array(keep)), None if values is None else values[keep]
+        lists = lists.where(keep)
     missing = _nulls(ids)
     if pa.types.is_floating(ids.type) and len(ids) and np.isnan(numbers(ids).min()):
         missing = missing | np.isnan(numbers(ids))

@@ -77,6 +77,8 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
                 largest_cutoff=task.largest_cutoff,
                 conflicting=task.conflicting_labels,
                 keep_label_order=task.needs_label_order,
+                relevance_threshold=task.relevance_threshold,
+                graded=task.sees_grades,
             )
         )
     if not slices:

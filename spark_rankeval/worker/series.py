@@ -35,8 +35,16 @@ def score_series(task: ScoringTask, given: tuple[str, ...], names: tuple[str, ..
         refusing.remove(COUNTS.index("n_conflicting_labels"))
 
     def run(*series: pd.Series) -> pd.DataFrame:
-        rows = pa.array(np.ones(len(series[0]), np.int64))
-        arrays = {_COLUMNS[name]: _list_array(values) for name, values in zip(given, series, strict=True)}
+        by_name = dict(zip(given, series, strict=True))
+        kind = _common_kind(by_name["items"], by_name["labels"])
+        n_rows = len(series[0])
+        if kind is None:
+            # Ids that do not compare match nothing; that is no ranking to measure.
+            values = {name: np.full(n_rows, np.nan) for name in names}
+            return pd.DataFrame({**values, N_INVALID: np.ones(n_rows, np.int64)})
+        rows = pa.array(np.ones(n_rows, np.int64))
+        types = {"items": kind, "labels": kind, "scores": pa.float64(), "grades": pa.float64()}
+        arrays = {_COLUMNS[name]: _list_array(values, types[name]) for name, values in by_name.items()}
         scores = score(task, pa.RecordBatch.from_pydict({**arrays, PREDICTION_ROWS: rows, LABEL_ROWS: rows}))
         columns = dict(zip(names, scores.metrics, strict=True))
         invalid = np.sum([scores.counts[index] for index in refusing], axis=0)
@@ -45,12 +53,25 @@ def score_series(task: ScoringTask, given: tuple[str, ...], names: tuple[str, ..
     return run
 
 
-def _list_array(series: pd.Series) -> pa.ListArray:
+def _common_kind(*columns: pd.Series) -> pa.DataType | None:
+    """The Arrow type of the ids of all columns: text, whole numbers or doubles; None where they do not compare."""
+    kinds = set()
+    for column in columns:
+        for ids in column:
+            if ids is not None and len(ids):
+                kind = np.asarray(ids).dtype.kind
+                text = kind in "OUT" and all(isinstance(one, str) for one in ids)
+                kinds.add("text" if text else {"i": "whole", "u": "whole", "f": "double"}.get(kind, "other"))
+    types = {"text": pa.string(), "whole": pa.int64(), "double": pa.float64()}
+    if len(kinds) > 1 or "other" in kinds:
+        return None
+    return types[kinds.pop()] if kinds else pa.int64()
+
+
+def _list_array(series: pd.Series, kind: pa.DataType) -> pa.ListArray:
     """An Arrow array of lists; a row that is not an array is null."""
     missing = np.array([values is None for values in series], np.bool_)
-    present = [values for values in series if values is not None]
-    lengths = np.zeros(len(series), np.int64)
-    lengths[~missing] = [len(values) for values in present]
-    flat = np.concatenate(present) if present else np.empty(0)
-    values = pa.array(flat, pa.string() if flat.dtype == object else None)
+    present = [values for values in series if values is not None and len(values)]
+    lengths = np.array([0 if values is None else len(values) for values in series], np.int64)
+    values = pa.array(np.concatenate(present) if present else [], kind)
     return pa.ListArray.from_arrays(pa.array(offsets_of(lengths), pa.int32()), values, mask=pa.array(missing))

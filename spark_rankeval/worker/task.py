@@ -44,6 +44,16 @@ class ScoringTask:
         return max(metric.k or 1 for metric in self.metrics)
 
     @property
+    def largest_grade(self) -> float:
+        """The largest grade that every metric can take; infinite grades are none."""
+        return min(metric.largest_grade for metric in self.metrics)
+
+    @property
+    def sees_grades(self) -> bool:
+        """Whether any metric looks at more of a label than whether it is relevant."""
+        return any(metric.sees_grades for metric in self.metrics)
+
+    @property
     def needs_label_order(self) -> bool:
         """Whether any metric looks at the raw label lists."""
         return any(metric.needs_label_order for metric in self.metrics)

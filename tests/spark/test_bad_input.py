@@ -164,7 +164,8 @@ ARRAYS = "user long, items array<long>, scores array<double>"
         ((2, [1, None], [0.5, 0.4]), "null prediction item", 1),
         ((2, [1, 2], [0.5, None]), "null score", 1),
         ((2, [1, 2], [0.5, NAN]), "NaN score", 1),
-        ((2, [1, 2, 3], [0.5]), "unequal lengths of items and scores", 3),
+        ((2, [1, 2, 3], [0.5]), "unequal lengths of items and scores", 1),
+        ((None, [1, 2], [0.5, 0.4]), "null user", 1),
     ],
 )
 def test_bad_arrays_are_counted_then_an_error(spark, row, reason, n):
@@ -196,7 +197,9 @@ def test_a_null_item_takes_a_rank_in_mllib(spark):
 def test_a_user_in_two_rows_of_a_table_of_arrays_is_an_error(spark):
     twice = spark.createDataFrame([(1, [1]), (1, [2]), (2, [1])], "user long, items array<long>")
     truth = spark.createDataFrame([(1, 1), (2, 1)], "user long, item long")
-    with pytest.raises(DataError, match="predictions that cannot be ranked: 1"):
+    with pytest.raises(
+        DataError, match=r"predictions that cannot be ranked: 1 \(user in several rows: 1, for example user=1 in 2 rows"
+    ):
         evaluate(twice, truth, "rr", item=("items", "item"))
 
 
@@ -221,3 +224,52 @@ def test_nothing_raises_inside_the_plan(spark):
         evaluate(bad, labels(spark), METRICS, score="score", relevance="grade")
     assert "Traceback" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_null_user_in_one_table_of_arrays_is_counted(spark):
+    table = spark.createDataFrame(
+        [("a", ["x"], ["x"]), (None, ["x"], ["y"])], "user string, prediction array<string>, label array<string>"
+    )
+    with pytest.raises(DataError, match="null user") as caught:
+        evaluate(table, None, "rr")
+    assert caught.value.counts == {"n_invalid_predictions": 1, "n_invalid_labels": 1}
+    dropped = evaluate(table, None, "rr", on_invalid="drop")
+    assert (dropped.data_quality.n_users, dropped["rr"]) == (1, 1.0)
+
+
+def test_a_null_user_in_the_table_of_users_is_counted(spark):
+    users = spark.createDataFrame([("a",), ("zz",), (None,)], "user string")
+    with pytest.raises(DataError, match="null user in the table of users: 1"):
+        evaluate(predictions(spark), labels(spark), "rr", score="score", users=users)
+    dropped = evaluate(predictions(spark), labels(spark), "rr", score="score", users=users, on_invalid="drop")
+    assert dropped.data_quality.n_users == 3
+
+
+def test_users_are_counted_also_where_both_sides_are_the_same_table(spark):
+    table = spark.createDataFrame([("a", ["x"], ["x"])], "user string, prediction array<string>, label array<string>")
+    users = spark.createDataFrame([("zz",)], "user string")
+    result = evaluate(table, table, "rr", item=("prediction", "label"), users=users)
+    assert result.data_quality.n_users == 2
+
+
+@pytest.mark.parametrize(
+    ("grade", "metric", "reason"), [(1024.0, "ndcg@2", "relevance above 1,023"), (math.inf, "rr", "infinite relevance")]
+)
+def test_grades_that_overflow_are_an_error(spark, grade, metric, reason):
+    with pytest.raises(DataError, match=reason):
+        evaluate(predictions(spark), labels(spark, ("a", "q", grade)), metric, score="score", relevance="grade")
+    assert evaluate(
+        predictions(spark), labels(spark, ("a", "q", 1024.0)), "ndcg(gain=linear)@2", score="score", relevance="grade"
+    )
+
+
+def test_an_infinite_rank_is_an_error_of_ours(spark):
+    ranked = spark.createDataFrame([("a", "x", 1.0), ("a", "y", math.inf)], "user string, item string, rank double")
+    with pytest.raises(DataError, match="infinite rank: 1"):
+        evaluate(ranked, labels(spark), METRICS, rank="rank")
+
+
+def test_conflicting_rows_have_no_last_label_in_mllib(spark):
+    rows = spark.createDataFrame([("a", "x", 5.0), ("a", "x", 1.0)], "user string, item string, grade double")
+    with pytest.raises(DataError, match="with another grade: 1"):
+        evaluate(predictions(spark), rows, "precision@1", score="score", relevance="grade", dialect="mllib")

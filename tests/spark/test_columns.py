@@ -82,3 +82,21 @@ def test_text_ids_and_mllib(spark):
 def test_a_wrong_call_raises_at_once(arguments, error):
     with pytest.raises(error):
         metrics_column("predictions", "labels", **arguments)
+
+
+def test_a_batch_of_null_arrays_and_ids_that_do_not_compare_are_refused(spark):
+    null = spark.createDataFrame([(None, ["a"])], "p array<string>, l array<string>")
+    mixed = spark.createDataFrame([(["1"], [1])], "p array<string>, l array<bigint>")
+    for table in (null, mixed):
+        row = table.select(metrics_column("p", "l", "rr").alias("m")).select("m.*").first()
+        assert (row["rr"], row["n_invalid"]) == (None, 1)
+
+
+def test_scores_and_grades_may_be_decimals(spark):
+    table = spark.sql("select array(1, 2) p, array(2) l, array(0.5BD, 0.7BD) s, array(3.0BD) g")
+    row = (
+        table.select(metrics_column("p", "l", ["rr", "ndcg@2"], scores="s", relevance="g").alias("m"))
+        .select("m.*")
+        .first()
+    )
+    assert (row["rr"], row["ndcg_at_2"]) == (1.0, 1.0)

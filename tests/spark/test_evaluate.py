@@ -299,6 +299,11 @@ def test_text_ids_tie_in_the_order_of_their_bytes(spark):
         ({"relevance_threshold": "4"}, OptionError, "relevance_threshold must be a number"),
         ({"dialect": "mllib", "metrics": "rr"}, DialectError, "has no 'rr'; it has ap, ndcg, precision, recall"),
         ({"user": None}, InputError, "user=None"),
+        ({"user": 5}, InputError, "user must be the name of a column"),
+        ({"user": ["user", "USER"]}, InputError, "twice"),
+        ({"item": None}, InputError, "item must be the name of a column"),
+        ({"metrics": 5}, MetricError, "got 5"),
+        ({"metrics": "ndcg@3000000000"}, MetricError, "cutoff"),
     ],
 )  # fmt: skip
 def test_a_wrong_call_raises_before_any_job(spark, rows, arguments, error, words):
@@ -370,3 +375,50 @@ def test_empty_tables_give_a_result_that_says_so(rows, empty):
 def test_all_errors_are_ours():
     for error in (MetricError, DialectError, InputError, OptionError, UnknownMetricError):
         assert issubclass(error, SparkRankEvalError)
+
+
+@pytest.mark.parametrize("label", ["my.metric", "my`metric", "user_0", "metric_0"])
+def test_a_label_may_hold_any_character_or_be_a_name_of_ours(rows, label):
+    predictions, labels, _ = rows
+    result = evaluate(predictions, labels, {label: "rr@5"}, score="score")
+    values = [row[label] for row in result.per_user.where("user < 4").collect()]
+    assert sum(values) / 3 == pytest.approx(result[label], abs=1e-12)
+
+
+def test_a_user_column_named_like_a_count_is_an_error(rows):
+    predictions, labels, _ = rows
+    renamed = [table.withColumnRenamed("user", "n_labels") for table in (predictions, labels)]
+    with pytest.raises(InputError, match="'n_labels' has the name of a count"):
+        evaluate(*renamed, "rr", user="n_labels", score="score")
+
+
+def test_columns_that_differ_in_case_alone_are_ambiguous(rows):
+    predictions, labels, _ = rows
+    with pytest.raises(InputError, match="ambiguous"):
+        evaluate(predictions.toDF("user", "item", "ITEM"), labels, "rr", score="item")
+
+
+def test_a_cutoff_beyond_what_spark_can_keep_is_not_pruned(rows):
+    predictions, labels, users = rows
+    result = evaluate(predictions, labels, "recall@200000", score="score", users=users)
+    assert "too large to leave any out" in result.explain()
+    assert result["recall@200000"] == pytest.approx(1 / 3, abs=1e-12)
+
+
+def test_ties_between_items_of_different_relevance_are_seen(spark):
+    predictions = spark.createDataFrame([("a", 50, 1.0), ("a", 49, 1.0)], "user string, item int, score double")
+    labels = spark.createDataFrame([("a", 50, 0), ("a", 7, 9)], "user string, item int, rel int")
+
+    def hanging(metric, threshold):
+        result = evaluate(predictions, labels, metric, score="score", relevance="rel", relevance_threshold=threshold)
+        return result.data_quality.n_hanging_on_ties
+
+    assert hanging("precision@1", 0) == 1
+    assert hanging("precision@1", None) == 0
+
+
+def test_a_result_is_a_collection_of_labels(result):
+    assert "nDCG@5" in result
+    assert "ndcg@7" not in result
+    assert list(result) == METRICS
+    assert len(result) == 6

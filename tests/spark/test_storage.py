@@ -46,7 +46,7 @@ def test_an_existing_table_is_replaced_only_on_request(tables, spark, tmp_path):
     path = str(tmp_path / "per_user")
     table = score_users(*tables, METRICS, score="score")
     write_per_user(table, path)
-    with pytest.raises(Exception, match=r"(?i)exists"):
+    with pytest.raises(OptionError, match="there is something at"):
         write_per_user(table, path)
     assert write_per_user(table, path, mode="overwrite").per_user.count() == 2
     with pytest.raises(OptionError, match="mode must be one of 'errorifexists', 'overwrite'"):
@@ -66,3 +66,21 @@ def test_the_heavy_part_runs_once(tables, spark, tmp_path):
     counted = predictions.coalesce(1).mapInArrow(mark, predictions.schema)
     write_per_user(score_users(counted, labels, METRICS, score="score"), str(tmp_path / "per_user"))
     assert len(list(marks.iterdir())) == 1
+
+
+def test_a_path_may_be_a_path_object_and_is_no_empty_text(tables, tmp_path):
+    result = evaluate(*tables, METRICS, score="score")
+    assert result.write(tmp_path / "here").per_user.count() == 2
+    with pytest.raises(OptionError, match="empty"):
+        result.write("")
+
+
+def test_rows_without_a_user_stay_counted_in_storage(tables, spark, tmp_path):
+    predictions, labels = tables
+    nobody = predictions.union(spark.createDataFrame([(None, 1, 0.5)], predictions.schema))
+    result = evaluate(nobody, labels, METRICS, score="score", on_invalid="drop")
+    written = result.write(str(tmp_path / "per_user"))
+    again = summarise(spark.read.parquet(str(tmp_path / "per_user")))
+    for one in (result, written, again):
+        assert one.data_quality.n_invalid_predictions == 1
+        assert one.per_user.count() == 2
