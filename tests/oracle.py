@@ -6,7 +6,7 @@ Predictions are (item, score) pairs, all scores None where the list comes in ran
 import math
 from fractions import Fraction
 
-METRICS_OF_GAIN = ("cg", "dcg", "idcg", "ndcg")
+METRICS_OF_GAIN = ("cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap")
 
 
 def rank(predictions, ties):
@@ -67,8 +67,14 @@ def value(name, user, k=None, undefined="nan", **parameters):
         defined = any(grade > 0 for grade in user.grade.values())
     else:
         defined = user.n_relevant(threshold) > 0
+    if name == "judged":
+        defined = defined and len(user.items) > 0
     if not defined:
         return math.nan if undefined == "nan" else 0.0
+    if name in ("err", "nerr") or (name == "rbp" and parameters.get("gain") == "max_grade"):
+        max_grade = parameters.get("max_grade")
+        if any(grade > (1 if max_grade is None else max_grade) for grade in user.grade.values()):
+            return math.nan
     if not user.items:
         return 0.0
     return float(FORMULAS[name](user, k, **parameters))
@@ -217,7 +223,94 @@ def ndcg(user, k, **parameters):
     return 0 if gained == 0 or ideal == 0 else gained / ideal
 
 
+def label_gains(user, below_threshold, threshold):
+    """The gains of all labelled items, best first."""
+    gains = [gain_of(grade, "linear", below_threshold, threshold, False) for grade in user.grade.values()]
+    return sorted(gains, reverse=True)
+
+
+def expected_reciprocal_rank(gains, max_grade, q):
+    total, reached = 0.0, 1.0
+    for r, gain in enumerate(gains, start=1):
+        stops = gain / (max_grade + 1) if q == "linear" else (2**gain - 1) / 2**max_grade
+        total += reached * stops / r
+        reached *= 1 - stops
+    return total
+
+
+def err(user, k, max_grade=None, q="exponential", below_threshold="keep", relevance_threshold=None):
+    gains = gains_of(user, k, "linear", below_threshold, relevance_threshold)
+    return expected_reciprocal_rank(gains, 1 if max_grade is None else max_grade, q)
+
+
+def nerr(user, k, max_grade=None, q="exponential", below_threshold="keep", relevance_threshold=None):
+    gains = gains_of(user, k, "linear", below_threshold, relevance_threshold)
+    best = label_gains(user, below_threshold, relevance_threshold)[:k]
+    gained, ideal = (
+        expected_reciprocal_rank(list_, 1 if max_grade is None else max_grade, q) for list_ in (gains, best)
+    )
+    return gained / ideal if gained else 0
+
+
+def rbp(user, k, p=0.8, gain="user_max", max_grade=None, below_threshold="keep", relevance_threshold=None):
+    kind = "binary" if gain == "binary" else "linear"
+    total = 0.0
+    for j, share in enumerate(gains_of(user, k, kind, below_threshold, relevance_threshold), start=1):
+        total += share * p ** (j - 1)
+    whole = {"user_max": max(user.grade.values()), "max_grade": max_grade}.get(gain, 1)
+    return (1 - p) * total / whole
+
+
+def rbp_residual(user, k, p=0.8, below_threshold="keep", relevance_threshold=None):
+    unlabelled = [j for j, item in enumerate(user.items, start=1) if item not in user.grade]
+    return p ** len(user.items) + (1 - p) * sum(p ** (j - 1) for j in unlabelled)
+
+
+def gap(user, k, probabilities=None, below_threshold="keep", relevance_threshold=None):
+    def enough(gain):
+        if probabilities is None:
+            return gain
+        return sum(p for j, p in enumerate(map(float, probabilities.split(",")), start=1) if j <= gain)
+
+    gains = gains_of(user, k, "linear", below_threshold, relevance_threshold)
+    total = 0.0
+    for n in range(1, len(gains) + 1):
+        total += sum(enough(min(gains[m], gains[n - 1])) for m in range(n)) / n
+    most = sum(enough(gain) for gain in label_gains(user, below_threshold, relevance_threshold))
+    return total / most if total else 0
+
+
+def q(user, k, beta=1.0, below_threshold="keep", relevance_threshold=None):
+    gains = gains_of(user, k, "linear", below_threshold, relevance_threshold)
+    best = label_gains(user, below_threshold, relevance_threshold)
+    hits, total = 0, 0.0
+    for j, item in enumerate(user.items[:k], start=1):
+        if user.is_hit(item, relevance_threshold):
+            hits += 1
+            total += (hits + beta * sum(gains[:j])) / (j + beta * sum(best[:j]))
+    return total / smaller(k, user.n_relevant(relevance_threshold))
+
+
+def judged(user, k, relevance_threshold=None):
+    top = user.items[:k]
+    return Fraction(sum(item in user.grade for item in top), len(top))
+
+
+def bpref(user, k, judged_threshold=1.0, relevance_threshold=None):
+    gamma = user.n_relevant(relevance_threshold)
+    not_relevant = {item for item, grade in user.grade.items() if 0 <= grade < judged_threshold}
+    total = Fraction(0)
+    for j, item in enumerate(user.items):
+        if user.is_hit(item, relevance_threshold):
+            n = sum(above in not_relevant for above in user.items[:j])
+            total += 1 - Fraction(min(n, gamma), min(len(not_relevant), gamma)) if n else 1
+    return total / gamma
+
+
 FORMULAS = {
     function.__name__: function
-    for function in (precision, recall, fbeta, f1, hit_rate, r_precision, ap, rr, cg, dcg, idcg, ndcg)
+    for function in (
+        *(precision, recall, fbeta, f1, hit_rate, r_precision, ap, rr, cg, dcg, idcg, ndcg),
+        *(err, nerr, rbp, rbp_residual, gap, q, judged, bpref),
+    )
 }

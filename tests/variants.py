@@ -10,7 +10,15 @@ from spark_rankeval.metrics.base import REGISTRY
 METRICS = sorted(set(REGISTRY.values()), key=lambda metric: metric.name)
 CUTOFFS = (None, 1, 3, 10)
 # Of parameters that are no choice among a few: values that differ in kind.
-VALUES = {"relevance_threshold": (None, -math.inf, 0.0, 2.0), "decay": (1.0, 0.5), "beta": (1.0, 0.0, 0.5, 2.0)}
+VALUES = {
+    "relevance_threshold": (None, -math.inf, 0.0, 2.0),
+    "decay": (1.0, 0.5),
+    "beta": (1.0, 0.0, 0.5, 2.0),
+    "p": (0.8, 0.5),
+    "max_grade": (None, 4.0),
+    "probabilities": (None, "0.5,0.3,0.2"),
+    "judged_threshold": (1.0, 2.0),
+}
 
 
 def variants(metric, cutoffs=CUTOFFS, **only):

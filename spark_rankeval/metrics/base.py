@@ -55,14 +55,25 @@ def parameter(
     return field(default=UNSET, metadata={"default": default, "doc": doc, "choices": choices, "check": check})
 
 
-def number(low: float, high: float = math.inf, *, what: str, open_low: bool = False) -> Callable[[Any], str | None]:
-    """A check that a parameter is a number from `low` to `high`."""
+def number(
+    low: float,
+    high: float = math.inf,
+    *,
+    what: str,
+    open_low: bool = False,
+    open_high: bool = False,
+    optional: bool = False,
+) -> Callable[[Any], str | None]:
+    """A check that a parameter is a number from `low` to `high`, or None where it is optional."""
 
     def check(value: Any) -> str | None:
+        if value is None and optional:
+            return None
         if isinstance(value, bool) or not isinstance(value, numbers.Real) or math.isnan(value):
             return what
         number = float(value)
-        return what if number < low or number > high or (open_low and number == low) else None
+        outside = number < low or number > high or (open_low and number == low) or (open_high and number == high)
+        return what if outside else None
 
     return check
 
@@ -190,7 +201,7 @@ class Metric(ABC):
 
     @property
     def largest_grade(self) -> float:
-        """The largest grade that the metric can take."""
+        """The largest grade that the formula allows: a label above it cannot be used, and an evaluation says so."""
         return sys.float_info.max
 
     @property

@@ -265,7 +265,9 @@ def invalid_reasons(
             reasons["infinite rank"] = number == F.lit(math.inf)
             reasons["fractional rank"] = number != F.rint(number)
         if kind == "relevance":
-            above = f"relevance above {largest_grade:,.0f} (2^g overflows: use gain='linear')"
+            above = (
+                f"relevance above {largest_grade:,.6g}, the largest grade of a metric (set max_grade or gain='linear')"
+            )
             reasons[above if largest_grade < _HUGE else "infinite relevance"] = number > F.lit(largest_grade)
     return reasons
 

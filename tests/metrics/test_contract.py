@@ -14,8 +14,19 @@ from spark_rankeval.metrics.base import REGISTRY, UNSET
 
 EVERY = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 # The definitions' metrics of this stage.
-NAMES = {"precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "cg", "dcg", "idcg", "ndcg"}
+OF_GAIN = {"cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap"}
+OF_RELEVANCE = {"precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "q", "judged", "bpref"}
+NAMES = OF_GAIN | OF_RELEVANCE
 UNBOUNDED = {"cg", "dcg", "idcg"}
+# Shares that a perfect list does not have whole: its users stop above the end, or read on below it.
+NEVER_WHOLE = {"err", "rbp", "rbp_residual"}
+# The share of what was judged is a question about the list, and there is none.
+UNDEFINED_WITHOUT_PREDICTIONS = {"judged"}
+# It asks how much is unknown, which a list without a hit does not make 0.
+NOT_ABOUT_HITS = {"rbp_residual"}
+ABOUT_HITS = [metric for metric in METRICS if metric.name not in NOT_ABOUT_HITS]
+# R-precision has a cutoff of its own, BPref none at all.
+WITH_AN_END = [metric for metric in ABOUT_HITS if metric.name != "bpref"]
 SET_METRICS = ("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision")
 USERS = random_users(np.random.default_rng(41), 200, distinct=True)
 BATCH = batch_of(USERS)
@@ -28,6 +39,8 @@ def metric_called(name):
 def has_upper_bound(variant):
     """Whether 1 is the most: gains of more than 1 against an ideal of ones, or MLlib's label order, can exceed it."""
     if variant.name in UNBOUNDED:
+        return False
+    if variant.name == "rbp" and variant.gain == "raw":
         return False
     ideal = getattr(variant, "ideal", None)
     return ideal != "label_order" and (ideal != "k_ones" or variant.gain == "binary")
@@ -68,11 +81,12 @@ def test_the_variants_leave_out_only_parameters_that_do_not_fit_together(metric)
     n_possible = math.prod(len(item.metadata["choices"] or VALUES[item.name]) for item in metric.parameters())
     n_cutoffs = len(CUTOFFS) if metric.takes_cutoff else 1
     # AP: a decay fits one denominator of six, and the points by threshold neither a decay nor a cutoff.
-    # NDCG: one of the four ideals needs a cutoff.
+    # NDCG: one of the four ideals needs a cutoff. RBP: one of the four gains needs a largest grade.
     fitting = {
         "ap": n_possible // 24 * (n_cutoffs * 7 + 6),
         "idcg": n_possible // 4 * (n_cutoffs * 4 - 1),
         "ndcg": n_possible // 4 * (n_cutoffs * 4 - 1),
+        "rbp": n_possible // 8 * 7 * n_cutoffs,
     }
     assert len(variants(metric)) == fitting.get(metric.name, n_possible * n_cutoffs)
 
@@ -213,10 +227,13 @@ def test_values_are_from_0_up_and_at_most_1_where_the_metric_is_a_share(metric):
 @EVERY
 def test_a_perfect_list_of_a_share_is_worth_1(metric):
     perfect = batch_of([(in_order(range(10)), ungraded(range(10)))])
-    for variant in variants(metric, relevance_threshold=(None,)):
-        if variant.name not in UNBOUNDED and not (variant.name == "recall" and variant.denominator == "labels"):
+    # BPref counts what is below its other threshold as not relevant, also what is relevant by the first.
+    for variant in variants(metric, relevance_threshold=(None,), judged_threshold=(1.0,)):
+        if variant.name not in UNBOUNDED | NEVER_WHOLE and not (
+            variant.name == "recall" and variant.denominator == "labels"
+        ):
             whole = variant.k is None or variant.k == 10
-            may_miss = {"ap": getattr(variant, "denominator", "") == "labels", "fbeta": True, "f1": True}
+            may_miss = {"ap": getattr(variant, "denominator", "") == "labels", "fbeta": True, "f1": True, "gap": True}
             fades = getattr(variant, "decay", 1.0) < 1
             if whole or not may_miss.get(variant.name, False):
                 value = variant.compute(perfect)[0]
@@ -243,7 +260,7 @@ def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted
         assert not math.isnan(other)
 
 
-@pytest.mark.parametrize("name", ["cg", "dcg", "idcg", "ndcg"])
+@pytest.mark.parametrize("name", sorted(OF_GAIN))
 def test_a_metric_of_gain_is_defined_by_grades_above_0_whatever_the_threshold(name):
     metric = metric_called(name)
     batch = batch_of([(in_order([1]), [(1, 1.0)]), (in_order([1]), [(1, 0.0)])])
@@ -253,7 +270,7 @@ def test_a_metric_of_gain_is_defined_by_grades_above_0_whatever_the_threshold(na
     assert math.isnan(metric(relevance_threshold=-math.inf).resolve().compute(batch)[1])
 
 
-@pytest.mark.parametrize("name", sorted(NAMES - {"cg", "dcg", "idcg", "ndcg"}))
+@pytest.mark.parametrize("name", sorted(OF_RELEVANCE))
 def test_a_metric_of_relevance_is_defined_by_the_threshold(name):
     metric = metric_called(name)
     batch = batch_of([(in_order([1]), [(1, 1.0)]), (in_order([1]), [(1, 0.0)])])
@@ -266,17 +283,21 @@ def test_a_metric_of_relevance_is_defined_by_the_threshold(name):
 def test_no_predictions_are_worth_0(metric):
     batch = batch_of([([], ungraded([1, 2])), (in_order([1]), ungraded([1]))])
     for variant in variants(metric, relevance_threshold=(None, -math.inf, 0.0)):
-        assert variant.compute(batch)[0] == 0
+        value = variant.compute(batch)[0]
+        if metric.name in UNDEFINED_WITHOUT_PREDICTIONS and variant.undefined == "nan":
+            assert math.isnan(value)
+        else:
+            assert value == 0
 
 
-@EVERY
+@pytest.mark.parametrize("metric", ABOUT_HITS, ids=lambda metric: metric.name)
 def test_no_hit_is_worth_0(metric):
     batch = batch_of([(in_order([8, 9]), ungraded([1, 2])), (in_order([1]), ungraded([1]))])
     for variant in variants(metric, relevance_threshold=(None, -math.inf, 0.0)):
         assert variant.compute(batch)[0] == 0
 
 
-@EVERY
+@pytest.mark.parametrize("metric", WITH_AN_END, ids=lambda metric: metric.name)
 def test_a_hit_below_the_cutoff_is_worth_0(metric):
     batch = batch_of([(in_order([7, 8, 9, 1]), ungraded([1]))])
     for variant in variants(metric, cutoffs=(1, 3), relevance_threshold=(None, -math.inf, 0.0)):

@@ -253,7 +253,11 @@ def test_users_are_counted_also_where_both_sides_are_the_same_table(spark):
 
 
 @pytest.mark.parametrize(
-    ("grade", "metric", "reason"), [(1024.0, "ndcg@2", "relevance above 1,023"), (math.inf, "rr", "infinite relevance")]
+    ("grade", "metric", "reason"),
+    [
+        (1024.0, "ndcg@2", "relevance above 1,023"),
+        (math.inf, "rr", "infinite relevance"),
+    ],
 )
 def test_grades_that_overflow_are_an_error(spark, grade, metric, reason):
     with pytest.raises(DataError, match=reason):
@@ -273,3 +277,11 @@ def test_conflicting_rows_have_no_last_label_in_mllib(spark):
     rows = spark.createDataFrame([("a", "x", 5.0), ("a", "x", 1.0)], "user string, item string, grade double")
     with pytest.raises(DataError, match="with another grade: 1"):
         evaluate(predictions(spark), rows, "precision@1", score="score", relevance="grade", dialect="mllib")
+
+
+def test_a_grade_above_the_scale_of_a_metric_is_an_error(spark):
+    with pytest.raises(DataError, match="relevance above 1, the largest grade of a metric"):
+        evaluate(predictions(spark), labels(spark), "err@2", score="score", relevance="grade")
+    assert (
+        evaluate(predictions(spark), labels(spark), "err(max_grade=2)@2", score="score", relevance="grade")["err@2"] > 0
+    )

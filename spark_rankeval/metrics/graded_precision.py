@@ -1,0 +1,157 @@
+"""Average precision for grades."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import numbers
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from spark_rankeval.metrics.base import UNSET, RelevanceMetric, Unset, number, parameter, ratio
+from spark_rankeval.metrics.gain_based import GainMetric
+from spark_rankeval.metrics.ragged import BoolArray, FloatArray, grouped, offsets_of, position_within
+from spark_rankeval.metrics.set_based import findable
+
+if TYPE_CHECKING:
+    from spark_rankeval.metrics.batch import RankingBatch
+
+__all__ = ["GradedAveragePrecision", "QMeasure"]
+
+
+def _read(probabilities: object) -> list[float]:
+    """The numbers of a text such as ``0.5,0.3,0.2``, of a sequence, or of one number.
+
+    Raises:
+        ValueError, TypeError: it does not read as numbers.
+    """
+    if isinstance(probabilities, str):
+        return [float(part) for part in probabilities.split(",")]
+    if isinstance(probabilities, numbers.Real) and not isinstance(probabilities, bool):
+        return [float(probabilities)]
+    if isinstance(probabilities, Iterable):
+        return [float(part) for part in probabilities]
+    raise TypeError
+
+
+def _probabilities(value: Any) -> str | None:
+    wanted = "numbers from 0 on, not all 0, for the grades 1, 2, … as in '0.5,0.3,0.2', or None"
+    if value is None:
+        return None
+    try:
+        read = _read(value)
+    except (TypeError, ValueError):
+        return wanted
+    return None if all(0 <= p < math.inf for p in read) and 0 < sum(read) < math.inf else wanted
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradedAveragePrecision(GainMetric):
+    """Graded average precision, AP for a user of whom it is not known from which grade on items are relevant.
+
+    Σ_{n≤ρ_k} (1/n)·Σ_{m≤n} 𝒢(min(g_m, g_n)) ÷ Σ_{labels i} 𝒢(g_i), where 𝒢(g) is the probability that grade g is enough,
+    and a negative grade is grade 0. By default every grade up to the largest is as likely to be the least that is
+    enough: 𝒢 grows with the grade, and its scale cancels. ``probabilities="0.5,0.3,0.2"`` gives the probability of each
+    of the grades 1, 2, 3 (a tuple is taken too; only their proportions matter, grades beyond the last are enough for
+    everybody, and a grade between two counts as the lower one). With binary labels it is AP ÷ γ.
+
+    Between 0 and 1. NaN without a label above 0, 0 without predictions or without gain in the first k places.
+
+    Source: Robertson, Kanoulas, Yilmaz, Extending average precision to graded relevance judgments, SIGIR 2010.
+    """
+
+    name: ClassVar[str] = "gap"
+    aliases: ClassVar[tuple[str, ...]] = ("graded_ap", "graded_average_precision")
+
+    probabilities: str | Unset | None = parameter(
+        None,
+        check=_probabilities,
+        doc="of the grades 1, 2, … each, how likely it is the least that is enough, as '0.5,0.3,0.2'; None: uniform",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.probabilities is not UNSET and self.probabilities is not None:
+            # One text for equal numbers, that reads back.
+            object.__setattr__(self, "probabilities", ",".join(map(repr, _read(self.probabilities))))
+
+    def _gain_key(self) -> tuple[object, ...]:
+        return ("gap", self.probabilities, *super()._gain_key())
+
+    def _gain_of(self, grade: FloatArray) -> FloatArray:
+        gain = super()._gain_of(grade)
+        if self.probabilities is None:
+            return gain
+        enough = np.array([0.0, *itertools.accumulate(_read(self.probabilities))])
+        worth: FloatArray = enough[np.minimum(gain, len(enough) - 1).astype(np.int64)]
+        return worth
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        best = batch.labels_by_grade()
+        return ratio(self._gained(batch), batch.total(best.user, self._gain_of(best.values)))
+
+    def _gained(self, batch: RankingBatch) -> FloatArray:
+        gains = self._gains(batch)
+        counted = gains > 0 if self.k is None else (gains > 0) & (batch.rank <= self.k)
+        user, rank, worth = batch.user[counted], batch.rank[counted], gains[counted]
+        # 𝒢(min(a, b)) is the sum of the steps between the user's own levels of 𝒢, over the levels that both reach.
+        order = np.lexsort((worth, user))
+        ascending, start = worth[order], grouped(worth, user, batch.n_users).offsets[:-1]
+        below = np.zeros(len(order))
+        below[1:] = ascending[:-1]
+        below[position_within(user, batch.n_users) == 0] = 0
+        rises = ascending > below
+        steps, first_step = (ascending - below)[rises], offsets_of(np.bincount(user[rises], minlength=batch.n_users))
+        n_rises = np.concatenate([[0], np.cumsum(rises)])
+        level = np.empty(len(order), np.int64)
+        level[order] = n_rises[1:] - n_rises[start[user]]
+        common = np.zeros(len(order))
+        reaching = np.arange(len(order))
+        for nth in range(int(level.max(initial=0))):
+            reaching = reaching[level[reaching] > nth]
+            above = position_within(user[reaching], batch.n_users) + 1
+            common[reaching] += steps[first_step[user[reaching]] + nth] * above
+        return batch.total(user, common / rank)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QMeasure(GainMetric):
+    """Q-measure, AP with a bonus for grades: Σ_{j≤ρ_k} h_j·(H_j + β·cg_j)/(j + β·cg*_j) ÷ min(γ, k).
+
+    cg is the cumulated gain down to rank j, cg* that of all labelled items, best first; a negative grade is grade 0.
+    With β = 0 it is AP, and the larger β, the more the grades weigh. Between 0 and 1. NaN without a relevant label, 0
+    without predictions or without a hit: what is relevant, and not what has gain, decides whether it is defined.
+
+    Source: Sakai, Ranking the NTCIR systems based on multigrade relevance, AIRS 2004.
+    """
+
+    name: ClassVar[str] = "q"
+    aliases: ClassVar[tuple[str, ...]] = ("q_measure", "qmeasure")
+
+    beta: float | Unset = parameter(
+        1.0, check=number(0, 1e100, what="a number from 0 on"), doc="the weight of the gain beside the hits"
+    )
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return RelevanceMetric._is_defined(self, batch)
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        blended = batch.remember(("q", self.beta, *self._gain_key()), lambda: self._blended_precision(batch))
+        hits = batch.hits(self.threshold)
+        within = None if self.k is None else hits.rank <= self.k
+        return ratio(batch.total(hits.user, blended, within), findable(batch, self.k, self.threshold))
+
+    def _blended_precision(self, batch: RankingBatch) -> FloatArray:
+        """(H_j + β·cg_j)/(j + β·cg*_j) of every hit."""
+        beta = float(self.beta)  # type: ignore[arg-type]  # resolved
+        hits, best = batch.hits(self.threshold), batch.labels_by_grade()
+        gained = grouped(self._gains(batch), batch.user, batch.n_users).accumulated(np.add).values[hits.place]
+        ideal = best.like(self._gain_of(best.values)).accumulated(np.add)
+        down_to = np.minimum(hits.rank, ideal.lengths[hits.user]) - 1
+        blended: FloatArray = (hits.ordinal + beta * gained) / (
+            hits.rank + beta * ideal.values[ideal.offsets[hits.user] + down_to]
+        )
+        return blended

@@ -1,0 +1,246 @@
+"""Metrics of a user who reads down the list and stops at some rank."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from spark_rankeval.errors import MetricError
+from spark_rankeval.metrics.base import Unset, number, parameter, ratio
+from spark_rankeval.metrics.batch import is_relevant
+from spark_rankeval.metrics.gain_based import GainMetric
+from spark_rankeval.metrics.gains import exponential, geometric
+from spark_rankeval.metrics.ragged import FloatArray, IntArray, grouped, position_within
+
+if TYPE_CHECKING:
+    from spark_rankeval.metrics.batch import RankingBatch
+
+__all__ = ["ERR", "NERR", "RBP", "RBPResidual"]
+
+# 2^max_grade has to be a number.
+_max_grade = number(0, 1000, what="a number above 0 and up to 1000, or None", open_low=True, optional=True)
+_persistence = number(0, 1, what="a number above 0 and below 1", open_low=True, open_high=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaledMetric(GainMetric):
+    """A metric of gain that puts grades in proportion to a largest possible one.
+
+    Attributes:
+        max_grade: the largest grade of the scale.
+    """
+
+    max_grade: float | Unset | None = parameter(
+        None, check=_max_grade, doc="the largest grade of the scale; None, for labels without relevance: 1"
+    )
+
+    @property
+    def _scale(self) -> float:
+        return 1.0 if self.max_grade is Unset.UNSET or self.max_grade is None else self.max_grade
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        values, limit = self._scaled(batch), self.largest_grade
+        beyond = batch.labels.values > limit
+        if beyond.any():
+            values[batch.labels.user[beyond]] = math.nan
+        return values
+
+    def _scaled(self, batch: RankingBatch) -> FloatArray:
+        """The formula, for users whose grades are in the scale."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class CascadeMetric(ScaledMetric):
+    """A metric of a user who stops at an item with a probability q that its grade gives.
+
+    Attributes:
+        q: what the probability is.
+    """
+
+    q: str | Unset = parameter(
+        "exponential", choices=("exponential", "linear"), doc="(2^g − 1)/2^max_grade, or NTCIREVAL's g/(max_grade + 1)"
+    )
+
+    @property
+    def largest_grade(self) -> float:
+        """The largest grade of the scale: above it, q would be no probability."""
+        return self._scale
+
+    def _gain_key(self) -> tuple[object, ...]:
+        return ("q", self.q, self._scale, *super()._gain_key())
+
+    def _gain_of(self, grade: FloatArray) -> FloatArray:
+        gain = np.minimum(super()._gain_of(grade), self._scale)
+        return gain / (self._scale + 1) if self.q == "linear" else exponential(gain) / 2.0**self._scale
+
+    def _err(self, batch: RankingBatch) -> FloatArray:
+        def add() -> FloatArray:
+            within = batch.within(self.k)
+            user, rank, stops = batch.user, batch.rank, self._gains(batch)
+            if within is not None:
+                user, rank, stops = user[within], rank[within], stops[within]
+            return self._expected(batch, user, rank, stops)
+
+        return batch.remember(("err", self.k, *self._gain_key()), add)
+
+    def _ideal(self, batch: RankingBatch) -> FloatArray:
+        def add() -> FloatArray:
+            best = batch.labels_by_grade()
+            user, rank = best.user, position_within(best.user, batch.n_users) + 1
+            grade = best.values
+            if self.k is not None:
+                within = rank <= self.k
+                user, rank, grade = user[within], rank[within], grade[within]
+            return self._expected(batch, user, rank, self._gain_of(grade))
+
+        return batch.remember(("ideal err", self.k, *self._gain_key()), add)
+
+    @staticmethod
+    def _expected(batch: RankingBatch, user: IntArray, rank: IntArray, stops: FloatArray) -> FloatArray:
+        """Σ q_r/r · Π_{i<r}(1 − q_i) of lists of items in the order of their ranks; items left out have q = 0."""
+        lists = grouped(1 - stops, user, batch.n_users)
+        reached = np.ones(len(stops))
+        reached[1:] = lists.accumulated(np.multiply).values[:-1]
+        reached[lists.offsets[:-1][lists.lengths > 0]] = 1
+        return batch.total(user, stops * reached / rank)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ERR(CascadeMetric):
+    """Expected reciprocal rank, of the item at which a user stops: Σ_{r≤ρ_k} (1/r)·q_r·Π_{i<r}(1 − q_i).
+
+    An item of grade g stops the user with probability q = (2^g − 1)/2^max_grade, a negative grade as grade 0, so the
+    value is from 0 to below 1, even for a perfect list. NaN without a label above 0, 0 without predictions or without
+    gain in the first k places.
+
+    ``max_grade`` must be given where labels are graded: None is 1, for labels without relevance. A user with a label
+    above it, predicted or not, is NaN here, also with ``undefined="zero"``: that is an error in the call, and who calls
+    counts it (`largest_grade`).
+
+    Source: Chapelle, Metzler, Zhang, Grinspan, Expected reciprocal rank for graded relevance, CIKM 2009.
+    """
+
+    name: ClassVar[str] = "err"
+    aliases: ClassVar[tuple[str, ...]] = ("expected_reciprocal_rank",)
+
+    def _scaled(self, batch: RankingBatch) -> FloatArray:
+        return self._err(batch).copy()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NERR(CascadeMetric):
+    """Normalised expected reciprocal rank: ERR@k ÷ the ERR@k of all labelled items, best first.
+
+    Between 0 and 1. NaN without a label above 0, 0 without predictions or without gain in the first k places.
+    ``max_grade`` is as for `ERR`: to be given for graded labels, and a user with a label above it is NaN.
+
+    Source: Chapelle, Metzler, Zhang, Grinspan, Expected reciprocal rank for graded relevance, CIKM 2009.
+    """
+
+    name: ClassVar[str] = "nerr"
+    aliases: ClassVar[tuple[str, ...]] = ("normalized_err", "normalised_err")
+
+    def _scaled(self, batch: RankingBatch) -> FloatArray:
+        return ratio(self._err(batch), self._ideal(batch))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RBP(ScaledMetric):
+    """Rank-biased precision: (1−p)·Σ_{j≤ρ_k} s_j·p^(j−1), for a user who goes on to the next item with probability p.
+
+    s is the item's share of a full gain: its grade ÷ the user's largest (default), 1 where it is relevant, the raw
+    grade, or its grade ÷ ``max_grade``; a negative grade is grade 0. From 0 to below 1, except for raw grades, which
+    have no bound. A list of finite length never reaches 1. NaN without a label above 0, 0 without predictions or
+    without gain in the first k places.
+
+    With ``gain="max_grade"`` the largest grade must be given, and a user with a label above it is NaN (as in `ERR`).
+
+    Source: Moffat, Zobel, Rank-biased precision for measurement of retrieval effectiveness, TOIS 2008.
+
+    Raises:
+        MetricError: ``gain="max_grade"`` without a ``max_grade``.
+    """
+
+    name: ClassVar[str] = "rbp"
+    aliases: ClassVar[tuple[str, ...]] = ("rank_biased_precision",)
+
+    p: float | Unset = parameter(0.8, check=_persistence, doc="the probability of going on to the next item")
+    gain: str | Unset = parameter(
+        "user_max",
+        choices=("user_max", "binary", "raw", "max_grade"),
+        doc="worth of grade g: g ÷ the user's largest grade, 1 where the item is relevant, g, or g ÷ max_grade",
+    )
+
+    def _check_together(self) -> None:
+        if self.gain == "max_grade" and self.max_grade is None:
+            msg = "rbp: gain='max_grade' needs the largest grade; write rbp(gain='max_grade', max_grade=4)"
+            raise MetricError(msg)
+
+    @property
+    def largest_grade(self) -> float:
+        """The largest grade of the scale, where grades are put in proportion to it."""
+        return self._scale if self.gain == "max_grade" else super().largest_grade
+
+    def _gain_key(self) -> tuple[object, ...]:
+        return ("rbp", self.gain == "binary", *super()._gain_key())
+
+    def _gain_of(self, grade: FloatArray) -> FloatArray:
+        if self.gain == "binary":
+            return is_relevant(grade, self.threshold).astype(np.float64)
+        return super()._gain_of(grade)
+
+    def _scaled(self, batch: RankingBatch) -> FloatArray:
+        p = float(self.p)  # type: ignore[arg-type]  # resolved
+        gained = batch.total(batch.user, self._gains(batch) * geometric(p)(batch.rank), batch.within(self.k))
+        match self.gain:
+            case "user_max":
+                return (1 - p) * ratio(gained, best_grade(batch))
+            case "max_grade":
+                return (1 - p) * gained / self._scale
+            case _:
+                return (1 - p) * gained
+
+
+def best_grade(batch: RankingBatch) -> FloatArray:
+    """The largest grade of every user's labels; 0 where none is above 0."""
+    best, largest = batch.labels_by_grade(), np.zeros(batch.n_users)
+    labelled = best.lengths > 0
+    largest[labelled] = np.maximum(best.values[best.offsets[:-1][labelled]], 0)
+    return largest
+
+
+@dataclass(frozen=True, kw_only=True)
+class RBPResidual(GainMetric):
+    """How much RBP could still grow if all that is unknown were best: p^ρ + (1−p)·Σ_{unlabelled j} p^(j−1).
+
+    Unknown are the unlabelled items and all that would follow the list. The residual does not read grades, and is a
+    bound for RBP with shares of at most 1. Between 0 and 1; smaller is surer. It has no cutoff. NaN without a label
+    above 0, 0 without predictions, like RBP; a list without gain keeps the residual that the formula gives.
+
+    Source: Moffat, Zobel, Rank-biased precision for measurement of retrieval effectiveness, TOIS 2008.
+    """
+
+    name: ClassVar[str] = "rbp_residual"
+    aliases: ClassVar[tuple[str, ...]] = ("rbp_resid",)
+    takes_cutoff: ClassVar[bool] = False
+    larger_is_better: ClassVar[bool] = False
+
+    p: float | Unset = parameter(0.8, check=_persistence, doc="the probability of going on to the next item")
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        weight = geometric(float(self.p))  # type: ignore[arg-type]  # resolved
+        lists = grouped(batch.rank, batch.user, batch.n_users)
+        labelled = lists.lengths > 0
+        above = np.zeros(len(batch.rank), np.int64)
+        above[1:] = batch.rank[:-1]
+        above[lists.offsets[:-1][labelled]] = 0
+        # The unlabelled places between two labelled ones weigh p^a − p^(b−1), and all below the last one p^last: no
+        # difference of large sums.
+        between = batch.total(batch.user, weight(above + 1) - weight(batch.rank))
+        last = np.zeros(batch.n_users, np.int64)
+        last[labelled] = batch.rank[lists.offsets[1:][labelled] - 1]
+        return np.where(batch.n_predictions > 0, between + weight(last + 1), 0.0)
