@@ -9,7 +9,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.dialects import Dialect, find_dialect
+from spark_rankeval.dialects import EVERY_METRIC, Dialect, find_dialect
 from spark_rankeval.errors import DataError, DialectError, InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import column_names, parse_metric, parse_metrics
 from spark_rankeval.result import Result
@@ -278,7 +278,7 @@ class _CallersThreshold:
 
 
 def _common_threshold(given: float | None, dialect: Dialect) -> float | None:
-    return given if given is not None else dialect.parameters.get("*", {}).get("relevance_threshold")
+    return given if given is not None else dialect.parameters.get(EVERY_METRIC, {}).get("relevance_threshold")
 
 
 def _one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:

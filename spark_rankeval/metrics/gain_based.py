@@ -236,7 +236,6 @@ class IDCG(IdealMetric):
 
     name: ClassVar[str] = "idcg"
     aliases: ClassVar[tuple[str, ...]] = ("ideal_dcg",)
-    larger_is_better: ClassVar[bool] = True
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return np.where(self._dcg(batch) == 0, 0.0, self._idcg(batch))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -48,9 +49,9 @@ class ScaledMetric(GainMetric):
             values[batch.labels.user[beyond]] = math.nan
         return values
 
+    @abstractmethod
     def _scaled(self, batch: RankingBatch) -> FloatArray:
         """The formula, for users whose grades are in the scale."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)

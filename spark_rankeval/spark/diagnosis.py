@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from spark_rankeval.spark.grouping import invalid_reasons
-from spark_rankeval.spark.inputs import column
+from spark_rankeval.spark.inputs import any_null, column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -47,7 +45,7 @@ def diagnose(
 
 def null_users(source: Source) -> list[tuple[str, int, str]]:
     """Rows of a table of users that name nobody; as `diagnose`."""
-    nobody = reduce(or_, [column(name).isNull() for name in source.user])
+    nobody = any_null(source.user_columns())
     n = source.frame.where(nobody).count()
     return [("null user in the table of users", n, "user=None")] if n else []
 
@@ -57,7 +55,7 @@ def _repeated_users(source: Source) -> list[tuple[str, int, str]]:
     if not source.arrays or source.shares_table:
         return []
     users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
-    nobody = reduce(or_, [column(name).isNull() for name in source.user])
+    nobody = any_null(source.user_columns())
     groups = source.frame.where(~nobody).select(*users).groupBy(*(f"user_{i}" for i in range(len(users)))).count()
     more = groups.where("count > 1")
     row = more.agg(F.sum(F.col("count") - 1).alias("n"), F.first(F.struct(*groups.columns)).alias("example")).first()
@@ -98,7 +96,7 @@ def _entries(source: Source) -> tuple[DataFrame, Column, Column | None]:
     null_array = ids.isNull() | (source.values().isNull() if source.has_value else F.lit(False))
     unequal = F.size(ids) != F.size(source.values()) if source.has_value else F.lit(False)
     whole = null_array | F.coalesce(unequal, F.lit(False))
-    whole = reduce(or_, [column(name).isNull() for name in source.user], whole)
+    whole = whole | any_null(source.user_columns())
     users = [column(name) for name in source.user]
     fields = [ids.alias("ids")] + ([source.values().alias("values")] if source.has_value else [])
     arrays = source.frame.select(

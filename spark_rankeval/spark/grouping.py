@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_, or_
+from operator import and_
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
-from spark_rankeval.spark.inputs import Source, common_id_type
+from spark_rankeval.spark.inputs import Source, any_null, common_id_type
 from spark_rankeval.worker import reading
 
 if TYPE_CHECKING:
@@ -87,11 +87,11 @@ class Grouping:
                 *self._array_columns(self.labels),
                 F.lit(1).alias(reading.PREDICTION_ROWS),
                 F.lit(1).alias(reading.LABEL_ROWS),
-                _any_null(self.predictions.user_columns()).alias(reading.NO_USER),
+                any_null(self.predictions.user_columns()).alias(reading.NO_USER),
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         joined = self._predictions().join(self._labels(), self.user_columns, "full")
-        no_user = _any_null([F.col(name) for name in self.user_columns]).alias(reading.NO_USER)
+        no_user = any_null([F.col(name) for name in self.user_columns]).alias(reading.NO_USER)
         kept = joined.columns if with_users else [name for name in joined.columns if name not in self.user_columns]
         return joined.select(*kept, no_user)
 
@@ -175,7 +175,6 @@ class Grouping:
         """The best by score and item through a sort, which spills: a user's predictions need not fit into memory."""
         users = self.user_columns
         order = Window.partitionBy(*users).orderBy(F.col(reading.SCORES).desc_nulls_last(), F.col(reading.ITEMS))
-        # Counting over the whole window would hold it; the place from the end is not needed, counts are summed below.
         ranked = rows.withColumn("place", F.row_number().over(order))
         kept = F.col("place") <= self.keep
         lists = [F.collect_list(F.when(kept, F.col(name))).alias(name) for name in (reading.ITEMS, reading.SCORES)]
@@ -194,7 +193,7 @@ class Grouping:
                 self.users.frame.select(*self._named_users(self.users)).withColumn(
                     # A row that names nobody is no user to count; it is reported as a row that cannot be used.
                     _ROW,
-                    F.when(_any_null([F.col(name) for name in self.user_columns]), 1).otherwise(0),
+                    F.when(any_null([F.col(name) for name in self.user_columns]), 1).otherwise(0),
                 ),
                 allowMissingColumns=True,
             )
@@ -217,10 +216,6 @@ class Grouping:
         first = F.first(F.struct(*arrays)).alias("row")
         grouped = frame.groupBy(self.user_columns).agg(F.count(F.lit(1)).alias(n_rows), first)
         return grouped.select(*self.user_columns, n_rows, *(F.col("row").getField(name).alias(name) for name in arrays))
-
-
-def _any_null(columns: Sequence[Column]) -> Column:
-    return reduce(or_, [column.isNull() for column in columns], F.lit(False))
 
 
 def _improbable(kind: T.DataType) -> Column:

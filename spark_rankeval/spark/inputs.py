@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
@@ -11,7 +13,7 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -163,6 +165,11 @@ class Source:
 def column(name: str) -> Column:
     """A top-level column by its exact name, whatever characters are in it."""
     return F.col("`" + name.replace("`", "``") + "`")
+
+
+def any_null(columns: Iterable[Column]) -> Column:
+    """Whether any of the columns is null; of no columns, false."""
+    return reduce(or_, [one.isNull() for one in columns], F.lit(False))
 
 
 def find_column(frame: DataFrame, name: str) -> str | None:

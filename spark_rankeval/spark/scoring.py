@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.spark.grouping import Grouping
-from spark_rankeval.spark.inputs import column
+from spark_rankeval.spark.inputs import any_null, column
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.statistics.moments import INTEGERS, LARGE, Moments, moments_of
 from spark_rankeval.worker.reading import NO_USER
@@ -164,15 +164,12 @@ def moments_of_table(
         values: the column of each name.
         counts: columns of counts of invalid rows.
     """
-    no_user = F.lit(False)
-    for name in users:
-        no_user = no_user | column(name).isNull()
     columns = {f"value_{index}": name for index, name in enumerate(values.values())}
     counted = {f"count_{index}": name for index, name in enumerate(counts)}
     frame = per_user.select(
         *(column(name).cast("double").alias(alias) for alias, name in columns.items()),
         *(column(name).cast("bigint").alias(alias) for alias, name in counted.items()),
-        no_user.alias(NO_USER),
+        any_null(map(column, users)).alias(NO_USER),
     )
     run = moments_of_columns(tuple(columns), tuple(counted), NO_USER)
     return merge(frame.mapInArrow(run, state_schema()), [*values, *counts])
