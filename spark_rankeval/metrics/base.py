@@ -88,6 +88,9 @@ class Metric(ABC):
         k: the cutoff; None for the whole list.
         undefined: what users get for whom the metric is not defined (nothing to find): ``nan``, which means leave out,
             or ``zero``, which means count.
+        needs_relevant: a class attribute; whether the metric is undefined for a user without a relevant label.
+        zero_without_hits: a class attribute; whether a user with something to find has 0 where nothing was predicted or
+            nothing found. Where false, the formula decides, and `_is_defined` says for whom it has no value.
 
     Raises:
         MetricError: a parameter has a value that is not allowed.
@@ -97,10 +100,14 @@ class Metric(ABC):
     aliases: ClassVar[tuple[str, ...]] = ()
     takes_cutoff: ClassVar[bool] = True
     larger_is_better: ClassVar[bool] = True
+    needs_relevant: ClassVar[bool] = True
+    zero_without_hits: ClassVar[bool] = True
 
     k: int | None = None
     undefined: str | Unset = parameter(
-        "nan", choices=("nan", "zero"), doc="value of a user with nothing to find: NaN (left out of the mean) or 0"
+        "nan",
+        choices=("nan", "zero"),
+        doc="value of a user for whom the metric is undefined: NaN (left out of the mean) or 0",
     )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -203,7 +210,7 @@ class Metric(ABC):
 
     @abstractmethod
     def _is_defined(self, batch: RankingBatch) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Whether each user has something to find."""
+        """Whether the metric has a value for each user: there is something to find, and the formula has a value."""
 
     def __str__(self) -> str:
         """The metric as text: ``ndcg(gain='linear')@10``; `parse_metric` reads it back."""

@@ -75,6 +75,19 @@ class Ragged:
         """Other values in lists of the same lengths."""
         return Ragged(values, self.offsets)
 
+    def accumulated(self, step: np.ufunc) -> Ragged:
+        """The running result of each list, such as its sums so far for ``np.add``.
+
+        Along a row numpy takes one value after the other, so that neither padding nor the split into batches changes a
+        bit.
+        """
+        running = np.empty_like(self.values)
+        for users, width in width_classes(self.lengths):
+            rows = step.accumulate(self.matrix(users, width), axis=1)
+            filled = np.arange(width) < self.lengths[users, None]
+            running[(self.offsets[users, None] + np.arange(width))[filled]] = rows[filled]
+        return self.like(running)
+
     def matrix(self, users: IntArray, width: int) -> Array:
         """The lists of some users as rows of a matrix.
 
@@ -101,6 +114,11 @@ def offsets_of(lengths: Array | Sequence[int]) -> IntArray:
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
+
+
+def grouped(values: Array, sorted_user: IntArray, n_users: int) -> Ragged:
+    """Values as a list a user; entries of a user stand together, users ascending."""
+    return Ragged(values, offsets_of(np.bincount(sorted_user, minlength=n_users)))
 
 
 def position_within(sorted_user: IntArray, n_users: int) -> IntArray:

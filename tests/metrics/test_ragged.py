@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from spark_rankeval.metrics.ragged import Ragged, offsets_of, position_within, width_classes
+from spark_rankeval.metrics.ragged import Ragged, grouped, offsets_of, position_within, width_classes
 
 LISTS = [[3, 1], [], [2, 5, 4], [9]]
 
@@ -23,6 +23,25 @@ def test_lists_come_back_as_they_went_in(ragged):
 
 def test_every_value_knows_its_user(ragged):
     assert ragged.user.tolist() == [0, 0, 2, 2, 2, 3]
+
+
+def test_running_results_start_anew_with_every_list(ragged):
+    assert lists_in(ragged.accumulated(np.add)) == [[3, 4], [], [2, 7, 11], [9]]
+    assert lists_in(ragged.accumulated(np.multiply)) == [[3, 3], [], [2, 10, 40], [9]]
+    assert lists_in(Ragged.from_lists([[], []]).accumulated(np.add)) == [[], []]
+
+
+def test_running_results_are_those_of_one_value_after_the_other():
+    rng = np.random.default_rng(55)
+    lists = [rng.random(length).tolist() for length in (0, 300, 1, 17, 130, 2)]
+    expected = [
+        np.frompyfunc(lambda a, b: a + b, 2, 1).accumulate(values).tolist() if values else [] for values in lists
+    ]
+    assert lists_in(Ragged.from_lists(lists).accumulated(np.add)) == expected
+
+
+def test_values_are_grouped_by_their_users():
+    assert lists_in(grouped(np.array([3, 1, 2]), np.array([0, 0, 2]), 4)) == [[3, 1], [], [2], []]
 
 
 def test_no_lists_at_all():
