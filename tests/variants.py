@@ -10,7 +10,12 @@ from spark_rankeval.metrics.base import REGISTRY
 METRICS = sorted(set(REGISTRY.values()), key=lambda metric: metric.name)
 CUTOFFS = (None, 1, 3, 10)
 # Of parameters that are no choice among a few: values that differ in kind.
-VALUES = {"relevance_threshold": (None, -math.inf, 0.0, 2.0), "decay": (1.0, 0.5), "beta": (1.0, 0.0, 0.5, 2.0)}
+VALUES = {
+    "relevance_threshold": (None, -math.inf, 0.0, 2.0),
+    "decay": (1.0, 0.5),
+    "beta": (1.0, 0.0, 0.5, 2.0),
+    "recall": (0.0, 0.1, 0.35, 0.5, 1.0),
+}
 
 
 def variants(metric, cutoffs=CUTOFFS, **only):

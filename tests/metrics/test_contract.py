@@ -12,9 +12,21 @@ from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
 
+ZERO_WITHOUT_HITS = pytest.mark.parametrize(
+    "metric", [metric for metric in METRICS if metric.zero_without_hits], ids=lambda metric: metric.name
+)
 EVERY = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 # The definitions' metrics of this stage.
-NAMES = {"precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "cg", "dcg", "idcg", "ndcg"}
+NAMES = {
+    *("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "cg", "dcg", "idcg", "ndcg"),
+    *("percentile_rank", "auc", "auc_pr", "iprec", "iprec_11pt", "fap"),
+    *("pearson", "spearman", "kendall_tau", "kendall_distance", "tau_ap"),
+}
+# The definitions' exceptions to the edge cases: to rule 1, and to rules 2 and 4.
+WITHOUT_RELEVANCE = {"pearson", "spearman", "kendall_tau", "kendall_distance", "tau_ap"}
+BY_FORMULA = {"percentile_rank", "auc", "auc_pr"} | WITHOUT_RELEVANCE
+FROM_MINUS_1 = {"pearson", "spearman", "kendall_tau", "tau_ap"}
+SEES_EQUAL_SCORES = {"auc", "auc_pr", "pearson", "spearman", "kendall_tau"}
 UNBOUNDED = {"cg", "dcg", "idcg"}
 SET_METRICS = ("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision")
 USERS = random_users(np.random.default_rng(41), 200, distinct=True)
@@ -35,6 +47,13 @@ def has_upper_bound(variant):
 
 def test_every_metric_of_the_definitions_is_there():
     assert {metric.name for metric in METRICS} == NAMES
+
+
+@EVERY
+def test_a_metric_declares_the_edge_cases_that_the_definitions_give_it(metric):
+    assert metric.needs_relevant == (metric.name not in WITHOUT_RELEVANCE)
+    assert metric.zero_without_hits == (metric.name not in BY_FORMULA)
+    assert metric.larger_is_better == (metric.name not in {"percentile_rank", "kendall_distance"})
 
 
 @EVERY
@@ -100,7 +119,7 @@ def test_different_variants_have_different_texts(metric):
 def test_a_metric_with_a_numpy_number_for_a_parameter_reads_back(metric, value):
     for item in metric.parameters():
         if item.name in VALUES:
-            chosen = {"denominator": "labels"} if item.name == "decay" else {}
+            chosen = {"denominator": "labels"} if (metric.name, item.name) == ("ap", "decay") else {}
             made = metric(**{item.name: value}, **chosen)
             assert parse_metric(str(made)) == made
 
@@ -196,27 +215,30 @@ def test_values_are_one_float_a_user(metric):
 
 
 @EVERY
-def test_values_are_from_0_up_and_at_most_1_where_the_metric_is_a_share(metric):
+def test_values_are_within_the_bounds_of_the_metric(metric):
     seen_between = False
     for variant in variants(metric):
         if getattr(variant, "ideal", None) == "label_order":
             continue
         values = variant.compute(BATCH)
         values = values[~np.isnan(values)]
-        assert values.min() >= 0, variant
+        assert values.min(initial=0) >= (-1 if variant.name in FROM_MINUS_1 else 0), variant
         if has_upper_bound(variant):
-            assert values.max() <= 1 + 1e-12, variant
+            assert values.max(initial=0) <= 1 + 1e-12, variant
         seen_between |= bool(((values > 0) & (values <= 1)).any())
     assert seen_between
 
 
-@EVERY
+@ZERO_WITHOUT_HITS
 def test_a_perfect_list_of_a_share_is_worth_1(metric):
     perfect = batch_of([(in_order(range(10)), ungraded(range(10)))])
     for variant in variants(metric, relevance_threshold=(None,)):
         if variant.name not in UNBOUNDED and not (variant.name == "recall" and variant.denominator == "labels"):
             whole = variant.k is None or variant.k == 10
-            may_miss = {"ap": getattr(variant, "denominator", "") == "labels", "fbeta": True, "f1": True}
+            may_miss = {
+                "ap": getattr(variant, "denominator", "") == "labels",
+                **dict.fromkeys(("fbeta", "f1", "fap"), True),
+            }
             fades = getattr(variant, "decay", 1.0) < 1
             if whole or not may_miss.get(variant.name, False):
                 value = variant.compute(perfect)[0]
@@ -232,7 +254,7 @@ NOTHING_TO_FIND = {
 
 @pytest.mark.parametrize("predictions", [in_order([1, 2, 3]), []], ids=["predictions", "no predictions"])
 @pytest.mark.parametrize("labels", NOTHING_TO_FIND.values(), ids=NOTHING_TO_FIND)
-@EVERY
+@pytest.mark.parametrize("metric", [m for m in METRICS if m.needs_relevant], ids=lambda metric: metric.name)
 def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted(metric, labels, predictions):
     batch = batch_of([(predictions, labels), (in_order([1]), ungraded([1]))])
     for variant in variants(metric, relevance_threshold=(None,)):
@@ -240,7 +262,29 @@ def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted
             continue
         value, other = variant.compute(batch)
         assert math.isnan(value) if variant.undefined == "nan" else value == 0
-        assert not math.isnan(other)
+        assert not math.isnan(other) or not metric.zero_without_hits
+
+
+def test_a_correlation_needs_labels_of_different_grades_and_no_relevant_one():
+    batch = batch_of([(in_order([1, 2]), [(1, -1.0), (2, -2.0)]), (in_order([1, 2]), ungraded([1, 2]))])
+    for metric in METRICS:
+        if not metric.needs_relevant:
+            value, undefined = metric().resolve().compute(batch)
+            assert value == (0 if metric.name == "kendall_distance" else 1)
+            assert math.isnan(undefined)
+            assert metric(undefined="zero").resolve().compute(batch)[1] == 0
+
+
+@pytest.mark.parametrize("predictions", [[], in_order([8, 9])], ids=["no predictions", "no hit"])
+def test_a_metric_by_formula_is_undefined_where_its_formula_is(predictions):
+    batch = batch_of([(predictions, ungraded([1, 2]))])
+    for metric in METRICS:
+        if not metric.zero_without_hits:
+            for variant in variants(metric, relevance_threshold=(None, -math.inf, 0.0)):
+                # The area under no trapezoid is 0; a share of no hits is nothing.
+                is_area = metric.name == "auc_pr" and variant.recall == "labels"
+                value = variant.compute(batch)[0]
+                assert value == 0 if is_area or variant.undefined == "zero" else math.isnan(value), variant
 
 
 @pytest.mark.parametrize("name", ["cg", "dcg", "idcg", "ndcg"])
@@ -253,7 +297,7 @@ def test_a_metric_of_gain_is_defined_by_grades_above_0_whatever_the_threshold(na
     assert math.isnan(metric(relevance_threshold=-math.inf).resolve().compute(batch)[1])
 
 
-@pytest.mark.parametrize("name", sorted(NAMES - {"cg", "dcg", "idcg", "ndcg"}))
+@pytest.mark.parametrize("name", sorted(NAMES - {"cg", "dcg", "idcg", "ndcg"} - BY_FORMULA))
 def test_a_metric_of_relevance_is_defined_by_the_threshold(name):
     metric = metric_called(name)
     batch = batch_of([(in_order([1]), [(1, 1.0)]), (in_order([1]), [(1, 0.0)])])
@@ -262,25 +306,26 @@ def test_a_metric_of_relevance_is_defined_by_the_threshold(name):
     assert metric(relevance_threshold=1.0).resolve().compute(batch)[0] == 1.0
 
 
-@EVERY
+@ZERO_WITHOUT_HITS
 def test_no_predictions_are_worth_0(metric):
     batch = batch_of([([], ungraded([1, 2])), (in_order([1]), ungraded([1]))])
     for variant in variants(metric, relevance_threshold=(None, -math.inf, 0.0)):
         assert variant.compute(batch)[0] == 0
 
 
-@EVERY
+@ZERO_WITHOUT_HITS
 def test_no_hit_is_worth_0(metric):
     batch = batch_of([(in_order([8, 9]), ungraded([1, 2])), (in_order([1]), ungraded([1]))])
     for variant in variants(metric, relevance_threshold=(None, -math.inf, 0.0)):
         assert variant.compute(batch)[0] == 0
 
 
-@EVERY
+@ZERO_WITHOUT_HITS
 def test_a_hit_below_the_cutoff_is_worth_0(metric):
     batch = batch_of([(in_order([7, 8, 9, 1]), ungraded([1]))])
     for variant in variants(metric, cutoffs=(1, 3), relevance_threshold=(None, -math.inf, 0.0)):
-        assert variant.compute(batch)[0] == 0
+        # Interpolated precision has no cutoff; R-precision has the user's own.
+        assert variant.compute(batch)[0] == 0 or metric.name.startswith("iprec")
 
 
 @EVERY
@@ -308,6 +353,9 @@ def test_ids_that_are_relabelled_in_their_order_change_nothing(metric, ties):
 def test_scores_that_are_transformed_monotonically_change_nothing(metric, ties):
     users = [([(item, math.atan(score) * 1000 - 7) for item, score in p], labels) for p, labels in USERS]
     before, after = batch_of(USERS, ties=ties), batch_of(users, ties=ties)
+    if metric.name == "pearson":
+        assert not np.allclose(metric().compute(before), metric().compute(after), equal_nan=True)
+        return
     for variant in variants(metric)[::3]:
         np.testing.assert_array_equal(variant.compute(before), variant.compute(after))
 
@@ -317,7 +365,7 @@ def test_a_sorted_list_has_the_values_that_its_scores_give(metric):
     ranked = [[item for item, _ in sorted(p, key=lambda pair: (-pair[1], pair[0]))] for p, _ in USERS]
     by_position = batch_of([(in_order(items), labels) for items, (_, labels) in zip(ranked, USERS, strict=True)])
     for variant in variants(metric):
-        if getattr(variant, "by", "rank") == "rank":
+        if getattr(variant, "by", "rank") == "rank" and metric.name not in SEES_EQUAL_SCORES:
             np.testing.assert_array_equal(variant.compute(BATCH), variant.compute(by_position))
 
 
