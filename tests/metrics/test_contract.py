@@ -118,7 +118,7 @@ def test_different_variants_have_different_texts(metric):
 @EVERY
 def test_a_metric_with_a_numpy_number_for_a_parameter_reads_back(metric, value):
     for item in metric.parameters():
-        if item.name in VALUES:
+        if item.name in VALUES and not item.metadata["choices"]:
             chosen = {"denominator": "labels"} if (metric.name, item.name) == ("ap", "decay") else {}
             made = metric(**{item.name: value}, **chosen)
             assert parse_metric(str(made)) == made
