@@ -9,7 +9,7 @@ import numpy as np
 
 from spark_rankeval.metrics.base import UNSET, RelevanceMetric, Unset, number, parameter, ratio
 from spark_rankeval.metrics.gains import geometric, geometric_sum
-from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, grouped
+from spark_rankeval.metrics.ragged import Array, BoolArray, FloatArray, IntArray, grouped
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
@@ -130,7 +130,7 @@ class AUC(RelevanceMetric):
             return self._trapezoids(batch, decay)
         return self._pairs(batch) if decay == 1 else self._weighted_pairs(batch, decay)
 
-    def _n_pairs(self, batch: RankingBatch) -> IntArray:
+    def _n_pairs(self, batch: RankingBatch) -> FloatArray:
         n_hits = batch.n_hits(None, self.threshold)
         return n_hits * (batch.n_predictions - n_hits)
 
@@ -215,7 +215,7 @@ class AUCPR(RelevanceMetric):
         """The points are where the score changes."""
         return True
 
-    def _found_of(self, batch: RankingBatch) -> IntArray:
+    def _found_of(self, batch: RankingBatch) -> Array:
         return batch.n_hits(None, self.threshold) if self.recall == "hits" else batch.n_relevant(self.threshold)
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
