@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from spark_rankeval.metrics.base import Metric, Needs, ratio
-from spark_rankeval.metrics.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of, position_within
+from spark_rankeval.metrics.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of, position_within, runs_of
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
@@ -49,33 +49,6 @@ def at_least_before(user: IntArray, key: FloatArray, n_users: int) -> IntArray:
         counts[target[by_stretch[~left]]] += before[~left]
         half *= 2
     return counts
-
-
-class Runs(NamedTuple):
-    """Where each entry stands when a user's entries are sorted: in a run of equal ones.
-
-    Attributes:
-        before: int64, how many entries of the user are sorted before the run.
-        size: int64, how many the run has.
-    """
-
-    before: IntArray
-    size: IntArray
-
-
-def runs_of(user: IntArray, n_users: int, *keys: Array) -> Runs:
-    """The runs of entries with equal keys, sorted by the first key, then the second; in the order of the entries."""
-    order = np.lexsort((*keys[::-1], user))
-    new = np.ones(len(user), np.bool_)
-    new[1:] = user[1:] != user[:-1]
-    for key in keys:
-        new[1:] |= key[order][1:] != key[order][:-1]
-    starts = np.flatnonzero(new)
-    run = np.cumsum(new) - 1
-    before, size = np.empty(len(user), np.int64), np.empty(len(user), np.int64)
-    before[order] = position_within(user, n_users)[starts][run]
-    size[order] = np.diff(np.append(starts, len(user)))[run]
-    return Runs(before, size)
 
 
 def _n_pairs(n: IntArray) -> FloatArray:

@@ -20,10 +20,10 @@ NEEDS = {
         *("percentile_rank", "auc", "auc_pr", "iprec", "iprec_11pt", "fap"),
     },
     "gain": {"cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap"},
-    "labels": {"pearson", "spearman", "kendall_tau", "kendall_distance", "tau_ap"},
+    "labels": {"pearson", "spearman", "kendall_tau", "kendall_distance", "tau_ap", "rbo"},
 }
 # The definitions' exceptions to the rules 2 and 4.
-BY_FORMULA = {"percentile_rank", "auc", "auc_pr"} | NEEDS["labels"]
+BY_FORMULA = {"percentile_rank", "auc", "auc_pr"} | NEEDS["labels"] - {"rbo"}
 # Shares that a perfect list does not have whole: its users stop above the end, or read on below it.
 NEVER_WHOLE = {"err", "rbp"}
 SET_METRICS = ("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision")
@@ -47,9 +47,10 @@ def test_every_metric_of_the_definitions_is_there():
 @EVERY
 def test_a_metric_declares_the_edge_cases_that_the_definitions_give_it(metric):
     assert metric.name in NEEDS[metric.needs]
-    # The share of what was judged is a question about the list; a list that knows nothing leaves the residual whole.
+    # The share of what was judged is a question about the list; a list that knows nothing leaves the residual whole;
+    # what two lists share need not be relevant.
     assert metric.zero_without_predictions == (metric.name not in BY_FORMULA | {"judged"})
-    assert metric.zero_without_hits == (metric.name not in BY_FORMULA | {"judged", "rbp_residual"})
+    assert metric.zero_without_hits == (metric.name not in BY_FORMULA | {"judged", "rbp_residual", "rbo"})
     assert metric.larger_is_better == (metric.name not in {"percentile_rank", "kendall_distance", "rbp_residual"})
 
 
@@ -268,7 +269,7 @@ def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted
 def test_a_metric_of_labels_needs_no_relevant_one(metric):
     batch = batch_of([(in_order([1, 2]), [(1, -1.0), (2, -2.0)]), (in_order([1, 2]), [])])
     value, undefined = metric().resolve().compute(batch)
-    assert value == (1 if metric.larger_is_better else 0)
+    assert value == pytest.approx(1 if metric.larger_is_better else 0, abs=1e-15)
     assert math.isnan(undefined)
     assert metric(undefined="zero").resolve().compute(batch)[1] == 0
 
