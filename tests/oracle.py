@@ -432,8 +432,11 @@ def kendall_tau(user, k):
     return sum(x * y for x, y in pairs) / math.sqrt(of_scores * of_grades)
 
 
-def kendall_distance(user, k):
-    pairs = [(above, below) for above, below in itertools.combinations(sides(user, k)[1], 2) if above != below]
+def kendall_distance(user, k, labels="all"):
+    grades = sides(user, k)[1]
+    if labels == "best_k":
+        grades = [grade for grade in grades if k is None or sum(g > grade for g in user.grade.values()) < k]
+    pairs = [(above, below) for above, below in itertools.combinations(grades, 2) if above != below]
     return Fraction(sum(above < below for above, below in pairs), len(pairs)) if pairs else math.nan
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Metric, Needs, ratio
+from spark_rankeval.metrics.base import Metric, Needs, Unset, parameter, ratio
 from spark_rankeval.metrics.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of, position_within, runs_of
 
 if TYPE_CHECKING:
@@ -211,8 +211,13 @@ class KendallDistance(LabelledMetric):
     """The share of pairs in the wrong order: discordant pairs ÷ pairs of different grades.
 
     The pairs are those of the labelled items in the first k places; a pair is discordant where the lower grade stands
-    higher. From 0 (none) to 1 (all); lower is better. NaN without a pair of different grades; it does not matter whether a
-    label is relevant.
+    higher. Between 0 (none) and 1 (all); lower is better. NaN without a pair of different grades, so also without
+    predictions; it does not matter whether a label is relevant.
+
+    To compare two models' lists, give one as predictions and the other as labels, with distinct grades that fall with
+    its rank, such as its length − rank + 1. With ``labels="best_k"`` only items count that are also among the k best labels
+    (fewer than k labels have a higher grade): over the n items in both top k's, the pairs in opposite order ÷ n(n−1)/2, the
+    same whichever list is which.
 
     Source: Kendall, A new measure of rank correlation, Biometrika 1938.
     """
@@ -220,6 +225,12 @@ class KendallDistance(LabelledMetric):
     name: ClassVar[str] = "kendall_distance"
     aliases: ClassVar[tuple[str, ...]] = ("kendall_tau_distance", "normalized_kendall_distance")
     larger_is_better: ClassVar[bool] = False
+
+    labels: str | Unset = parameter(
+        "all",
+        choices=("all", "best_k"),
+        doc="which labels count: all, or those of which fewer than k are graded higher",
+    )
 
     def _unequal(self, batch: RankingBatch) -> FloatArray:
         """How many pairs have different grades."""
@@ -229,11 +240,15 @@ class KendallDistance(LabelledMetric):
             equal = batch.total(user, (runs_of(user, batch.n_users, grade).size - 1) / 2)
             return _n_pairs(np.bincount(user, minlength=batch.n_users)) - equal
 
-        return batch.remember(("pairs of different grades", self.k), count)
+        return batch.remember(("pairs of different grades", self.k, self.labels), count)
 
     def _items(self, batch: RankingBatch) -> tuple[IntArray, FloatArray]:
         within = batch.within(self.k)
-        return (batch.user, batch.grade) if within is None else (batch.user[within], batch.grade[within])
+        if within is None or self.k is None:
+            return batch.user, batch.grade
+        if self.labels == "best_k":
+            within = within & (batch.label_runs()[1].before < self.k)
+        return batch.user[within], batch.grade[within]
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return self._unequal(batch) > 0
