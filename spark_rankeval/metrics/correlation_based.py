@@ -119,9 +119,10 @@ def _products(batch: RankingBatch, scores: FloatArray, grades: FloatArray) -> Sp
 class Pearson(Correlation):
     """Pearson's coefficient of correlation between score and grade, over the items in both tables.
 
-    Between −1 and 1. Of all metrics the only one that sees by how much scores differ; where lists have no scores, it takes
-    the rank, negated. NaN without two such items, or where all scores or all grades are equal or one is infinite; it does
-    not matter whether a label is relevant.
+    Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)²·Σ(y − ȳ)²). Between −1 and 1. Of all metrics the only one that sees by how much scores
+    differ; where lists have no scores, it takes the rank, negated. NaN without two such items (so also without
+    predictions), or where all scores or all grades are equal or one is infinite; it does not matter whether a label is
+    relevant.
 
     Source: Pearson, Notes on regression and inheritance in the case of two parents, 1895; as ``scipy.stats.pearsonr``.
     """
@@ -153,8 +154,9 @@ def _centred(batch: RankingBatch, values: FloatArray) -> FloatArray:
 class Spearman(Correlation):
     """Spearman's rank correlation between score and grade, over the items in both tables.
 
-    Pearson's coefficient of the two ranks, equal values sharing their mean rank. Between −1 and 1. NaN without two such
-    items, or where all scores or all grades are equal; it does not matter whether a label is relevant.
+    Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)²·Σ(y − ȳ)²) of the two ranks x and y, equal values sharing their mean rank. Between −1
+    and 1. NaN without two such items (so also without predictions), or where all scores or all grades are equal; it does
+    not matter whether a label is relevant.
 
     Source: Spearman, The proof and measurement of association between two things, 1904; as ``scipy.stats.spearmanr``.
     """
@@ -178,7 +180,8 @@ class KendallTau(Correlation):
     """Kendall's τ-b between score and grade, over the items in both tables.
 
     (concordant − discordant pairs) ÷ √(pairs of different scores · pairs of different grades). Between −1 and 1.
-    NaN without two such items, or where all scores or all grades are equal; it does not matter whether a label is relevant.
+    NaN without two such items (so also without predictions), or where all scores or all grades are equal; it does not matter
+    whether a label is relevant.
 
     Source: Kendall, The treatment of ties in ranking problems, Biometrika 1945; as ``scipy.stats.kendalltau``.
     """
@@ -263,8 +266,8 @@ class TauAP(LabelledMetric):
     """The AP correlation coefficient, a τ that counts mistakes at the top for more.
 
     2/(N−1)·Σ_{i=2..N} C_i/(i−1) − 1 over the N labelled items of the list in its order; C_i is how many of those above
-    item i have a higher grade, and half of those that have an equal one. Between −1 and 1. NaN without two such items, or
-    where all grades are equal; it does not matter whether a label is relevant.
+    item i have a higher grade, and half of those that have an equal one. Between −1 and 1. NaN without two such items (so
+    also without predictions), or where all grades are equal; it does not matter whether a label is relevant.
 
     Source: Yilmaz, Aslam, Robertson, A new rank correlation coefficient for information retrieval, SIGIR 2008.
     """

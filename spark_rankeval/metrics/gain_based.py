@@ -56,7 +56,7 @@ class GainMetric(RelevanceMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class CG(GainMetric):
-    """Cumulated gain: the sum of the grades in the first k places. From 0 up.
+    """Cumulated gain: the sum of the grades in the first k places, Σ_{j≤k} g_j, a negative grade as grade 0. From 0 up.
 
     NaN without a label above 0, 0 without predictions.
 
@@ -127,7 +127,8 @@ class DiscountedMetric(GainMetric):
 class DCG(DiscountedMetric):
     """Discounted cumulated gain: Σ_{j≤k} gain(g_j)·d(j). From 0 up.
 
-    NaN without a label above 0, 0 without predictions.
+    By default gain(g) is 2^g − 1 and d(j) is 1/log2(j+1); a negative grade gains what grade 0 gains. NaN without a label
+    above 0, 0 without predictions.
 
     Source: Burges et al., Learning to rank using gradient descent, ICML 2005 (exponential gain); Järvelin and
     Kekäläinen, TOIS 2002 (linear gain).
@@ -234,7 +235,7 @@ class IdealMetric(DiscountedMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class IDCG(IdealMetric):
-    """The DCG@k of the ideal list, the denominator of NDCG. From 0 up.
+    """The DCG@k of the ideal list, the denominator of NDCG: Σ_{j≤k} of its gains times d(j). From 0 up.
 
     NaN without a label above 0; like every metric of gain it is 0 without predictions and where nothing in the first k
     places has gain, whichever ideal is chosen.

@@ -57,8 +57,9 @@ class RBO(Metric):
     places. Equal grades share their places: of t labels below a higher ones, each is by (d − a)/t among the first d.
 
     The expected agreement of the two lists as seen by somebody who goes on to the next depth with probability p, were
-    the agreement to go on below the lists as it was. Between 0 (nothing in common) and 1 (the same order). NaN without a
-    label, 0 without predictions or without a labelled item in the first k; whether a label is relevant does not matter.
+    the agreement to go on below the lists as it was. Between 0 (nothing in common) and 1 (the same order, as far as both
+    lists go). NaN without a label, 0 without predictions or without an item in both; it does not matter whether a label
+    is relevant.
 
     To compare two models' lists, give one as predictions and the other as labels, with distinct grades that fall with
     its rank, such as its length − rank + 1: the value is the same whichever is which.

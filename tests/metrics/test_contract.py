@@ -1,6 +1,7 @@
 import dataclasses
 import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -61,14 +62,34 @@ def test_a_metric_is_registered_by_its_name_and_its_aliases(metric):
 
 
 @EVERY
-def test_a_metric_has_a_lower_case_name_and_says_what_it_is_and_where_it_is_from(metric):
+def test_a_metric_has_a_lower_case_name(metric):
     assert metric.name
     assert metric.name == metric.name.lower()
-    text = metric.__doc__
+
+
+# How a docstring puts the bounds.
+BOUNDS = {(0, 1): "Between 0 (…)and 1", (-1, 1): "Between −1 (…)and 1", (0, math.inf): "From 0 up"}
+
+
+@EVERY
+def test_a_docstring_says_what_the_metric_is_and_where_it_is_from(metric):
+    text = " ".join(metric.__doc__.split())
     assert "Source:" in text
-    assert "NaN without" in text
-    assert len(text.strip().splitlines()[0]) > 20
+    assert len(text.split(". ")[0]) > 20
     assert text != metric.__mro__[1].__doc__
+    assert any(sign in text for sign in "÷/Σ"), "no formula"
+    said = BOUNDS[metric().resolve().bounds].replace("(…)", r"(\([^)]*\) )?")
+    assert re.search(said, text), f"no bounds: {said}"
+
+
+@EVERY
+def test_a_docstring_says_what_users_get_for_whom_something_is_missing(metric):
+    text = " ".join(metric.__doc__.split())
+    assert re.search(r"NaN( for a user)? without", text)
+    nothing_predicted = (
+        r"\b0 without predictions" if metric.zero_without_predictions else r"NaN[^.]* without predictions"
+    )
+    assert re.search(nothing_predicted, text)
 
 
 @EVERY
