@@ -125,15 +125,13 @@ class RankingBatch:
 
         return self.remember(("hits", threshold), find)
 
-    def n_hits(self, k: int | None, threshold: float | None) -> IntArray:
-        """H_k: how many of the first k items are relevant; int64 (n_users,)."""
+    def n_hits(self, k: int | None, threshold: float | None) -> FloatArray:
+        """H_k: how many of the first k items are relevant; float64 (n_users,), whole numbers ready to be divided."""
 
-        def count() -> IntArray:
+        def count() -> FloatArray:
             hits = self.hits(threshold)
-            if k is None:
-                return np.bincount(hits.user, minlength=self.n_users)
-            # Counted as floats, which are exact here: masking costs less than picking.
-            return self.total(hits.user, (hits.rank <= k).astype(np.float64)).astype(np.int64)
+            within = np.ones(len(hits.rank)) if k is None else (hits.rank <= k).astype(np.float64)
+            return self.total(hits.user, within)
 
         return self.remember(("n_hits", k, threshold), count)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: How a user's predictions are brought together. ``all``: every one. ``best_by_score``: the best of them by score, more
 #: than the cutoff needs, so that nearly every tie at the boundary is whole; users where it is not are seen.
 #: ``best_by_score_and_item``: the same exactly, by score and item. ``window``: the same by sorting, for Spark below 4.2.
-#: ``first``: of arrays in order, their first items; arrays that may hold a null are seen.
+#: ``first``: of arrays in order, their first items.
 Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window", "first"]
 
 _ROW = "n_rows"
@@ -85,8 +85,6 @@ class Grouping:
                 *(self._named_users(self.predictions) if with_users else ()),
                 *self._array_columns(self.predictions),
                 *self._array_columns(self.labels),
-                F.lit(1).alias(reading.PREDICTION_ROWS),
-                F.lit(1).alias(reading.LABEL_ROWS),
                 any_null(self.predictions.user_columns()).alias(reading.NO_USER),
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
@@ -105,13 +103,9 @@ class Grouping:
         if source.item_type != item_type:
             array = array.cast(T.ArrayType(item_type))
         if source.role == "predictions" and self.gathering == "first":
-            # Looking for a value in an array gives null, not false, where the array holds a null; it runs in the JVM
-            # without a lambda. An array that does hold the value is only looked at again.
-            suspect = ~F.coalesce(~F.array_contains(array, _improbable(item_type)), F.lit(False)) & array.isNotNull()
             return [
                 F.slice(array, 1, self.keep).alias(ids),
-                F.when(array.isNotNull(), F.size(array)).otherwise(0).cast("bigint").alias(reading.VALID_PREDICTIONS),
-                suspect.cast("bigint").alias(reading.SUSPECT),
+                F.array_size(array).alias(reading.VALID_PREDICTIONS),
             ]
         columns = [array.alias(ids)]
         if source.has_value:
@@ -216,16 +210,6 @@ class Grouping:
         first = F.first(F.struct(*arrays)).alias("row")
         grouped = frame.groupBy(self.user_columns).agg(F.count(F.lit(1)).alias(n_rows), first)
         return grouped.select(*self.user_columns, n_rows, *(F.col("row").getField(name).alias(name) for name in arrays))
-
-
-def _improbable(kind: T.DataType) -> Column:
-    """A value that hardly any id has: for doubles NaN, which no id may be."""
-    if isinstance(kind, T.StringType):
-        return F.lit("\x00")
-    if isinstance(kind, T.FloatType | T.DoubleType):
-        return F.lit(float("nan")).cast(kind)
-    smallest = {"tinyint": -(2**7), "smallint": -(2**15), "int": -(2**31), "bigint": -(2**63)}
-    return F.lit(smallest[kind.simpleString()]).cast(kind)
 
 
 def _names(source: Source) -> tuple[str, str]:

@@ -48,7 +48,7 @@ def choose_plan(
     """
     cutoff = task.largest_cutoff
     if predictions.arrays:
-        return _plan_for_arrays(task, predictions, prune, exact)
+        return _plan_for_arrays(task, predictions, prune)
     obstacle = _obstacle(task, metrics, prune)
     if obstacle is not None or cutoff is None:
         return Plan("all", 0, (f"All predictions of a user are grouped: {obstacle}",))
@@ -72,15 +72,16 @@ def choose_plan(
     return Plan(gathering, keep, tuple(told))
 
 
-def _plan_for_arrays(task: ScoringTask, predictions: Source, prune: str, exact: bool) -> Plan:
+def _plan_for_arrays(task: ScoringTask, predictions: Source, prune: str) -> Plan:
     cutoff = task.largest_cutoff
     told = ["Predictions come as arrays, a user's whole list in a row: nothing is brought together."]
-    reads_all = predictions.has_value or prune == "never" or cutoff is None or task.duplicates == "keep_best" or exact
+    # What takes the place of an item that is left out must be there.
+    reads_all = predictions.has_value or prune == "never" or task.duplicates == "keep_best"
     if reads_all or cutoff is None:
         return Plan("all", 0, tuple(told))
     told.append(
-        f"Only the first {cutoff} items of a user's array are read: that is the largest cutoff; duplicates further down "
-        "are not counted. If an array holds a null, the evaluation runs again and reads whole arrays."
+        f"Only the first {cutoff} items of a user's array are read: that is the largest cutoff; duplicates and nulls further "
+        "down are not counted."
     )
     return Plan("first", cutoff, tuple(told))
 

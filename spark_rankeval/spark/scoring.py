@@ -12,10 +12,17 @@ from pyspark.sql import types as T
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.inputs import any_null, column
 from spark_rankeval.spark.plan import Plan, choose_plan
-from spark_rankeval.statistics.moments import INTEGERS, LARGE, Moments, moments_of
+from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, merge_states, moments_of
 from spark_rankeval.worker.reading import NO_USER
 from spark_rankeval.worker.scoring import COUNTS, score_batches
-from spark_rankeval.worker.states import STATE_INDEX, UNRESOLVED, moments_batches, moments_of_columns
+from spark_rankeval.worker.states import (
+    STATE,
+    UNRESOLVED,
+    merge_batches,
+    moments_batches,
+    moments_of_columns,
+    unpacked,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +33,9 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.inputs import Source
     from spark_rankeval.worker.task import ScoringTask
 
+STATE_SCHEMA = T.StructType([T.StructField(STATE, T.BinaryType())])
+# A state has about a hundred bytes a value. The driver takes them as they are unless they are many: a shuffle costs more.
+_MERGED_BY_DRIVER, _MERGERS = 500, 16
 #: The key under which a column's metadata says what the column is.
 METADATA_KEY = "spark_rankeval"
 
@@ -103,11 +113,11 @@ class Scoring:
             the moments, and how many users the plan could not settle.
         """
         frame = self._grouping(plan).frame(with_users=False)
-        states = frame.mapInArrow(moments_batches(self.task, NO_USER), state_schema())
+        states = frame.mapInArrow(moments_batches(self.task, NO_USER), STATE_SCHEMA)
         names = [*self.metrics, UNRESOLVED, *COUNTS]
         merged = merge(states, names)
         unresolved = int(merged.pop(UNRESOLVED).total)
-        return merged, unresolved if plan.gathering in ("best_by_score", "first") else 0
+        return merged, unresolved if plan.gathering == "best_by_score" else 0
 
 
 def facts_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,28 +139,21 @@ def _described(name: str, alias: str, facts: dict[str, Any]) -> Any:
     return F.col(name).alias(alias, metadata={METADATA_KEY: json.dumps(facts)})
 
 
-def state_schema() -> T.StructType:
-    """The columns of a state of moments."""
-    integers = [T.StructField(name, T.LongType()) for name in INTEGERS]
-    floats = [T.StructField(name, T.DoubleType()) for name in (*LARGE, "least", "greatest")]
-    return T.StructType([T.StructField(STATE_INDEX, T.IntegerType()), *integers, *floats])
-
-
 def merge(states: DataFrame, names: list[str]) -> dict[str, Moments]:
-    """Merge the states of all partitions, in one action; the driver gets one row a name.
+    """Merge the states of all partitions, in one action.
 
     Args:
-        states: rows of `state_schema`.
-        names: the name of each index.
+        states: a state a row, in the column `STATE`.
+        names: the name of each column of the state.
     """
-    how = dict.fromkeys((*INTEGERS, *LARGE), "sum") | {"least": "min", "greatest": "max"}
-    merged = states.groupBy(STATE_INDEX).agg(how)
-    rows = {}
-    for row in merged.collect():
-        rows[row[STATE_INDEX]] = {name: row[f"{function}({name})"] for name, function in how.items()}
+    if len(names) > _MERGED_BY_DRIVER:
+        states = states.repartition(_MERGERS).mapInArrow(merge_batches, STATE_SCHEMA)
     # A table without a partition yields no state at all.
-    nothing = dict.fromkeys([*INTEGERS, *LARGE], 0)
-    return {name: moments_of(rows.get(index, nothing)) for index, name in enumerate(names)}
+    found = list(unpacked(bytes(row[0]) for row in states.collect())) or [MomentsAccumulator(len(names)).state()]
+    merged = merge_states(found)
+    return {
+        name: moments_of({field: values[index] for field, values in merged.items()}) for index, name in enumerate(names)
+    }
 
 
 def moments_of_table(
@@ -172,4 +175,4 @@ def moments_of_table(
         any_null(map(column, users)).alias(NO_USER),
     )
     run = moments_of_columns(tuple(columns), tuple(counted), NO_USER)
-    return merge(frame.mapInArrow(run, state_schema()), [*values, *counts])
+    return merge(frame.mapInArrow(run, STATE_SCHEMA), [*values, *counts])

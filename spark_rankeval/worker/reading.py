@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 _INT32 = np.iinfo(np.int32)
 
-#: The columns of a grouped table that the worker reads; those of scores and grades only where there are any.
+#: The columns of a grouped table that the worker reads; those of scores and grades only where there are any, and the
+#: counts of rows only where rows were grouped.
 ITEMS, SCORES, LABELS, GRADES = "items", "scores", "labels", "grades"
 PREDICTION_ROWS, LABEL_ROWS, VALID_PREDICTIONS = "n_prediction_rows", "n_label_rows", "n_valid_predictions"
-MERGED_PREDICTIONS, SUSPECT, NO_USER = "n_merged_predictions", "suspect", "no_user"
+MERGED_PREDICTIONS, NO_USER = "n_merged_predictions", "no_user"
 
 
 class Side(NamedTuple):
@@ -38,7 +39,7 @@ class Side(NamedTuple):
 
 def read_predictions(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
     """The predictions of a batch of grouped users."""
-    rows = whole_numbers(columns[PREDICTION_ROWS])
+    rows = _rows(columns, PREDICTION_ROWS)
     ids, offsets = _flat(columns[ITEMS])
     lists = Ragged(np.empty(len(ids), np.bool_), offsets)
     merged = (
@@ -57,7 +58,7 @@ def read_predictions(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
 
 def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
     """The labels of a batch of grouped users."""
-    rows = whole_numbers(columns[LABEL_ROWS])
+    rows = _rows(columns, LABEL_ROWS)
     if task.label_arrays:
         bad = _never if task.keep_unusual_grades else partial(_bad_grade, largest=task.largest_grade)
         nobody = _nobody(columns, len(rows))
@@ -66,6 +67,11 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
     lists = Ragged(np.empty(len(ids), np.bool_), offsets)
     grades = numbers(_flat(columns[GRADES])[0]) if GRADES in columns else None
     return Side(lists, ids, grades, rows - lists.lengths, np.zeros(len(rows), np.int64))
+
+
+def _rows(columns: dict[str, pa.Array], name: str) -> IntArray:
+    """How many rows of a table each user has; 1 where a row is a user and nobody counted."""
+    return whole_numbers(columns[name]) if name in columns else np.ones(len(columns[ITEMS]), np.int64)
 
 
 def _bad_score(values: Array) -> BoolArray:

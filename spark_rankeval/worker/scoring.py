@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_rankeval.metrics.batch import RankingBatch
 from spark_rankeval.metrics.ranking import Findings, Lists, rank_lists
-from spark_rankeval.worker.reading import SUSPECT, comparable, read_labels, read_predictions, whole_numbers
+from spark_rankeval.worker.reading import comparable, read_labels, read_predictions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -98,8 +98,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
         found.duplicate_labels,
         found.conflicting_labels,
     ]
-    unresolved = found.cut if SUSPECT not in columns else found.cut | whole_numbers(columns[SUSPECT])
-    return Scores(metrics, counts, unresolved)
+    return Scores(metrics, counts, found.cut)
 
 
 def _part(order: Callable[[], Array], low: int, high: int) -> Callable[[], Array]:

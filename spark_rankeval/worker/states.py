@@ -1,26 +1,28 @@
-"""From batches of users to the moments of their values: one small state a partition, which Spark merges."""
+"""From batches of users to the moments of their values: one small state a partition, which the driver merges."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import pickle
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.statistics.moments import MomentsAccumulator
+from spark_rankeval.statistics.moments import MomentsAccumulator, merge_states
 from spark_rankeval.worker.reading import filled, numbers, whole_numbers
 from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from spark_rankeval.metrics.ragged import Array, BoolArray
+    from spark_rankeval.statistics.moments import State
     from spark_rankeval.worker.task import ScoringTask
 
 #: Beside the counts of a per-user table: users whose value this plan leaves open.
 UNRESOLVED = "n_unresolved"
-#: The columns of a state: what `moments_batches` and `moments_of_columns` yield.
-STATE_INDEX = "index"
+#: The one column that `moments_batches` and `moments_of_columns` yield, in one row a partition.
+STATE = "state"
 
 
 def moments_batches(task: ScoringTask, no_user: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -38,7 +40,7 @@ def moments_batches(task: ScoringTask, no_user: str) -> Callable[[Iterator[pa.Re
             nobody = filled(batch.column(batch.schema.get_field_index(no_user)), 0).astype(np.bool_)
             users = [*scores.metrics, scores.unresolved, *scores.counts[: len(USER_COUNTS)]]
             moments.add(users, scores.counts[len(USER_COUNTS) :], nobody)
-        yield moments.batch()
+        yield _packed(moments.state())
 
     return run
 
@@ -62,7 +64,7 @@ def moments_of_columns(
             invalid = [whole_numbers(by_name[name]).astype(np.float64) for name in counts]
             nobody = filled(by_name[no_user], 0).astype(np.bool_)
             moments.add(values, invalid, nobody)
-        yield moments.batch()
+        yield _packed(moments.state())
 
     return run
 
@@ -81,8 +83,24 @@ class _TableMoments:
         for index, values in enumerate(counts):
             self._counts.add(index, values.astype(np.float64, copy=False))
 
-    def batch(self) -> pa.RecordBatch:
+    def state(self) -> State:
         users, counts = self._users.state(), self._counts.state()
-        state: dict[str, Any] = {name: np.concatenate([users[name], counts[name]]) for name in users}
-        n = len(state["n"])
-        return pa.RecordBatch.from_pydict({STATE_INDEX: np.arange(n, dtype=np.int32), **state})
+        return {name: np.concatenate([users[name], counts[name]]) for name in users}
+
+
+def merge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: one state instead of the many of a partition."""
+    states = [state for batch in batches for state in unpacked(batch.column(0).to_pylist())]
+    if states:
+        yield _packed(merge_states(states))
+
+
+def unpacked(states: Iterable[bytes]) -> Iterator[State]:
+    """States from the cells of the column `STATE`."""
+    for state in states:
+        # Written by our own workers a moment ago, as all that Spark brings from Python to Python.
+        yield pickle.loads(state)
+
+
+def _packed(state: State) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({STATE: pa.array([pickle.dumps(state)], pa.binary())})

@@ -1,6 +1,7 @@
 """Rows that cannot be ranked are never ranked or dropped in silence."""
 
 import math
+from contextlib import nullcontext
 
 import pytest
 from pyspark.sql import functions as F
@@ -180,12 +181,20 @@ def test_bad_arrays_are_counted_then_an_error(spark, row, reason, n):
     assert dropped.per_user.where("user = 1").first()["rr"] == 0.5
 
 
-def test_a_null_far_down_an_ordered_array_is_seen(spark):
-    items = [*range(50), None]
+@pytest.mark.parametrize("place", [0, 4, 49])
+def test_a_null_in_an_ordered_array_is_an_error_where_it_is_read(spark, place):
+    items = [*range(place), None, *range(place, 50)]
     table = spark.createDataFrame([(items, [7])], "prediction array<long>, label array<long>")
+    read = place < 5
+    with pytest.raises(DataError, match="null prediction item: 1") if read else nullcontext():
+        result = evaluate(table, None, "precision@5")
+        assert "duplicates and nulls further down are not counted" in result.explain()
+        assert result.data_quality.n_predictions == 51
     with pytest.raises(DataError, match="null prediction item: 1"):
-        evaluate(table, None, "precision@1")
-    assert evaluate(table, None, "precision@10", dialect="mllib")["precision@10"] == pytest.approx(0.1)
+        evaluate(table, None, "precision@5", prune="never")
+    without = evaluate(table, None, ["precision@5", "rr"], on_invalid="drop")
+    assert without.data_quality.n_invalid_predictions == 1
+    assert without["rr"] == pytest.approx(1 / 8)
 
 
 def test_a_null_item_takes_a_rank_in_mllib(spark):
