@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Metric, Needs, Unset, parameter, ratio
+from spark_rankeval.metrics.base import Metric, Needs, Sees, Unset, parameter, ratio
 from spark_rankeval.metrics.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of, position_within, runs_of
 
 if TYPE_CHECKING:
@@ -62,7 +62,11 @@ class LabelledMetric(Metric):
     needs: ClassVar[Needs] = "labels"
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False
-    sees_grades: ClassVar[bool] = True
+
+    @property
+    def sees(self) -> Sees:
+        """The grades of the items that have one."""
+        return "label"
 
 
 class Spread(NamedTuple):

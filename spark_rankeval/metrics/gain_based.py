@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Needs, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.base import Needs, RelevanceMetric, Sees, Unset, parameter, ratio
 from spark_rankeval.metrics.batch import is_relevant
 from spark_rankeval.metrics.gains import DISCOUNTS, GAINS, Discount
 from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, Ragged, position_within
@@ -34,11 +34,15 @@ class GainMetric(RelevanceMetric):
     """
 
     needs: ClassVar[Needs] = "gain"
-    sees_grades: ClassVar[bool] = True
 
     below_threshold: str | Unset = parameter(
         "keep", choices=("keep", "zero"), doc="a grade below the relevance threshold keeps its gain, or gains nothing"
     )
+
+    @property
+    def sees(self) -> Sees:
+        """The grade, a negative one as 0."""
+        return "gain"
 
     def _gain_of(self, grade: FloatArray) -> FloatArray:
         gain = np.maximum(grade, 0)
@@ -166,6 +170,11 @@ class IdealMetric(DiscountedMetric):
         if self.ideal == "k_ones" and not 1 <= (self.k or 0) <= _MOST_ONES:
             msg = f"{self.name}: ideal='k_ones' needs a cutoff, up to {_MOST_ONES:,}; write {self.name}(ideal='k_ones')@10"
             raise MetricError(msg)
+
+    @property
+    def sees(self) -> Sees:
+        """In MLlib's order negative grades lose gain."""
+        return "label" if self.ideal == "label_order" else super().sees
 
     @property
     def needs_label_order(self) -> bool:

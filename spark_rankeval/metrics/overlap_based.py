@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Metric, Needs, Unset, number, parameter, ratio
+from spark_rankeval.metrics.base import Metric, Needs, Sees, Unset, number, parameter, ratio
 from spark_rankeval.metrics.gains import geometric, geometric_share
 from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, position_within
 from spark_rankeval.metrics.set_based import retrieved
@@ -72,13 +72,17 @@ class RBO(Metric):
     aliases: ClassVar[tuple[str, ...]] = ("rank_biased_overlap", "rbo_ext")
     needs: ClassVar[Needs] = "labels"
     zero_without_hits: ClassVar[bool] = False
-    sees_grades: ClassVar[bool] = True
 
     p: float | Unset = parameter(
         0.9,
         check=number(0, 1, what="a number above 0 and below 1", open_low=True, open_high=True),
         doc="the probability of going on to the next depth",
     )
+
+    @property
+    def sees(self) -> Sees:
+        """The grades of the items that have one."""
+        return "label"
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return batch.labels.lengths > 0

@@ -130,7 +130,7 @@ class AUC(RelevanceMetric):
             return self._trapezoids(batch, decay)
         return self._pairs(batch) if decay == 1 else self._weighted_pairs(batch, decay)
 
-    def _n_pairs(self, batch: RankingBatch) -> IntArray:
+    def _n_pairs(self, batch: RankingBatch) -> FloatArray:
         n_hits = batch.n_hits(None, self.threshold)
         return n_hits * (batch.n_predictions - n_hits)
 
@@ -216,7 +216,7 @@ class AUCPR(RelevanceMetric):
         """The points are where the score changes."""
         return True
 
-    def _found_of(self, batch: RankingBatch) -> IntArray:
+    def _found_of(self, batch: RankingBatch) -> FloatArray | IntArray:
         return batch.n_hits(None, self.threshold) if self.recall == "hits" else batch.n_relevant(self.threshold)
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:

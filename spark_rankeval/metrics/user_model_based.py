@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Unset, number, parameter, ratio
+from spark_rankeval.metrics.base import Sees, Unset, number, parameter, ratio
 from spark_rankeval.metrics.batch import is_relevant
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.gains import exponential, geometric
@@ -237,6 +237,11 @@ class RBPResidual(GainMetric):
     larger_is_better: ClassVar[bool] = False
 
     p: float | Unset = parameter(0.8, check=_persistence, doc="the probability of going on to the next item")
+
+    @property
+    def sees(self) -> Sees:
+        """Which items have a label."""
+        return "label"
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         weight = geometric(float(self.p))  # type: ignore[arg-type]  # resolved

@@ -78,7 +78,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
                 conflicting=task.conflicting_labels,
                 keep_label_order=task.needs_label_order,
                 relevance_threshold=task.relevance_threshold,
-                graded=task.sees_grades,
+                sees=task.sees,
             )
         )
     if not slices:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.metrics.base import Metric, Sees
     from spark_rankeval.metrics.ranking import Duplicates, Ties
 
 
@@ -49,9 +49,13 @@ class ScoringTask:
         return min(metric.largest_grade for metric in self.metrics)
 
     @property
-    def sees_grades(self) -> bool:
-        """Whether any metric looks at more of a label than whether it is relevant."""
-        return any(metric.sees_grades for metric in self.metrics)
+    def sees(self) -> Sees:
+        """The most that any metric looks at of a label; a threshold of its own is another line between grades."""
+        seen: set[Sees] = {metric.sees for metric in self.metrics}
+        thresholds = {getattr(metric, "relevance_threshold", self.relevance_threshold) for metric in self.metrics}
+        if "label" in seen or thresholds != {self.relevance_threshold}:
+            return "label"
+        return "gain" if "gain" in seen else "relevance"
 
     @property
     def needs_label_order(self) -> bool:

@@ -1,17 +1,20 @@
 import dataclasses
+import functools
 import math
 import pickle
 import re
 
 import numpy as np
 import pytest
-from users import batch_of, in_order, random_users, ungraded
+from users import batch_of, in_order, lists_of, random_users, ungraded
 from variants import CUTOFFS, METRICS, VALUES, variants
 
 from spark_rankeval.dialects import DIALECTS
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
+from spark_rankeval.metrics.ranking import rank_lists
+from spark_rankeval.worker.task import ScoringTask
 
 EVERY = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 # The definitions' metrics of this stage, by what they need of the labels (rule 1 of the edge cases).
@@ -27,6 +30,8 @@ NEEDS = {
 BY_FORMULA = {"percentile_rank", "auc", "auc_pr"} | NEEDS["labels"] - {"rbo"}
 # Shares that a perfect list does not have whole: its users stop above the end, or read on below it.
 NEVER_WHOLE = {"err", "rbp"}
+# Equal scores count as equal, whatever their order.
+NEVER_HANGS = {"auc_pr", "pearson", "spearman", "kendall_tau"}
 SET_METRICS = ("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision")
 USERS = random_users(np.random.default_rng(41), 200, distinct=True)
 BATCH = batch_of(USERS)
@@ -407,6 +412,37 @@ def test_a_sorted_list_has_the_values_that_its_scores_give(metric):
     for variant in variants(metric):
         alike = np.array_equal(variant.compute(BATCH), variant.compute(by_position), equal_nan=True)
         assert alike != variant.reads_scores, variant
+
+
+BY_TIES = {ties: batch_of(USERS, ties=ties) for ties in ("item_asc", "item_desc", "position")}
+
+
+@functools.cache
+def flagged(k, threshold, sees):
+    return rank_lists(lists_of(USERS), largest_cutoff=k, relevance_threshold=threshold, sees=sees)[1].tied
+
+
+@EVERY
+def test_a_value_that_hangs_on_the_order_of_equal_scores_is_flagged_by_what_the_metric_sees(metric):
+    n_hanging = 0
+    for variant in variants(metric, undefined=("nan",)):
+        first, *others = (variant.compute(batch) for batch in BY_TIES.values())
+        hangs = ~np.logical_and(*(np.isclose(first, other, rtol=0, atol=1e-12, equal_nan=True) for other in others))
+        assert flagged(variant.k, getattr(variant, "relevance_threshold", None), variant.sees)[hangs].all(), variant
+        n_hanging += hangs.sum()
+    assert n_hanging or metric.name in NEVER_HANGS
+
+
+def test_what_the_metrics_of_a_task_see_is_the_most_that_one_of_them_sees():
+    def seen(*metrics, threshold=None):
+        resolved = tuple(parse_metric(metric).resolve() for metric in metrics)
+        return ScoringTask(resolved, relevance_threshold=threshold).sees
+
+    assert seen("precision@1", "rr") == "relevance"
+    assert seen("precision@1", "ndcg@3") == seen("cg") == "gain"
+    assert seen("precision@1", "rbo@3", "ndcg@3") == "label"
+    assert seen("precision(relevance_threshold=2)@1", "rr") == "label"
+    assert seen("precision(relevance_threshold=2)@1", threshold=2.0) == "relevance"
 
 
 @EVERY
