@@ -1,4 +1,4 @@
-"""Figures of other evaluators for graded labels, in `golden/graded.json`."""
+"""Figures of other evaluators for queries with graded labels, in `golden/graded.json`."""
 
 import json
 from pathlib import Path

@@ -8,9 +8,9 @@ import math
 from fractions import Fraction
 
 METRICS_OF_GAIN = ("cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap")
-# Metrics without rule 1 (undefined without a relevant label), and without rules 2 and 4 (0 where nothing is found).
-WITHOUT_RELEVANCE = ("spearman", "pearson", "kendall_tau", "kendall_distance", "tau_ap")
-BY_FORMULA = ("percentile_rank", "auc", "auc_pr", "judged", *WITHOUT_RELEVANCE)
+# Metrics without rules 1 (undefined without a relevant label), and without rules 2 and 4 (0 where nothing is found).
+CORRELATIONS = ("spearman", "pearson", "kendall_tau", "kendall_distance", "tau_ap")
+BY_FORMULA = ("percentile_rank", "auc", "auc_pr", "judged", *CORRELATIONS)
 
 
 def rank(predictions, ties):
@@ -64,11 +64,11 @@ def smaller(k, n):
 def value(name, user, k=None, undefined="nan", **parameters):
     """A metric by its name; parameters that are not given have the definitions' defaults."""
     threshold = parameters.get("relevance_threshold")
-    if parameters.get("ideal") == "label_order":
+    if parameters.get("ideal") == "label_order" or name == "rbo":
         defined = len(user.grade) > 0
     elif name in METRICS_OF_GAIN:
         defined = any(grade > 0 for grade in user.grade.values())
-    elif name in WITHOUT_RELEVANCE:
+    elif name in CORRELATIONS:
         defined = True
     else:
         defined = user.n_relevant(threshold) > 0
@@ -432,8 +432,11 @@ def kendall_tau(user, k):
     return sum(x * y for x, y in pairs) / math.sqrt(of_scores * of_grades)
 
 
-def kendall_distance(user, k):
-    pairs = [(above, below) for above, below in itertools.combinations(sides(user, k)[1], 2) if above != below]
+def kendall_distance(user, k, labels="all"):
+    grades = sides(user, k)[1]
+    if labels == "best_k":
+        grades = [grade for grade in grades if k is None or sum(g > grade for g in user.grade.values()) < k]
+    pairs = [(above, below) for above, below in itertools.combinations(grades, 2) if above != below]
     return Fraction(sum(above < below for above, below in pairs), len(pairs)) if pairs else math.nan
 
 
@@ -448,12 +451,27 @@ def tau_ap(user, k):
     return 2 * total / (len(grades) - 1) - 1
 
 
+def rbo(user, k, p=0.9):
+    grades = list(user.grade.values())
+    higher = {item: sum(other > grade for other in grades) for item, grade in user.grade.items()}
+    equal = {item: grades.count(grade) for item, grade in user.grade.items()}
+
+    def x(d):
+        both = [item for item in user.items[:d] if item in user.grade]
+        return sum(min(max((d - higher[item]) / equal[item], 0), 1) for item in both)
+
+    short, long = sorted((smaller(k, len(user.items)), smaller(k, len(grades))))
+    total = sum(x(d) / d * p**d for d in range(1, long + 1))
+    total += sum(x(short) * (d - short) / (short * d) * p**d for d in range(short + 1, long + 1))
+    return (1 - p) / p * total + ((x(long) - x(short)) / long + x(short) / short) * p**long
+
+
 FORMULAS = {
     function.__name__: function
     for function in (
         *(precision, recall, fbeta, f1, hit_rate, r_precision, ap, rr, cg, dcg, idcg, ndcg),
         *(err, nerr, rbp, rbp_residual, gap, q, judged, bpref),
         *(percentile_rank, auc, auc_pr, iprec, iprec_11pt, fap),
-        *(pearson, spearman, kendall_tau, kendall_distance, tau_ap),
+        *(pearson, spearman, kendall_tau, kendall_distance, tau_ap, rbo),
     )
 }

@@ -11,6 +11,7 @@ from spark_rankeval.metrics.gain_based import *  # noqa: F403 - each family says
 from spark_rankeval.metrics.graded_precision import *  # noqa: F403 - as above
 from spark_rankeval.metrics.judgement_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.naming import parse_metric as parse_metric
+from spark_rankeval.metrics.overlap_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.precision_recall import *  # noqa: F403 - as above
 from spark_rankeval.metrics.rank_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.score_based import *  # noqa: F403 - as above

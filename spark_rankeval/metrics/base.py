@@ -37,6 +37,10 @@ Unset = _Unset
 Needs = Literal["relevant", "gain", "labels"]
 """What the labels of a user must hold for a metric to be defined: a relevant one, a grade above 0, or anything."""
 
+Sees = Literal["relevance", "gain", "label"]
+"""What of an item's label a metric looks at, each more than the one before: whether it is relevant, also how far its grade
+is above 0, or the grade itself and whether there is one."""
+
 # Ranks are counted in 32 bits on the way through Spark.
 _LARGEST_CUTOFF = 2**31 - 1
 
@@ -111,7 +115,6 @@ class Metric(ABC):
         zero_without_predictions: a class attribute; whether a user with something to find has 0 where nothing was
             predicted. Where false, the formula decides, and `_is_defined` says for whom it has no value.
         zero_without_hits: a class attribute; the same where nothing relevant (no gain) stands in the first k places.
-        sees_grades: a class attribute; whether grades matter beyond being relevant or not.
 
     Raises:
         MetricError: a parameter has a value that is not allowed.
@@ -124,7 +127,6 @@ class Metric(ABC):
     needs: ClassVar[Needs] = "relevant"
     zero_without_predictions: ClassVar[bool] = True
     zero_without_hits: ClassVar[bool] = True
-    sees_grades: ClassVar[bool] = False
 
     k: int | None = None
     undefined: str | Unset = parameter(
@@ -222,6 +224,11 @@ class Metric(ABC):
     def bounds(self) -> tuple[float, float]:
         """The least and the largest value that the formula can give, infinite where there is none."""
         return 0.0, 1.0
+
+    @property
+    def sees(self) -> Sees:
+        """What of an item's label matters: two items that are alike in it can change places."""
+        return "relevance"
 
     @property
     def reads_scores(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, Ragged, offsets_of, position_within
+from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, Ragged, Runs, offsets_of, position_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -134,6 +134,33 @@ class RankingBatch:
             return self.total(hits.user, within)
 
         return self.remember(("n_hits", k, threshold), count)
+
+    def label_runs(self) -> tuple[Runs, Runs]:
+        """Where grades stand among all labels of the user, best first: how many are higher, and how many equal.
+
+        Returns:
+            of each place of every user's labels, best first, shape of `labels`; and of each labelled prediction.
+        """
+
+        def find() -> tuple[Runs, Runs]:
+            grades = np.unique(self.labels.values)
+
+            def keys(user: IntArray, grade: FloatArray) -> IntArray:
+                return (user + 1) * len(grades) - np.searchsorted(grades, grade)
+
+            every = np.sort(keys(self.labels.user, self.labels.values))
+            new = np.ones(len(every), np.bool_)
+            new[1:] = every[1:] != every[:-1]
+            start, run_of_place = np.flatnonzero(new), np.cumsum(new) - 1
+            size = np.diff(np.append(start, len(every)))
+            run_of_item = np.searchsorted(every[start], keys(self.user, self.grade))
+
+            def runs(user: IntArray, run: IntArray) -> Runs:
+                return Runs(start[run] - self.labels.offsets[user], size[run])
+
+            return runs(self.labels.user, run_of_place), runs(self.user, run_of_item)
+
+        return self.remember("label_runs", find)
 
     def total(self, user: IntArray, values: FloatArray, within: BoolArray | None = None) -> FloatArray:
         """The sum of each user's values, or of those within; float64 (n_users,).

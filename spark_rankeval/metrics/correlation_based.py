@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Metric, Needs, ratio
-from spark_rankeval.metrics.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of, position_within
+from spark_rankeval.metrics.base import Metric, Needs, Sees, Unset, parameter, ratio
+from spark_rankeval.metrics.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of, position_within, runs_of
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
@@ -51,33 +51,6 @@ def at_least_before(user: IntArray, key: FloatArray, n_users: int) -> IntArray:
     return counts
 
 
-class Runs(NamedTuple):
-    """Where each entry stands when a user's entries are sorted: in a run of equal ones.
-
-    Attributes:
-        before: int64, how many entries of the user are sorted before the run.
-        size: int64, how many the run has.
-    """
-
-    before: IntArray
-    size: IntArray
-
-
-def runs_of(user: IntArray, n_users: int, *keys: Array) -> Runs:
-    """The runs of entries with equal keys, sorted by the first key, then the second; in the order of the entries."""
-    order = np.lexsort((*keys[::-1], user))
-    new = np.ones(len(user), np.bool_)
-    new[1:] = user[1:] != user[:-1]
-    for key in keys:
-        new[1:] |= key[order][1:] != key[order][:-1]
-    starts = np.flatnonzero(new)
-    run = np.cumsum(new) - 1
-    before, size = np.empty(len(user), np.int64), np.empty(len(user), np.int64)
-    before[order] = position_within(user, n_users)[starts][run]
-    size[order] = np.diff(np.append(starts, len(user)))[run]
-    return Runs(before, size)
-
-
 def _n_pairs(n: IntArray) -> FloatArray:
     return n * (n - 1) / 2
 
@@ -89,7 +62,11 @@ class LabelledMetric(Metric):
     needs: ClassVar[Needs] = "labels"
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False
-    sees_grades: ClassVar[bool] = True
+
+    @property
+    def sees(self) -> Sees:
+        """The grades of the items that have one."""
+        return "label"
 
 
 class Spread(NamedTuple):
@@ -146,9 +123,10 @@ def _products(batch: RankingBatch, scores: FloatArray, grades: FloatArray) -> Sp
 class Pearson(Correlation):
     """Pearson's coefficient of correlation between score and grade, over the items in both tables.
 
-    Between −1 and 1. Of all metrics the only one that sees by how much scores differ; where lists have no scores, it takes
-    the rank, negated. NaN without two such items, or where all scores or all grades are equal or one is infinite; it does
-    not matter whether a label is relevant.
+    Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)²·Σ(y − ȳ)²). Between −1 and 1. Of all metrics the only one that sees by how much scores
+    differ; where lists have no scores, it takes the rank, negated. NaN without two such items (so also without
+    predictions), or where all scores or all grades are equal or one is infinite; it does not matter whether a label is
+    relevant.
 
     Source: Pearson, Notes on regression and inheritance in the case of two parents, 1895; as ``scipy.stats.pearsonr``.
     """
@@ -180,8 +158,9 @@ def _centred(batch: RankingBatch, values: FloatArray) -> FloatArray:
 class Spearman(Correlation):
     """Spearman's rank correlation between score and grade, over the items in both tables.
 
-    Pearson's coefficient of the two ranks, equal values sharing their mean rank. Between −1 and 1. NaN without two such
-    items, or where all scores or all grades are equal; it does not matter whether a label is relevant.
+    Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)²·Σ(y − ȳ)²) of the two ranks x and y, equal values sharing their mean rank. Between −1
+    and 1. NaN without two such items (so also without predictions), or where all scores or all grades are equal; it does
+    not matter whether a label is relevant.
 
     Source: Spearman, The proof and measurement of association between two things, 1904; as ``scipy.stats.spearmanr``.
     """
@@ -205,7 +184,8 @@ class KendallTau(Correlation):
     """Kendall's τ-b between score and grade, over the items in both tables.
 
     (concordant − discordant pairs) ÷ √(pairs of different scores · pairs of different grades). Between −1 and 1.
-    NaN without two such items, or where all scores or all grades are equal; it does not matter whether a label is relevant.
+    NaN without two such items (so also without predictions), or where all scores or all grades are equal; it does not matter
+    whether a label is relevant.
 
     Source: Kendall, The treatment of ties in ranking problems, Biometrika 1945; as ``scipy.stats.kendalltau``.
     """
@@ -238,8 +218,13 @@ class KendallDistance(LabelledMetric):
     """The share of pairs in the wrong order: discordant pairs ÷ pairs of different grades.
 
     The pairs are those of the labelled items in the first k places; a pair is discordant where the lower grade stands
-    higher. From 0 (none) to 1 (all); lower is better. NaN without a pair of different grades; it does not matter whether a
-    label is relevant.
+    higher. Between 0 (none) and 1 (all); lower is better. NaN without a pair of different grades, so also without
+    predictions; it does not matter whether a label is relevant.
+
+    To compare two models' lists, give one as predictions and the other as labels, with distinct grades that fall with
+    its rank, such as its length − rank + 1. With ``labels="best_k"`` only items count that are also among the k best labels
+    (fewer than k labels have a higher grade): over the n items in both top k's, the pairs in opposite order ÷ n(n−1)/2, the
+    same whichever list is which.
 
     Source: Kendall, A new measure of rank correlation, Biometrika 1938.
     """
@@ -247,6 +232,12 @@ class KendallDistance(LabelledMetric):
     name: ClassVar[str] = "kendall_distance"
     aliases: ClassVar[tuple[str, ...]] = ("kendall_tau_distance", "normalized_kendall_distance")
     larger_is_better: ClassVar[bool] = False
+
+    labels: str | Unset = parameter(
+        "all",
+        choices=("all", "best_k"),
+        doc="which labels count: all, or those of which fewer than k are graded higher",
+    )
 
     def _unequal(self, batch: RankingBatch) -> FloatArray:
         """How many pairs have different grades."""
@@ -256,11 +247,15 @@ class KendallDistance(LabelledMetric):
             equal = batch.total(user, (runs_of(user, batch.n_users, grade).size - 1) / 2)
             return _n_pairs(np.bincount(user, minlength=batch.n_users)) - equal
 
-        return batch.remember(("pairs of different grades", self.k), count)
+        return batch.remember(("pairs of different grades", self.k, self.labels), count)
 
     def _items(self, batch: RankingBatch) -> tuple[IntArray, FloatArray]:
         within = batch.within(self.k)
-        return (batch.user, batch.grade) if within is None else (batch.user[within], batch.grade[within])
+        if within is None or self.k is None:
+            return batch.user, batch.grade
+        if self.labels == "best_k":
+            within = within & (batch.label_runs()[1].before < self.k)
+        return batch.user[within], batch.grade[within]
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return self._unequal(batch) > 0
@@ -275,8 +270,8 @@ class TauAP(LabelledMetric):
     """The AP correlation coefficient, a τ that counts mistakes at the top for more.
 
     2/(N−1)·Σ_{i=2..N} C_i/(i−1) − 1 over the N labelled items of the list in its order; C_i is how many of those above
-    item i have a higher grade, and half of those that have an equal one. Between −1 and 1. NaN without two such items, or
-    where all grades are equal; it does not matter whether a label is relevant.
+    item i have a higher grade, and half of those that have an equal one. Between −1 and 1. NaN without two such items (so
+    also without predictions), or where all grades are equal; it does not matter whether a label is relevant.
 
     Source: Yilmaz, Aslam, Robertson, A new rank correlation coefficient for information retrieval, SIGIR 2008.
     """

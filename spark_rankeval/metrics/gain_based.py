@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Needs, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.base import Needs, RelevanceMetric, Sees, Unset, parameter, ratio
 from spark_rankeval.metrics.batch import is_relevant
 from spark_rankeval.metrics.gains import DISCOUNTS, GAINS, Discount
 from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, Ragged, position_within
@@ -34,11 +34,15 @@ class GainMetric(RelevanceMetric):
     """
 
     needs: ClassVar[Needs] = "gain"
-    sees_grades: ClassVar[bool] = True
 
     below_threshold: str | Unset = parameter(
         "keep", choices=("keep", "zero"), doc="a grade below the relevance threshold keeps its gain, or gains nothing"
     )
+
+    @property
+    def sees(self) -> Sees:
+        """The grade, a negative one as 0."""
+        return "gain"
 
     def _gain_of(self, grade: FloatArray) -> FloatArray:
         gain = np.maximum(grade, 0)
@@ -56,7 +60,7 @@ class GainMetric(RelevanceMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class CG(GainMetric):
-    """Cumulated gain: the sum of the grades in the first k places. From 0 up.
+    """Cumulated gain: the sum of the grades in the first k places, Σ_{j≤k} g_j, a negative grade as grade 0. From 0 up.
 
     NaN without a label above 0, 0 without predictions.
 
@@ -127,7 +131,8 @@ class DiscountedMetric(GainMetric):
 class DCG(DiscountedMetric):
     """Discounted cumulated gain: Σ_{j≤k} gain(g_j)·d(j). From 0 up.
 
-    NaN without a label above 0, 0 without predictions.
+    By default gain(g) is 2^g − 1 and d(j) is 1/log2(j+1); a negative grade gains what grade 0 gains. NaN without a label
+    above 0, 0 without predictions.
 
     Source: Burges et al., Learning to rank using gradient descent, ICML 2005 (exponential gain); Järvelin and
     Kekäläinen, TOIS 2002 (linear gain).
@@ -165,6 +170,11 @@ class IdealMetric(DiscountedMetric):
         if self.ideal == "k_ones" and not 1 <= (self.k or 0) <= _MOST_ONES:
             msg = f"{self.name}: ideal='k_ones' needs a cutoff, up to {_MOST_ONES:,}; write {self.name}(ideal='k_ones')@10"
             raise MetricError(msg)
+
+    @property
+    def sees(self) -> Sees:
+        """In MLlib's order negative grades lose gain."""
+        return "label" if self.ideal == "label_order" else super().sees
 
     @property
     def needs_label_order(self) -> bool:
@@ -234,7 +244,7 @@ class IdealMetric(DiscountedMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class IDCG(IdealMetric):
-    """The DCG@k of the ideal list, the denominator of NDCG. From 0 up.
+    """The DCG@k of the ideal list, the denominator of NDCG: Σ_{j≤k} of its gains times d(j). From 0 up.
 
     NaN without a label above 0; like every metric of gain it is 0 without predictions and where nothing in the first k
     places has gain, whichever ideal is chosen.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import RelevanceMetric, Unset, number, parameter, ratio
+from spark_rankeval.metrics.base import RelevanceMetric, Sees, Unset, number, parameter, ratio
 from spark_rankeval.metrics.set_based import retrieved
 
 if TYPE_CHECKING:
@@ -31,6 +31,11 @@ class Judged(RelevanceMetric):
     aliases: ClassVar[tuple[str, ...]] = ("judged_share",)
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False
+
+    @property
+    def sees(self) -> Sees:
+        """Which items have a label."""
+        return "label"
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return super()._is_defined(batch) & (batch.n_predictions > 0)
@@ -62,6 +67,11 @@ class BPref(RelevanceMetric):
     judged_threshold: float | Unset = parameter(
         1.0, check=number(0, what="a number from 0 on"), doc="grades from 0 to below this are judged not relevant"
     )
+
+    @property
+    def sees(self) -> Sees:
+        """Of two relevant items the one judged not relevant has the lower gain, unless negative grades are relevant."""
+        return "label" if self.threshold is not None and self.threshold < 0 else "gain"
 
     def _not_relevant(self, grade: FloatArray) -> BoolArray:
         threshold = float(self.judged_threshold)  # type: ignore[arg-type]  # resolved

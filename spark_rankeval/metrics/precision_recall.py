@@ -84,7 +84,7 @@ class InterpolatingMetric(RelevanceMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class InterpolatedPrecision(InterpolatingMetric):
-    """The highest precision at any rank whose recall is r or more: max H_j/j over ranks with H_j ≥ n(r).
+    """The highest precision at any rank whose recall is r or more: the largest H_j/j over ranks j with H_j ≥ n(r).
 
     Between 0 and 1; 0 where the list never reaches that recall. The default recall 0 gives the highest precision of all.
     NaN without a relevant label, 0 without predictions. Written ``iprec(recall=0.1)``.
@@ -107,9 +107,9 @@ class InterpolatedPrecision(InterpolatingMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class ElevenPointPrecision(InterpolatingMetric):
-    """The mean of the interpolated precision at the recalls 0, 0.1, …, 1.
+    """The mean of the interpolated precision at the recalls 0, 0.1, …, 1: Σ_r max{H_j/j: H_j ≥ n(r)} ÷ 11.
 
-    Between 0 and 1. NaN without a relevant label, 0 without predictions.
+    Between 0 and 1; a recall that the list never reaches adds 0. NaN without a relevant label, 0 without predictions.
 
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
     """
@@ -129,7 +129,7 @@ class FAP(RelevanceMetric):
     """F-measured average precision: (1+β²)·F·AP / (β²·F + AP) of this user's F_β@k and AP@k.
 
     AP divides by all relevant labels. Between 0 and 1; 0 where both are 0. Unlike AP it falls with every item without
-    relevance at the end of a list. NaN without a relevant label, 0 without predictions.
+    relevance at the end of a list. NaN without a relevant label, 0 without predictions or without a hit.
 
     Source: Leitner, PhD thesis, Universidad Autónoma de Madrid, section 3.2.5; there with β for β² in the denominator,
     which leaves [0, 1] unless β is 1.

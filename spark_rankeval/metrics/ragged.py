@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -125,6 +125,33 @@ def position_within(sorted_user: IntArray, n_users: int) -> IntArray:
     """The place of every entry among those of its user, from 0; entries of a user stand together, users ascending."""
     starts = offsets_of(np.bincount(sorted_user, minlength=n_users))
     return np.arange(len(sorted_user)) - starts[sorted_user]
+
+
+class Runs(NamedTuple):
+    """Where each entry stands when a user's entries are sorted: in a run of equal ones.
+
+    Attributes:
+        before: int64, how many entries of the user are sorted before the run.
+        size: int64, how many the run has.
+    """
+
+    before: IntArray
+    size: IntArray
+
+
+def runs_of(user: IntArray, n_users: int, *keys: Array) -> Runs:
+    """The runs of entries with equal keys, sorted by the first key, then the second; in the order of the entries."""
+    order = np.lexsort((*keys[::-1], user))
+    new = np.ones(len(user), np.bool_)
+    new[1:] = user[1:] != user[:-1]
+    for key in keys:
+        new[1:] |= key[order][1:] != key[order][:-1]
+    starts = np.flatnonzero(new)
+    run = np.cumsum(new) - 1
+    before, size = np.empty(len(user), np.int64), np.empty(len(user), np.int64)
+    before[order] = position_within(user, n_users)[starts][run]
+    size[order] = np.diff(np.append(starts, len(user)))[run]
+    return Runs(before, size)
 
 
 def width_classes(lengths: IntArray) -> Iterator[tuple[IntArray, int]]:

@@ -14,6 +14,8 @@ from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray, Ragged, of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spark_rankeval.metrics.base import Sees
+
 Ties = Literal["item_asc", "item_desc", "position"]
 Duplicates = Literal["count", "keep_best", "each", "once"]
 
@@ -101,8 +103,8 @@ class Findings(NamedTuple):
         duplicate_predictions: items that stand in a list again.
         duplicate_labels: labels that repeat one of equal grade.
         conflicting_labels: labels that repeat one of another grade.
-        tied: 1 where the user's value hangs on the order of equal scores: the tied items differ in gain and stand, at
-            least in part, within the largest cutoff.
+        tied: 1 where the user's value may hang on the order of equal scores: the tied items differ in what metrics see of
+            them and stand, at least in part, within the largest cutoff.
         cut: 1 where pruning cut the list inside a group of equal scores that reaches into the largest cutoff.
     """
 
@@ -120,7 +122,7 @@ def rank_lists(
     largest_cutoff: int | None = None,
     keep_label_order: bool = False,
     relevance_threshold: float | None = None,
-    graded: bool = True,
+    sees: Sees = "gain",
 ) -> tuple[RankingBatch, Findings]:
     """Rank every user's items, and match them with the labels.
 
@@ -130,7 +132,7 @@ def rank_lists(
         largest_cutoff: the largest rank that matters; None: all do.
         keep_label_order: keep the raw label lists, for metrics that need their order.
         relevance_threshold: which items are relevant, for what hangs on a tie.
-        graded: whether tied items of different grades matter, or only of different relevance.
+        sees: in what of their labels tied items have to be alike.
     """
     if policy.score_precision == "float32" and lists.scores is not None:
         # A score beyond float32 becomes infinite there, as it does in the systems that do this.
@@ -178,7 +180,7 @@ def rank_lists(
     )
     cut = _cut_within_tie(lists, largest_cutoff)
     return batch, Findings(
-        again, labels.equal, labels.conflicts, _hangs_on_tie(batch, largest_cutoff, relevance_threshold, graded), cut
+        again, labels.equal, labels.conflicts, _hangs_on_tie(batch, largest_cutoff, relevance_threshold, sees), cut
     )
 
 
@@ -397,8 +399,8 @@ def _sort_lists(
     before[out] = within[at] - first[at]
 
 
-def _hangs_on_tie(batch: RankingBatch, largest_cutoff: int | None, threshold: float | None, graded: bool) -> IntArray:
-    """1 for users with a group of equal scores whose items differ in relevance or gain, at ranks that matter."""
+def _hangs_on_tie(batch: RankingBatch, largest_cutoff: int | None, threshold: float | None, sees: Sees) -> IntArray:
+    """1 for users with a group of equal scores whose items differ in what is seen of them, at ranks that matter."""
     matters = batch.tied > 1
     if largest_cutoff is not None:
         matters &= batch.tied_above < largest_cutoff
@@ -409,13 +411,13 @@ def _hangs_on_tie(batch: RankingBatch, largest_cutoff: int | None, threshold: fl
     new = np.ones(len(user), np.bool_)
     new[1:] = (user[1:] != user[:-1]) | (above[1:] != above[:-1])
     start = np.flatnonzero(new)
-    # The unlabelled items of a group are worth nothing.
+    # The other items of a group have no label.
     others = np.diff(np.append(start, len(user))) < tied[start]
     grade = batch.grade[matters]
     worths = [is_relevant(grade, threshold).astype(np.float64)]
-    if graded:
-        worths.append(np.maximum(grade, 0))
-    mixed = np.zeros(len(start), np.bool_)
+    if sees != "relevance":
+        worths.append(np.maximum(grade, 0) if sees == "gain" else grade)
+    mixed = others & (sees == "label")
     for worth in worths:
         best, least = np.maximum.reduceat(worth, start), np.minimum.reduceat(worth, start)
         mixed |= (best > least) | (others & (best > 0))

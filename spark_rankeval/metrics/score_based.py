@@ -62,7 +62,7 @@ def score_groups(batch: RankingBatch, threshold: float | None) -> ScoreGroups:
 class PercentileRank(RelevanceMetric):
     """How far down the list the relevant items stand: the mean over hits of (rank − 1) / (ρ − 1).
 
-    From 0 (all on top) to 1; lower is better, and a list in random order has 0.5 on average. 0 for a list of one item.
+    Between 0 (all on top) and 1; lower is better, and a list in random order has 0.5 on average. 0 for a list of one item.
     NaN without a hit, so also without predictions or a relevant label. Its mean over users is MPR.
 
     Source: Hu, Koren, Volinsky, Collaborative filtering for implicit feedback datasets, ICDM 2008.
@@ -193,7 +193,8 @@ class AUCPR(RelevanceMetric):
 
     The points are (0, 1), then (H_j/γ, H_j/j) at the last rank j of each distinct score. Between 0 and 1. NaN without a
     relevant label; without a hit 0, as nothing is to the left of recall 0. With ``recall="hits"`` recall is the share of
-    the relevant items of the list, as in scikit-learn's ``precision_recall_curve``, and without a hit it is NaN.
+    the relevant items of the list, as in scikit-learn's ``precision_recall_curve``: NaN without a hit, and so without
+    predictions.
 
     Straight lines between points promise more than any cutoff keeps; average precision does not.
 

@@ -115,9 +115,10 @@ class F1(RelevanceMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class HitRate(RelevanceMetric):
-    """1 if a relevant item stands in the first k places, else 0; also called accuracy@k or success@k.
+    """1 if a relevant item stands in the first k places, H_k/k > 0, else 0; also called accuracy@k or success@k.
 
-    NaN without a relevant label, 0 without predictions.
+    Between 0 and 1: one or the other for a user, the share of users as a mean. NaN without a relevant label, 0 without
+    predictions.
 
     Source: Deshpande, Karypis, Item-based top-N recommendation algorithms, TOIS 2004.
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Unset, number, parameter, ratio
+from spark_rankeval.metrics.base import Sees, Unset, number, parameter, ratio
 from spark_rankeval.metrics.batch import is_relevant
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.gains import exponential, geometric
@@ -114,9 +114,9 @@ class CascadeMetric(ScaledMetric):
 class ERR(CascadeMetric):
     """Expected reciprocal rank, of the item at which a user stops: Σ_{r≤ρ_k} (1/r)·q_r·Π_{i<r}(1 − q_i).
 
-    An item of grade g stops the user with probability q = (2^g − 1)/2^max_grade, a negative grade as grade 0, so the
-    value is from 0 to below 1, even for a perfect list. NaN without a label above 0, 0 without predictions or without
-    gain in the first k places.
+    An item of grade g stops the user with probability q = (2^g − 1)/2^max_grade, a negative grade as grade 0. Between 0
+    and 1, which even a perfect list does not reach. NaN without a label above 0, 0 without predictions or without gain
+    in the first k places.
 
     ``max_grade`` must be given where labels are graded: None is 1, for labels without relevance. A user with a label
     above it, predicted or not, is NaN here, also with ``undefined="zero"``: that is an error in the call, and who calls
@@ -154,9 +154,9 @@ class RBP(ScaledMetric):
     """Rank-biased precision: (1−p)·Σ_{j≤ρ_k} s_j·p^(j−1), for a user who goes on to the next item with probability p.
 
     s is the item's share of a full gain: its grade ÷ the user's largest (default), 1 where it is relevant, the raw
-    grade, or its grade ÷ ``max_grade``; a negative grade is grade 0. From 0 to below 1, except for raw grades, which
-    have no bound. A list of finite length never reaches 1. NaN without a label above 0, 0 without predictions or
-    without gain in the first k places.
+    grade, or its grade ÷ ``max_grade``; a negative grade is grade 0. Between 0 and 1, which no list of finite length
+    reaches; raw grades have no bound. NaN without a label above 0, 0 without predictions or without gain in the first k
+    places.
 
     With ``gain="max_grade"`` the largest grade must be given, and a user with a label above it is NaN (as in `ERR`).
 
@@ -237,6 +237,11 @@ class RBPResidual(GainMetric):
     larger_is_better: ClassVar[bool] = False
 
     p: float | Unset = parameter(0.8, check=_persistence, doc="the probability of going on to the next item")
+
+    @property
+    def sees(self) -> Sees:
+        """Which items have a label."""
+        return "label"
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         weight = geometric(float(self.p))  # type: ignore[arg-type]  # resolved

@@ -105,7 +105,7 @@ def _rank(view: View, lists: Lists, parts: list[tuple[int, int]]) -> tuple[Ranki
             largest_cutoff=view.largest_cutoff,
             keep_label_order=view.needs_label_order,
             relevance_threshold=view.relevance_threshold,
-            graded=view.sees_grades,
+            sees=view.sees,
         )
         for start, stop in parts
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_rankeval.metrics.population import Population
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.metrics.base import Metric, Sees
     from spark_rankeval.metrics.ranking import RankingPolicy
 
 
@@ -38,9 +38,13 @@ class View:
         return max((metric.k or 1 for metric in self.metrics), default=1)
 
     @property
-    def sees_grades(self) -> bool:
-        """Whether any metric looks at more of a label than whether it is relevant."""
-        return any(metric.sees_grades for metric in self.metrics)
+    def sees(self) -> Sees:
+        """The most that any metric looks at of a label; a threshold of its own is another line between grades."""
+        seen: set[Sees] = {metric.sees for metric in self.metrics}
+        thresholds = {getattr(metric, "relevance_threshold", self.relevance_threshold) for metric in self.metrics}
+        if "label" in seen or thresholds != {self.relevance_threshold}:
+            return "label"
+        return "gain" if "gain" in seen else "relevance"
 
     @property
     def needs_label_order(self) -> bool:

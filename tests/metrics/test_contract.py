@@ -1,16 +1,20 @@
 import dataclasses
+import functools
 import math
 import pickle
+import re
 
 import numpy as np
 import pytest
-from users import batch_of, in_order, random_users, ungraded
+from users import batch_of, in_order, lists_of, random_users, ungraded
 from variants import CUTOFFS, METRICS, VALUES, variants
 
 from spark_rankeval.dialects import DIALECTS
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
+from spark_rankeval.metrics.ranking import rank_lists
+from spark_rankeval.worker.task import ScoringTask
 
 EVERY = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 # The definitions' metrics of this stage, by what they need of the labels (rule 1 of the edge cases).
@@ -20,12 +24,14 @@ NEEDS = {
         *("percentile_rank", "auc", "auc_pr", "iprec", "iprec_11pt", "fap"),
     },
     "gain": {"cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap"},
-    "labels": {"pearson", "spearman", "kendall_tau", "kendall_distance", "tau_ap"},
+    "labels": {"pearson", "spearman", "kendall_tau", "kendall_distance", "tau_ap", "rbo"},
 }
 # The definitions' exceptions to the rules 2 and 4.
-BY_FORMULA = {"percentile_rank", "auc", "auc_pr"} | NEEDS["labels"]
+BY_FORMULA = {"percentile_rank", "auc", "auc_pr"} | NEEDS["labels"] - {"rbo"}
 # Shares that a perfect list does not have whole: its users stop above the end, or read on below it.
 NEVER_WHOLE = {"err", "rbp"}
+# Equal scores count as equal, whatever their order.
+NEVER_HANGS = {"auc_pr", "pearson", "spearman", "kendall_tau"}
 SET_METRICS = ("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision")
 USERS = random_users(np.random.default_rng(41), 200, distinct=True)
 BATCH = batch_of(USERS)
@@ -47,9 +53,10 @@ def test_every_metric_of_the_definitions_is_there():
 @EVERY
 def test_a_metric_declares_the_edge_cases_that_the_definitions_give_it(metric):
     assert metric.name in NEEDS[metric.needs]
-    # The share of what was judged is a question about the list; a list that knows nothing leaves the residual whole.
+    # The share of what was judged is a question about the list; a list that knows nothing leaves the residual whole;
+    # what two lists share need not be relevant.
     assert metric.zero_without_predictions == (metric.name not in BY_FORMULA | {"judged"})
-    assert metric.zero_without_hits == (metric.name not in BY_FORMULA | {"judged", "rbp_residual"})
+    assert metric.zero_without_hits == (metric.name not in BY_FORMULA | {"judged", "rbp_residual", "rbo"})
     assert metric.larger_is_better == (metric.name not in {"percentile_rank", "kendall_distance", "rbp_residual"})
 
 
@@ -60,14 +67,34 @@ def test_a_metric_is_registered_by_its_name_and_its_aliases(metric):
 
 
 @EVERY
-def test_a_metric_has_a_lower_case_name_and_says_what_it_is_and_where_it_is_from(metric):
+def test_a_metric_has_a_lower_case_name(metric):
     assert metric.name
     assert metric.name == metric.name.lower()
-    text = metric.__doc__
+
+
+# How a docstring puts the bounds.
+BOUNDS = {(0, 1): "Between 0 (…)and 1", (-1, 1): "Between −1 (…)and 1", (0, math.inf): "From 0 up"}
+
+
+@EVERY
+def test_a_docstring_says_what_the_metric_is_and_where_it_is_from(metric):
+    text = " ".join(metric.__doc__.split())
     assert "Source:" in text
-    assert "NaN without" in text
-    assert len(text.strip().splitlines()[0]) > 20
+    assert len(text.split(". ")[0]) > 20
     assert text != metric.__mro__[1].__doc__
+    assert any(sign in text for sign in "÷/Σ"), "no formula"
+    said = BOUNDS[metric().resolve().bounds].replace("(…)", r"(\([^)]*\) )?")
+    assert re.search(said, text), f"no bounds: {said}"
+
+
+@EVERY
+def test_a_docstring_says_what_users_get_for_whom_something_is_missing(metric):
+    text = " ".join(metric.__doc__.split())
+    assert re.search(r"NaN( for a user)? without", text)
+    nothing_predicted = (
+        r"\b0 without predictions" if metric.zero_without_predictions else r"NaN[^.]* without predictions"
+    )
+    assert re.search(nothing_predicted, text)
 
 
 @EVERY
@@ -268,7 +295,7 @@ def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted
 def test_a_metric_of_labels_needs_no_relevant_one(metric):
     batch = batch_of([(in_order([1, 2]), [(1, -1.0), (2, -2.0)]), (in_order([1, 2]), [])])
     value, undefined = metric().resolve().compute(batch)
-    assert value == (1 if metric.larger_is_better else 0)
+    assert value == pytest.approx(1 if metric.larger_is_better else 0, abs=1e-15)
     assert math.isnan(undefined)
     assert metric(undefined="zero").resolve().compute(batch)[1] == 0
 
@@ -385,6 +412,37 @@ def test_a_sorted_list_has_the_values_that_its_scores_give(metric):
     for variant in variants(metric):
         alike = np.array_equal(variant.compute(BATCH), variant.compute(by_position), equal_nan=True)
         assert alike != variant.reads_scores, variant
+
+
+BY_TIES = {ties: batch_of(USERS, ties=ties) for ties in ("item_asc", "item_desc", "position")}
+
+
+@functools.cache
+def flagged(k, threshold, sees):
+    return rank_lists(lists_of(USERS), largest_cutoff=k, relevance_threshold=threshold, sees=sees)[1].tied
+
+
+@EVERY
+def test_a_value_that_hangs_on_the_order_of_equal_scores_is_flagged_by_what_the_metric_sees(metric):
+    n_hanging = 0
+    for variant in variants(metric, undefined=("nan",)):
+        first, *others = (variant.compute(batch) for batch in BY_TIES.values())
+        hangs = ~np.logical_and(*(np.isclose(first, other, rtol=0, atol=1e-12, equal_nan=True) for other in others))
+        assert flagged(variant.k, getattr(variant, "relevance_threshold", None), variant.sees)[hangs].all(), variant
+        n_hanging += hangs.sum()
+    assert n_hanging or metric.name in NEVER_HANGS
+
+
+def test_what_the_metrics_of_a_task_see_is_the_most_that_one_of_them_sees():
+    def seen(*metrics, threshold=None):
+        resolved = tuple(parse_metric(metric).resolve() for metric in metrics)
+        return ScoringTask(resolved, relevance_threshold=threshold).sees
+
+    assert seen("precision@1", "rr") == "relevance"
+    assert seen("precision@1", "ndcg@3") == seen("cg") == "gain"
+    assert seen("precision@1", "rbo@3", "ndcg@3") == "label"
+    assert seen("precision(relevance_threshold=2)@1", "rr") == "label"
+    assert seen("precision(relevance_threshold=2)@1", threshold=2.0) == "relevance"
 
 
 @EVERY

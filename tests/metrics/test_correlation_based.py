@@ -1,3 +1,4 @@
+import itertools
 import math
 import warnings
 
@@ -109,6 +110,44 @@ def test_kendall_distance_counts_places_of_the_list_and_not_labelled_items():
     user = (in_order([2, 90, 1]), graded(3, 2))
     assert math.isnan(value("kendall_distance@2", user)[0])
     assert value("kendall_distance@3", user)[0] == 1
+
+
+def distance_of_lists(first, second, k):
+    """Seed 001: over the items that both lists have in their first k places, the share of pairs in opposite order."""
+    common = [item for item in first[:k] if item in second[:k]]
+    pairs = list(itertools.combinations(common, 2))
+    opposite = sum(second.index(above) > second.index(below) for above, below in pairs)
+    return opposite / (len(common) * (len(common) - 1) / 2) if pairs else math.nan
+
+
+def as_labels(items):
+    """A list as labels: grades fall with the rank."""
+    return list(zip(items, map(float, range(len(items), 0, -1)), strict=True))
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 10, 40])
+def test_the_distance_of_two_lists_is_that_of_the_items_in_both_top_ks(k):
+    rng = np.random.default_rng(59)
+    pairs = [tuple(rng.permutation(30)[: rng.integers(0, 31)].tolist() for _ in "ab") for _ in range(100)] + [
+        ([1, 2, 3], [3, 2, 1]),
+        ([1, 2], [1, 2]),
+    ]
+    expected = [distance_of_lists(*pair, k) for pair in pairs]
+    assert k == 1 or not np.isnan(expected).all()
+    for pair_of in (lambda a, b: (in_order(a), as_labels(b)), lambda a, b: (in_order(b), as_labels(a))):
+        users = [pair_of(*pair) for pair in pairs]
+        np.testing.assert_allclose(value(f"kendall_distance(labels='best_k')@{k}", *users), expected, atol=1e-15)
+
+
+def test_labels_that_share_the_last_of_the_best_places_all_count():
+    # Of five labels one is best and three are second: the two best places hold all four.
+    user = (in_order([2, 1, 5, 3, 4]), graded(3, 2, 2, 2, 1))
+    assert value("kendall_distance(labels='best_k')@2", user)[0] == 1
+    assert value("kendall_distance(labels='best_k')@5", user)[0] == value("kendall_distance@5", user)[0]
+    lowest_first = (in_order([5, 1, 2]), graded(3, 2, 2, 2, 1))
+    assert value("kendall_distance@3", lowest_first)[0] == pytest.approx(2 / 3)
+    assert value("kendall_distance(labels='best_k')@3", lowest_first)[0] == 0
+    assert value("kendall_distance(labels='best_k')", lowest_first)[0] == value("kendall_distance", lowest_first)[0]
 
 
 def test_without_ties_the_distance_is_half_of_one_less_tau():

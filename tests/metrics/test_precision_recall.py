@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from graded import check, figures_of
 from users import batch_of, in_order, random_users, ungraded
 
 from spark_rankeval.metrics import parse_metric
@@ -55,6 +56,11 @@ def test_eleven_points_are_the_mean_of_eleven_interpolated_precisions():
         np.testing.assert_allclose(
             value(f"iprec_11pt(rounding={rounding!r})", *users), np.mean(eleven, axis=0), atol=1e-15
         )
+
+
+@pytest.mark.parametrize(("figures", "query"), figures_of("iprec", "iprec_11pt"))
+def test_figure_of_another_evaluator(figures, query):
+    check(figures, query)
 
 
 def test_eleven_points_by_hand():

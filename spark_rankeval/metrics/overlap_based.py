@@ -1,0 +1,124 @@
+"""Metrics of how much two lists have in common, from the top down to every depth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from spark_rankeval.metrics.base import Metric, Needs, Sees, Unset, number, parameter, ratio
+from spark_rankeval.metrics.gains import geometric, geometric_share
+from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, position_within
+from spark_rankeval.metrics.set_based import retrieved
+
+if TYPE_CHECKING:
+    from spark_rankeval.metrics.batch import RankingBatch
+
+__all__ = ["RBO"]
+
+
+def overlaps(batch: RankingBatch) -> FloatArray:
+    """X_d, what the first d predictions share with the d best labels, for d from 1 to the number of the user's labels.
+
+    A label is among the first d by clip((d − a)/t, 0, 1), where a labels are graded higher and t have its grade.
+
+    Returns:
+        float64, shape of the batch's labels; at the place of a user's d-th label stands X_d.
+    """
+
+    def count() -> FloatArray:
+        labels, (at_depth, of_item) = batch.labels, batch.label_runs()
+        start, user, end = labels.offsets[:-1], batch.user, of_item.before + of_item.size
+
+        def counted(since: IntArray, last: IntArray) -> IntArray:
+            """How many predictions of this user and all before count down to each depth, by the depth they count from."""
+            counts = since <= last
+            place = start[user[counts]] + since[counts] - 1
+            return np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(labels.values)))])
+
+        # At a depth inside a run of equal grades, items of higher grades count whole, and those of the run in part.
+        whole = counted(np.maximum(batch.rank, end + 1), labels.lengths[user])
+        partly = counted(np.maximum(batch.rank, of_item.before + 1), end)
+        first, depth = start[labels.user], position_within(labels.user, batch.n_users) + 1
+        of_run = partly[1:] - partly[first + at_depth.before]
+        shared: FloatArray = (whole[1:] - whole[first]) + of_run * (depth - at_depth.before) / at_depth.size
+        return shared
+
+    return batch.remember("overlaps", count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RBO(Metric):
+    """Rank-biased overlap of the list with the labels in the order of their grades, extrapolated.
+
+    (1−p)/p·[Σ_{d=1..l} (X_d/d)·p^d + Σ_{d=s+1..l} X_s·(d−s)/(s·d)·p^d] + [(X_l − X_s)/l + X_s/s]·p^l, where s and l are
+    the lengths of the shorter and the longer list, both cut at k, and X_d is how many items both have in their first d
+    places. Equal grades share their places: of t labels below a higher ones, each is by (d − a)/t among the first d.
+
+    The expected agreement of the two lists as seen by somebody who goes on to the next depth with probability p, were
+    the agreement to go on below the lists as it was. Between 0 (nothing in common) and 1 (the same order, as far as both
+    lists go). NaN without a label, 0 without predictions or without an item in both; it does not matter whether a label
+    is relevant.
+
+    To compare two models' lists, give one as predictions and the other as labels, with distinct grades that fall with
+    its rank, such as its length − rank + 1: the value is the same whichever is which.
+
+    Source: Webber, Moffat, Zobel, A similarity measure for indefinite rankings, TOIS 2010, equation 32; the shares of equal
+    grades as in Corsi, Urbano, The treatment of ties in rank-biased overlap, SIGIR 2024.
+    """
+
+    name: ClassVar[str] = "rbo"
+    aliases: ClassVar[tuple[str, ...]] = ("rank_biased_overlap", "rbo_ext")
+    needs: ClassVar[Needs] = "labels"
+    zero_without_hits: ClassVar[bool] = False
+
+    p: float | Unset = parameter(
+        0.9,
+        check=number(0, 1, what="a number above 0 and below 1", open_low=True, open_high=True),
+        doc="the probability of going on to the next depth",
+    )
+
+    @property
+    def sees(self) -> Sees:
+        """The grades of the items that have one."""
+        return "label"
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return batch.labels.lengths > 0
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        p = float(self.p)  # type: ignore[arg-type]  # resolved
+        labels, overlap, within = batch.labels, overlaps(batch), batch.within(self.k)
+        n_labels = labels.lengths if self.k is None else np.minimum(labels.lengths, self.k)
+        n_predictions = retrieved(batch, self.k)
+        shorter, longer = np.minimum(n_labels, n_predictions), np.maximum(n_labels, n_predictions)
+
+        def overlap_at(depth: IntArray) -> FloatArray:
+            found = np.zeros(batch.n_users)
+            inside = (depth > 0) & (depth <= labels.lengths)
+            found[inside] = overlap[labels.offsets[:-1][inside] + depth[inside] - 1]
+            return found
+
+        # X_s(d−s)/(s·d) is X_s/s − X_s/d. Its first part adds up to X_s/s·(p^s − p^l); its second leaves X_d − X_s of X_d,
+        # so that no term is negative and nothing cancels.
+        at_shorter = overlap_at(shorter)
+        depth = position_within(labels.user, batch.n_users) + 1
+        more = overlap - np.where(depth > shorter[labels.user], at_shorter[labels.user], 0.0)
+        shared = batch.total(labels.user, more * geometric_share(p)(depth), None if self.k is None else depth <= self.k)
+
+        # Below the last label, the overlap grows by each labelled item of a longer list, and stays.
+        below = batch.rank > labels.lengths[batch.user]
+        if within is not None:
+            below &= within
+        user, rank = batch.user[below], batch.rank[below]
+        down_to = np.cumsum(geometric_share(p).up_to(int(longer.max(initial=0))))
+        shared += batch.total(user, down_to[longer[user]] - down_to[rank - 1])
+        at_longer = np.where(longer > labels.lengths, at_shorter + np.bincount(user, minlength=batch.n_users), 0.0)
+        at_longer += overlap_at(longer)
+
+        power = geometric(p)
+        ends = ratio(at_shorter, shorter) * power(shorter + 1) + ratio(at_longer - at_shorter, longer) * power(
+            longer + 1
+        )
+        return (1 - p) * shared + ends
