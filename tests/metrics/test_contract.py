@@ -9,12 +9,13 @@ import pytest
 from users import batch_of, in_order, lists_of, random_users, ungraded
 from variants import CUTOFFS, METRICS, VALUES, variants
 
-from spark_rankeval.dialects import DIALECTS
+from spark_rankeval.dialects import DEFAULT
+from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
-from spark_rankeval.metrics.ranking import rank_lists
-from spark_rankeval.worker.task import ScoringTask
+from spark_rankeval.metrics.ranking import RankingPolicy, rank_lists
+from spark_rankeval.worker.task import View
 
 EVERY = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 # The definitions' metrics of this stage, by what they need of the labels (rule 1 of the edge cases).
@@ -189,12 +190,12 @@ def test_resolving_again_changes_nothing(metric):
     assert metric().resolve().resolve() == metric().resolve()
     for variant in variants(metric):
         assert variant.resolve() == variant
-        assert variant.resolve(DIALECTS["default"]) == variant
+        assert variant.resolve(DEFAULT) == variant
 
 
 @EVERY
 def test_what_the_caller_chose_wins_over_every_dialect(metric):
-    for dialect in DIALECTS.values():
+    for dialect in DIALECTS:
         try:
             dialect.defaults_for(metric)
         except DialectError:
@@ -436,7 +437,7 @@ def test_a_value_that_hangs_on_the_order_of_equal_scores_is_flagged_by_what_the_
 def test_what_the_metrics_of_a_task_see_is_the_most_that_one_of_them_sees():
     def seen(*metrics, threshold=None):
         resolved = tuple(parse_metric(metric).resolve() for metric in metrics)
-        return ScoringTask(resolved, relevance_threshold=threshold).sees
+        return View(resolved, RankingPolicy(), relevance_threshold=threshold).sees
 
     assert seen("precision@1", "rr") == "relevance"
     assert seen("precision@1", "ndcg@3") == seen("cg") == "gain"
