@@ -3,10 +3,14 @@
 Predictions are (item, score) pairs, all scores None where the list comes in rank order; labels are (item, grade) pairs.
 """
 
+import itertools
 import math
 from fractions import Fraction
 
 METRICS_OF_GAIN = ("cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap")
+# Metrics without rule 1 (undefined without a relevant label), and without rules 2 and 4 (0 where nothing is found).
+WITHOUT_RELEVANCE = ("spearman", "pearson", "kendall_tau", "kendall_distance", "tau_ap")
+BY_FORMULA = ("percentile_rank", "auc", "auc_pr", "judged", *WITHOUT_RELEVANCE)
 
 
 def rank(predictions, ties):
@@ -48,9 +52,8 @@ class User:
 
 
 def is_relevant(grade, threshold):
-    if threshold is None:
-        return grade > 0
-    return threshold == -math.inf or grade >= threshold
+    # Python's own truth: sums of numpy's would be numbers of fixed width, which fractions outgrow.
+    return bool(grade > 0 if threshold is None else threshold == -math.inf or grade >= threshold)
 
 
 def smaller(k, n):
@@ -65,19 +68,18 @@ def value(name, user, k=None, undefined="nan", **parameters):
         defined = len(user.grade) > 0
     elif name in METRICS_OF_GAIN:
         defined = any(grade > 0 for grade in user.grade.values())
+    elif name in WITHOUT_RELEVANCE:
+        defined = True
     else:
         defined = user.n_relevant(threshold) > 0
-    if name == "judged":
-        defined = defined and len(user.items) > 0
-    if not defined:
-        return math.nan if undefined == "nan" else 0.0
-    if name in ("err", "nerr") or (name == "rbp" and parameters.get("gain") == "max_grade"):
+    if defined and (name in ("err", "nerr") or (name == "rbp" and parameters.get("gain") == "max_grade")):
         max_grade = parameters.get("max_grade")
         if any(grade > (1 if max_grade is None else max_grade) for grade in user.grade.values()):
             return math.nan
-    if not user.items:
+    if defined and not user.items and name not in BY_FORMULA:
         return 0.0
-    return float(FORMULAS[name](user, k, **parameters))
+    found = float(FORMULAS[name](user, k, **parameters)) if defined else math.nan
+    return 0.0 if math.isnan(found) and undefined == "zero" else found
 
 
 def precision(user, k, denominator="k", relevance_threshold=None):
@@ -293,7 +295,7 @@ def q(user, k, beta=1.0, below_threshold="keep", relevance_threshold=None):
 
 def judged(user, k, relevance_threshold=None):
     top = user.items[:k]
-    return Fraction(sum(item in user.grade for item in top), len(top))
+    return Fraction(sum(item in user.grade for item in top), len(top)) if top else math.nan
 
 
 def bpref(user, k, judged_threshold=1.0, relevance_threshold=None):
@@ -307,10 +309,151 @@ def bpref(user, k, judged_threshold=1.0, relevance_threshold=None):
     return total / gamma
 
 
+def percentile_rank(user, k, relevance_threshold=None):
+    ranks = [j for j, item in enumerate(user.items, start=1) if user.is_hit(item, relevance_threshold)]
+    if not ranks:
+        return math.nan
+    if len(user.items) == 1:
+        return 0
+    return Fraction(sum(j - 1 for j in ranks), len(ranks) * (len(user.items) - 1))
+
+
+def scores_of(user):
+    """What the items were ranked by: the scores, or the negated ranks."""
+    return [-float(j) if score is None else float(score) for j, score in enumerate(user.scores, start=1)]
+
+
+def auc(user, k, decay=1.0, weighting="sample", relevance_threshold=None):
+    hit = [user.is_hit(item, relevance_threshold) for item in user.items]
+    n_hits, n_others = sum(hit), len(hit) - sum(hit)
+    if not n_hits or not n_others:
+        return math.nan
+    # In fractions, so that no weight is too small for a float.
+    weight = [Fraction(decay) ** j for j in range(len(hit))]
+    if weighting == "trapezoid":
+        area, found = Fraction(0), 0
+        for i in range(len(hit) - 1):
+            found += hit[i]
+            fpr_step = Fraction(not hit[i + 1], n_others)
+            area += weight[i] * fpr_step * Fraction(found + found + hit[i + 1], n_hits) / 2
+        return area
+    scores = scores_of(user)
+    won = lower = Fraction(0)
+    # From the bottom up, a score at a time: the weight of other items below, and of those with this score.
+    for score in sorted(set(scores)):
+        here = [j for j in range(len(hit)) if scores[j] == score]
+        equal = sum(weight[j] for j in here if not hit[j])
+        won += sum(weight[j] for j in here if hit[j]) * (lower + Fraction(equal) / 2)
+        lower += equal
+    return won / lower / sum(weight[j] for j in range(len(hit)) if hit[j])
+
+
+def auc_pr(user, k, recall="labels", relevance_threshold=None):
+    denominator = user.n_relevant(relevance_threshold)
+    if recall == "hits":
+        denominator = user.n_hits(None, relevance_threshold)
+    if not denominator:
+        return math.nan
+    scores, hits = scores_of(user), 0
+    points = [(Fraction(0), Fraction(1))]
+    for j, item in enumerate(user.items, start=1):
+        hits += user.is_hit(item, relevance_threshold)
+        if j == len(scores) or scores[j] != scores[j - 1]:
+            points.append((Fraction(hits, denominator), Fraction(hits, j)))
+    return sum((r - r_before) * (p_before + p) / 2 for (r_before, p_before), (r, p) in itertools.pairwise(points))
+
+
+def iprec(user, k, recall=0.0, rounding="ceil", relevance_threshold=None):
+    gamma = user.n_relevant(relevance_threshold)
+    if rounding == "ceil":
+        # Recall as it is written: 0.1 is a tenth.
+        needed = math.ceil(Fraction(str(float(recall))) * gamma)
+    elif rounding == "floor_plus_0.9":
+        needed = math.floor(recall * gamma + 0.9)
+    else:
+        needed = math.floor(Fraction(recall * gamma) + Fraction(1, 2))
+    found = [user.n_hits(j, relevance_threshold) for j in range(1, len(user.items) + 1)]
+    return max((Fraction(h, j) for j, h in enumerate(found, start=1) if h >= needed), default=0)
+
+
+def iprec_11pt(user, k, rounding="ceil", relevance_threshold=None):
+    return sum(iprec(user, k, tenth / 10, rounding, relevance_threshold) for tenth in range(11)) / Fraction(11)
+
+
+def fap(user, k, beta=1.0, relevance_threshold=None):
+    f = fbeta(user, k, beta=beta, relevance_threshold=relevance_threshold)
+    precision_of_hits = ap(user, k, denominator="labels", relevance_threshold=relevance_threshold)
+    square = beta**2
+    if square * f + precision_of_hits == 0:
+        return 0
+    return (1 + square) * f * precision_of_hits / (square * f + precision_of_hits)
+
+
+def sides(user, k=None):
+    """Scores and grades of the labelled items of the list, in its order."""
+    pairs = list(zip(user.items, scores_of(user), strict=True))[:k]
+    return [score for item, score in pairs if item in user.grade], [
+        float(user.grade[item]) for item, _ in pairs if item in user.grade
+    ]
+
+
+def pearson_of(xs, ys):
+    if len(xs) < 2 or any(math.isinf(value) for value in (*xs, *ys)):
+        return math.nan
+    xs, ys = [Fraction(x) for x in xs], [Fraction(y) for y in ys]
+    xs, ys = [x - sum(xs) / len(xs) for x in xs], [y - sum(ys) / len(ys) for y in ys]
+    product = sum(x * x for x in xs) * sum(y * y for y in ys)
+    if not product:
+        return math.nan
+    together = sum(x * y for x, y in zip(xs, ys, strict=True))
+    return math.copysign(math.sqrt(together**2 / product), together)
+
+
+def pearson(user, k):
+    return pearson_of(*sides(user))
+
+
+def spearman(user, k):
+    def ranks(values):
+        return [sum(v < x for v in values) + Fraction(sum(v == x for v in values) + 1, 2) for x in values]
+
+    xs, ys = sides(user)
+    return pearson_of(ranks(xs), ranks(ys))
+
+
+def kendall_tau(user, k):
+    pairs = [
+        ((x > x2) - (x < x2), (y > y2) - (y < y2))
+        for (x, y), (x2, y2) in itertools.combinations(zip(*sides(user), strict=True), 2)
+    ]
+    of_scores, of_grades = sum(x != 0 for x, _ in pairs), sum(y != 0 for _, y in pairs)
+    if not of_scores or not of_grades:
+        return math.nan
+    return sum(x * y for x, y in pairs) / math.sqrt(of_scores * of_grades)
+
+
+def kendall_distance(user, k):
+    pairs = [(above, below) for above, below in itertools.combinations(sides(user, k)[1], 2) if above != below]
+    return Fraction(sum(above < below for above, below in pairs), len(pairs)) if pairs else math.nan
+
+
+def tau_ap(user, k):
+    grades = sides(user)[1]
+    if len(set(grades)) < 2:
+        return math.nan
+    total = Fraction(0)
+    for i in range(1, len(grades)):
+        right = sum(g > grades[i] for g in grades[:i]) + Fraction(sum(g == grades[i] for g in grades[:i]), 2)
+        total += right / i
+    return 2 * total / (len(grades) - 1) - 1
+
+
 FORMULAS = {
     function.__name__: function
     for function in (
         *(precision, recall, fbeta, f1, hit_rate, r_precision, ap, rr, cg, dcg, idcg, ndcg),
         *(err, nerr, rbp, rbp_residual, gap, q, judged, bpref),
+        *(percentile_rank, auc, auc_pr, iprec, iprec_11pt, fap),
+        *(pearson, spearman, kendall_tau, kendall_distance, tau_ap),
     )
 }

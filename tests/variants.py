@@ -18,6 +18,7 @@ VALUES = {
     "max_grade": (None, 4.0),
     "probabilities": (None, "0.5,0.3,0.2"),
     "judged_threshold": (1.0, 2.0),
+    "recall": (0.0, 0.1, 0.35, 0.5, 1.0),
 }
 
 

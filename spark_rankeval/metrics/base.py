@@ -9,7 +9,7 @@ import numbers
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
 
 import numpy as np
 
@@ -33,6 +33,9 @@ class _Unset(enum.Enum):
 
 UNSET: Final = _Unset.UNSET
 Unset = _Unset
+
+Needs = Literal["relevant", "gain", "labels"]
+"""What the labels of a user must hold for a metric to be defined: a relevant one, a grade above 0, or anything."""
 
 # Ranks are counted in 32 bits on the way through Spark.
 _LARGEST_CUTOFF = 2**31 - 1
@@ -103,6 +106,12 @@ class Metric(ABC):
         k: the cutoff; None for the whole list.
         undefined: what users get for whom the metric is not defined (nothing to find): ``nan``, which means leave out,
             or ``zero``, which means count.
+        needs: a class attribute; what the labels of a user must hold for the metric to be defined: a ``relevant`` one,
+            ``gain`` (a grade above 0, whatever the threshold), or any ``labels``.
+        zero_without_predictions: a class attribute; whether a user with something to find has 0 where nothing was
+            predicted. Where false, the formula decides, and `_is_defined` says for whom it has no value.
+        zero_without_hits: a class attribute; the same where nothing relevant (no gain) stands in the first k places.
+        sees_grades: a class attribute; whether grades matter beyond being relevant or not.
 
     Raises:
         MetricError: a parameter has a value that is not allowed.
@@ -112,11 +121,16 @@ class Metric(ABC):
     aliases: ClassVar[tuple[str, ...]] = ()
     takes_cutoff: ClassVar[bool] = True
     larger_is_better: ClassVar[bool] = True
+    needs: ClassVar[Needs] = "relevant"
+    zero_without_predictions: ClassVar[bool] = True
+    zero_without_hits: ClassVar[bool] = True
     sees_grades: ClassVar[bool] = False
 
     k: int | None = None
     undefined: str | Unset = parameter(
-        "nan", choices=("nan", "zero"), doc="value of a user with nothing to find: NaN (left out of the mean) or 0"
+        "nan",
+        choices=("nan", "zero"),
+        doc="value of a user for whom the metric is undefined: NaN (left out of the mean) or 0",
     )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -205,6 +219,16 @@ class Metric(ABC):
         return sys.float_info.max
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the largest value that the formula can give, infinite where there is none."""
+        return 0.0, 1.0
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether more matters of the scores than the order that they make: which are equal, or by how much they differ."""
+        return False
+
+    @property
     def needs_label_order(self) -> bool:
         """Whether the order of a user's labels changes the value; rows of a table have none."""
         return False
@@ -228,7 +252,7 @@ class Metric(ABC):
 
     @abstractmethod
     def _is_defined(self, batch: RankingBatch) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Whether each user has something to find."""
+        """Whether the metric has a value for each user: there is something to find, and the formula has a value."""
 
     def __str__(self) -> str:
         """The metric as text: ``ndcg(gain='linear')@10``; `parse_metric` reads it back."""
@@ -255,7 +279,7 @@ class RelevanceMetric(Metric):
         return None if self.relevance_threshold is UNSET else self.relevance_threshold
 
     def _is_defined(self, batch: RankingBatch) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return batch.n_relevant(self.threshold) > 0
+        return batch.n_relevant(None if self.needs == "gain" else self.threshold) > 0
 
 
 def ratio(numerator: np.ndarray[Any, Any], denominator: np.ndarray[Any, Any] | float) -> FloatArray:

@@ -115,10 +115,6 @@ class RankingBatch:
 
         return self.remember(("n_relevant", threshold), count)
 
-    def has_gain(self) -> BoolArray:
-        """Which users have a label with a grade above 0; bool (n_users,)."""
-        return self.n_relevant(None) > 0
-
     def hits(self, threshold: float | None) -> Hits:
         """The relevant items of every list."""
 

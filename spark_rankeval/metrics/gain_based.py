@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.base import Needs, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.batch import is_relevant
 from spark_rankeval.metrics.gains import DISCOUNTS, GAINS, Discount
 from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, Ragged, position_within
@@ -33,14 +33,12 @@ class GainMetric(RelevanceMetric):
         below_threshold: whether a grade below the relevance threshold keeps its gain or loses it.
     """
 
+    needs: ClassVar[Needs] = "gain"
     sees_grades: ClassVar[bool] = True
 
     below_threshold: str | Unset = parameter(
         "keep", choices=("keep", "zero"), doc="a grade below the relevance threshold keeps its gain, or gains nothing"
     )
-
-    def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        return batch.has_gain()
 
     def _gain_of(self, grade: FloatArray) -> FloatArray:
         gain = np.maximum(grade, 0)
@@ -67,6 +65,11 @@ class CG(GainMetric):
 
     name: ClassVar[str] = "cg"
     aliases: ClassVar[tuple[str, ...]] = ("cumulative_gain", "cumulated_gain")
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """A sum has no upper bound."""
+        return 0.0, math.inf
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return batch.total(batch.user, self._gains(batch), batch.within(self.k))
@@ -132,6 +135,11 @@ class DCG(DiscountedMetric):
 
     name: ClassVar[str] = "dcg"
     aliases: ClassVar[tuple[str, ...]] = ("discounted_cumulative_gain",)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """A sum has no upper bound."""
+        return 0.0, math.inf
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return self._dcg(batch)
@@ -237,6 +245,11 @@ class IDCG(IdealMetric):
     name: ClassVar[str] = "idcg"
     aliases: ClassVar[tuple[str, ...]] = ("ideal_dcg",)
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """A sum has no upper bound; in MLlib's order negative grades lose gain."""
+        return (-math.inf if self.ideal == "label_order" else 0.0), math.inf
+
     def _values(self, batch: RankingBatch) -> FloatArray:
         return np.where(self._dcg(batch) == 0, 0.0, self._idcg(batch))
 
@@ -256,6 +269,13 @@ class NDCG(IdealMetric):
 
     name: ClassVar[str] = "ndcg"
     aliases: ClassVar[tuple[str, ...]] = ("normalized_dcg", "normalised_dcg", "normalized_discounted_cumulative_gain")
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """From 0 to 1 against the best order of the same gains; others can be exceeded."""
+        if self.ideal == "label_order":
+            return -math.inf, math.inf
+        return 0.0, math.inf if self.ideal == "k_ones" and self.gain != "binary" else 1.0
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return ratio(self._dcg(batch), self._idcg(batch))

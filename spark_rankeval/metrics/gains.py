@@ -84,10 +84,21 @@ def _power(rank: int, decay: float) -> float:
     return decay ** (rank - 1)
 
 
+def _power_sum(n: int, decay: float) -> float:
+    # Not 1 − decay^n, which loses its digits where the decay is near 1.
+    return float(n) if decay == 1 else -math.expm1(n * math.log(decay)) / (1 - decay)
+
+
 @cache
 def geometric(decay: float) -> Discount:
     """decay^(j−1)."""
     return Discount(partial(_power, decay=decay))
+
+
+@cache
+def geometric_sum(decay: float) -> Discount:
+    """The sum of the first n powers, 1 + decay + … + decay^(n−1), by n."""
+    return Discount(partial(_power_sum, decay=decay))
 
 
 DISCOUNTS = {"log2": Discount(_log2), "ln": Discount(_natural), "log2_from_two": Discount(_log2_from_two)}

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import UNSET, RelevanceMetric, Unset, number, parameter, ratio
+from spark_rankeval.metrics.base import UNSET, Needs, Unset, number, parameter, ratio
 from spark_rankeval.metrics.gain_based import GainMetric
-from spark_rankeval.metrics.ragged import BoolArray, FloatArray, grouped, offsets_of, position_within
+from spark_rankeval.metrics.ragged import FloatArray, grouped, offsets_of, position_within
 from spark_rankeval.metrics.set_based import findable
 
 if TYPE_CHECKING:
@@ -130,13 +130,11 @@ class QMeasure(GainMetric):
 
     name: ClassVar[str] = "q"
     aliases: ClassVar[tuple[str, ...]] = ("q_measure", "qmeasure")
+    needs: ClassVar[Needs] = "relevant"
 
     beta: float | Unset = parameter(
         1.0, check=number(0, 1e100, what="a number from 0 on"), doc="the weight of the gain beside the hits"
     )
-
-    def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        return RelevanceMetric._is_defined(self, batch)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         blended = batch.remember(("q", self.beta, *self._gain_key()), lambda: self._blended_precision(batch))

@@ -29,6 +29,8 @@ class Judged(RelevanceMetric):
 
     name: ClassVar[str] = "judged"
     aliases: ClassVar[tuple[str, ...]] = ("judged_share",)
+    zero_without_predictions: ClassVar[bool] = False
+    zero_without_hits: ClassVar[bool] = False
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return super()._is_defined(batch) & (batch.n_predictions > 0)

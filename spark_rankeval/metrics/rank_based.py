@@ -53,6 +53,11 @@ class AveragePrecision(RelevanceMetric):
     )
     by: str | Unset = parameter("rank", choices=("rank", "threshold"), doc="a point each rank, or each distinct score")
 
+    @property
+    def reads_scores(self) -> bool:
+        """Points by threshold are where the score changes."""
+        return self.by == "threshold"
+
     def _check_together(self) -> None:
         decays = self.decay is not UNSET and self.decay < 1
         if decays and self.denominator not in ("labels", UNSET):

@@ -182,6 +182,11 @@ class RBP(ScaledMetric):
             raise MetricError(msg)
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """Shares of a full gain add up to less than 1, raw grades to anything."""
+        return 0.0, math.inf if self.gain == "raw" else 1.0
+
+    @property
     def largest_grade(self) -> float:
         """The largest grade of the scale, where grades are put in proportion to it."""
         return self._scale if self.gain == "max_grade" else super().largest_grade
@@ -227,6 +232,7 @@ class RBPResidual(GainMetric):
 
     name: ClassVar[str] = "rbp_residual"
     aliases: ClassVar[tuple[str, ...]] = ("rbp_resid",)
+    zero_without_hits: ClassVar[bool] = False
     takes_cutoff: ClassVar[bool] = False
     larger_is_better: ClassVar[bool] = False
 

@@ -13,20 +13,19 @@ from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
 
 EVERY = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
-# The definitions' metrics of this stage.
-OF_GAIN = {"cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap"}
-OF_RELEVANCE = {"precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "q", "judged", "bpref"}
-NAMES = OF_GAIN | OF_RELEVANCE
-UNBOUNDED = {"cg", "dcg", "idcg"}
+# The definitions' metrics of this stage, by what they need of the labels (rule 1 of the edge cases).
+NEEDS = {
+    "relevant": {
+        *("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "q", "judged", "bpref"),
+        *("percentile_rank", "auc", "auc_pr", "iprec", "iprec_11pt", "fap"),
+    },
+    "gain": {"cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap"},
+    "labels": {"pearson", "spearman", "kendall_tau", "kendall_distance", "tau_ap"},
+}
+# The definitions' exceptions to the rules 2 and 4.
+BY_FORMULA = {"percentile_rank", "auc", "auc_pr"} | NEEDS["labels"]
 # Shares that a perfect list does not have whole: its users stop above the end, or read on below it.
-NEVER_WHOLE = {"err", "rbp", "rbp_residual"}
-# The share of what was judged is a question about the list, and there is none.
-UNDEFINED_WITHOUT_PREDICTIONS = {"judged"}
-# It asks how much is unknown, which a list without a hit does not make 0.
-NOT_ABOUT_HITS = {"rbp_residual"}
-ABOUT_HITS = [metric for metric in METRICS if metric.name not in NOT_ABOUT_HITS]
-# R-precision has a cutoff of its own, BPref none at all.
-WITH_AN_END = [metric for metric in ABOUT_HITS if metric.name != "bpref"]
+NEVER_WHOLE = {"err", "rbp"}
 SET_METRICS = ("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision")
 USERS = random_users(np.random.default_rng(41), 200, distinct=True)
 BATCH = batch_of(USERS)
@@ -36,18 +35,22 @@ def metric_called(name):
     return next(metric for metric in METRICS if metric.name == name)
 
 
-def has_upper_bound(variant):
-    """Whether 1 is the most: gains of more than 1 against an ideal of ones, or MLlib's label order, can exceed it."""
-    if variant.name in UNBOUNDED:
-        return False
-    if variant.name == "rbp" and variant.gain == "raw":
-        return False
-    ideal = getattr(variant, "ideal", None)
-    return ideal != "label_order" and (ideal != "k_ones" or variant.gain == "binary")
+def those(condition):
+    """The metrics that declare something, as a parameter of a test."""
+    return pytest.mark.parametrize("metric", list(filter(condition, METRICS)), ids=lambda metric: metric.name)
 
 
 def test_every_metric_of_the_definitions_is_there():
-    assert {metric.name for metric in METRICS} == NAMES
+    assert {metric.name for metric in METRICS} == set().union(*NEEDS.values())
+
+
+@EVERY
+def test_a_metric_declares_the_edge_cases_that_the_definitions_give_it(metric):
+    assert metric.name in NEEDS[metric.needs]
+    # The share of what was judged is a question about the list; a list that knows nothing leaves the residual whole.
+    assert metric.zero_without_predictions == (metric.name not in BY_FORMULA | {"judged"})
+    assert metric.zero_without_hits == (metric.name not in BY_FORMULA | {"judged", "rbp_residual"})
+    assert metric.larger_is_better == (metric.name not in {"percentile_rank", "kendall_distance", "rbp_residual"})
 
 
 @EVERY
@@ -113,8 +116,8 @@ def test_different_variants_have_different_texts(metric):
 @EVERY
 def test_a_metric_with_a_numpy_number_for_a_parameter_reads_back(metric, value):
     for item in metric.parameters():
-        if item.name in VALUES:
-            chosen = {"denominator": "labels"} if item.name == "decay" else {}
+        if item.name in VALUES and not item.metadata["choices"]:
+            chosen = {"denominator": "labels"} if (metric.name, item.name) == ("ap", "decay") else {}
             made = metric(**{item.name: value}, **chosen)
             assert parse_metric(str(made)) == made
 
@@ -210,30 +213,31 @@ def test_values_are_one_float_a_user(metric):
 
 
 @EVERY
-def test_values_are_from_0_up_and_at_most_1_where_the_metric_is_a_share(metric):
-    seen_between = False
+def test_values_are_within_the_bounds_of_the_metric(metric):
+    least, most = metric().resolve().bounds
+    seen_above = False
     for variant in variants(metric):
-        if getattr(variant, "ideal", None) == "label_order":
-            continue
-        values = variant.compute(BATCH)
+        values, (low, high) = variant.compute(BATCH), variant.bounds
         values = values[~np.isnan(values)]
-        assert values.min() >= 0, variant
-        if has_upper_bound(variant):
-            assert values.max() <= 1 + 1e-12, variant
-        seen_between |= bool(((values > 0) & (values <= 1)).any())
-    assert seen_between
+        assert values.min(initial=low) >= low, variant
+        assert values.max(initial=low) <= high + 1e-12, variant
+        seen_above |= bool(((values > least) & (values <= most)).any())
+    assert seen_above
 
 
-@EVERY
+@those(lambda metric: metric.zero_without_hits)
 def test_a_perfect_list_of_a_share_is_worth_1(metric):
     perfect = batch_of([(in_order(range(10)), ungraded(range(10)))])
     # BPref counts what is below its other threshold as not relevant, also what is relevant by the first.
     for variant in variants(metric, relevance_threshold=(None,), judged_threshold=(1.0,)):
-        if variant.name not in UNBOUNDED | NEVER_WHOLE and not (
-            variant.name == "recall" and variant.denominator == "labels"
+        by_all_labels = getattr(variant, "denominator", "") == "labels"
+        if (
+            variant.bounds == (0, 1)
+            and variant.name not in NEVER_WHOLE
+            and not (variant.name == "recall" and by_all_labels)
         ):
             whole = variant.k is None or variant.k == 10
-            may_miss = {"ap": getattr(variant, "denominator", "") == "labels", "fbeta": True, "f1": True, "gap": True}
+            may_miss = {"ap": by_all_labels, **dict.fromkeys(("fbeta", "f1", "fap", "gap"), True)}
             fades = getattr(variant, "decay", 1.0) < 1
             if whole or not may_miss.get(variant.name, False):
                 value = variant.compute(perfect)[0]
@@ -249,9 +253,9 @@ NOTHING_TO_FIND = {
 
 @pytest.mark.parametrize("predictions", [in_order([1, 2, 3]), []], ids=["predictions", "no predictions"])
 @pytest.mark.parametrize("labels", NOTHING_TO_FIND.values(), ids=NOTHING_TO_FIND)
-@EVERY
+@those(lambda metric: metric.needs != "labels")
 def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted(metric, labels, predictions):
-    batch = batch_of([(predictions, labels), (in_order([1]), ungraded([1]))])
+    batch = batch_of([(predictions, labels), (in_order([1, 2]), ungraded([1]))])
     for variant in variants(metric, relevance_threshold=(None,)):
         if getattr(variant, "ideal", None) == "label_order" and labels:
             continue
@@ -260,9 +264,17 @@ def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted
         assert not math.isnan(other)
 
 
-@pytest.mark.parametrize("name", sorted(OF_GAIN))
-def test_a_metric_of_gain_is_defined_by_grades_above_0_whatever_the_threshold(name):
-    metric = metric_called(name)
+@those(lambda metric: metric.needs == "labels")
+def test_a_metric_of_labels_needs_no_relevant_one(metric):
+    batch = batch_of([(in_order([1, 2]), [(1, -1.0), (2, -2.0)]), (in_order([1, 2]), [])])
+    value, undefined = metric().resolve().compute(batch)
+    assert value == (1 if metric.larger_is_better else 0)
+    assert math.isnan(undefined)
+    assert metric(undefined="zero").resolve().compute(batch)[1] == 0
+
+
+@those(lambda metric: metric.needs == "gain")
+def test_a_metric_of_gain_is_defined_by_grades_above_0_whatever_the_threshold(metric):
     batch = batch_of([(in_order([1]), [(1, 1.0)]), (in_order([1]), [(1, 0.0)])])
     defined, undefined = metric(relevance_threshold=2.0).resolve().compute(batch)
     assert not math.isnan(defined)
@@ -270,38 +282,68 @@ def test_a_metric_of_gain_is_defined_by_grades_above_0_whatever_the_threshold(na
     assert math.isnan(metric(relevance_threshold=-math.inf).resolve().compute(batch)[1])
 
 
-@pytest.mark.parametrize("name", sorted(OF_RELEVANCE))
-def test_a_metric_of_relevance_is_defined_by_the_threshold(name):
-    metric = metric_called(name)
-    batch = batch_of([(in_order([1]), [(1, 1.0)]), (in_order([1]), [(1, 0.0)])])
+@those(lambda metric: metric.needs == "relevant")
+def test_a_metric_of_relevance_is_defined_by_the_threshold(metric):
+    batch = batch_of([(in_order([1, 2]), [(1, 1.0)]), (in_order([1, 2]), [(1, 0.0)])])
     assert np.isnan(metric(relevance_threshold=2.0).resolve().compute(batch)).all()
-    assert metric(relevance_threshold=-math.inf).resolve().compute(batch).tolist() == [1.0, 1.0]
-    assert metric(relevance_threshold=1.0).resolve().compute(batch)[0] == 1.0
+    found = metric(relevance_threshold=-math.inf).resolve().compute(batch)
+    assert found[0] == found[1]
+    assert metric(relevance_threshold=1.0).resolve().compute(batch)[0] == found[0]
+
+
+# Something to find; of the last list a part is labelled, but not relevant.
+FINDS_NOTHING = {
+    "no predictions": ([], ungraded([1, 2])),
+    "no hit": (in_order([8, 9]), ungraded([1, 2])),
+    "only what is not relevant": (in_order([8, 9]), [(1, 1.0), (8, 0.0)]),
+}
+
+
+def worth_nothing(metric, user):
+    """Whether a user's values are 0 in every variant that takes grades of 0 as not relevant."""
+    every = variants(metric, relevance_threshold=(None,), undefined=("nan",))
+    return all(variant.compute(batch_of([user]))[0] == 0 for variant in every)
 
 
 @EVERY
-def test_no_predictions_are_worth_0(metric):
+def test_no_predictions_are_worth_0_unless_the_metric_says_otherwise(metric):
+    assert worth_nothing(metric, FINDS_NOTHING["no predictions"]) == metric.zero_without_predictions
+
+
+@EVERY
+def test_no_hit_is_worth_0_unless_the_metric_says_otherwise(metric):
+    without_hits = [FINDS_NOTHING["no hit"], FINDS_NOTHING["only what is not relevant"]]
+    assert all(worth_nothing(metric, user) for user in without_hits) == metric.zero_without_hits
+
+
+@those(lambda metric: metric.zero_without_predictions)
+def test_no_predictions_are_worth_0_whatever_the_threshold_and_the_other_users(metric):
     batch = batch_of([([], ungraded([1, 2])), (in_order([1]), ungraded([1]))])
     for variant in variants(metric, relevance_threshold=(None, -math.inf, 0.0)):
-        value = variant.compute(batch)[0]
-        if metric.name in UNDEFINED_WITHOUT_PREDICTIONS and variant.undefined == "nan":
-            assert math.isnan(value)
-        else:
-            assert value == 0
+        assert variant.compute(batch)[0] == 0
 
 
-@pytest.mark.parametrize("metric", ABOUT_HITS, ids=lambda metric: metric.name)
-def test_no_hit_is_worth_0(metric):
+@those(lambda metric: metric.zero_without_hits)
+def test_no_hit_is_worth_0_whatever_the_threshold_and_the_other_users(metric):
     batch = batch_of([(in_order([8, 9]), ungraded([1, 2])), (in_order([1]), ungraded([1]))])
     for variant in variants(metric, relevance_threshold=(None, -math.inf, 0.0)):
         assert variant.compute(batch)[0] == 0
 
 
-@pytest.mark.parametrize("metric", WITH_AN_END, ids=lambda metric: metric.name)
+@those(lambda metric: metric.zero_without_hits and metric.takes_cutoff)
 def test_a_hit_below_the_cutoff_is_worth_0(metric):
     batch = batch_of([(in_order([7, 8, 9, 1]), ungraded([1]))])
     for variant in variants(metric, cutoffs=(1, 3), relevance_threshold=(None, -math.inf, 0.0)):
         assert variant.compute(batch)[0] == 0
+
+
+@pytest.mark.parametrize("user", FINDS_NOTHING.values(), ids=FINDS_NOTHING)
+@those(lambda metric: not metric.zero_without_predictions)
+def test_where_a_formula_has_no_value_users_get_what_undefined_says(metric, user):
+    for variant in variants(metric, undefined=("nan",)):
+        value = variant.compute(batch_of([user]))[0]
+        as_zero = dataclasses.replace(variant, undefined="zero").compute(batch_of([user]))[0]
+        assert as_zero == (0 if math.isnan(value) else value)
 
 
 @EVERY
@@ -329,6 +371,9 @@ def test_ids_that_are_relabelled_in_their_order_change_nothing(metric, ties):
 def test_scores_that_are_transformed_monotonically_change_nothing(metric, ties):
     users = [([(item, math.atan(score) * 1000 - 7) for item, score in p], labels) for p, labels in USERS]
     before, after = batch_of(USERS, ties=ties), batch_of(users, ties=ties)
+    if metric.name == "pearson":
+        assert not np.allclose(metric().compute(before), metric().compute(after), equal_nan=True)
+        return
     for variant in variants(metric)[::3]:
         np.testing.assert_array_equal(variant.compute(before), variant.compute(after))
 
@@ -338,8 +383,8 @@ def test_a_sorted_list_has_the_values_that_its_scores_give(metric):
     ranked = [[item for item, _ in sorted(p, key=lambda pair: (-pair[1], pair[0]))] for p, _ in USERS]
     by_position = batch_of([(in_order(items), labels) for items, (_, labels) in zip(ranked, USERS, strict=True)])
     for variant in variants(metric):
-        if getattr(variant, "by", "rank") == "rank":
-            np.testing.assert_array_equal(variant.compute(BATCH), variant.compute(by_position))
+        alike = np.array_equal(variant.compute(BATCH), variant.compute(by_position), equal_nan=True)
+        assert alike != variant.reads_scores, variant
 
 
 @EVERY

@@ -1,0 +1,308 @@
+"""Metrics that compare an order with an order: the list's with that of the grades, over the items in both tables."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+from spark_rankeval.metrics.base import Metric, Needs, ratio
+from spark_rankeval.metrics.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of, position_within
+
+if TYPE_CHECKING:
+    from spark_rankeval.metrics.batch import RankingBatch
+
+__all__ = ["KendallDistance", "KendallTau", "Pearson", "Spearman", "TauAP"]
+
+
+def at_least_before(user: IntArray, key: FloatArray, n_users: int) -> IntArray:
+    """How many entries before each, of the same user, have a key as large or larger.
+
+    By merging: for stretches of 1, 2, 4, … entries, what the left half of each pair holds is counted for its right half.
+    No pair is ever written down, so that a user with many entries costs little more than the same entries of many users.
+
+    Args:
+        user: int64, the user of each entry, ascending.
+        key: what is compared.
+        n_users: how many users there are.
+    """
+    place = position_within(user, n_users)
+    length = np.bincount(user, minlength=n_users)[user]
+    counts, target = np.zeros(len(user), np.int64), np.arange(len(user))
+    # Among equal keys the earlier comes first, so that a left half is counted before its right half.
+    order = np.lexsort((-key, user))
+    half = 1
+    while len(target):
+        reaches = length > half
+        if not reaches.all():
+            renumbered = np.cumsum(reaches) - 1
+            order = renumbered[order[reaches[order]]]
+            place, length, target = place[reaches], length[reaches], target[reaches]
+        # A stretch is called by the index of its first entry, which is also where it begins when sorted by stretch.
+        stretch = np.arange(len(target)) - place % (2 * half)
+        by_stretch = order[np.argsort(stretch[order], kind="stable")]
+        left = (place // half % 2 == 0)[by_stretch]
+        n_left = np.append(0, np.cumsum(left))
+        before = n_left[1:] - n_left[stretch[by_stretch]]
+        counts[target[by_stretch[~left]]] += before[~left]
+        half *= 2
+    return counts
+
+
+class Runs(NamedTuple):
+    """Where each entry stands when a user's entries are sorted: in a run of equal ones.
+
+    Attributes:
+        before: int64, how many entries of the user are sorted before the run.
+        size: int64, how many the run has.
+    """
+
+    before: IntArray
+    size: IntArray
+
+
+def runs_of(user: IntArray, n_users: int, *keys: Array) -> Runs:
+    """The runs of entries with equal keys, sorted by the first key, then the second; in the order of the entries."""
+    order = np.lexsort((*keys[::-1], user))
+    new = np.ones(len(user), np.bool_)
+    new[1:] = user[1:] != user[:-1]
+    for key in keys:
+        new[1:] |= key[order][1:] != key[order][:-1]
+    starts = np.flatnonzero(new)
+    run = np.cumsum(new) - 1
+    before, size = np.empty(len(user), np.int64), np.empty(len(user), np.int64)
+    before[order] = position_within(user, n_users)[starts][run]
+    size[order] = np.diff(np.append(starts, len(user)))[run]
+    return Runs(before, size)
+
+
+def _n_pairs(n: IntArray) -> FloatArray:
+    return n * (n - 1) / 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledMetric(Metric):
+    """A metric of the labelled items of a list, relevant or not; undefined where they do not differ."""
+
+    needs: ClassVar[Needs] = "labels"
+    zero_without_predictions: ClassVar[bool] = False
+    zero_without_hits: ClassVar[bool] = False
+    sees_grades: ClassVar[bool] = True
+
+
+class Spread(NamedTuple):
+    """What a correlation is the quotient of, float64 (n_users,) each: together ÷ √(scores · grades)."""
+
+    together: FloatArray
+    scores: FloatArray
+    grades: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correlation(LabelledMetric):
+    """A coefficient of correlation between score and grade, over the items in both tables."""
+
+    takes_cutoff: ClassVar[bool] = False
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """From −1, the opposite order, to 1."""
+        return -1.0, 1.0
+
+    @property
+    def reads_scores(self) -> bool:
+        """Equal scores count as equal."""
+        return True
+
+    @abstractmethod
+    def _spread(self, batch: RankingBatch) -> Spread:
+        """How the two sides vary together, and each alone; in any unit, 0 for a side that does not vary."""
+
+    def _remembered(self, batch: RankingBatch) -> Spread:
+        return batch.remember(("spread", self.name), lambda: self._spread(batch))
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        spread = self._remembered(batch)
+        return (spread.scores > 0) & (spread.grades > 0)
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        spread = self._remembered(batch)
+        # Rounding may carry a perfect correlation past 1.
+        return np.clip(ratio(spread.together, np.sqrt(spread.scores * spread.grades)), -1.0, 1.0)
+
+
+def _products(batch: RankingBatch, scores: FloatArray, grades: FloatArray) -> Spread:
+    """The sums of products of two sides that are centred already."""
+    return Spread(
+        batch.total(batch.user, scores * grades),
+        batch.total(batch.user, scores * scores),
+        batch.total(batch.user, grades * grades),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pearson(Correlation):
+    """Pearson's coefficient of correlation between score and grade, over the items in both tables.
+
+    Between −1 and 1. Of all metrics the only one that sees by how much scores differ; where lists have no scores, it takes
+    the rank, negated. NaN without two such items, or where all scores or all grades are equal or one is infinite; it does
+    not matter whether a label is relevant.
+
+    Source: Pearson, Notes on regression and inheritance in the case of two parents, 1895; as ``scipy.stats.pearsonr``.
+    """
+
+    name: ClassVar[str] = "pearson"
+    aliases: ClassVar[tuple[str, ...]] = ("pearsonr", "pearson_r")
+
+    def _spread(self, batch: RankingBatch) -> Spread:
+        infinite = ~(np.isfinite(batch.score) & np.isfinite(batch.grade))
+        unusable = np.bincount(batch.user[infinite], minlength=batch.n_users)[batch.user] > 0
+        score, grade = (np.where(unusable, 0.0, side) for side in (batch.score, batch.grade))
+        return _products(batch, _centred(batch, score), _centred(batch, grade))
+
+
+def _centred(batch: RankingBatch, values: FloatArray) -> FloatArray:
+    """Values less their user's mean, in a unit of the user's own; exactly 0 where all are equal."""
+    largest = np.zeros(batch.n_users)
+    np.maximum.at(largest, batch.user, np.abs(values))
+    # A power of two changes no digit, and keeps squares of very large and very small scores within range.
+    scaled = np.ldexp(values, -np.frexp(largest)[1][batch.user])
+    n = np.bincount(batch.user, minlength=batch.n_users)
+    # Less one of the values first: scores that are large and near one another would lose their digits in the mean.
+    step = scaled - scaled[offsets_of(n)[batch.user]]
+    mean = ratio(batch.total(batch.user, step), n)
+    return step - mean[batch.user]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spearman(Correlation):
+    """Spearman's rank correlation between score and grade, over the items in both tables.
+
+    Pearson's coefficient of the two ranks, equal values sharing their mean rank. Between −1 and 1. NaN without two such
+    items, or where all scores or all grades are equal; it does not matter whether a label is relevant.
+
+    Source: Spearman, The proof and measurement of association between two things, 1904; as ``scipy.stats.spearmanr``.
+    """
+
+    name: ClassVar[str] = "spearman"
+    aliases: ClassVar[tuple[str, ...]] = ("spearmanr", "spearman_rho")
+
+    def _spread(self, batch: RankingBatch) -> Spread:
+        n = np.bincount(batch.user, minlength=batch.n_users)[batch.user]
+
+        def ranks(key: Array) -> FloatArray:
+            """Twice the mean rank, less its mean: whole numbers."""
+            runs = runs_of(batch.user, batch.n_users, key)
+            return (2 * runs.before + runs.size - n).astype(np.float64)
+
+        return _products(batch, ranks(batch.tied_above), ranks(-batch.grade))
+
+
+@dataclass(frozen=True, kw_only=True)
+class KendallTau(Correlation):
+    """Kendall's τ-b between score and grade, over the items in both tables.
+
+    (concordant − discordant pairs) ÷ √(pairs of different scores · pairs of different grades). Between −1 and 1.
+    NaN without two such items, or where all scores or all grades are equal; it does not matter whether a label is relevant.
+
+    Source: Kendall, The treatment of ties in ranking problems, Biometrika 1945; as ``scipy.stats.kendalltau``.
+    """
+
+    name: ClassVar[str] = "kendall_tau"
+    aliases: ClassVar[tuple[str, ...]] = ("kendall", "kendalltau", "tau", "tau_b")
+
+    def _spread(self, batch: RankingBatch) -> Spread:
+        user, n_users = batch.user, batch.n_users
+        n_pairs = _n_pairs(np.bincount(user, minlength=n_users))
+
+        def equal_pairs(*keys: Array) -> FloatArray:
+            return batch.total(user, (runs_of(user, n_users, *keys).size - 1) / 2)
+
+        scores, grades = equal_pairs(batch.tied_above), equal_pairs(batch.grade)
+        both = equal_pairs(batch.tied_above, batch.grade)
+        # Of equal scores the higher grade comes first: no such pair then counts as discordant.
+        sorted_grade = batch.grade[np.lexsort((-batch.grade, batch.tied_above, user))]
+        discordant = batch.total(user, _lower_before(user, sorted_grade, n_users))
+        return Spread(n_pairs - scores - grades + both - 2 * discordant, n_pairs - scores, n_pairs - grades)
+
+
+def _lower_before(user: IntArray, grade: FloatArray, n_users: int) -> FloatArray:
+    """How many entries before each, of the same user, have a lower grade."""
+    return (position_within(user, n_users) - at_least_before(user, grade, n_users)).astype(np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KendallDistance(LabelledMetric):
+    """The share of pairs in the wrong order: discordant pairs ÷ pairs of different grades.
+
+    The pairs are those of the labelled items in the first k places; a pair is discordant where the lower grade stands
+    higher. From 0 (none) to 1 (all); lower is better. NaN without a pair of different grades; it does not matter whether a
+    label is relevant.
+
+    Source: Kendall, A new measure of rank correlation, Biometrika 1938.
+    """
+
+    name: ClassVar[str] = "kendall_distance"
+    aliases: ClassVar[tuple[str, ...]] = ("kendall_tau_distance", "normalized_kendall_distance")
+    larger_is_better: ClassVar[bool] = False
+
+    def _unequal(self, batch: RankingBatch) -> FloatArray:
+        """How many pairs have different grades."""
+
+        def count() -> FloatArray:
+            user, grade = self._items(batch)
+            equal = batch.total(user, (runs_of(user, batch.n_users, grade).size - 1) / 2)
+            return _n_pairs(np.bincount(user, minlength=batch.n_users)) - equal
+
+        return batch.remember(("pairs of different grades", self.k), count)
+
+    def _items(self, batch: RankingBatch) -> tuple[IntArray, FloatArray]:
+        within = batch.within(self.k)
+        return (batch.user, batch.grade) if within is None else (batch.user[within], batch.grade[within])
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return self._unequal(batch) > 0
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        user, grade = self._items(batch)
+        return ratio(batch.total(user, _lower_before(user, grade, batch.n_users)), self._unequal(batch))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TauAP(LabelledMetric):
+    """The AP correlation coefficient, a τ that counts mistakes at the top for more.
+
+    2/(N−1)·Σ_{i=2..N} C_i/(i−1) − 1 over the N labelled items of the list in its order; C_i is how many of those above
+    item i have a higher grade, and half of those that have an equal one. Between −1 and 1. NaN without two such items, or
+    where all grades are equal; it does not matter whether a label is relevant.
+
+    Source: Yilmaz, Aslam, Robertson, A new rank correlation coefficient for information retrieval, SIGIR 2008.
+    """
+
+    name: ClassVar[str] = "tau_ap"
+    aliases: ClassVar[tuple[str, ...]] = ("tauap", "ap_correlation")
+    takes_cutoff: ClassVar[bool] = False
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """From −1, the opposite order, to 1."""
+        return -1.0, 1.0
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        user, n_users = batch.user, batch.n_users
+        n = np.bincount(user, minlength=n_users)
+        unequal = runs_of(user, n_users, batch.grade).size < n[user]
+        return np.bincount(user[unequal], minlength=n_users) > 0
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        user, n_users = batch.user, batch.n_users
+        above = position_within(user, n_users)
+        # Entries before with an equal grade: the items come in rank order, which a stable sort by grade keeps.
+        order = np.lexsort((batch.grade, user))
+        equal = np.empty(len(user), np.int64)
+        equal[order] = above - runs_of(user, n_users, batch.grade).before[order]
+        right = at_least_before(user, batch.grade, n_users) - equal / 2
+        share = batch.total(user, right / np.maximum(above, 1))
+        return ratio(2 * share, np.bincount(user, minlength=n_users) - 1) - 1

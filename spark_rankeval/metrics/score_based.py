@@ -1,0 +1,228 @@
+"""Metrics that look at the whole list, and at which scores are equal: percentile rank and areas under curves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+from spark_rankeval.metrics.base import UNSET, RelevanceMetric, Unset, number, parameter, ratio
+from spark_rankeval.metrics.gains import geometric, geometric_sum
+from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, grouped
+
+if TYPE_CHECKING:
+    from spark_rankeval.metrics.batch import RankingBatch
+
+__all__ = ["AUC", "AUCPR", "PercentileRank"]
+
+
+class ScoreGroups(NamedTuple):
+    """The groups of equal scores that hold a hit, by user and then by score.
+
+    Attributes:
+        user: int64, whose list.
+        above: int64, how many items score higher.
+        size: int64, how many items the group has.
+        hits_above: int64, how many hits score higher.
+        hits: int64, how many hits the group has.
+        start: int64, the place of its first hit among the batch's hits.
+    """
+
+    user: IntArray
+    above: IntArray
+    size: IntArray
+    hits_above: IntArray
+    hits: IntArray
+    start: IntArray
+
+
+def score_groups(batch: RankingBatch, threshold: float | None) -> ScoreGroups:
+    """The groups of equal scores that hold a hit."""
+
+    def find() -> ScoreGroups:
+        hits = batch.hits(threshold)
+        above = batch.tied_above[hits.place]
+        new = np.ones(len(above), np.bool_)
+        new[1:] = (hits.user[1:] != hits.user[:-1]) | (above[1:] != above[:-1])
+        start = np.flatnonzero(new)
+        return ScoreGroups(
+            user=hits.user[start],
+            above=above[start],
+            size=batch.tied[hits.place[start]],
+            hits_above=hits.ordinal[start] - 1,
+            hits=np.diff(np.append(start, len(above))),
+            start=start,
+        )
+
+    return batch.remember(("score groups", threshold), find)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PercentileRank(RelevanceMetric):
+    """How far down the list the relevant items stand: the mean over hits of (rank − 1) / (ρ − 1).
+
+    From 0 (all on top) to 1; lower is better, and a list in random order has 0.5 on average. 0 for a list of one item.
+    NaN without a hit, so also without predictions or a relevant label. Its mean over users is MPR.
+
+    Source: Hu, Koren, Volinsky, Collaborative filtering for implicit feedback datasets, ICDM 2008.
+    """
+
+    name: ClassVar[str] = "percentile_rank"
+    aliases: ClassVar[tuple[str, ...]] = ("mpr", "mean_percentile_rank", "expected_percentile_rank")
+    takes_cutoff: ClassVar[bool] = False
+    larger_is_better: ClassVar[bool] = False
+    zero_without_predictions: ClassVar[bool] = False
+    zero_without_hits: ClassVar[bool] = False
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return batch.n_hits(None, self.threshold) > 0
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        hits = batch.hits(self.threshold)
+        steps = batch.total(hits.user, (hits.rank - 1).astype(np.float64))
+        return ratio(steps, batch.n_hits(None, self.threshold) * (batch.n_predictions - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AUC(RelevanceMetric):
+    """The area under the ROC curve: P(a relevant item of the list scores higher than another) + ½ P(equal scores).
+
+    Between 0 and 1; 0.5 for a list in random order or with one score. Where lists have no scores, the rank decides.
+    NaN without a hit or without another item in the list, so also without predictions: the list is the candidate set, and a
+    label that was not scored is not counted.
+
+    With a decay below 1 the item at rank j weighs decay^(j−1): ``weighting="sample"`` weighs both items of a pair, as
+    scikit-learn's ``roc_auc_score(sample_weight=...)`` does. ``weighting="trapezoid"`` is another number: the trapezoid
+    between the ranks i and i+1 weighs decay^(i−1), Σ w_i·(FPR_{i+1} − FPR_i)·(TPR_i + TPR_{i+1})/2. It goes by rank, equal
+    scores in their order.
+
+    Source: Hanley, McNeil, The meaning and use of the area under a ROC curve, Radiology 1982.
+    """
+
+    name: ClassVar[str] = "auc"
+    aliases: ClassVar[tuple[str, ...]] = ("roc_auc", "auc_roc", "auroc")
+    takes_cutoff: ClassVar[bool] = False
+    zero_without_predictions: ClassVar[bool] = False
+    zero_without_hits: ClassVar[bool] = False
+
+    decay: float | Unset = parameter(
+        1.0,
+        check=number(0, 1, what="a number above 0 and up to 1", open_low=True),
+        doc="w_j = decay^(j−1), the weight of rank j",
+    )
+    weighting: str | Unset = parameter(
+        "sample", choices=("sample", "trapezoid"), doc="the decay weighs items, or the trapezoids between ranks"
+    )
+
+    @property
+    def reads_scores(self) -> bool:
+        """Equal scores are half a pair each; trapezoids go by rank."""
+        return self.weighting != "trapezoid"
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        n_hits = batch.n_hits(None, self.threshold)
+        return (n_hits > 0) & (n_hits < batch.n_predictions)
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        decay = 1.0 if self.decay is UNSET else float(self.decay)
+        if self.weighting == "trapezoid":
+            return self._trapezoids(batch, decay)
+        return self._pairs(batch) if decay == 1 else self._weighted_pairs(batch, decay)
+
+    def _n_pairs(self, batch: RankingBatch) -> IntArray:
+        n_hits = batch.n_hits(None, self.threshold)
+        return n_hits * (batch.n_predictions - n_hits)
+
+    def _pairs(self, batch: RankingBatch) -> FloatArray:
+        groups = score_groups(batch, self.threshold)
+        others = batch.n_predictions - batch.n_hits(None, self.threshold)
+        above, equal = groups.above - groups.hits_above, groups.size - groups.hits
+        twice_won = groups.hits * (2 * (others[groups.user] - above) - equal)
+        return ratio(batch.total(groups.user, twice_won.astype(np.float64)), 2 * self._n_pairs(batch))
+
+    def _trapezoids(self, batch: RankingBatch, decay: float) -> FloatArray:
+        hits = batch.hits(self.threshold)
+        last = np.ones(len(hits.user), np.bool_)
+        last[:-1] = hits.user[1:] != hits.user[:-1]
+        following = np.append(hits.rank[1:], 0)
+        following = np.where(last, batch.n_predictions[hits.user] + 1, following)
+        # The curve moves right at each item that is no hit: those between two hits all at the height of the upper one.
+        weight = geometric(decay)(hits.rank) * geometric_sum(decay)(following - hits.rank - 1)
+        return ratio(batch.total(hits.user, hits.ordinal * weight), self._n_pairs(batch))
+
+    def _weighted_pairs(self, batch: RankingBatch, decay: float) -> FloatArray:
+        hits, groups = batch.hits(self.threshold), score_groups(batch, self.threshold)
+        user, rank, n_hits = hits.user, hits.rank, batch.n_hits(None, self.threshold)
+        first = hits.ordinal == 1
+        last = hits.ordinal == n_hits[user]
+        group = np.repeat(np.arange(len(groups.user)), groups.hits)
+        begin, end = groups.above[group], (groups.above + groups.size)[group]
+        before_rank, before_end = (np.where(first, 0, np.append(0, column[:-1])[: len(user)]) for column in (rank, end))
+
+        # Weights count from the first item of either class: a common factor cancels, and could be too small for a float.
+        power, power_sum = geometric(decay), geometric_sum(decay)
+        first_hit = np.zeros(batch.n_users, np.int64)
+        first_hit[user[first]] = rank[first]
+        first_other = 1 + np.bincount(user[rank == hits.ordinal], minlength=batch.n_users)
+
+        def others(after: IntArray, to: IntArray, where: BoolArray | None = None) -> FloatArray:
+            """The weight of a stretch of ranks that holds no hit; there may be none in it."""
+            count = np.maximum(to - after, 0) if where is None else np.where(where, np.maximum(to - after, 0), 0)
+            return power(np.maximum(after + 2 - first_other[user], 1)) * power_sum(count)
+
+        own = power(rank - first_hit[user] + 1)
+        down_to = grouped(own, user, batch.n_users).accumulated(np.add).values
+        down_to_before = np.where(first, 0.0, np.append(0.0, down_to[:-1])[: len(user)])
+        above_group = down_to_before[groups.start][group]
+        in_group = np.bincount(group, own, len(groups.user))[group]
+        group_ends = np.ones(len(user), np.bool_)
+        group_ends[:-1] = group[1:] != group[:-1]
+
+        higher = others(before_end, begin)
+        equal = others(np.maximum(before_rank, begin), rank - 1) + others(rank, end, group_ends)
+        lower = others(end, batch.n_predictions[user], last)
+        won = higher * above_group + equal * (above_group + in_group / 2) + lower * down_to
+        pairs = batch.total(user, own) * batch.total(user, higher + equal + lower)
+        return ratio(batch.total(user, won), pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AUCPR(RelevanceMetric):
+    """The area under the precision-recall curve, by trapezoids.
+
+    The points are (0, 1), then (H_j/γ, H_j/j) at the last rank j of each distinct score. Between 0 and 1. NaN without a
+    relevant label; without a hit 0, as nothing is to the left of recall 0. With ``recall="hits"`` recall is the share of
+    the relevant items of the list, as in scikit-learn's ``precision_recall_curve``, and without a hit it is NaN.
+
+    Straight lines between points promise more than any cutoff keeps; average precision does not.
+
+    Source: Davis, Goadrich, The relationship between precision-recall and ROC curves, ICML 2006.
+    """
+
+    name: ClassVar[str] = "auc_pr"
+    aliases: ClassVar[tuple[str, ...]] = ("pr_auc", "aucpr", "auprc")
+    takes_cutoff: ClassVar[bool] = False
+    zero_without_predictions: ClassVar[bool] = False
+    zero_without_hits: ClassVar[bool] = False
+
+    recall: str | Unset = parameter(
+        "labels", choices=("labels", "hits"), doc="recall ÷ γ, or ÷ the relevant items of the list"
+    )
+
+    @property
+    def reads_scores(self) -> bool:
+        """The points are where the score changes."""
+        return True
+
+    def _found_of(self, batch: RankingBatch) -> IntArray:
+        return batch.n_hits(None, self.threshold) if self.recall == "hits" else batch.n_relevant(self.threshold)
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return self._found_of(batch) > 0
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        groups = score_groups(batch, self.threshold)
+        before = np.where(groups.above == 0, 1.0, groups.hits_above / np.maximum(groups.above, 1))
+        after = (groups.hits_above + groups.hits) / (groups.above + groups.size)
+        return ratio(batch.total(groups.user, groups.hits * (before + after) / 2), self._found_of(batch))
