@@ -1,9 +1,14 @@
 """What each system computes, in this project's words: found by running it beside the naive reference.
 
 A convention is data, by metric; `"*"` holds for all, `"rr@"` for `rr` with a cutoff. Beside the metrics' own parameters
-there are: `undefined` ("nan": the user has no value; "zero": it is 0), `ties`, `scores` ("float32": they are rounded
-before they are compared), `duplicates`, `candidates` ("union": labelled items that were not predicted follow, all with
-one score) and `population`.
+there are:
+
+- `undefined`: where the metric has no value, the user has none ("nan") or 0 ("zero");
+- `ties`: as the oracle knows them; "unspecified": the order of equal scores is the system's secret, and none are tested;
+- `scores`: "float32" where they are rounded before they are compared;
+- `duplicates`: "each" occurrence of an item counts, or "once": a later one keeps its place and is no hit;
+- `candidates`: "union" where labelled items that were not predicted follow the list, all with one score;
+- `population`: whom the system gives a value.
 """
 
 import math
@@ -13,12 +18,11 @@ EVERY_METRIC = "*"
 # Any labelled item is relevant, whatever its grade.
 MEMBERSHIP = {"relevance_threshold": -math.inf}
 
-# Who has a value: whether a user has labels, whether predictions, whether a list of them (which may be empty).
+# Who has a value, by whether a user has labels, whether predictions, and whether a list of them, which may be empty.
 POPULATIONS = {
     "labels": lambda labels, predictions, listed: labels,
     "both": lambda labels, predictions, listed: labels and predictions,
-    "lists": lambda labels, predictions, listed: listed,
-    "either": lambda labels, predictions, listed: labels or predictions,
+    "lists": lambda labels, predictions, listed: listed and (labels or predictions),
 }
 
 
@@ -46,6 +50,17 @@ PYTREC_EVAL = Convention(
     }
 )
 
+TREC_EVAL_10 = Convention(
+    {
+        "*": {"ties": "item_desc", "scores": "float64", "undefined": "zero", "population": "labels"},
+        "ap": {"denominator": "labels"},
+        "ndcg": {"gain": "linear", "ideal": "labels"},
+        "iprec": {"rounding": "half_away"},
+        "iprec_11pt": {"rounding": "half_away"},
+        "rbp": {"p": 0.9},
+    }
+)
+
 IR_MEASURES = Convention(
     {
         "*": {**PYTREC_EVAL.settings["*"], "population": "labels"},
@@ -54,11 +69,12 @@ IR_MEASURES = Convention(
         "iprec": {"rounding": "floor_plus_0.9"},
         # The MS MARCO script and the package's own: the score as it is, then the item's id upwards.
         "rr@": {"ties": "item_asc", "scores": "float64"},
-        "judged": {"ties": "item_asc", "scores": "float64"},
+        # Any label will do, relevant or not.
+        "judged": {"ties": "item_asc", "scores": "float64", **MEMBERSHIP},
         # gdeval: the score as it is, then the item's id downwards.
         "err": {"scores": "float64", "max_grade": 4},
-        # cwl_eval.
-        "rbp": {"ties": "item_asc", "scores": "float64", "gain": "binary", "p": 0.8},
+        # cwl_eval: equal scores stay in the order given.
+        "rbp": {"ties": "position", "scores": "float64", "gain": "binary", "p": 0.8},
     }
 )
 
@@ -123,6 +139,7 @@ RECTOOLS = Convention(
 REPLAY = Convention(
     {
         "*": {**MEMBERSHIP, "ties": "item_desc", "duplicates": "each", "undefined": "zero", "population": "labels"},
+        **{name: {"duplicates": "once"} for name in ("precision", "recall", "hit_rate")},
         "ap": {"denominator": "min_k_labels"},
         "ndcg": {"gain": "binary", "ideal": "labels"},
     }
@@ -132,7 +149,8 @@ RECOMMENDERS = Convention(
     {
         "*": {**MEMBERSHIP, "ties": "unspecified", "duplicates": "each", "undefined": "zero", "population": "both"},
         "ap": {"denominator": "labels"},
-        "ndcg": {"gain": "binary", "ideal": "labels"},
+        # Its mean counts users who have labels alone as 0; those of the other metrics drop them.
+        "ndcg": {"gain": "binary", "ideal": "labels", "population": "labels"},
     }
 )
 

@@ -5,7 +5,6 @@ import re
 
 import numpy as np
 import oracle
-
 from parity.conventions import POPULATIONS
 
 NAME = re.compile(r"(?P<name>\w+)(?:@(?P<k>\d+))?(?:\((?P<arguments>.*)\))?")
@@ -52,16 +51,28 @@ def value(name, k, settings, user):
         threshold = parameters.pop("relevance_threshold", None)
         labels = [(item, int(oracle.is_relevant(grade, threshold))) for item, grade in labels]
     ties = settings["ties"]
+    duplicates = settings.get("duplicates", "each")
+    if duplicates == "once":
+        predictions, duplicates = without_repeated_hits(oracle.rank(predictions, ties)), "each"
     if ties == "average":
         return averaged(name, k, parameters, settings, predictions, labels)
     lists = oracle.User(
         predictions,
         labels,
         ties="item_asc" if ties == "unspecified" else ties,
-        duplicates=settings.get("duplicates", "each"),
+        duplicates=duplicates,
     )
     found = oracle.value(name, lists, k=k, **parameters)
     return 0.0 if math.isnan(found) and settings["undefined"] == "zero" else found
+
+
+def without_repeated_hits(ranked):
+    """An item that came before keeps its place, under a name that no label has."""
+    seen, kept = set(), []
+    for item, score in ranked:
+        kept.append((f"{item} again" if item in seen else item, score))
+        seen.add(item)
+    return kept
 
 
 def with_unpredicted(predictions, labels):

@@ -7,8 +7,6 @@ import json
 import random
 from typing import NamedTuple
 
-import numpy as np
-
 SEED = 20261101
 N_USERS = 2_200
 ITEMS = [str(number) for number in range(100, 180)]
@@ -33,6 +31,7 @@ class Variant(NamedTuple):
     negative_grades: bool = False
     duplicates: bool = False
     positive_scores: bool = False
+    most_unpredicted: int = 8
 
 
 VARIANTS = {
@@ -42,7 +41,8 @@ VARIANTS = {
     "negative_distinct": Variant(ties=False, negative_grades=True),
     "duplicates": Variant(ties=False, duplicates=True),
     "positive": Variant(positive_scores=True),
-    "positive_distinct": Variant(ties=False, positive_scores=True),
+    # At most one labelled item is not predicted: a system that puts those at one score below has no ties there.
+    "positive_distinct": Variant(ties=False, positive_scores=True, most_unpredicted=1),
 }
 
 
@@ -70,8 +70,7 @@ def random_predictions(rng, variant):
     predictions = list(zip(items, random_scores(rng, variant, length), strict=True))
     if variant.duplicates and length > 1 and rng.random() < 0.5:
         # Of an item that is there already, at a place and a score of its own.
-        for _ in range(rng.randint(1, 3)):
-            predictions.append((rng.choice(items), 3.0 + rng.random() if rng.random() < 0.5 else rng.random() / 10))
+        predictions += [(rng.choice(items), rng.choice((0.0, 3.0)) + rng.random()) for _ in range(rng.randint(1, 3))]
         rng.shuffle(predictions)
     return predictions
 
@@ -110,7 +109,7 @@ def random_labels(rng, variant, predicted):
     if not liked:
         liked = sorted(set(predicted))[: rng.randint(0, 8)]
     others = [item for item in ITEMS if item not in predicted]
-    items = liked + rng.sample(others, rng.randint(0 if liked else 1, 8))
+    items = liked + rng.sample(others, rng.randint(0 if liked else 1, variant.most_unpredicted))
     return [(item, rng.choice(grades)) for item in items]
 
 
@@ -119,7 +118,30 @@ def as_json(users):
     return json.dumps({name: user._asdict() for name, user in users.items()})
 
 
-def ties(user, score_type=np.float64):
-    """Whether two of the user's scores are one number."""
-    scores = [score_type(score) for _, score in user.predictions or []]
-    return len(set(scores)) < len(scores)
+def items_of(user):
+    return {item for item, _ in (user.predictions or []) + (user.labels or [])}
+
+
+def correlates(user):
+    """Whether the items that are predicted and labelled have two scores or more, and two grades or more."""
+    grade = dict(user.labels or [])
+    both = [(score, grade[item]) for item, score in user.predictions or [] if item in grade]
+    return bool(both) and all(len(set(side)) > 1 for side in zip(*both, strict=True))
+
+
+def best_grade(user):
+    return max((grade for _, grade in user.labels or []), default=0)
+
+
+# What a package is fed where it fails on other users, each of which is in DEFECTS.md.
+ONLY = {
+    "all": lambda user: True,
+    "labelled": lambda user: bool(user.labels),
+    "lists": lambda user: bool(user.predictions),
+    "labelled lists": lambda user: bool(user.labels) and bool(user.predictions),
+    "not all negative": lambda user: best_grade(user) >= 0,
+    "relevant": lambda user: best_grade(user) > 0,
+    "relevant and not": lambda user: best_grade(user) > 1 and any(grade < 1 for _, grade in user.labels),
+    "several items": lambda user: len(items_of(user)) > 1,
+    "correlated": correlates,
+}

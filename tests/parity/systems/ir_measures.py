@@ -1,6 +1,7 @@
 """ir_measures, with pytrec_eval, the MS MARCO script, gdeval (Perl) and cwl_eval behind it."""
 
 import ir_measures
+
 from systems.tables import qrels_of, run_of
 
 PACKAGES = ("ir_measures", "pytrec_eval-terrier", "cwl-eval", "numpy")

@@ -7,6 +7,7 @@ and `list_summary` say, which put the metric's default, 0, in the place of NaN.
 from lenskit.data import ItemList, ItemListCollection, UserIDKey
 from lenskit.metrics import DCG, NDCG, RBP, Hit, Precision, Recall, RecipRank, RunAnalysis
 from lenskit.metrics.ranking import AveragePrecision
+
 from systems.tables import best_first
 
 PACKAGES = ("lenskit", "numpy", "pandas")

@@ -1,6 +1,7 @@
 """pytrec_eval-terrier, which holds the C code of trec_eval 9. `-l2` after a measure's name: relevance level 2."""
 
 import pytrec_eval
+
 from systems.tables import mean, qrels_of, run_of
 
 PACKAGES = ("pytrec_eval-terrier",)

@@ -3,6 +3,7 @@
 import numpy as np
 from ranx import Qrels, Run, evaluate
 from ranx.metrics import interpolated_precision_at_recall
+
 from systems.tables import qrels_of, run_of
 
 PACKAGES = ("ranx", "numba")

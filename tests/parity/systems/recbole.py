@@ -6,6 +6,7 @@ RecBole ranks all items itself and has no short lists: a place that a short list
 import torch
 from recbole.evaluator import metrics as recbole
 from recbole.evaluator.collector import DataStruct
+
 from systems.tables import best_first
 
 PACKAGES = ("recbole", "torch", "numpy")

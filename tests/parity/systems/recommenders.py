@@ -2,6 +2,7 @@
 
 import pandas as pd
 from recommenders.evaluation import python_evaluation as evaluation
+
 from systems.tables import best_first
 
 PACKAGES = ("recommenders", "pandas", "numpy")

@@ -3,6 +3,7 @@
 import pandas as pd
 from rectools import Columns
 from rectools.metrics import MAP, MRR, NDCG, F1Beta, HitRate, Precision, Recall
+
 from systems.tables import best_first
 
 PACKAGES = ("rectools", "pandas", "numpy")

@@ -1,7 +1,8 @@
-"""RePlay, by dictionaries of lists; every user of the ground truth counts."""
+"""RePlay, by pandas tables; given dictionaries it would leave equal scores in their order."""
 
 import warnings
 
+import pandas as pd
 from replay.metrics import MAP, MRR, NDCG, HitRate, Precision, Recall, RocAuc
 from replay.metrics.base_metric import MetricDuplicatesWarning
 from replay.metrics.descriptors import PerUser
@@ -23,8 +24,14 @@ MEASURES = {
 def run(users, measures):
     # It warns of duplicates, which are what one of the variants is about.
     warnings.simplefilter("ignore", MetricDuplicatesWarning)
-    predictions = {name: user["predictions"] for name, user in users.items() if user["predictions"] is not None}
-    truth = {name: [item for item, _ in user["labels"]] for name, user in users.items() if user["labels"]}
+    predictions = pd.DataFrame(
+        [(name, item, score) for name, user in users.items() for item, score in user["predictions"] or []],
+        columns=["query_id", "item_id", "rating"],
+    )
+    truth = pd.DataFrame(
+        [(name, item) for name, user in users.items() for item, _ in user["labels"] or []],
+        columns=["query_id", "item_id"],
+    )
     results = {}
     for measure in measures:
         name, _, k = measure.partition("@")

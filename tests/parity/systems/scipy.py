@@ -1,7 +1,7 @@
 """Correlations of score and grade over the items that are both predicted and labelled, user by user."""
 
-import numpy as np
 from scipy.stats import kendalltau, pearsonr, spearmanr
+
 from systems.tables import mean
 
 PACKAGES = ("scipy", "numpy")
@@ -13,11 +13,9 @@ MEASURES = {"spearmanr": spearmanr, "pearsonr": pearsonr, "kendalltau": kendallt
 def run(users, measures):
     sides = {}
     for name, user in users.items():
-        grade = dict(user["labels"] or [])
-        both = [(score, grade[item]) for item, score in user["predictions"] or [] if item in grade]
-        # Of a constant side scipy warns and returns NaN.
-        if both and all(np.ptp(side) > 0 for side in zip(*both, strict=True)):
-            sides[name] = tuple(zip(*both, strict=True))
+        grade = dict(user["labels"])
+        both = [(score, grade[item]) for item, score in user["predictions"] if item in grade]
+        sides[name] = tuple(zip(*both, strict=True))
     results = {}
     for measure in measures:
         per_user = {name: MEASURES[measure](*two).statistic for name, two in sides.items()}

@@ -13,6 +13,7 @@ from sklearn.metrics import (
     precision_recall_curve,
     roc_auc_score,
 )
+
 from systems.tables import mean, vectors_of
 
 PACKAGES = ("scikit-learn", "numpy")
@@ -37,23 +38,15 @@ MEASURES = {
     "roc_auc_score": lambda grades, relevant, scores, k: roc_auc_score(relevant, scores),
     "precision_recall_curve+auc": lambda grades, relevant, scores, k: precision_recall_area(relevant, scores),
 }
-# What is undefined there without both a relevant and a non-relevant item, and warns of it at every user.
-NEEDS_BOTH = ("roc_auc_score",)
-NEEDS_RELEVANT = ("precision_recall_curve+auc",)
 
 
 def run(users, measures):
     results = {}
     for measure in measures:
         name, _, k = measure.partition("@")
-        per_user = {}
-        for user, (grades, scores) in vectors_of(users).items():
-            relevant = grades > 0
-            both = (name not in NEEDS_BOTH or not relevant.all()) and (
-                name not in NEEDS_BOTH + NEEDS_RELEVANT or relevant.any()
-            )
-            # A list of one item is refused: it looks like one column of binary labels.
-            if both and (len(grades) > 1 or "cg_score" not in name):
-                per_user[user] = MEASURES[name](grades, relevant, scores, int(k) if k else None)
+        per_user = {
+            user: MEASURES[name](grades, grades > 0, scores, int(k) if k else None)
+            for user, (grades, scores) in vectors_of(users).items()
+        }
         results[measure] = per_user, mean(per_user.values())
     return results

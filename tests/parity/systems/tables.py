@@ -1,5 +1,7 @@
 """Users as the shapes that packages take."""
 
+import math
+
 import numpy as np
 
 
@@ -19,8 +21,8 @@ def best_first(predictions):
 
 
 def mean(values):
-    """The plain mean, for packages that leave it to the caller; NaN of nothing."""
-    values = list(values)
+    """The plain mean, for packages that leave it to the caller; NaN is no value."""
+    values = [value for value in values if not math.isnan(value)]
     return sum(values) / len(values) if values else float("nan")
 
 

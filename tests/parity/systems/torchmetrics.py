@@ -4,9 +4,10 @@ A labelled item that was not predicted has a score below the lowest, shared by a
 """
 
 import torch
-from systems.tables import vectors_of
 from torchmetrics import retrieval
 from torchmetrics.functional import retrieval as functional
+
+from systems.tables import vectors_of
 
 PACKAGES = ("torchmetrics", "torch")
 POPULATION = "users who have both labels and predictions; without a relevant label 0 (empty_target_action='neg')"
