@@ -1,6 +1,6 @@
 # The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format benchmark dist clean
+.PHONY: help setup demo test parity lint format benchmark dist clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -33,6 +33,20 @@ demo: setup  ## train and evaluate two models on real ratings
 test: setup  ## run the tests
 	@$(BIN)/python -m pytest -q
 
+# The packages that the dialects are compared with: their versions exclude one another, so each has an environment.
+PARITY := trec ranx sklearn lenskit torchmetrics rectools recommenders replay recbole
+
+.venv-parity-%/.installed: tests/parity/requirements-%.txt $(wildcard tests/parity/requirements-*-alone.txt)
+	@echo "installing into .venv-parity-$*"
+	@$(PYTHON) -m venv .venv-parity-$*
+	@.venv-parity-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@alone=tests/parity/requirements-$*-alone.txt; [ ! -e $$alone ] || \
+	  .venv-parity-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $$alone
+	@touch $@
+
+parity: setup $(PARITY:%=.venv-parity-%/.installed)  ## run the real packages beside the dialects (installs some gigabytes)
+	@$(BIN)/python -m pytest -q tests/parity
+
 lint: setup  ## check style, types and the direction of imports
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -53,4 +67,4 @@ dist: | $(BIN)/python  ## build dist/spark_rankeval.zip, for spark-submit --py-f
 	@echo dist/spark_rankeval.zip
 
 clean:  ## remove what was built, and the environment
-	@rm -rf $(VENV) dist build output spark-warehouse metastore_db derby.log *.egg-info
+	@rm -rf $(VENV) .venv-parity-* dist build output spark-warehouse metastore_db derby.log *.egg-info

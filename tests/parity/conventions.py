@@ -1,0 +1,163 @@
+"""What each system computes, in this project's words: found by running it beside the naive reference.
+
+A convention is data, by metric; `"*"` holds for all, `"rr@"` for `rr` with a cutoff. Beside the metrics' own parameters
+there are:
+
+- `undefined`: where the metric has no value, the user has none ("nan") or 0 ("zero");
+- `ties`: as the oracle knows them; "unspecified": the order of equal scores is the system's secret, and none are tested;
+- `scores`: "float32" where they are rounded before they are compared;
+- `duplicates`: "each" occurrence of an item counts, or "once": a later one keeps its place and is no hit;
+- `candidates`: "union" where labelled items that were not predicted follow the list, all with one score;
+- `population`: whom the system gives a value.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+EVERY_METRIC = "*"
+# Any labelled item is relevant, whatever its grade.
+MEMBERSHIP = {"relevance_threshold": -math.inf}
+
+# Who has a value, by whether a user has labels, whether predictions, and whether a list of them, which may be empty.
+POPULATIONS = {
+    "labels": lambda labels, predictions, listed: labels,
+    "both": lambda labels, predictions, listed: labels and predictions,
+    "lists": lambda labels, predictions, listed: listed and (labels or predictions),
+}
+
+
+class Convention(NamedTuple):
+    """A system's choices: settings by metric name."""
+
+    settings: dict[str, dict[str, Any]]
+
+    def of(self, name, k):
+        """What holds for a metric, with a cutoff or without."""
+        return {
+            **self.settings.get(EVERY_METRIC, {}),
+            **self.settings.get(name, {}),
+            **(self.settings.get(f"{name}@", {}) if k is not None else {}),
+        }
+
+
+PYTREC_EVAL = Convention(
+    {
+        "*": {"ties": "item_desc", "scores": "float32", "undefined": "zero", "population": "both"},
+        "ap": {"denominator": "labels"},
+        "ndcg": {"gain": "linear", "ideal": "labels"},
+        "iprec": {"rounding": "floor_plus_0.9"},
+        "iprec_11pt": {"rounding": "floor_plus_0.9"},
+    }
+)
+
+TREC_EVAL_10 = Convention(
+    {
+        "*": {"ties": "item_desc", "scores": "float64", "undefined": "zero", "population": "labels"},
+        "ap": {"denominator": "labels"},
+        "ndcg": {"gain": "linear", "ideal": "labels"},
+        "iprec": {"rounding": "half_away"},
+        "iprec_11pt": {"rounding": "half_away"},
+        "rbp": {"p": 0.9},
+    }
+)
+
+IR_MEASURES = Convention(
+    {
+        "*": {**PYTREC_EVAL.settings["*"], "population": "labels"},
+        "ap": {"denominator": "labels"},
+        "ndcg": {"gain": "linear", "ideal": "labels"},
+        "iprec": {"rounding": "floor_plus_0.9"},
+        # The MS MARCO script and the package's own: the score as it is, then the item's id upwards.
+        "rr@": {"ties": "item_asc", "scores": "float64"},
+        # Any label will do, relevant or not.
+        "judged": {"ties": "item_asc", "scores": "float64", **MEMBERSHIP},
+        # gdeval: the score as it is, then the item's id downwards.
+        "err": {"scores": "float64", "max_grade": 4},
+        # cwl_eval: equal scores stay in the order given.
+        "rbp": {"ties": "position", "scores": "float64", "gain": "binary", "p": 0.8},
+    }
+)
+
+RANX = Convention(
+    {
+        "*": {"ties": "unspecified", "undefined": "zero", "population": "labels"},
+        "ap": {"denominator": "labels"},
+        "dcg": {"gain": "linear", "below_threshold": "zero"},
+        "ndcg": {"gain": "linear", "ideal": "labels", "below_threshold": "zero"},
+        "rbp": {"gain": "raw", "below_threshold": "zero"},
+        "iprec": {"rounding": "floor_plus_0.9"},
+    }
+)
+
+SKLEARN = Convention(
+    {
+        "*": {"ties": "average", "undefined": "zero", "population": "both", "candidates": "union"},
+        "dcg": {"gain": "linear"},
+        "ndcg": {"gain": "linear", "ideal": "labels"},
+        "ap": {"by": "threshold", "ties": "item_asc"},
+        "auc": {"ties": "item_asc", "undefined": "nan"},
+        "auc_pr": {"ties": "item_asc", "undefined": "nan", "recall": "hits"},
+    }
+)
+
+SCIPY = Convention({"*": {"ties": "item_asc", "undefined": "nan", "population": "both"}})
+
+LENSKIT = Convention(
+    {
+        "*": {**MEMBERSHIP, "ties": "position", "duplicates": "each", "undefined": "nan", "population": "lists"},
+        "precision": {"denominator": "predictions", "undefined": "zero"},
+        "recall": {"denominator": "min_k_labels"},
+        "ap": {"denominator": "min_labels_predictions"},
+        "ndcg": {"gain": "binary", "ideal": "labels", "discount": "log2_from_two"},
+        "dcg": {"gain": "binary", "discount": "log2_from_two", "undefined": "zero"},
+        "rbp": {"gain": "binary", "p": 0.85},
+    }
+)
+
+TORCHMETRICS = Convention(
+    {
+        "*": {
+            "ties": "unspecified",
+            "scores": "float32",
+            "undefined": "zero",
+            "population": "both",
+            "candidates": "union",
+        },
+        "ap": {"denominator": "hits"},
+        "ndcg": {"gain": "linear", "ideal": "labels", "ties": "average"},
+    }
+)
+
+RECTOOLS = Convention(
+    {
+        "*": {**MEMBERSHIP, "ties": "position", "duplicates": "each", "undefined": "zero", "population": "labels"},
+        "ap": {"denominator": "labels"},
+        "ndcg": {"gain": "binary", "ideal": "k_ones"},
+    }
+)
+
+REPLAY = Convention(
+    {
+        "*": {**MEMBERSHIP, "ties": "item_desc", "duplicates": "each", "undefined": "zero", "population": "labels"},
+        **{name: {"duplicates": "once"} for name in ("precision", "recall", "hit_rate")},
+        "ap": {"denominator": "min_k_labels"},
+        "ndcg": {"gain": "binary", "ideal": "labels"},
+    }
+)
+
+RECOMMENDERS = Convention(
+    {
+        "*": {**MEMBERSHIP, "ties": "unspecified", "duplicates": "each", "undefined": "zero", "population": "both"},
+        "ap": {"denominator": "labels"},
+        # Its mean counts users who have labels alone as 0; those of the other metrics drop them.
+        "ndcg": {"gain": "binary", "ideal": "labels", "population": "labels"},
+    }
+)
+
+RECBOLE = Convention(
+    {
+        "*": {**MEMBERSHIP, "ties": "position", "undefined": "zero", "population": "labels"},
+        "ap": {"denominator": "min_k_labels"},
+        "ndcg": {"gain": "binary", "ideal": "labels"},
+    }
+)

@@ -1,0 +1,51 @@
+"""Where each system lives, and how it is called from the tests."""
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from parity.users import as_json
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+# The environment of a system: .venv-parity-<environment>, made from requirements-<environment>.txt by `make parity`.
+ENVIRONMENT_OF = {
+    "pytrec_eval": "trec",
+    "ir_measures": "trec",
+    "ranx": "ranx",
+    "sklearn": "sklearn",
+    "scipy": "sklearn",
+    "lenskit": "lenskit",
+    "torchmetrics": "torchmetrics",
+    "rectools": "rectools",
+    "recommenders": "recommenders",
+    "replay": "replay",
+    "recbole": "recbole",
+}
+
+
+def run(system, users, measures):
+    """What a system returns for these users, as `runner.py` describes it.
+
+    A system that is not installed or that fails raises: nothing is skipped.
+    """
+    python = ROOT / f".venv-parity-{ENVIRONMENT_OF[system]}" / "bin" / "python"
+    if not python.exists():
+        msg = f"{system} is not installed: {python} is missing; `make parity` makes it"
+        raise FileNotFoundError(msg)
+    # What the tests run in is not what the system runs in.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    with tempfile.TemporaryDirectory() as folder:
+        request, reply = Path(folder, "request.json"), Path(folder, "reply.json")
+        request.write_text(f'{{"users": {as_json(users)}, "measures": {json.dumps(list(measures))}}}')
+        done = subprocess.run(
+            [python, HERE / "runner.py", system, request, reply],
+            cwd=folder, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            msg = f"{system} failed:\n{done.stderr}"
+            raise RuntimeError(msg)
+        return json.loads(reply.read_text())
