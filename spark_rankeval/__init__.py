@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark_rankeval.dialect_map import dialect_map as dialect_map
     from spark_rankeval.evaluation import evaluate as evaluate
     from spark_rankeval.evaluation import score_users as score_users
     from spark_rankeval.evaluation import summarise as summarise
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "dialect_map": "dialect_map",
     "evaluate": "evaluation",
     "score_users": "evaluation",
     "summarise": "evaluation",
@@ -29,7 +31,16 @@ _HOMES = {
     "Result": "result",
 }
 
-__all__ = ["Result", "evaluate", "metrics_column", "parse_metric", "score_users", "summarise", "write_per_user"]
+__all__ = [
+    "Result",
+    "dialect_map",
+    "evaluate",
+    "metrics_column",
+    "parse_metric",
+    "score_users",
+    "summarise",
+    "write_per_user",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,17 +7,19 @@ import numbers
 import os
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_rankeval.dialects import EVERY_METRIC, Dialect, find_dialect
-from spark_rankeval.errors import DataError, DialectError, InputError, OptionError, SparkRankEvalWarning
-from spark_rankeval.metrics.naming import column_names, parse_metric, parse_metrics
+from spark_rankeval.dialects import Dialect, find_dialect
+from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
+from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+from spark_rankeval.refusal import raise_if_invalid
 from spark_rankeval.result import Result
-from spark_rankeval.spark.diagnosis import diagnose, example_of_duplicates, null_users
-from spark_rankeval.spark.inputs import ColumnNames, read_sources
+from spark_rankeval.spark.column_names import ColumnNames
+from spark_rankeval.spark.inputs import read_sources
 from spark_rankeval.spark.scoring import Scoring, facts_of, moments_of_table
 from spark_rankeval.spark.storage import exists, publish, staged
 from spark_rankeval.summary import DataQuality, summary_row
+from spark_rankeval.views import Lists, columns_of, in_order, resolve, views_of
 from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, USER_COUNTS
 from spark_rankeval.worker.task import ScoringTask
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.metrics.base import Metric, SuppliesDefaults
+    from spark_rankeval.metrics.base import Metric
     from spark_rankeval.statistics.moments import Moments
 
     Metrics = str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]
@@ -41,9 +43,10 @@ def evaluate(
     item: str | tuple[str, str] = "item",
     score: str | None = None,
     rank: str | None = None,
-    relevance: str | None = None,
+    relevance: str | Sequence[str] | None = None,
     relevance_threshold: float | None = None,
     users: DataFrame | None = None,
+    exclude: DataFrame | None = None,
     dialect: str | Dialect = "default",
     ties: str | None = None,
     on_invalid: str = "error",
@@ -66,9 +69,12 @@ def evaluate(
         score: the column of scores, higher is better. Compared as float64: whole numbers above 2^53 and decimals of
             more than 15 digits are rounded to it, and may tie.
         rank: the column of ranks, lower is better, instead of scores.
-        relevance: the column of grades; None: every labelled item has grade 1.
+        relevance: the column of grades; None: every labelled item has grade 1. Several columns, such as
+            ``["click", "purchase"]``, are evaluated in the same pass, each with rows of its own in the summary.
         relevance_threshold: a labelled item is relevant from this grade on; None: above 0, or as the dialect says.
         users: a table of users to count besides, when some are in neither table.
+        exclude: a table of (user, item), such as training data or seen items, to leave out of the predictions before
+            they are ranked; how many were is counted. Its columns are named as those of predictions.
         dialect: whose conventions fill the parameters that a metric leaves open: ``default`` or ``mllib``.
         ties: how equal scores are ordered: ``item_asc``, ``item_desc``, or ``position`` for arrays; None: as the
             dialect says.
@@ -88,20 +94,20 @@ def evaluate(
     """
     scoring = _prepare(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
-        relevance_threshold=relevance_threshold, users=users, dialect=dialect, ties=ties, on_invalid=on_invalid,
+        relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
         prune=prune, model=model,
     )  # fmt: skip
     plan = scoring.plan(exact=False)
-    moments, unresolved = scoring.moments(plan)
+    values, counts, unresolved = scoring.moments(plan)
     words = plan.words
     if unresolved:
         plan = scoring.plan(exact=True)
-        moments, _ = scoring.moments(plan)
+        values, counts, _ = scoring.moments(plan)
         words = (*plan.words, f"The evaluation ran twice: the first go left the value of {unresolved:,} user(s) open.")
-    quality = DataQuality.from_moments(moments)
-    _raise_if_invalid(quality, scoring.facts, scoring)
-    described = [(label, {"metric": str(metric), **scoring.facts}) for label, metric in scoring.metrics.items()]
-    return _result(scoring.per_user, described, moments, quality, scoring.columns, words)
+    quality = DataQuality.from_moments(counts)
+    raise_if_invalid(quality, scoring.facts, scoring)
+    rows = [_Row(scoring.said_of(i), scoring.columns[i], values[i]) for i in scoring.shown]
+    return _result(scoring.per_user, rows, quality, words)
 
 
 def score_users(
@@ -113,9 +119,10 @@ def score_users(
     item: str | tuple[str, str] = "item",
     score: str | None = None,
     rank: str | None = None,
-    relevance: str | None = None,
+    relevance: str | Sequence[str] | None = None,
     relevance_threshold: float | None = None,
     users: DataFrame | None = None,
+    exclude: DataFrame | None = None,
     dialect: str | Dialect = "default",
     ties: str | None = None,
     on_invalid: str = "error",
@@ -134,7 +141,7 @@ def score_users(
     """
     return _prepare(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
-        relevance_threshold=relevance_threshold, users=users, dialect=dialect, ties=ties, on_invalid=on_invalid,
+        relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
         prune=prune, model=model,
     ).per_user()  # fmt: skip
 
@@ -165,23 +172,20 @@ def summarise(per_user: DataFrame, on_invalid: str | None = None) -> Result:
         msg = f"the per-user table has no column of a metric; it has: {there}. Give it a table of score_users"
         raise InputError(msg)
     counts = [name for name in COUNTS if name in facts]
-    values = {said["label"]: name for name, said in metrics.items()} | {n: n for n in counts if n in USER_COUNTS}
+    about_users = [name for name in counts if name in USER_COUNTS]
     invalid = [name for name in counts if name in INVALID_COUNTS]
-    moments = moments_of_table(per_user, users, values, invalid)
+    moments = moments_of_table(per_user, users, [*metrics, *about_users], invalid)
+    found = dict(zip([*about_users, *invalid], moments[len(metrics) :], strict=False))
     if len(counts) < len(COUNTS):
         missing = [name for name in COUNTS if name not in facts]
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
-        nothing = next(iter(moments.values()))
-        moments |= {name: _no_count(nothing) for name in missing}
-    quality = DataQuality.from_moments(moments)
+        found |= {name: _no_count(moments[0]) for name in missing}
+    quality = DataQuality.from_moments(found)
     some = next(iter(metrics.values()))
-    _raise_if_invalid(quality, some if on_invalid is None else {**some, "on_invalid": on_invalid})
-    described = [(said["label"], said) for said in metrics.values()]
-    columns = {said["label"]: name for name, said in metrics.items()}
-    return _result(
-        lambda: per_user, described, moments, quality, columns, ("The table of users was summarised as it is.",)
-    )
+    raise_if_invalid(quality, some if on_invalid is None else {**some, "on_invalid": on_invalid})
+    rows = [_Row(said, name, figures) for (name, said), figures in zip(metrics.items(), moments, strict=False)]
+    return _result(lambda: per_user, rows, quality, ("The table of users was summarised as it is.",))
 
 
 def _no_count(like: Moments) -> Moments:
@@ -198,9 +202,10 @@ def _prepare(
     item: str | tuple[str, str],
     score: str | None,
     rank: str | None,
-    relevance: str | None,
+    relevance: str | Sequence[str] | None,
     relevance_threshold: float | None,
     users: DataFrame | None,
+    exclude: DataFrame | None,
     dialect: str | Dialect,
     ties: str | None,
     on_invalid: str,
@@ -216,32 +221,24 @@ def _prepare(
         raise OptionError(msg)
     convention = find_dialect(dialect)
     asked = parse_metrics(metrics)
-    sources: list[SuppliesDefaults] = [_CallersThreshold(relevance_threshold), convention]
-    resolved = {label: metric.resolve(*sources) for label, metric in asked.items()}
     names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None)
-    left, right, everyone = read_sources(predictions, labels, users, names)
-    ordered_labels = [label for label, metric in resolved.items() if metric.needs_label_order]
-    if ordered_labels and right.has_value and not right.arrays:
-        msg = (
-            f"dialect {convention.name!r}: graded {', '.join(ordered_labels)} hangs on the order of a user's labels, which "
-            "rows of a table do not have. Pass the labels as arrays, or use ndcg(ideal='labels'), which does not depend on an order"
-        )
-        raise DialectError(msg)
-    if left.arrays and left.has_value:
-        tie_rule = ties or convention.ties
-    elif ties == "position":
+    sources = read_sources(predictions, labels, users, exclude, names)
+    left, right = sources.predictions, sources.labels
+    if ties == "position" and not (left.arrays and left.has_value):
         msg = "ties='position' is for predictions in arrays with scores; rows of a table have no position. Use 'item_asc' or 'item_desc'"
         raise OptionError(msg)
-    else:
-        tie_rule = ties or ("item_asc" if convention.ties == "position" else convention.ties)
-    # Which label is the last is known of arrays alone: rows of a table have no order.
-    last_label_counts = convention.conflicting_labels == "last" and right.arrays
+    lists = Lists(left.arrays and left.has_value, right.arrays, tuple(one.name for one in right.given_values))
+    resolved = resolve(asked, convention, relevance_threshold, lists)
+    views, values = views_of(
+        resolved,
+        convention,
+        lists,
+        ties=ties,  # type: ignore[arg-type] # checked above
+        threshold=relevance_threshold,
+        keep_best=on_invalid == "drop",
+    )
     task = ScoringTask(
-        metrics=tuple(resolved.values()),
-        relevance_threshold=_common_threshold(relevance_threshold, convention),
-        ties=tie_rule,  # type: ignore[arg-type] # checked above
-        duplicates="each" if convention.duplicates == "each" else "keep_best" if on_invalid == "drop" else "count",
-        conflicting_labels="last" if last_label_counts else "highest",
+        views=tuple(views),
         prediction_arrays=left.arrays,
         label_arrays=right.arrays,
         keep_unusual_grades=convention.unusual_grades == "keep",
@@ -251,34 +248,26 @@ def _prepare(
         "model": model,
         "dialect": convention.name,
         "on_invalid": on_invalid,
-        "conflicting_labels": "last" if last_label_counts else "error",
+        "conflicting_labels": "last" if views[0].ranking.conflicting_labels == "last" else "error",
         "mean": convention.mean,
     }
     taken = [name for name in left.user if name.lower() in COUNTS]
     if taken:
         msg = f"the user column {taken[0]!r} has the name of a count in the per-user table; rename it ({', '.join(COUNTS)} are taken)"
         raise InputError(msg)
-    columns = column_names(asked, taken=(*left.user, *COUNTS))
-    return Scoring(left, right, everyone, resolved, columns, task, prune, facts)
+    return Scoring(
+        sources=sources,
+        values=tuple(values),
+        columns=columns_of(values, asked, taken=(*left.user, *COUNTS)),
+        shown=tuple(in_order(values, list(asked))),
+        task=task,
+        prune=prune,
+        facts=facts,
+    )
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)
-
-
-class _CallersThreshold:
-    """The threshold that the caller gave for all metrics: it comes before the dialect's."""
-
-    def __init__(self, threshold: float | None) -> None:
-        self._values = {} if threshold is None else {"relevance_threshold": threshold}
-
-    def defaults_for(self, metric: type[Metric]) -> Mapping[str, Any]:
-        """The threshold, for metrics that have one."""
-        return self._values
-
-
-def _common_threshold(given: float | None, dialect: Dialect) -> float | None:
-    return given if given is not None else dialect.parameters.get(EVERY_METRIC, {}).get("relevance_threshold")
 
 
 def _one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
@@ -287,27 +276,32 @@ def _one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
         raise OptionError(msg)
 
 
+class _Row(NamedTuple):
+    """What becomes a row of the summary: what a value says of itself, its column and its figures."""
+
+    said: Mapping[str, Any]
+    column: str
+    figures: Moments
+
+
 def _result(
-    per_user: Callable[[], DataFrame],
-    described: list[tuple[str, dict[str, Any]]],
-    moments: dict[str, Moments],
-    quality: DataQuality,
-    columns: dict[str, str],
-    words: tuple[str, ...],
+    per_user: Callable[[], DataFrame], rows: Sequence[_Row], quality: DataQuality, words: tuple[str, ...]
 ) -> Result:
-    rows = tuple(
+    summary = tuple(
         summary_row(
-            label,
-            moments[label],
+            said["label"],
+            figures,
             model=said.get("model", ""),
             dialect=said.get("dialect", ""),
-            definition=said.get("metric", label),
+            relevance=said.get("relevance", ""),
+            definition=said.get("metric", said["label"]),
             cutoff=parse_metric(said["metric"]).k if "metric" in said else None,
             over_all=said.get("mean") == "all",
         )
-        for label, said in described
+        for said, _, figures in rows
     )
-    return Result(rows, quality, columns, words, per_user, write_per_user)
+    columns = {row.key: column for row, (_, column, _) in zip(summary, rows, strict=True)}
+    return Result(summary, quality, columns, words, per_user, write_per_user)
 
 
 def write_per_user(per_user: DataFrame, path: str | os.PathLike[str], mode: str = "errorifexists") -> Result:
@@ -336,49 +330,3 @@ def write_per_user(per_user: DataFrame, path: str | os.PathLike[str], mode: str 
         result = summarise(table)
         published = publish(table, path, mode)
     return replace(result, _table=lambda: published)
-
-
-_MEANING = {
-    "n_invalid_predictions": "predictions that cannot be ranked",
-    "n_invalid_labels": "labels that cannot be used",
-    "n_duplicate_predictions": "predictions that repeat an item of their user",
-    "n_conflicting_labels": "labels that repeat an item of their user with another grade",
-}
-
-
-def _raise_if_invalid(quality: DataQuality, facts: Mapping[str, Any], scoring: Scoring | None = None) -> None:
-    errors = quality.errors()
-    if facts.get("conflicting_labels") == "last":
-        errors.pop("n_conflicting_labels", None)
-    if not errors or facts.get("on_invalid") == "drop":
-        return
-    sentences = []
-    for name, count in errors.items():
-        sentence = f"{_MEANING[name]}: {count:,}"
-        detail = _details(name, scoring) if scoring is not None else ""
-        sentences.append(f"{sentence} ({detail})" if detail else sentence)
-    msg = (
-        f"{'; '.join(sentences)}. Mend the data, or pass on_invalid='drop' to leave these out and count them "
-        "(of equal items the best ranked stays, of conflicting labels the highest grade)"
-    )
-    raise DataError(msg, errors)
-
-
-def _details(name: str, scoring: Scoring) -> str:
-    task = scoring.task
-    match name:
-        case "n_invalid_predictions" | "n_invalid_labels":
-            source = scoring.predictions if name == "n_invalid_predictions" else scoring.labels
-            found = diagnose(
-                source,
-                keep_unusual_grades=task.keep_unusual_grades,
-                keep_null_items=task.keep_null_items,
-                largest_grade=task.largest_grade,
-            )
-            if source is scoring.labels and scoring.users is not None:
-                found += null_users(scoring.users)
-            return "; ".join(f"{reason}: {n:,}, for example {example}" for reason, n, example in found)
-        case "n_duplicate_predictions":
-            return f"for example {example_of_duplicates(scoring.predictions, differing=False)}"
-        case _:
-            return f"for example {example_of_duplicates(scoring.labels, differing=True)}"

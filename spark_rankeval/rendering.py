@@ -22,10 +22,25 @@ def render_summary(rows: Sequence[SummaryRow], quality: DataQuality) -> str:
         title = ", ".join([f"model {model!r}"] * bool(model) + [f"dialect {mine[0].dialect!r}"])
         cells = [
             _HEADERS,
-            *((r.metric, _number(r.mean), _number(r.std), f"{r.n_users:,}", f"{r.n_undefined:,}") for r in mine),
+            *((r.key, _number(r.mean), _number(r.std), f"{r.n_users:,}", f"{r.n_undefined:,}") for r in mine),
         ]
         lines += [title, *_aligned(cells), ""]
     return "\n".join([*lines, *render_quality(quality)])
+
+
+def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
+    """Metrics under dialects as a table: metric, dialect, mean, difference to the default, users, and why."""
+    cells = [("metric", "dialect", "mean", "difference", "users")]
+    metric = None
+    for name, dialect, mean, difference, n_users, _ in rows:
+        shown = "" if name == metric else name
+        metric = name
+        if math.isnan(mean) and not n_users:
+            cells.append((shown, dialect, "–", "–", "–"))
+        else:
+            cells.append((shown, dialect, _number(mean), f"{difference:+.4f}" if difference else "", f"{n_users:,}"))
+    table = _aligned(cells, left=2)
+    return "\n".join(f"{line}  {why}" for line, why in zip(table, ["because", *(row[-1] for row in rows)], strict=True))
 
 
 def render_quality(quality: DataQuality) -> list[str]:
@@ -51,16 +66,21 @@ def render_quality(quality: DataQuality) -> list[str]:
         (quality.n_duplicate_predictions, "duplicate predictions"),
         (quality.n_duplicate_labels, "repeated labels merged"),
         (quality.n_conflicting_labels, "conflicting labels settled"),
+        (quality.n_excluded, "predictions excluded"),
     ):
         if count:
             rows.append(f"{count:,} {words}")
     return [*lines, "rows   " + "; ".join(rows)]
 
 
-def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+def _aligned(cells: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Cells as lines of equal columns, the first ones flush left."""
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     return [
-        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+        "  ".join(
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
         for row in cells
     ]
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from spark_rankeval.curves import cutoff_curve, fits, recall_curve
 from spark_rankeval.errors import MetricError, UnknownMetricError
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.naming import column_name, parse_metric
+from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.rendering import render_summary
 from spark_rankeval.spark.scoring import of_somebody
 from spark_rankeval.summary import DataQuality, SummaryRow, as_json_value
@@ -31,7 +32,7 @@ class Result:
     Attributes:
         summary: a row a metric, in the order asked for.
         data_quality: what the users and their rows were like.
-        columns: the column of each metric in the per-user table, by label.
+        columns: the column of each row in the per-user table, by the row's key.
         plan: in words, how the data was brought together.
     """
 
@@ -58,7 +59,7 @@ class Result:
             return rows[0].mean
         known = self.keys()
         if rows:
-            found = ", ".join(repr(row.metric) for row in rows)
+            found = ", ".join(repr(row.key) for row in rows)
             msg = f"{str(name)!r} is ambiguous: {found} answer to it; use one of these labels"
         else:
             near = difflib.get_close_matches(str(name).lower(), known, n=3, cutoff=0.3)
@@ -68,7 +69,7 @@ class Result:
 
     def keys(self) -> list[str]:
         """The labels of the metrics, in the order asked for."""
-        return [row.metric for row in self.summary]
+        return [row.key for row in self.summary]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
@@ -80,20 +81,50 @@ class Result:
         return isinstance(name, str | Metric) and len(self._find(name)) == 1
 
     def _find(self, name: str | Metric) -> list[SummaryRow]:
-        by_label = [row for row in self.summary if row.metric == name or self.columns.get(row.metric) == name]
-        if by_label:
-            return by_label
+        for named in (lambda row: name in (row.key, self.columns.get(row.key)), lambda row: row.metric == name):
+            rows = [row for row in self.summary if named(row)]
+            if rows:
+                return rows
         try:
             metric = parse_metric(name)
         except MetricError:
             return []
         asked = [row for row in self.summary if _reads_as(row.metric, metric)]
-        return asked or [row for row in self.summary if _fits(metric, row.definition)]
+        return asked or [row for row in self.summary if fits(metric, row.definition)]
 
     def to_pandas(self) -> pd.DataFrame:
         """The summary as a pandas DataFrame, a row a metric; the columns are those of `SummaryRow`."""
         frame = pd.DataFrame([asdict(row) for row in self.summary], columns=[item.name for item in fields(SummaryRow)])
         return frame.astype({"cutoff": "Int64"})
+
+    def curve(self, metric: str | Metric) -> pd.DataFrame:
+        """A metric against its cutoff, ready to plot: a row a model, relevance and cutoff, those without a cutoff last.
+
+        Ask for many cutoffs at once with a range: ``evaluate(…, ["ndcg@1..100"])``, then ``result.curve("ndcg")``.
+
+        Args:
+            metric: the metric without its cutoff; a parameter that is not given may have any value, but one only.
+
+        Returns:
+            the columns model, relevance, cutoff, mean, standard_error, n_users.
+
+        Raises:
+            UnknownMetricError: no row is of that metric, or rows of several definitions are.
+        """
+        return cutoff_curve(self.summary, metric)
+
+    def precision_recall_curve(self) -> pd.DataFrame:
+        """Interpolated precision against recall, ready to plot: a row a model, relevance and recall.
+
+        Ask for it with ``evaluate(…, ["precision_recall_curve"])``: 101 recalls, averaged over users.
+
+        Returns:
+            the columns model, relevance, recall, mean, standard_error, n_users.
+
+        Raises:
+            UnknownMetricError: no row is of ``iprec``, or rows of several definitions are.
+        """
+        return recall_curve(self.summary)
 
     def to_dict(self) -> dict[str, Any]:
         """The summary and the data quality as plain values, NaN as None."""
@@ -106,8 +137,8 @@ class Result:
 
     def explain(self) -> str:
         """In words: by which definition each number is, and how the data was brought together."""
-        width = max(len(row.metric) for row in self.summary)
-        return "\n".join([*(f"{row.metric.ljust(width)}  {row.definition}" for row in self.summary), "", *self.plan])
+        width = max(len(row.key) for row in self.summary)
+        return "\n".join([*(f"{row.key.ljust(width)}  {row.definition}" for row in self.summary), "", *self.plan])
 
     def write(self, path: str | os.PathLike[str], mode: str = "errorifexists") -> Result:
         """Write the per-user table as Parquet: to a staging place beside `path`, and published only if it is valid.
@@ -133,14 +164,3 @@ def _reads_as(label: str, metric: Metric) -> bool:
         return parse_metric(label) == metric
     except MetricError:
         return False
-
-
-def _fits(asked: Metric, definition: str) -> bool:
-    """Whether a definition is of the metric asked for: same kind and cutoff, and every chosen parameter agrees."""
-    try:
-        resolved = parse_metric(definition)
-    except MetricError:
-        # A column of a table that does not say what it is.
-        return column_name(str(asked)) == definition
-    same = type(asked) is type(resolved) and asked.k == resolved.k
-    return same and all(getattr(resolved, name) == value for name, value in asked.chosen().items())

@@ -20,6 +20,7 @@ class SummaryRow:
         model: the name that the caller gave the predictions.
         dialect: whose conventions filled what was not set.
         metric: the label of the metric, as it was asked for.
+        relevance: the column of grades, where several were named; else empty.
         definition: the metric with every parameter written out.
         cutoff: k, or None for the whole list.
         slice: which users; ``all``.
@@ -36,6 +37,7 @@ class SummaryRow:
     model: str
     dialect: str
     metric: str
+    relevance: str
     definition: str
     cutoff: int | None
     slice: str
@@ -47,6 +49,11 @@ class SummaryRow:
     minimum: float
     maximum: float
     n_zero: int
+
+    @property
+    def key(self) -> str:
+        """What names the row among those of its result: the metric's label, and the relevance where there are several."""
+        return f"{self.metric} [{self.relevance}]" if self.relevance else self.metric
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,7 @@ class DataQuality:
         n_duplicate_predictions: predictions of an item that the user has already.
         n_duplicate_labels: labels that repeat one of equal grade; they are merged.
         n_conflicting_labels: labels that repeat one of another grade.
+        n_excluded: predictions that were left out before ranking, as asked with ``exclude``.
     """
 
     n_users: int
@@ -80,6 +88,7 @@ class DataQuality:
     n_duplicate_predictions: int
     n_duplicate_labels: int
     n_conflicting_labels: int
+    n_excluded: int
 
     @classmethod
     def from_moments(cls, moments: Mapping[str, Moments]) -> DataQuality:
@@ -105,7 +114,15 @@ class DataQuality:
 
 
 def summary_row(
-    label: str, moments: Moments, *, model: str, dialect: str, definition: str, cutoff: int | None, over_all: bool
+    label: str,
+    moments: Moments,
+    *,
+    model: str,
+    dialect: str,
+    relevance: str,
+    definition: str,
+    cutoff: int | None,
+    over_all: bool,
 ) -> SummaryRow:
     """One row of the summary.
 
@@ -114,6 +131,7 @@ def summary_row(
         moments: its figures over the users.
         model: the name of the predictions.
         dialect: the dialect's name.
+        relevance: the column of grades, where several were named.
         definition: the metric with every parameter written out.
         cutoff: k.
         over_all: the mean is over every user, so that one undefined value makes it undefined.
@@ -123,6 +141,7 @@ def summary_row(
         model=model,
         dialect=dialect,
         metric=label,
+        relevance=relevance,
         definition=definition,
         cutoff=cutoff,
         slice="all",

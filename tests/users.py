@@ -3,7 +3,7 @@
 import numpy as np
 
 from spark_rankeval.metrics.ragged import Ragged
-from spark_rankeval.metrics.ranking import Lists, rank_lists
+from spark_rankeval.metrics.ranking import Lists, RankingPolicy, rank_lists
 
 GRADES = (-1.0, 0.0, 0.0, 0.5, 1.0, 1.0, 2.0, 3.0)
 SCORES = (-2.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
@@ -23,9 +23,15 @@ def lists_of(users, **further):
     )
 
 
+def ranked(lists, **options):
+    """`rank_lists`, the fields of the policy given among the options."""
+    policy = {name: options.pop(name) for name in RankingPolicy.__dataclass_fields__ if name in options}
+    return rank_lists(lists, RankingPolicy(**policy), **options)
+
+
 def batch_of(users, **options):
     """The ranked batch of these users, with the order of the labels kept."""
-    return rank_lists(lists_of(users), keep_label_order=True, **options)[0]
+    return ranked(lists_of(users), keep_label_order=True, **options)[0]
 
 
 def in_order(items):

@@ -84,6 +84,24 @@ def _match_by_sorting(items: Ragged, labels: Ragged, among: BoolArray) -> Matche
     return Matches(prediction[same], label[order[place[same]]])
 
 
+def contained(items: Ragged, among: Ragged) -> BoolArray:
+    """Which items of every user are among that user's others; repeated ones each.
+
+    Args:
+        items: the lists; their items may repeat.
+        among: lists of a dtype that compares; theirs may repeat, too.
+
+    Returns:
+        bool, shape of the values of `items`.
+    """
+    found = np.zeros(len(items.values), np.bool_)
+    if len(items.values) and len(among.values):
+        distinct, code = np.unique(np.concatenate([items.values, among.values]), return_inverse=True)
+        key = np.concatenate([items.user, among.user]) * len(distinct) + code
+        found = np.isin(key[: len(found)], key[len(found) :])
+    return found
+
+
 def has_duplicates(items: Ragged) -> BoolArray:
     """Which users have an item more than once; bool (n_users,)."""
     found = np.zeros(items.n_users, np.bool_)

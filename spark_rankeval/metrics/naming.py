@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import REGISTRY, Metric
+from spark_rankeval.metrics.curves import expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,7 +47,8 @@ def parse_metric(text: str | Metric) -> Metric:
     values = _arguments(metric, form["arguments"] or "", text)
     if form["k"] is not None:
         if not re.fullmatch(r"[0-9]+", form["k"]):
-            msg = f"{text!r}: the cutoff after @ must be a whole number from 1 on; got {form['k']!r}"
+            several = ". A range of cutoffs is several metrics: give it in a list" if ".." in form["k"] else ""
+            msg = f"{text!r}: the cutoff after @ must be a whole number from 1 on; got {form['k']!r}{several}"
             raise MetricError(msg)
         if values.get("k") is not None:
             msg = f"{text!r} gives the cutoff twice, after @ and as k={values['k']!r}"
@@ -110,7 +112,8 @@ def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, 
     """The metrics of a call, by the label each has in the result; a metric asked for twice is there once.
 
     Args:
-        metrics: one metric, several, or a dict from the label that each is to have.
+        metrics: one metric, several, or a dict from the label that each is to have. Outside a dict a text may stand
+            for a curve, as `expand` reads it.
 
     Raises:
         MetricError: a name is not known, two labels collide, or there is no metric at all.
@@ -127,8 +130,9 @@ def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, 
             msg = f"a metric's label must be a text that is not empty; got {wrong!r}"
             raise MetricError(msg)
     else:
+        single = [one for metric in metrics for one in (expand(metric) if isinstance(metric, str) else [metric])]
         # Equal metrics are one, however they were spelled.
-        labelled = {str(metric): metric for metric in dict.fromkeys(map(parse_metric, metrics))}
+        labelled = {str(metric): metric for metric in dict.fromkeys(map(parse_metric, single))}
     if not labelled:
         msg = "no metric was asked for; name at least one, as in ['ndcg@10', 'recall@10']"
         raise MetricError(msg)
@@ -147,17 +151,21 @@ def column_name(label: str) -> str:
     return re.sub(r"[^0-9A-Za-z_]+", "_", text).strip("_").lower()
 
 
-def column_names(metrics: Mapping[str, Metric], taken: Iterable[str] = ()) -> dict[str, str]:
+def column_names(
+    metrics: Mapping[str, Metric], taken: Iterable[str] = (), suffixes: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """The column of each label: plain identifiers for the metrics' own names, labels that a caller chose as they are.
 
     Args:
         metrics: the metrics by label, from `parse_metrics`.
         taken: columns that the table has already.
+        suffixes: what a label ends in besides the metric's own name; none by default.
 
     Raises:
         MetricError: two columns would have the same name, in any case of letters.
     """
-    names = {label: column_name(label) if label == str(metric) else label for label, metric in metrics.items()}
+    own = {label: " ".join(filter(None, [str(m), (suffixes or {}).get(label)])) for label, m in metrics.items()}
+    names = {label: column_name(label) if label == own[label] else label for label in metrics}
     owners = {name.lower(): f"the column {name!r}" for name in taken}
     for label, name in names.items():
         other = owners.setdefault(name.lower(), f"the metric {label!r}")

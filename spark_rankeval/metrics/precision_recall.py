@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.metrics.base import RelevanceMetric, Unset, number, parameter, ratio
+from spark_rankeval.metrics.ragged import Ragged, offsets_of
 from spark_rankeval.metrics.rank_based import AveragePrecision
 from spark_rankeval.metrics.set_based import FBeta
 
@@ -63,14 +64,22 @@ class InterpolatingMetric(RelevanceMetric):
 
     def _interpolated(self, batch: RankingBatch, recall: float) -> FloatArray:
         """The highest precision at a hit from the n(r)-th on: between hits precision only falls."""
-        hits = batch.hits(self.threshold)
         rounding = "ceil" if isinstance(self.rounding, Unset) else self.rounding
-        needed = ROUNDINGS[rounding](recall, batch.n_relevant(self.threshold))
-        precision = batch.remember(("precision at hits", self.threshold), lambda: hits.ordinal / hits.rank)
-        counts = hits.ordinal >= needed[hits.user]
+        needed = np.maximum(ROUNDINGS[rounding](recall, batch.n_relevant(self.threshold)), 1).astype(np.int64)
+        best = batch.remember(("best precision from a hit on", self.threshold), lambda: self._best_from(batch))
+        reached = needed <= best.lengths
         values = np.zeros(batch.n_users)
-        np.maximum.at(values, hits.user[counts], precision[counts])
+        values[reached] = best.values[(best.offsets[:-1] + needed - 1)[reached]]
         return values
+
+    def _best_from(self, batch: RankingBatch) -> Ragged:
+        """For each hit the highest precision at it or at a later one."""
+        hits = batch.hits(self.threshold)
+        precision = batch.remember(("precision at hits", self.threshold), lambda: hits.ordinal / hits.rank)
+        # Backwards the highest so far is that of all later ones.
+        lengths = np.bincount(hits.user, minlength=batch.n_users)
+        backwards = Ragged(precision[::-1], offsets_of(lengths[::-1])).accumulated(np.maximum)
+        return Ragged(backwards.values[::-1], offsets_of(lengths))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from spark_rankeval.metrics.batch import RankingBatch, is_relevant
 from spark_rankeval.metrics.matching import first_occurrences, has_duplicates, match
-from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray, Ragged, position_within, width_classes
+from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray, Ragged, offsets_of, position_within, width_classes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,32 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Sees
 
 Ties = Literal["item_asc", "item_desc", "position"]
-Duplicates = Literal["count", "keep_best", "each"]
+Duplicates = Literal["count", "keep_best", "each", "once"]
+
+
+@dataclass(frozen=True)
+class RankingPolicy:
+    """How raw lists become rankings.
+
+    Attributes:
+        ties: how equal scores are ordered.
+        duplicates: of an item that a list has twice, ``count`` only counts it, ``keep_best`` also leaves out all but the
+            best ranked one, ``each`` takes every occurrence as an item of its own and counts nothing, and with ``once``
+            every occurrence takes a place but only the best ranked one can carry a label.
+        conflicting_labels: the grade of an item that is labelled more than once.
+        score_precision: what scores are rounded to before they compare; float32 makes near ones equal.
+        unpredicted_labels: labelled items that a list does not have are left out of it, or stand at its end, all equal
+            and below the lowest score: for systems that rank the union of predicted and labelled items.
+    """
+
+    ties: Ties = "item_asc"
+    duplicates: Duplicates = "count"
+    conflicting_labels: Literal["highest", "last"] = "highest"
+    score_precision: Literal["float64", "float32"] = "float64"
+    unpredicted_labels: Literal["left_out", "last"] = "left_out"
+
+
+_DEFAULT_POLICY = RankingPolicy()
 
 # Beyond so many labelled predictions a user, sorting a list is cheaper than counting what stands above each.
 _COUNTED_MATCHES = 64
@@ -34,8 +59,8 @@ class Lists:
         scores: float64, higher is better; None: lists are ordered best first already.
         labels: labelled items, comparable with `items`.
         grades: float64, the labels' grades; None: 1 each.
-        order: gives the flat items in a form whose ``<`` is the order of ids; called only where ties need it.
-            None: the items themselves.
+        order: maps items to numbers whose ``<`` is the order of ids; called only where ties need it. None: the items
+            themselves compare so.
         matchable: which flat items may carry a label; None: all. An item that may not still takes a rank.
         n_predictions: how many items each user really had, where `items` holds only the best of them.
     """
@@ -44,9 +69,31 @@ class Lists:
     scores: Ragged | None
     labels: Ragged
     grades: Ragged | None = None
-    order: Callable[[], Array] | None = None
+    order: Callable[[Array], Array] | None = None
     matchable: BoolArray | None = None
     n_predictions: IntArray | None = None
+
+    def where(self, keep: BoolArray) -> Lists:
+        """The same with only those predictions for which `keep` is true."""
+        return replace(
+            self,
+            items=self.items.where(keep),
+            scores=None if self.scores is None else self.scores.where(keep),
+            matchable=None if self.matchable is None else self.matchable[keep],
+        )
+
+    def users(self, start: int, stop: int) -> Lists:
+        """The lists of the users from `start` to before `stop`."""
+        low, high = self.items.offsets[start], self.items.offsets[stop]
+        return replace(
+            self,
+            items=self.items.users(start, stop),
+            scores=None if self.scores is None else self.scores.users(start, stop),
+            labels=self.labels.users(start, stop),
+            grades=None if self.grades is None else self.grades.users(start, stop),
+            matchable=None if self.matchable is None else self.matchable[low:high],
+            n_predictions=None if self.n_predictions is None else self.n_predictions[start:stop],
+        )
 
 
 class Findings(NamedTuple):
@@ -70,10 +117,9 @@ class Findings(NamedTuple):
 
 def rank_lists(
     lists: Lists,
-    ties: Ties = "item_asc",
-    duplicates: Duplicates = "count",
+    policy: RankingPolicy = _DEFAULT_POLICY,
+    *,
     largest_cutoff: int | None = None,
-    conflicting: Literal["highest", "last"] = "highest",
     keep_label_order: bool = False,
     relevance_threshold: float | None = None,
     sees: Sees = "gain",
@@ -82,33 +128,41 @@ def rank_lists(
 
     Args:
         lists: the input.
-        ties: how equal scores are ordered.
-        duplicates: of an item that a list has twice, ``count`` only counts it, ``keep_best`` also leaves out all but the
-            best ranked one, ``each`` takes every occurrence as an item of its own and counts nothing.
+        policy: how lists become rankings.
         largest_cutoff: the largest rank that matters; None: all do.
-        conflicting: the grade of an item that is labelled more than once.
         keep_label_order: keep the raw label lists, for metrics that need their order.
         relevance_threshold: which items are relevant, for what hangs on a tie.
         sees: in what of their labels tied items have to be alike.
     """
+    if policy.score_precision == "float32" and lists.scores is not None:
+        # A score beyond float32 becomes infinite there, as it does in the systems that do this.
+        with np.errstate(over="ignore"):
+            rounded = lists.scores.values.astype(np.float32).astype(np.float64)
+        lists = replace(lists, scores=lists.scores.like(rounded))
     none = np.zeros(lists.items.n_users, np.int64)
     again = none
-    if duplicates != "each":
+    if policy.duplicates != "each":
         twice = has_duplicates(lists.items)
         if twice.any():
             keep = first_occurrences(lists.items, twice, _preference(lists))
             again = np.bincount(lists.items.user[~keep], minlength=lists.items.n_users)
-            if duplicates == "keep_best":
+            if policy.duplicates == "keep_best":
                 lists = _without_duplicates(lists, keep, again)
+            elif policy.duplicates == "once":
+                matchable = keep if lists.matchable is None else keep & lists.matchable
+                lists, again = replace(lists, matchable=matchable), none
 
-    labels, items = _settle_labels(lists, conflicting), lists.items
+    labels = _settle_labels(lists, policy.conflicting_labels)
+    if policy.unpredicted_labels == "last":
+        lists = _with_unpredicted(lists, labels.items)
+    items = lists.items
     # Where the order is given, what stands below the largest cutoff matters to nobody.
     found = match(items, labels.items, largest_cutoff if lists.scores is None else None)
     prediction, label = found.prediction, found.label
     if lists.matchable is not None:
         allowed = lists.matchable[prediction]
         prediction, label = prediction[allowed], label[allowed]
-    ranks = _ranks(lists, prediction, ties)
+    ranks = _ranks(lists, prediction, policy.ties)
     user = items.user[prediction]
     score = -ranks.rank.astype(np.float64) if lists.scores is None else lists.scores.values[prediction]
     order = np.argsort(user * (int(items.lengths.max(initial=0)) + 1) + ranks.rank)
@@ -161,15 +215,39 @@ def _preference(lists: Lists) -> IntArray:
 
 
 def _without_duplicates(lists: Lists, keep: BoolArray, again: IntArray) -> Lists:
-    order = lists.order
+    return replace(
+        lists.where(keep), n_predictions=None if lists.n_predictions is None else lists.n_predictions - again
+    )
+
+
+def _with_unpredicted(lists: Lists, labels: Ragged) -> Lists:
+    """The lists with the labelled items that they lack at their ends, tied below everything."""
+    items = lists.items
+    missing = np.ones(len(labels.values), np.bool_)
+    missing[match(items, labels).label] = False
+    further = labels.where(missing)
+    scores = lists.scores
+    if scores is None:
+        scores = items.like(-position_within(items.user, items.n_users).astype(np.float64))
+    lowest = np.full(items.n_users, 1.0)
+    filled = np.flatnonzero(items.lengths > 0)
+    lowest[filled] = np.minimum.reduceat(scores.values, items.offsets[filled])
+    below = further.like(np.nextafter(lowest, -np.inf)[further.user])
+    place = np.argsort(np.concatenate([items.user, further.user]), kind="stable")
+    lengths = items.lengths + further.lengths
+
+    def joined(one: Array, two: Array) -> Array:
+        both: Array = np.concatenate([one, two])[place]
+        return both
+
+    matchable = lists.matchable
     return Lists(
-        items=lists.items.where(keep),
-        scores=None if lists.scores is None else lists.scores.where(keep),
+        items=Ragged(joined(items.values, further.values), offsets_of(lengths)),
+        scores=Ragged(joined(scores.values, below.values), offsets_of(lengths)),
         labels=lists.labels,
         grades=lists.grades,
-        order=None if order is None else lambda: order()[keep],
-        matchable=None if lists.matchable is None else lists.matchable[keep],
-        n_predictions=None if lists.n_predictions is None else lists.n_predictions - again,
+        order=lists.order,
+        matchable=None if matchable is None else joined(matchable, np.ones(len(further.values), np.bool_)),
     )
 
 
@@ -273,8 +351,9 @@ def _count_above(
     position = prediction[some] - items.offsets[user[some]]
     earlier = np.arange(width)[:, None] < position
     if ties != "position":
-        order = items.like(items.values if lists.order is None else lists.order())
-        ids, own_id = order.matrix(user[some], width).T, order.values[prediction[some]]
+        ids, own_id = items.matrix(user[some], width).T, items.values[prediction[some]]
+        if lists.order is not None:
+            ids, own_id = lists.order(ids), lists.order(own_id)
         earlier = (ids < own_id if ties == "item_asc" else ids > own_id) | ((ids == own_id) & earlier)
     before[out[some]] = _count(equal[:, some] & earlier)
 
@@ -302,8 +381,8 @@ def _sort_lists(
     user = items.user[entry]
     keys: list[Array] = [-scores.values[entry], user]
     if ties != "position":
-        ids = items.values if lists.order is None else lists.order()
-        code = np.unique(ids[entry], return_inverse=True)[1]
+        ids = items.values[entry] if lists.order is None else lists.order(items.values[entry])
+        code = np.unique(ids, return_inverse=True)[1]
         keys.insert(0, code if ties == "item_asc" else -code)
     entry = entry[np.lexsort(keys)]
     user, score = items.user[entry], scores.values[entry]

@@ -9,7 +9,7 @@ import numpy as np
 
 from spark_rankeval.metrics.base import UNSET, RelevanceMetric, Unset, number, parameter, ratio
 from spark_rankeval.metrics.gains import geometric, geometric_sum
-from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, grouped
+from spark_rankeval.metrics.ragged import Array, BoolArray, FloatArray, IntArray, grouped
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
@@ -216,7 +216,7 @@ class AUCPR(RelevanceMetric):
         """The points are where the score changes."""
         return True
 
-    def _found_of(self, batch: RankingBatch) -> FloatArray | IntArray:
+    def _found_of(self, batch: RankingBatch) -> Array:
         return batch.n_hits(None, self.threshold) if self.recall == "hits" else batch.n_relevant(self.threshold)
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:

@@ -11,6 +11,7 @@ from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import OptionError
 from spark_rankeval.metrics.naming import column_names, parse_metrics
 from spark_rankeval.spark.inputs import column
+from spark_rankeval.views import Lists, resolve, views_of
 from spark_rankeval.worker.series import N_INVALID, score_series
 from spark_rankeval.worker.task import ScoringTask
 
@@ -61,29 +62,30 @@ def metrics_column(
     if ties not in (None, "item_asc", "item_desc", "position"):
         msg = f"ties must be one of None, 'item_asc', 'item_desc', 'position'; got {ties!r}"
         raise OptionError(msg)
+    lists = Lists(scores is not None, label_arrays=True, relevances=() if relevance is None else ("relevance",))
+    resolved = resolve(asked, convention, None, lists)
+    views, values = views_of(resolved, convention, lists, ties=ties)  # type: ignore[arg-type] # checked above
     task = ScoringTask(
-        metrics=tuple(metric.resolve(convention) for metric in asked.values()),
-        ties=ties or convention.ties,  # type: ignore[arg-type] # checked above
-        duplicates="each" if convention.duplicates == "each" else "count",
-        conflicting_labels="last" if convention.conflicting_labels == "last" else "highest",
+        views=tuple(views),
         prediction_arrays=True,
         label_arrays=True,
         keep_unusual_grades=convention.unusual_grades == "keep",
     )
+    fields_of_values = [names[value.label] for value in values]
     arguments = {"items": predictions, "labels": labels, "scores": scores, "grades": relevance}
     given = {name: _without_null_entries(value) for name, value in arguments.items() if value is not None}
     # Scores and grades may be any numbers.
     given |= {name: given[name].cast("array<double>") for name in ("scores", "grades") if name in given}
-    fields = [T.StructField(name, T.DoubleType()) for name in names.values()]
+    fields = [T.StructField(name, T.DoubleType()) for name in fields_of_values]
     returned = T.StructType([*fields, T.StructField(N_INVALID, T.LongType())])
-    udf = F.pandas_udf(score_series(task, tuple(given), tuple(names.values())), returned)  # type: ignore[attr-defined] # missing from the stubs
+    udf = F.pandas_udf(score_series(task, tuple(given), tuple(fields_of_values)), returned)  # type: ignore[attr-defined] # missing from the stubs
     scored = udf(*given.values())
     # Arrow conversion of a pandas frame makes NaN null; null is to mean that the row was refused.
     fine = scored.getField(N_INVALID) == 0
-    values = [
+    shown = [
         F.when(fine, F.coalesce(scored.getField(name), F.lit(float("nan")))).alias(name) for name in names.values()
     ]
-    return F.struct(*values, scored.getField(N_INVALID).alias(N_INVALID))
+    return F.struct(*shown, scored.getField(N_INVALID).alias(N_INVALID))
 
 
 def _without_null_entries(array: str | Column) -> Column:

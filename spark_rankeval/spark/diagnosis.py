@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -27,7 +29,8 @@ def diagnose(
     reasons: dict[str, Column] = {f"null user ({name})": column(name).isNull() for name in source.user}
     if source.arrays:
         reasons[f"null array of {source.role}"] = F.col("null_array")
-        reasons[f"unequal lengths of {source.item} and {source.value}"] = F.col("unequal")
+        names = " and ".join([source.item, *(one.name for one in source.given_values)])
+        reasons[f"unequal lengths of {names}"] = F.col("unequal")
     entry_reasons = invalid_reasons(source, ids, values, keep_unusual_grades, largest_grade)
     if keep_null_items and source.role == "predictions":
         entry_reasons = {name: reason for name, reason in entry_reasons.items() if not name.endswith("item")}
@@ -69,50 +72,57 @@ def example_of_duplicates(source: Source, differing: bool) -> str:
     """An item that a user has twice; with `differing`, with different values."""
     entries, ids, values = _entries(source)
     users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
-    selected = entries.select(*users, ids.alias("item"), *([] if values is None else [values.alias("value")]))
+    selected = entries.select(*users, ids.alias("item"), *(one.alias("value") for one in _as_one(values)))
     keys = [name for name in selected.columns if name != "value"]
     # In one table of arrays without ids of users there is nothing to group by but the row.
     aggregates = [F.count(F.lit(1)).alias("n")]
-    if values is not None:
+    if values:
         aggregates.append(F.sort_array(F.collect_set("value")).alias("values"))
     found = selected.where(F.col("item").isNotNull()).groupBy(*keys).agg(*aggregates).where(F.col("n") > 1)
-    if differing and values is not None:
+    if differing and values:
         found = found.where(F.size("values") > 1)
     row = found.limit(1).collect()
     if not row:
         return ""
     parts = [f"{name}={row[0][f'user_{index}']!r}" for index, name in enumerate(source.user)]
     parts.append(f"item={row[0]['item']!r} {row[0]['n']} times")
-    if values is not None:
+    if values:
         parts.append(f"with {source.value_kind}s {row[0]['values'][:5]!r}")
     return ", ".join(parts)
 
 
-def _entries(source: Source) -> tuple[DataFrame, Column, Column | None]:
+def _as_one(values: list[Column]) -> list[Column]:
+    """No value, the value, or a struct of several."""
+    return values if len(values) < 2 else [F.struct(*values)]
+
+
+def _entries(source: Source) -> tuple[DataFrame, Column, list[Column]]:
     """One row an entry: of a table of rows the rows themselves, of arrays the exploded entries."""
     if not source.arrays:
-        return source.frame, source.ids(), source.values() if source.has_value else None
-    ids = source.ids()
-    null_array = ids.isNull() | (source.values().isNull() if source.has_value else F.lit(False))
-    unequal = F.size(ids) != F.size(source.values()) if source.has_value else F.lit(False)
+        return source.frame, source.ids(), source.values()
+    ids, values = source.ids(), source.values()
+    null_array = any_null([ids, *values])
+    unequal = reduce(or_, [F.size(ids) != F.size(one) for one in values], F.lit(False))
     whole = null_array | F.coalesce(unequal, F.lit(False))
     whole = whole | any_null(source.user_columns())
     users = [column(name) for name in source.user]
-    fields = [ids.alias("ids")] + ([source.values().alias("values")] if source.has_value else [])
+    names = ["ids", *(f"values_{index}" for index in range(len(values)))]
+    fields = [one.alias(name) for one, name in zip([ids, *values], names, strict=True)]
     arrays = source.frame.select(
         *users, null_array.alias("null_array"), unequal.alias("unequal"), whole.alias("whole"), *fields
     )
-    zipped = F.arrays_zip(*[F.when(~F.col("whole"), F.col(name)) for name in ("ids", "values")[: len(fields)]])
+    zipped = F.arrays_zip(*[F.when(~F.col("whole"), F.col(name)) for name in names])
     exploded = arrays.withColumn("entry", F.explode_outer(zipped))
     # arrays_zip names the fields of computed arrays by their place.
     entry_fields = exploded.schema["entry"].dataType.names  # type: ignore[attr-defined] # a struct, by construction
     entry = [F.col("entry").getField(name) for name in entry_fields]
     empty = F.col("entry").isNull() & ~F.col("whole")
-    return exploded.where(~empty), entry[0], entry[1] if source.has_value else None
+    return exploded.where(~empty), entry[0], entry[1:]
 
 
-def _value(source: Source, values: Column | None) -> list[Column]:
-    return [] if values is None else [values.alias(str(source.value_kind))]
+def _value(source: Source, values: list[Column]) -> list[Column]:
+    names = [str(source.value_kind)] if len(values) == 1 else [one.name for one in source.given_values]
+    return [one.alias(name) for one, name in zip(values, names, strict=True)]
 
 
 def _shown(example: Any) -> str:

@@ -43,6 +43,7 @@ class Grouping:
         predictions: the predicted items.
         labels: the labelled items.
         users: users to count besides.
+        exclude: items to leave out of the predictions.
         gathering: how a user's predictions are brought together.
         keep: with a gathering of the best: how many predictions a user keeps.
         merge_duplicates: keep the best of equal (user, item) already before predictions are left out.
@@ -53,6 +54,7 @@ class Grouping:
     predictions: Source
     labels: Source
     users: Source | None = None
+    exclude: Source | None = None
     gathering: Gathering = "all"
     keep: int = 0
     merge_duplicates: bool = False
@@ -67,15 +69,19 @@ class Grouping:
     def user_types(self) -> list[T.DataType]:
         """The types that the user's columns get: wide enough for all tables."""
         types = self.predictions.user_types()
-        for other in (self.labels, self.users):
+        for other in (self.labels, self.users, self.exclude):
             if other is not None:
                 # The inputs were checked: these types compare.
                 types = [common_id_type(one, two) or one for one, two in zip(types, other.user_types(), strict=True)]
         return types
 
     def item_type(self) -> T.DataType:
-        """The type that items of both sides get."""
-        return common_id_type(self.predictions.item_type, self.labels.item_type) or self.predictions.item_type
+        """The type that items of all sides get."""
+        kind = self.predictions.item_type
+        for other in (self.labels, self.exclude):
+            if other is not None:
+                kind = common_id_type(kind, other.item_type) or kind
+        return kind
 
     def frame(self, *, with_users: bool) -> DataFrame:
         """The grouped table: whether a row belongs to nobody, what the worker reads, and on request the user's columns."""
@@ -88,7 +94,11 @@ class Grouping:
                 any_null(self.predictions.user_columns()).alias(reading.NO_USER),
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
-        joined = self._predictions().join(self._labels(), self.user_columns, "full")
+        predictions = self._predictions()
+        if self.exclude is not None:
+            # Before the other join, which forgets that its left side is sorted by user.
+            predictions = predictions.join(self._excluded(self.exclude), self.user_columns, "left")
+        joined = predictions.join(self._labels(), self.user_columns, "full")
         no_user = any_null([F.col(name) for name in self.user_columns]).alias(reading.NO_USER)
         kept = joined.columns if with_users else [name for name in joined.columns if name not in self.user_columns]
         return joined.select(*kept, no_user)
@@ -108,17 +118,15 @@ class Grouping:
                 F.array_size(array).alias(reading.VALID_PREDICTIONS),
             ]
         columns = [array.alias(ids)]
-        if source.has_value:
-            columns.append(source.values().cast(T.ArrayType(T.DoubleType())).alias(values))
-        return columns
+        doubles = T.ArrayType(T.DoubleType())
+        return columns + [one.cast(doubles).alias(name) for one, name in zip(source.values(), values, strict=True)]
 
     def _rows(self, source: Source, valid: Column) -> DataFrame:
         """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest."""
         ids, values = _names(source)
         valid = reduce(and_, [column.isNotNull() for column in source.user_columns()], valid)
         columns = [F.when(valid, source.ids().cast(self.item_type())).alias(ids)]
-        if source.has_value:
-            columns.append(F.when(valid, _as_number(source)).alias(values))
+        columns += [F.when(valid, one).alias(name) for one, name in zip(_as_numbers(source), values, strict=True)]
         return source.frame.select(*self._named_users(source), *columns)
 
     def _predictions(self) -> DataFrame:
@@ -192,10 +200,15 @@ class Grouping:
                 allowMissingColumns=True,
             )
             n_rows = F.sum(_ROW)
-        lists = [F.collect_list(reading.LABELS).alias(reading.LABELS)]
-        if source.has_value:
-            lists.append(F.collect_list(reading.GRADES).alias(reading.GRADES))
+        ids, values = _names(source)
+        lists = [F.collect_list(name).alias(name) for name in (ids, *values)]
         return rows.groupBy(self.user_columns).agg(n_rows.alias(reading.LABEL_ROWS), *lists)
+
+    def _excluded(self, source: Source) -> DataFrame:
+        """The items that each user's predictions leave out; a null matches nothing."""
+        items = source.ids().cast(self.item_type()).alias(reading.EXCLUDED)
+        rows = source.frame.select(*self._named_users(source), items)
+        return rows.groupBy(self.user_columns).agg(F.collect_list(reading.EXCLUDED).alias(reading.EXCLUDED))
 
     def _everyone(self) -> DataFrame:
         users = self.users
@@ -212,48 +225,51 @@ class Grouping:
         return grouped.select(*self.user_columns, n_rows, *(F.col("row").getField(name).alias(name) for name in arrays))
 
 
-def _names(source: Source) -> tuple[str, str]:
-    return (reading.ITEMS, reading.SCORES) if source.role == "predictions" else (reading.LABELS, reading.GRADES)
+def _names(source: Source) -> tuple[str, list[str]]:
+    """Our names of the column of ids and of those of the values."""
+    if source.role == "predictions":
+        return reading.ITEMS, [reading.SCORES] * len(source.given_values)
+    return reading.LABELS, [reading.grades_column(index) for index in range(len(source.given_values))]
 
 
-def _as_number(source: Source) -> Column:
+def _as_numbers(source: Source) -> list[Column]:
     """Scores and grades as numbers that compare as float64; float32 stays, which is narrower and loses nothing."""
-    kind = source.frame.schema[source.value or ""].dataType
     if source.value_kind == "rank":
-        return -source.values().cast("double")
-    return source.values() if isinstance(kind, T.FloatType) else source.values().cast("double")
+        return [-one.cast("double") for one in source.values()]
+    return [
+        one if isinstance(given.kind, T.FloatType) else one.cast("double")
+        for one, given in zip(source.values(), source.given_values, strict=True)
+    ]
 
 
 def invalid_reasons(
-    source: Source, ids: Column, values: Column | None, keep_unusual_grades: bool, largest_grade: float
+    source: Source, ids: Column, values: Sequence[Column], keep_unusual_grades: bool, largest_grade: float
 ) -> dict[str, Column]:
     """Why a row, or an entry of an array, cannot be used: conditions by what they mean."""
     reasons = {f"null {source.role.rstrip('s')} item": ids.isNull()}
     if isinstance(source.item_type, T.FloatType | T.DoubleType):
         reasons["NaN item"] = F.isnan(ids)
-    if values is not None:
-        kind = source.value_kind
-        number = values.cast("double")
-        reasons[f"null {kind}"] = values.isNull()
-        if kind == "relevance" and keep_unusual_grades:
-            return reasons
+    for given, value in zip(source.given_values, values, strict=True):
+        several = len(source.given_values) > 1
+        kind = f"{source.value_kind} {given.name!r}" if several else str(source.value_kind)
+        number = value.cast("double")
+        reasons[f"null {kind}"] = value.isNull()
+        if source.value_kind == "relevance" and keep_unusual_grades:
+            continue
         reasons[f"NaN {kind}"] = F.isnan(number)
-        if kind != "score":
+        if source.value_kind != "score":
             reasons[f"negative {kind}"] = number < 0
-        if kind == "rank":
+        if source.value_kind == "rank":
             reasons["infinite rank"] = number == F.lit(math.inf)
             reasons["fractional rank"] = number != F.rint(number)
-        if kind == "relevance":
-            above = (
-                f"relevance above {largest_grade:,.6g}, the largest grade of a metric (set max_grade or gain='linear')"
-            )
-            reasons[above if largest_grade < _HUGE else "infinite relevance"] = number > F.lit(largest_grade)
+        if source.value_kind == "relevance":
+            above = f"{kind} above {largest_grade:,.6g}, the largest grade of a metric (set max_grade or gain='linear')"
+            reasons[above if largest_grade < _HUGE else f"infinite {kind}"] = number > F.lit(largest_grade)
     return reasons
 
 
 def _valid(source: Source, keep_unusual_grades: bool, largest_grade: float) -> Column:
-    values = source.values() if source.has_value else None
-    reasons = invalid_reasons(source, source.ids(), values, keep_unusual_grades, largest_grade)
+    reasons = invalid_reasons(source, source.ids(), source.values(), keep_unusual_grades, largest_grade)
     return reduce(and_, [~F.coalesce(reason, F.lit(False)) for reason in reasons.values()])
 
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
+from spark_rankeval.spark.column_names import DEFAULT_ITEM, ColumnNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from pyspark.sql import Column, DataFrame
 
-Role = Literal["predictions", "labels", "users"]
+Role = Literal["predictions", "labels", "users", "exclude"]
 ValueKind = Literal["score", "rank", "relevance"]
 
 _FLOATING = (T.FloatType, T.DoubleType)
@@ -31,80 +32,20 @@ _USER_TYPES = (
     T.TimestampNTZType,
     T.BinaryType,
 )
-_DEFAULT_ITEM = "item"
-#: What Spark's RankingEvaluator calls the two array columns of its one table.
-_ONE_TABLE_ITEMS = ("prediction", "label")
 
 
-@dataclass(frozen=True)
-class ColumnNames:
-    """The names that the caller gave.
+class ValueColumn(NamedTuple):
+    """A column of scores, ranks or grades.
 
     Attributes:
-        user: the columns that make a user; none for one table of arrays without ids of users.
-        item: the column of items in predictions and in labels.
-        score: column or field of scores.
-        rank: column of ranks.
-        relevance: column or field of grades.
+        name: of the column, or of the field where the items are structs.
+        kind: its type; of an array that of its elements.
+        is_field: whether it is a field of the items' structs.
     """
 
-    user: tuple[str, ...]
-    item: tuple[str, str]
-    score: str | None = None
-    rank: str | None = None
-    relevance: str | None = None
-
-    @classmethod
-    def given(
-        cls,
-        user: str | Sequence[str] | None,
-        item: str | tuple[str, str] | list[str],
-        score: str | None,
-        rank: str | None,
-        relevance: str | None,
-        one_table: bool,
-    ) -> ColumnNames:
-        """Names as the front door takes them: one item column for both tables, or one for each.
-
-        Raises:
-            InputError: a name is not a text, or there are not two of items.
-        """
-        users = _as_names(user, "user")
-        items = (item, item) if isinstance(item, str) else _as_names(item, "item")
-        if one_table and item == _DEFAULT_ITEM:
-            items = _ONE_TABLE_ITEMS
-        problems = []
-        if len(items) != 2:
-            problems.append(f"item must be one column, or two: that of predictions and that of labels; got {item!r}")
-        if one_table and len(set(items)) == 1:
-            problems.append(
-                f"one table has two columns of items, that of predictions and that of labels; got item={item!r}"
-            )
-        if user is None and not one_table:
-            problems.append("user=None is for one table of arrays; two tables need the column that joins them")
-        if user is not None and not users:
-            problems.append("user must name at least one column")
-        problems += [
-            f"a column is named by a text; got {name!r}, a {type(name).__name__}"
-            for name in (*users, *items, score, rank, relevance)
-            if name is not None and not isinstance(name, str)
-        ]
-        if not problems and len(set(users)) < len(users):
-            problems.append(f"user names a column twice: {list(users)}")
-        if problems:
-            raise InputError("; ".join(problems))
-        return cls(users, (items[0], items[1]), score, rank, relevance)
-
-
-def _as_names(given: object, option: str) -> tuple[str, ...]:
-    if given is None and option == "user":
-        return ()
-    if isinstance(given, str):
-        return (given,)
-    if isinstance(given, tuple | list) and all(isinstance(name, str) for name in given):
-        return tuple(given)
-    msg = f"{option} must be the name of a column, or a list of names; got {given!r}"
-    raise InputError(msg)
+    name: str
+    kind: T.DataType
+    is_field: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,9 +59,8 @@ class Source:
         item: the name of the item column.
         item_field: the field of items, where the column holds arrays of structs.
         item_type: the type of an item.
-        value: the column of scores, ranks or grades; None where there is none.
-        value_field: the field of scores or grades of an array of structs.
-        value_kind: what the value means.
+        given_values: the column of scores or ranks, or the columns of grades; none where there are none.
+        value_kind: what the values mean.
         arrays: a row is a user with a list, not a user with one item.
         shares_table: labels that stand in the rows of the predictions: a row is then a user, and nothing is joined.
     """
@@ -131,8 +71,7 @@ class Source:
     item: str
     item_type: T.DataType
     item_field: str | None = None
-    value: str | None = None
-    value_field: str | None = None
+    given_values: tuple[ValueColumn, ...] = ()
     value_kind: ValueKind | None = None
     arrays: bool = False
     shares_table: bool = False
@@ -140,7 +79,7 @@ class Source:
     @property
     def has_value(self) -> bool:
         """Whether there are scores, ranks or grades."""
-        return self.value is not None or self.value_field is not None
+        return bool(self.given_values)
 
     def user_columns(self) -> list[Column]:
         """The user's columns."""
@@ -151,11 +90,10 @@ class Source:
         whole = column(self.item)
         return whole if self.item_field is None else whole.getField(self.item_field)
 
-    def values(self) -> Column:
-        """The scores, ranks or grades, or the arrays of them."""
-        if self.value_field is not None:
-            return column(self.item).getField(self.value_field)
-        return column(self.value or "")
+    def values(self) -> list[Column]:
+        """The scores, ranks or grades, or the arrays of them: a column for each that was named."""
+        items = column(self.item)
+        return [items.getField(one.name) if one.is_field else column(one.name) for one in self.given_values]
 
     def user_types(self) -> list[T.DataType]:
         """The types of the user's columns."""
@@ -187,32 +125,55 @@ def find_column(frame: DataFrame, name: str) -> str | None:
     return matches[0] if matches else None
 
 
+class Sources(NamedTuple):
+    """The sides of the input.
+
+    Attributes:
+        predictions: the predicted items.
+        labels: the labelled items.
+        users: users to count besides.
+        exclude: items to leave out of the predictions.
+    """
+
+    predictions: Source
+    labels: Source
+    users: Source | None = None
+    exclude: Source | None = None
+
+
 def read_sources(
-    predictions: DataFrame, labels: DataFrame | None, users: DataFrame | None, names: ColumnNames
-) -> tuple[Source, Source, Source | None]:
+    predictions: DataFrame,
+    labels: DataFrame | None,
+    users: DataFrame | None,
+    exclude: DataFrame | None,
+    names: ColumnNames,
+) -> Sources:
     """Find and check the columns of all tables, before any job.
 
     Args:
         predictions: rows or arrays of predicted items.
         labels: rows or arrays of labelled items; None: they are in the table of predictions.
         users: a table of users to count besides; only the user's columns are read.
+        exclude: rows of items to leave out of the predictions; the columns are named as those of predictions.
         names: the caller's names.
 
     Raises:
         InputError: columns are missing, ambiguous or of types that cannot be used or compared; all offenders at once.
     """
-    for role, frame in (("predictions", predictions), ("labels", labels), ("users", users)):
+    tables = {"predictions": predictions, "labels": labels, "users": users, "exclude": exclude}
+    for role, frame in tables.items():
         if frame is not None and not (hasattr(frame, "schema") and hasattr(frame, "select")):
             msg = f"{role} must be a Spark DataFrame; got a {type(frame).__name__}"
             raise InputError(msg)
     problems: list[str] = []
     if labels is None and names.user == ("user",) and find_column(predictions, "user") is None:
         # Spark's evaluators take one table of two arrays, which names no user.
-        names = ColumnNames((), names.item, names.score, names.rank, names.relevance)
+        names = replace(names, user=())
     left = _read("predictions", predictions, names, problems)
     right = _read("labels", predictions if labels is None else labels, names, problems)
     left, right = (replace(source, shares_table=labels is None) for source in (left, right))
     everyone = None if users is None else _read("users", users, names, problems)
+    left_out = None if exclude is None else _read("exclude", exclude, names, problems)
     if labels is None and not problems and not (left.arrays and right.arrays):
         problems.append(
             "labels=None means one table with an array of predictions and an array of labels; "
@@ -220,11 +181,13 @@ def read_sources(
         )
     if labels is None and users is not None:
         problems.append("users cannot be given with one table: each of its rows is counted")
+    if labels is None and exclude is not None:
+        problems.append("exclude cannot be given with one table, whose rows are users already; pass labels as a table")
     if not problems:
-        _compare(left, right, everyone, problems)
+        _compare(left, (right, everyone, left_out), problems)
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
-    return left, right, everyone
+    return Sources(left, right, everyone, left_out)
 
 
 def _read(role: Role, frame: DataFrame, names: ColumnNames, problems: list[str]) -> Source:
@@ -243,12 +206,15 @@ def _read(role: Role, frame: DataFrame, names: ColumnNames, problems: list[str])
         problems.append(f"{role}: user names the column {users[0]!r} twice")
     if role == "users":
         return Source(role, frame, tuple(users), "", T.NullType())
-    wanted = names.item[0 if role == "predictions" else 1]
-    item = find_column(frame, wanted) or _array_with(frame, wanted, names)
+    wanted = names.item[1 if role == "labels" else 0]
+    item = find_column(frame, wanted) or (None if role == "exclude" else _array_with(frame, wanted, names))
     if item is None:
         _require(role, frame, wanted, "item", problems)
         return Source(role, frame, tuple(users), wanted, T.NullType())
     kind = frame.schema[item].dataType
+    if role == "exclude":
+        _check_item_type(role, item, kind, problems)
+        return Source(role, frame, tuple(users), item, kind)
     if isinstance(kind, T.ArrayType):
         return _read_arrays(role, frame, tuple(users), item, wanted, names, problems)
     return _read_rows(role, frame, tuple(users), item, names, problems)
@@ -276,7 +242,7 @@ def _array_with(frame: DataFrame, item: str, names: ColumnNames) -> str | None:
     inside = [name for name, kind in elements.items() if isinstance(kind, T.StructType) and item in kind.names]
     if len(inside) == 1:
         return inside[0]
-    return next(iter(elements)) if item == _DEFAULT_ITEM and len(elements) == 1 else None
+    return next(iter(elements)) if item == DEFAULT_ITEM and len(elements) == 1 else None
 
 
 def _read_rows(
@@ -284,25 +250,27 @@ def _read_rows(
 ) -> Source:
     item_type = frame.schema[item].dataType
     _check_item_type(role, item, item_type, problems)
-    value_kind: ValueKind | None = None
-    value = None
+    wanted: tuple[str, ...] = ()
+    value_kind: ValueKind = "relevance"
     if role == "predictions":
-        given = [kind for kind, name in (("score", names.score), ("rank", names.rank)) if name is not None]
-        if len(given) != 1:
-            got = "both" if given else "neither"
-            problems.append(
-                f"predictions come as rows, which need score= (highest first) or rank= (lowest first), and one of them only; got {got}. "
-                f"The table has: {', '.join(frame.columns)}"
-            )
+        given: dict[ValueKind, str | None] = {"score": names.score, "rank": names.rank}
+        chosen = {kind: name for kind, name in given.items() if name is not None}
+        if len(chosen) == 1:
+            value_kind, wanted = next(iter(chosen)), tuple(chosen.values())
         else:
-            value_kind = "score" if names.score is not None else "rank"
-            value = _require(role, frame, names.score or names.rank or "", value_kind, problems)
-    elif names.relevance is not None:
-        value_kind = "relevance"
-        value = _require(role, frame, names.relevance, value_kind, problems)
-    if value is not None:
-        _check_value_type(role, value, frame.schema[value].dataType, str(value_kind), problems)
-    return Source(role, frame, users, item, item_type, value=value, value_kind=value_kind)
+            problems.append(
+                f"predictions come as rows, which need score= (highest first) or rank= (lowest first), and one of them only; "
+                f"got {'both' if chosen else 'neither'}. The table has: {', '.join(frame.columns)}"
+            )
+    else:
+        wanted = names.relevance
+    values = []
+    for name in wanted:
+        found = _require(role, frame, name, value_kind, problems)
+        if found is not None:
+            values.append(ValueColumn(found, frame.schema[found].dataType))
+            _check_value_type(role, values[-1], value_kind, problems)
+    return Source(role, frame, users, item, item_type, given_values=tuple(values), value_kind=value_kind)
 
 
 def _read_arrays(
@@ -317,42 +285,46 @@ def _read_arrays(
     array = frame.schema[item].dataType
     assert isinstance(array, T.ArrayType), "the caller saw an array"
     element = array.elementType
-    value_name = names.score if role == "predictions" else names.relevance
-    value_kind: ValueKind | None = None if value_name is None else "score" if role == "predictions" else "relevance"
+    wanted_values = names.relevance if role == "labels" else (names.score,) if names.score is not None else ()
+    value_kind: ValueKind = "relevance" if role == "labels" else "score"
     if role == "predictions" and names.rank is not None:
         problems.append(
             f"predictions come as arrays ({item!r}), whose order is the rank; leave rank={names.rank!r} out"
         )
-    field, item_type, value, value_field = None, element, None, None
+    field, item_type = None, element
     if isinstance(element, T.StructType):
-        field = next((n for n in (wanted, names.item[0], _DEFAULT_ITEM) if n in element.names), element.names[0])
+        field = next((n for n in (wanted, names.item[0], DEFAULT_ITEM) if n in element.names), element.names[0])
         item_type = element[field].dataType
-        if value_name is not None and value_name in element.names:
-            value_field, value_type = value_name, element[value_name].dataType
-    if value_name is not None and value_field is None:
-        value = find_column(frame, value_name)
-        if value is None:
-            fields = (
-                f"; the structs in {item!r} have: {', '.join(element.names)}"
-                if isinstance(element, T.StructType)
-                else ""
-            )
-            problems.append(
-                f"{role} has no column {value_name!r} ({value_kind}=); it has: {', '.join(frame.columns)}{fields}"
-            )
-        else:
-            value_array = frame.schema[value].dataType
-            if not isinstance(value_array, T.ArrayType):
-                problems.append(
-                    f"{role}: {value_kind}={value!r} must be an array beside the array {item!r}; it is {value_array.simpleString()}"
-                )
-                value = None
-            else:
-                value_type = value_array.elementType
-    if value is not None or value_field is not None:
-        _check_value_type(role, value_name or "", value_type, str(value_kind), problems)
+    values = []
+    for name in wanted_values:
+        found = _array_value(role, frame, item, element, name, value_kind, problems)
+        if found is not None:
+            values.append(found)
+            _check_value_type(role, found, value_kind, problems)
     _check_item_type(role, item, item_type, problems)
-    return Source(role, frame, users, item, item_type, field, value, value_field, value_kind, arrays=True)
+    return Source(role, frame, users, item, item_type, field, tuple(values), value_kind, arrays=True)
+
+
+def _array_value(
+    role: Role, frame: DataFrame, item: str, element: T.DataType, name: str, meaning: ValueKind, problems: list[str]
+) -> ValueColumn | None:
+    """The field of the items' structs, or the array beside them, that has this name."""
+    if isinstance(element, T.StructType) and name in element.names:
+        return ValueColumn(name, element[name].dataType, is_field=True)
+    found = find_column(frame, name)
+    if found is None:
+        fields = (
+            f"; the structs in {item!r} have: {', '.join(element.names)}" if isinstance(element, T.StructType) else ""
+        )
+        problems.append(f"{role} has no column {name!r} ({meaning}=); it has: {', '.join(frame.columns)}{fields}")
+        return None
+    kind = frame.schema[found].dataType
+    if not isinstance(kind, T.ArrayType):
+        problems.append(
+            f"{role}: {meaning}={found!r} must be an array beside the array {item!r}; it is {kind.simpleString()}"
+        )
+        return None
+    return ValueColumn(found, kind.elementType)
 
 
 def _check_item_type(role: Role, name: str, kind: T.DataType, problems: list[str]) -> None:
@@ -362,10 +334,12 @@ def _check_item_type(role: Role, name: str, kind: T.DataType, problems: list[str
         )
 
 
-def _check_value_type(role: Role, name: str, kind: T.DataType, meaning: str, problems: list[str]) -> None:
-    boolean = meaning == "relevance" and isinstance(kind, T.BooleanType)
-    if not isinstance(kind, T.NumericType) and not boolean:
-        problems.append(f"{role}: {meaning}={name!r} must be a number; it is {kind.simpleString()}. Cast it")
+def _check_value_type(role: Role, value: ValueColumn, meaning: ValueKind, problems: list[str]) -> None:
+    boolean = meaning == "relevance" and isinstance(value.kind, T.BooleanType)
+    if not isinstance(value.kind, T.NumericType) and not boolean:
+        problems.append(
+            f"{role}: {meaning}={value.name!r} must be a number; it is {value.kind.simpleString()}. Cast it"
+        )
 
 
 def common_id_type(left: T.DataType, right: T.DataType) -> T.DataType | None:
@@ -379,15 +353,15 @@ def common_id_type(left: T.DataType, right: T.DataType) -> T.DataType | None:
     return left if left == right else None
 
 
-def _compare(left: Source, right: Source, everyone: Source | None, problems: list[str]) -> None:
-    if common_id_type(left.item_type, right.item_type) is None:
-        problems.append(
-            f"items do not compare: predictions' {left.item!r} is {left.item_type.simpleString()}, labels' {right.item!r} is "
-            f"{right.item_type.simpleString()}; cast one of them (nothing is cast in silence: '01' would equal 1)"
-        )
-    for other in (right, everyone):
+def _compare(left: Source, others: Iterable[Source | None], problems: list[str]) -> None:
+    for other in others:
         if other is None:
             continue
+        if other.role != "users" and common_id_type(left.item_type, other.item_type) is None:
+            problems.append(
+                f"items do not compare: predictions' {left.item!r} is {left.item_type.simpleString()}, {other.role}' "
+                f"{other.item!r} is {other.item_type.simpleString()}; cast one of them (nothing is cast in silence: '01' would equal 1)"
+            )
         for name, one, two in zip(left.user, left.user_types(), other.user_types(), strict=True):
             if common_id_type(one, two) is None:
                 problems.append(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.spark.grouping import Gathering
     from spark_rankeval.spark.inputs import Source
@@ -34,7 +36,13 @@ class Plan:
 
 
 def choose_plan(
-    task: ScoringTask, metrics: dict[str, Metric], predictions: Source, prune: str, spark_version: str, exact: bool
+    task: ScoringTask,
+    metrics: Mapping[str, Metric],
+    predictions: Source,
+    prune: str,
+    spark_version: str,
+    exact: bool,
+    excludes: bool,
 ) -> Plan:
     """Choose how predictions are brought together.
 
@@ -45,16 +53,17 @@ def choose_plan(
         prune: ``auto`` or ``never``.
         spark_version: as ``spark.version``.
         exact: every user's value must be right at once; else a few may be seen to be unresolved, and computed again.
+        excludes: items will be left out of the predictions, so that others move up.
     """
     cutoff = task.largest_cutoff
     if predictions.arrays:
-        return _plan_for_arrays(task, predictions, prune)
-    obstacle = _obstacle(task, metrics, prune)
+        return _plan_for_arrays(task, predictions, prune, excludes)
+    obstacle = _obstacle(task, metrics, prune, excludes)
     if obstacle is not None or cutoff is None:
         return Plan("all", 0, (f"All predictions of a user are grouped: {obstacle}",))
     keep = cutoff + _SLACK
     told = [f"A user keeps the best {keep} predictions while rows are grouped: the largest cutoff is {cutoff}."]
-    if task.duplicates == "keep_best":
+    if any(view.ranking.duplicates == "keep_best" for view in task.views):
         told.append("Duplicates are merged first, by user and item within the same shuffle.")
     gathering: Gathering
     if _version(spark_version) < (4, 2):
@@ -72,11 +81,14 @@ def choose_plan(
     return Plan(gathering, keep, tuple(told))
 
 
-def _plan_for_arrays(task: ScoringTask, predictions: Source, prune: str) -> Plan:
+def _plan_for_arrays(task: ScoringTask, predictions: Source, prune: str, excludes: bool) -> Plan:
     cutoff = task.largest_cutoff
     told = ["Predictions come as arrays, a user's whole list in a row: nothing is brought together."]
     # What takes the place of an item that is left out must be there.
-    reads_all = predictions.has_value or prune == "never" or task.duplicates == "keep_best"
+    moves_up = excludes or any(
+        view.ranking.duplicates == "keep_best" or view.ranking.unpredicted_labels == "last" for view in task.views
+    )
+    reads_all = predictions.has_value or prune == "never" or moves_up
     if reads_all or cutoff is None:
         return Plan("all", 0, tuple(told))
     told.append(
@@ -86,21 +98,30 @@ def _plan_for_arrays(task: ScoringTask, predictions: Source, prune: str) -> Plan
     return Plan("first", cutoff, tuple(told))
 
 
-def _obstacle(task: ScoringTask, metrics: dict[str, Metric], prune: str) -> str | None:
+def _obstacle(task: ScoringTask, metrics: Mapping[str, Metric], prune: str, excludes: bool) -> str | None:
     """Why predictions cannot be left out, or None."""
     whole = [label for label, metric in metrics.items() if metric.needs_whole_list]
-    if prune == "never":
-        return "prune='never' was asked for."
-    if (task.largest_cutoff or 0) + _SLACK > _MOST_KEPT:
-        return f"the cutoff {task.largest_cutoff} is too large to leave any out."
-    if whole:
-        return f"{_listed(whole)} without a cutoff."
-    if task.ties != "item_asc":
-        return f"ties={task.ties!r} needs them."
-    return "each of equal items counts in this dialect." if task.duplicates == "each" else None
+    rankings = [view.ranking for view in task.views]
+    ties = next((ranking.ties for ranking in rankings if ranking.ties != "item_asc"), None)
+    obstacles = {
+        "prune='never' was asked for.": prune == "never",
+        f"the cutoff {task.largest_cutoff} is too large to leave any out.": (task.largest_cutoff or 0) + _SLACK
+        > _MOST_KEPT,
+        f"{_listed(whole)} without a cutoff.": bool(whole),
+        "items are left out of them (exclude=), and others move up.": excludes,
+        f"ties={ties!r} needs them.": ties is not None,
+        "scores compare as float32 in this dialect.": any(r.score_precision == "float32" for r in rankings),
+        "this dialect ranks the union of predicted and labelled items.": any(
+            r.unpredicted_labels == "last" for r in rankings
+        ),
+        "each of equal items counts in this dialect.": any(r.duplicates == "each" for r in rankings),
+    }
+    return next((words for words, met in obstacles.items() if met), None)
 
 
 def _listed(labels: list[str]) -> str:
+    if not labels:
+        return ""
     shown = ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
     return f"{shown} look at whole lists," if len(labels) > 1 else f"{shown} looks at whole lists,"
 

@@ -17,7 +17,6 @@ from spark_rankeval.worker.reading import NO_USER
 from spark_rankeval.worker.scoring import COUNTS, score_batches
 from spark_rankeval.worker.states import (
     STATE,
-    UNRESOLVED,
     merge_batches,
     moments_batches,
     moments_of_columns,
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.spark.inputs import Source
+    from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.views import Value
     from spark_rankeval.worker.task import ScoringTask
 
 STATE_SCHEMA = T.StructType([T.StructField(STATE, T.BinaryType())])
@@ -45,38 +44,43 @@ class Scoring:
     """Everything that is needed to compute every user's metrics.
 
     Attributes:
-        predictions: the predicted items.
-        labels: the labelled items.
-        users: users to count besides.
-        metrics: resolved metrics by label.
-        columns: each metric's column by label.
+        sources: the caller's tables.
+        values: what each user gets, in the order of the task's metrics.
+        columns: the column of each value in the per-user table.
+        shown: the places of the values in the order to show them.
         task: what the worker computes.
         prune: ``auto`` or ``never``.
         facts: what the per-user table says of itself in its metadata.
     """
 
-    predictions: Source
-    labels: Source
-    users: Source | None
-    metrics: dict[str, Metric]
-    columns: dict[str, str]
+    sources: Sources
+    values: tuple[Value, ...]
+    columns: tuple[str, ...]
+    shown: tuple[int, ...]
     task: ScoringTask
     prune: str
     facts: dict[str, Any]
 
     def plan(self, *, exact: bool) -> Plan:
         """How predictions are brought together."""
-        version = self.predictions.frame.sparkSession.version
-        return choose_plan(self.task, self.metrics, self.predictions, self.prune, version, exact)
+        predictions = self.sources.predictions
+        return choose_plan(
+            self.task,
+            {value.label: value.metric for value in self.values},
+            predictions,
+            self.prune,
+            predictions.frame.sparkSession.version,
+            exact,
+            excludes=self.sources.exclude is not None,
+        )
 
     def _grouping(self, plan: Plan) -> Grouping:
+        keeps_best = any(view.ranking.duplicates == "keep_best" for view in self.task.views)
         return Grouping(
-            self.predictions,
-            self.labels,
-            self.users,
+            *self.sources,
             gathering=plan.gathering,
             keep=plan.keep,
-            merge_duplicates=plan.keep > 0 and self.task.duplicates == "keep_best",
+            merge_duplicates=plan.keep > 0 and keeps_best,
             keep_unusual_grades=self.task.keep_unusual_grades,
             largest_grade=self.task.largest_grade,
         )
@@ -89,7 +93,7 @@ class Scoring:
         grouping = self._grouping(self.plan(exact=True))
         users = grouping.user_columns
         # Names of our own until the last step: the caller's may hold any character, or be one of ours.
-        values = [f"metric_{index}" for index in range(len(self.metrics))]
+        values = [f"metric_{index}" for index in range(len(self.values))]
         fields = [
             *(T.StructField(name, kind) for name, kind in zip(users, grouping.user_types(), strict=True)),
             *(T.StructField(name, T.DoubleType()) for name in values),
@@ -98,26 +102,35 @@ class Scoring:
         run = score_batches(self.task, tuple(users), tuple(values))
         scored = grouping.frame(with_users=True).mapInArrow(run, T.StructType(fields))
         named = []
-        for original, name in zip(self.predictions.user, users, strict=True):
+        for original, name in zip(self.sources.predictions.user, users, strict=True):
             named.append(_described(name, original, {"kind": "user"}))
-        for (label, metric), name in zip(self.metrics.items(), values, strict=True):
-            said = {"kind": "metric", "label": label, "metric": str(metric), **self.facts}
-            named.append(_described(name, self.columns[label], said))
+        named += [_described(values[index], self.columns[index], self.said_of(index)) for index in self.shown]
         named += [_described(name, name, {"kind": "count", **self.facts}) for name in COUNTS]
         return scored.select(*named)
 
-    def moments(self, plan: Plan) -> tuple[dict[str, Moments], int]:
-        """The moments of every metric, by label, and of every count, in one action.
+    def said_of(self, index: int) -> dict[str, Any]:
+        """What the column of a value says of itself."""
+        value = self.values[index]
+        return {
+            "kind": "metric",
+            "label": value.label,
+            "metric": str(value.metric),
+            "relevance": value.relevance,
+            **self.facts,
+        }
+
+    def moments(self, plan: Plan) -> tuple[list[Moments], dict[str, Moments], int]:
+        """The moments of every value and of every count, in one action.
 
         Returns:
-            the moments, and how many users the plan could not settle.
+            those of the values, those of the counts by name, and how many users the plan could not settle.
         """
         frame = self._grouping(plan).frame(with_users=False)
         states = frame.mapInArrow(moments_batches(self.task, NO_USER), STATE_SCHEMA)
-        names = [*self.metrics, UNRESOLVED, *COUNTS]
-        merged = merge(states, names)
-        unresolved = int(merged.pop(UNRESOLVED).total)
-        return merged, unresolved if plan.gathering == "best_by_score" else 0
+        merged = merge(states, len(self.values) + 1 + len(COUNTS))
+        n_values = len(self.values)
+        unresolved = int(merged[n_values].total) if plan.gathering == "best_by_score" else 0
+        return merged[:n_values], dict(zip(COUNTS, merged[n_values + 1 :], strict=True)), unresolved
 
 
 def facts_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,35 +152,34 @@ def _described(name: str, alias: str, facts: dict[str, Any]) -> Any:
     return F.col(name).alias(alias, metadata={METADATA_KEY: json.dumps(facts)})
 
 
-def merge(states: DataFrame, names: list[str]) -> dict[str, Moments]:
+def merge(states: DataFrame, n_columns: int) -> list[Moments]:
     """Merge the states of all partitions, in one action.
 
     Args:
         states: a state a row, in the column `STATE`.
-        names: the name of each column of the state.
+        n_columns: how many columns a state has.
     """
-    if len(names) > _MERGED_BY_DRIVER:
+    if n_columns > _MERGED_BY_DRIVER:
         states = states.repartition(_MERGERS).mapInArrow(merge_batches, STATE_SCHEMA)
     # A table without a partition yields no state at all.
-    found = list(unpacked(bytes(row[0]) for row in states.collect())) or [MomentsAccumulator(len(names)).state()]
+    found = list(unpacked(bytes(row[0]) for row in states.collect())) or [MomentsAccumulator(n_columns).state()]
     merged = merge_states(found)
-    return {
-        name: moments_of({field: values[index] for field, values in merged.items()}) for index, name in enumerate(names)
-    }
+    return [moments_of({field: values[index] for field, values in merged.items()}) for index in range(n_columns)]
 
 
-def moments_of_table(
-    per_user: DataFrame, users: list[str], values: dict[str, str], counts: list[str]
-) -> dict[str, Moments]:
+def moments_of_table(per_user: DataFrame, users: list[str], values: list[str], counts: list[str]) -> list[Moments]:
     """The moments of a per-user table, fresh or read back, in one action.
 
     Args:
         per_user: the table.
         users: its user columns; a row where one is null belongs to nobody.
-        values: the column of each name.
+        values: columns of values.
         counts: columns of counts of invalid rows.
+
+    Returns:
+        those of the values, then those of the counts.
     """
-    columns = {f"value_{index}": name for index, name in enumerate(values.values())}
+    columns = {f"value_{index}": name for index, name in enumerate(values)}
     counted = {f"count_{index}": name for index, name in enumerate(counts)}
     frame = per_user.select(
         *(column(name).cast("double").alias(alias) for alias, name in columns.items()),
@@ -175,4 +187,4 @@ def moments_of_table(
         any_null(map(column, users)).alias(NO_USER),
     )
     run = moments_of_columns(tuple(columns), tuple(counted), NO_USER)
-    return merge(frame.mapInArrow(run, STATE_SCHEMA), [*values, *counts])
+    return merge(frame.mapInArrow(run, STATE_SCHEMA), len(values) + len(counts))

@@ -20,17 +20,22 @@ _INT32 = np.iinfo(np.int32)
 
 #: The columns of a grouped table that the worker reads; those of scores and grades only where there are any, and the
 #: counts of rows only where rows were grouped.
-ITEMS, SCORES, LABELS, GRADES = "items", "scores", "labels", "grades"
+ITEMS, SCORES, LABELS, EXCLUDED = "items", "scores", "labels", "excluded"
 PREDICTION_ROWS, LABEL_ROWS, VALID_PREDICTIONS = "n_prediction_rows", "n_label_rows", "n_valid_predictions"
 MERGED_PREDICTIONS, NO_USER = "n_merged_predictions", "no_user"
 
 
+def grades_column(index: int) -> str:
+    """The column of the grades of a relevance, by its place."""
+    return f"grades_{index}"
+
+
 class Side(NamedTuple):
-    """One side of the input: ids, their scores or grades, and what was wrong with them."""
+    """One side of the input: ids, their scores or grades in each column of them, and what was wrong with them."""
 
     lists: Ragged
     ids: pa.Array
-    values: Array | None
+    values: list[Array]
     invalid: IntArray
     merged: IntArray
     present: BoolArray | None = None
@@ -47,31 +52,50 @@ def read_predictions(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
     )
     if task.prediction_arrays:
         nobody = _nobody(columns, len(rows))
-        side = _check_arrays(rows, nobody, columns[ITEMS], columns.get(SCORES), _bad_score, task.keep_null_items)
+        side = _check_arrays(rows, nobody, columns[ITEMS], _present(columns, SCORES), _bad_score, task.keep_null_items)
         return side._replace(total=whole_numbers(columns[VALID_PREDICTIONS])) if VALID_PREDICTIONS in columns else side
     scores = numbers(_flat(columns[SCORES])[0])
     if VALID_PREDICTIONS in columns:
         total = whole_numbers(columns[VALID_PREDICTIONS])
-        return Side(lists, ids, scores, rows - total - merged, merged, total=total)
-    return Side(lists, ids, scores, rows - lists.lengths - merged, merged)
+        return Side(lists, ids, [scores], rows - total - merged, merged, total=total)
+    return Side(lists, ids, [scores], rows - lists.lengths - merged, merged)
 
 
 def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
     """The labels of a batch of grouped users."""
     rows = _rows(columns, LABEL_ROWS)
+    grades = _present(columns, *(grades_column(index) for index in range(len(columns))))
     if task.label_arrays:
         bad = _never if task.keep_unusual_grades else partial(_bad_grade, largest=task.largest_grade)
         nobody = _nobody(columns, len(rows))
-        return _check_arrays(rows, nobody, columns[LABELS], columns.get(GRADES), bad, keep_null_items=False)
+        return _check_arrays(rows, nobody, columns[LABELS], grades, bad, keep_null_items=False)
     ids, offsets = _flat(columns[LABELS])
     lists = Ragged(np.empty(len(ids), np.bool_), offsets)
-    grades = numbers(_flat(columns[GRADES])[0]) if GRADES in columns else None
-    return Side(lists, ids, grades, rows - lists.lengths, np.zeros(len(rows), np.int64))
+    return Side(
+        lists,
+        ids,
+        [numbers(_flat(column)[0]) for column in grades],
+        rows - lists.lengths,
+        np.zeros(len(rows), np.int64),
+    )
 
 
 def _rows(columns: dict[str, pa.Array], name: str) -> IntArray:
     """How many rows of a table each user has; 1 where a row is a user and nobody counted."""
     return whole_numbers(columns[name]) if name in columns else np.ones(len(columns[ITEMS]), np.int64)
+
+
+def read_excluded(columns: dict[str, pa.Array]) -> Side | None:
+    """The items that a user's predictions are to leave out; None where nobody asked for that."""
+    if EXCLUDED not in columns:
+        return None
+    ids, offsets = _flat(columns[EXCLUDED])
+    none = np.zeros(len(offsets) - 1, np.int64)
+    return Side(Ragged(np.empty(len(ids), np.bool_), offsets), ids, [], none, none)
+
+
+def _present(columns: dict[str, pa.Array], *names: str) -> list[pa.Array]:
+    return [columns[name] for name in names if name in columns]
 
 
 def _bad_score(values: Array) -> BoolArray:
@@ -94,7 +118,7 @@ def _check_arrays(
     rows: IntArray,
     nobody: BoolArray,
     ids_column: pa.Array,
-    values_column: pa.Array | None,
+    values_columns: list[pa.Array],
     bad: Callable[[Array], BoolArray],
     keep_null_items: bool,
 ) -> Side:
@@ -104,46 +128,46 @@ def _check_arrays(
         rows: how many rows of the table each user has: 0 where the table does not have the user.
         nobody: rows without a user: they count as they are, and hold nothing.
         ids_column: the arrays of ids.
-        values_column: the parallel arrays of scores or grades, if any.
+        values_columns: the parallel arrays of scores, or of grades of each relevance; none where there are none.
         bad: which scores or grades cannot be used.
         keep_null_items: a null id is no mistake, but an item that has no label.
     """
     # A user in several rows keeps the first; a row with a null array says nothing.
-    null_row = _nulls(ids_column) if values_column is None else _nulls(ids_column) | _nulls(values_column)
+    null_row = np.logical_or.reduce([_nulls(column) for column in (ids_column, *values_columns)])
     invalid = np.where(nobody, rows, np.maximum(rows - 1, 0) + ((rows > 0) & null_row))
     none = np.zeros(len(rows), np.int64)
     ids, offsets = _flat(ids_column)
     lists = Ragged(np.empty(len(ids), np.bool_), offsets)
-    values: Array | None = None
-    if values_column is not None:
-        flat_values, value_offsets = _flat(values_column)
-        if (value_offsets != offsets).any():
-            # Which score belongs to which item is not known where the two arrays are not equally long.
-            value_lengths = np.diff(value_offsets)
-            unequal = value_lengths != lists.lengths
-            invalid += unequal & ~null_row & ~nobody
-            value_user = np.repeat(np.arange(len(rows)), value_lengths)
-            flat_values = flat_values.filter(pa.array(~unequal[value_user]))
-            keep = ~unequal[lists.user]
-            ids, lists = ids.filter(pa.array(keep)), lists.where(keep)
-        values = numbers(flat_values)
+    parallel = [Ragged(numbers(entries), own) for entries, own in map(_flat, values_columns)]
+    values = [one.values for one in parallel]
+    # Which score belongs to which item is not known where the arrays are not equally long.
+    unequal = np.zeros(len(rows), np.bool_)
+    for one in parallel:
+        unequal |= one.lengths != lists.lengths
+    if unequal.any():
+        invalid += unequal & ~null_row & ~nobody
+        values = [one.values[~unequal[one.user]] for one in parallel]
+        keep = ~unequal[lists.user]
+        ids, lists = ids.filter(pa.array(keep)), lists.where(keep)
     if nobody.any():
-        keep = ~nobody[lists.user]
-        ids, values = ids.filter(pa.array(keep)), None if values is None else values[keep]
-        lists = lists.where(keep)
+        ids, values, lists = _kept(~nobody[lists.user], ids, values, lists)
     missing = _nulls(ids)
     if pa.types.is_floating(ids.type) and len(ids) and np.isnan(numbers(ids).min()):
         missing = missing | np.isnan(numbers(ids))
     wrong = np.zeros(len(ids), np.bool_) if keep_null_items else missing
-    if values is not None:
-        wrong = wrong | bad(values)
+    for entries in values:
+        wrong = wrong | bad(entries)
     present = ~missing if keep_null_items and missing.any() else None
     if wrong.any():
         invalid = invalid + np.bincount(lists.user[wrong], minlength=len(rows))
         keep = ~wrong
-        ids, values, lists = ids.filter(pa.array(keep)), None if values is None else values[keep], lists.where(keep)
+        ids, values, lists = _kept(keep, ids, values, lists)
         present = None if present is None else present[keep]
     return Side(lists, ids, values, invalid, none, present)
+
+
+def _kept(keep: BoolArray, ids: pa.Array, values: list[Array], lists: Ragged) -> tuple[pa.Array, list[Array], Ragged]:
+    return ids.filter(pa.array(keep)), [entries[keep] for entries in values], lists.where(keep)
 
 
 def _flat(column: pa.Array) -> tuple[pa.Array, IntArray]:
@@ -171,46 +195,51 @@ def _nulls(values: pa.Array) -> BoolArray:
     return nulls
 
 
-def comparable(items: pa.Array, labels: pa.Array) -> tuple[Array, Array, Callable[[], Array] | None]:
+def comparable(*sides: pa.Array) -> tuple[list[Array], Callable[[Array], Array] | None]:
     """Ids as numpy arrays that compare: numbers as they are, text as codes.
 
-    Returns:
-        the items, the labels, and for text what gives the items' places in the order of their UTF-8 bytes.
-    """
-    if not (pa.types.is_string(items.type) or pa.types.is_large_string(items.type)):
-        fill = 0.0 if pa.types.is_floating(items.type) else 0
-        return (*_narrow(filled(items, fill), filled(labels, fill)), None)
-    both = pa.concat_arrays([items, labels.cast(items.type)]).dictionary_encode()
-    codes = filled(both.indices, 0)
-    ordered: list[Array] = []
+    Args:
+        sides: the ids of predictions, of labels and so on, of one type.
 
-    def order() -> Array:
-        if not ordered:
+    Returns:
+        the ids of each, and for text what maps codes to places in the order of their UTF-8 bytes.
+    """
+    kind = sides[0].type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        fill = 0.0 if pa.types.is_floating(kind) else 0
+        return _narrow([filled(ids, fill) for ids in sides]), None
+    together = pa.concat_arrays([ids.cast(kind) for ids in sides]).dictionary_encode()
+    codes = filled(together.indices, 0)
+    places: list[Array] = []
+
+    def order(some: Array) -> Array:
+        if not places:
             # As bytes: no collation may come between, and numbers in text are text.
-            by_bytes = pc.array_sort_indices(both.dictionary.cast(pa.large_binary())).to_numpy()
+            by_bytes = pc.array_sort_indices(together.dictionary.cast(pa.large_binary())).to_numpy()
             place = np.empty(len(by_bytes), np.int64)
             place[by_bytes] = np.arange(len(by_bytes))
-            ordered.append(place[codes[: len(items)]] if len(by_bytes) else codes[: len(items)])
-        return ordered[0]
+            places.append(place)
+        ordered: Array = places[0][some] if len(places[0]) else some
+        return ordered
 
-    return codes[: len(items)], codes[len(items) :], order
+    return np.split(codes, np.cumsum([len(ids) for ids in sides])[:-1]), order
 
 
-def _narrow(items: Array, labels: Array) -> tuple[Array, Array]:
+def _narrow(sides: list[Array]) -> list[Array]:
     """The same ids as 32-bit whole numbers where that changes none: they compare and sort twice as fast."""
     narrow = []
-    for ids in (items, labels):
+    for ids in sides:
         if ids.dtype == np.int32 or not len(ids):
             narrow.append(ids.astype(np.int32))
             continue
         low, high = ids.min(), ids.max()
         if not (low >= _INT32.min and high <= _INT32.max):
-            return items, labels
+            return sides
         short = ids.astype(np.int32)
         if ids.dtype.kind == "f" and not (short == ids).all():
-            return items, labels
+            return sides
         narrow.append(short)
-    return narrow[0], narrow[1]
+    return narrow
 
 
 def filled(values: pa.Array, fill: float) -> Array:

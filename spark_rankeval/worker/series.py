@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from spark_rankeval.metrics.ragged import offsets_of
-from spark_rankeval.worker.reading import GRADES, ITEMS, LABEL_ROWS, LABELS, PREDICTION_ROWS, SCORES
+from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, grades_column
 from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, score
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_rankeval.worker.task import ScoringTask
 
 N_INVALID = "n_invalid"
-_COLUMNS = {"items": ITEMS, "scores": SCORES, "labels": LABELS, "grades": GRADES}
+_COLUMNS = {"items": ITEMS, "scores": SCORES, "labels": LABELS, "grades": grades_column(0)}
 _HARMLESS = {"n_duplicate_labels"}
 
 
@@ -31,7 +31,7 @@ def score_series(task: ScoringTask, given: tuple[str, ...], names: tuple[str, ..
         names: the metrics' column names.
     """
     refusing = [index for index, name in enumerate(COUNTS) if name in INVALID_COUNTS and name not in _HARMLESS]
-    if task.conflicting_labels == "last":
+    if task.views[0].ranking.conflicting_labels == "last":
         refusing.remove(COUNTS.index("n_conflicting_labels"))
 
     def run(*series: pd.Series) -> pd.DataFrame:
@@ -42,10 +42,9 @@ def score_series(task: ScoringTask, given: tuple[str, ...], names: tuple[str, ..
             # Ids that do not compare match nothing; that is no ranking to measure.
             values = {name: np.full(n_rows, np.nan) for name in names}
             return pd.DataFrame({**values, N_INVALID: np.ones(n_rows, np.int64)})
-        rows = pa.array(np.ones(n_rows, np.int64))
         types = {"items": kind, "labels": kind, "scores": pa.float64(), "grades": pa.float64()}
         arrays = {_COLUMNS[name]: _list_array(values, types[name]) for name, values in by_name.items()}
-        scores = score(task, pa.RecordBatch.from_pydict({**arrays, PREDICTION_ROWS: rows, LABEL_ROWS: rows}))
+        scores = score(task, pa.RecordBatch.from_pydict(arrays))
         columns = dict(zip(names, scores.metrics, strict=True))
         invalid = np.sum([scores.counts[index] for index in refusing], axis=0)
         return pd.DataFrame({**columns, N_INVALID: invalid})

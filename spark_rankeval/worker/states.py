@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.moments import State
     from spark_rankeval.worker.task import ScoringTask
 
-#: Beside the counts of a per-user table: users whose value this plan leaves open.
-UNRESOLVED = "n_unresolved"
 #: The one column that `moments_batches` and `moments_of_columns` yield, in one row a partition.
 STATE = "state"
 

@@ -3,50 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from spark_rankeval.metrics.population import Population
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric, Sees
-    from spark_rankeval.metrics.ranking import Duplicates, Ties
+    from spark_rankeval.metrics.ranking import RankingPolicy
 
 
 @dataclass(frozen=True)
-class ScoringTask:
-    """What a worker computes; small, immutable and pickled into the plan.
+class View:
+    """One reading of the users' lists, and the metrics that are computed of it.
 
     Attributes:
         metrics: resolved metrics.
-        relevance_threshold: what `n_relevant` counts.
-        ties: how equal scores are ordered.
-        duplicates: what becomes of an item that a user's predictions have twice.
-        conflicting_labels: which grade an item has that is labelled twice.
-        prediction_arrays: predictions come as the arrays of a table, not as grouped rows: entries are checked here.
-        label_arrays: the same for labels.
-        keep_unusual_grades: negative and NaN grades are no mistake.
-        keep_null_items: a null item takes a rank.
+        ranking: how lists become rankings.
+        population: which users it is about.
+        relevance_threshold: what `n_relevant` counts, and what hangs on a tie.
+        relevance: which of the columns of grades, by its place.
     """
 
     metrics: tuple[Metric, ...]
+    ranking: RankingPolicy
+    population: Population = Population()
     relevance_threshold: float | None = None
-    ties: Ties = "item_asc"
-    duplicates: Duplicates = "count"
-    conflicting_labels: Literal["highest", "last"] = "highest"
-    prediction_arrays: bool = False
-    label_arrays: bool = False
-    keep_unusual_grades: bool = False
-    keep_null_items: bool = False
+    relevance: int = 0
 
     @property
     def largest_cutoff(self) -> int | None:
         """The largest rank that any metric looks at; None: all ranks."""
         if any(metric.needs_whole_list for metric in self.metrics):
             return None
-        return max(metric.k or 1 for metric in self.metrics)
-
-    @property
-    def largest_grade(self) -> float:
-        """The largest grade that every metric can take; infinite grades are none."""
-        return min(metric.largest_grade for metric in self.metrics)
+        return max((metric.k or 1 for metric in self.metrics), default=1)
 
     @property
     def sees(self) -> Sees:
@@ -61,3 +50,39 @@ class ScoringTask:
     def needs_label_order(self) -> bool:
         """Whether any metric looks at the raw label lists."""
         return any(metric.needs_label_order for metric in self.metrics)
+
+
+@dataclass(frozen=True)
+class ScoringTask:
+    """What a worker computes; small, immutable and pickled into the plan.
+
+    Attributes:
+        views: the readings of the lists, the evaluation's own first: its counts are those that are reported.
+        prediction_arrays: predictions come as the arrays of a table, not as grouped rows: entries are checked here.
+        label_arrays: the same for labels.
+        keep_unusual_grades: negative and NaN grades are no mistake.
+        keep_null_items: a null item takes a rank.
+    """
+
+    views: tuple[View, ...]
+    prediction_arrays: bool = False
+    label_arrays: bool = False
+    keep_unusual_grades: bool = False
+    keep_null_items: bool = False
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """The metrics of all views, one view after the other."""
+        return [metric for view in self.views for metric in view.metrics]
+
+    @property
+    def largest_cutoff(self) -> int | None:
+        """The largest rank that any view looks at; None: all ranks."""
+        cutoffs = [view.largest_cutoff for view in self.views]
+        known = [cutoff for cutoff in cutoffs if cutoff is not None]
+        return max(known) if len(known) == len(cutoffs) else None
+
+    @property
+    def largest_grade(self) -> float:
+        """The largest grade that every metric can take; infinite grades are none."""
+        return min(metric.largest_grade for metric in self.metrics)

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import User, rank, value
-from users import batch_of, in_order, lists_of, random_users
+from users import batch_of, in_order, lists_of, random_users, ranked
 from variants import METRICS, parameters_of, variants
 
-from spark_rankeval.metrics.ranking import Lists, rank_lists
+from spark_rankeval.metrics.ranking import Lists
 
 VARIANTS = {metric.name: variants(metric) for metric in METRICS}
 TIES = ("item_asc", "item_desc", "position")
@@ -52,7 +52,7 @@ def users_of_one_kind(draw):
     choice=st.integers(0, 10**6),
 )
 def test_every_metric_equals_the_oracle_on_any_users(users, ties, duplicates, conflicting, choice):
-    batch = batch_of(users, ties=ties, duplicates=duplicates, conflicting=conflicting)
+    batch = batch_of(users, ties=ties, duplicates=duplicates, conflicting_labels=conflicting)
     settled = settle(users, ties, duplicates, conflicting)
     for variants_of_metric in VARIANTS.values():
         for nth in range(6):
@@ -219,7 +219,7 @@ def test_text_ids_are_ordered_by_their_utf8_bytes_and_not_by_their_codes():
         for predictions, labels in users
     ]
     for ties in TIES:
-        given_order = Lists(lists.items, lists.scores, lists.labels, lists.grades, lambda: place[lists.items.values])
-        batch, _ = rank_lists(given_order, ties=ties, keep_label_order=True)
+        given_order = Lists(lists.items, lists.scores, lists.labels, lists.grades, lambda items: place[items])
+        batch, _ = ranked(given_order, ties=ties, keep_label_order=True)
         for variant in FEW[::2]:
             compare(batch, settle(in_words, ties), variant)

@@ -2,12 +2,11 @@ import itertools
 
 import numpy as np
 import pytest
-from users import lists_of, random_users
+from users import lists_of, random_users, ranked
 from variants import METRICS, variants
 
 from spark_rankeval.metrics.batch import RankingBatch
 from spark_rankeval.metrics.ragged import Ragged
-from spark_rankeval.metrics.ranking import rank_lists
 
 # A stride of 11 shares no factor with the number of choices of any parameter: every choice of each is among them.
 SOME = [variant for metric in METRICS for variant in variants(metric, cutoffs=(None, 1, 10, 150))[::11]]
@@ -65,7 +64,7 @@ USERS = {
 
 
 def rank(users, **options):
-    return rank_lists(lists_of(users), keep_label_order=True, **options)
+    return ranked(lists_of(users), keep_label_order=True, **options)
 
 
 def figures(batch):
@@ -151,7 +150,7 @@ def test_concatenated_batches_equal_the_whole(users, whole, cuts):
 
 
 def test_concatenated_batches_have_no_label_order_unless_all_have_one(users):
-    with_order, without = rank(users[:5])[0], rank_lists(lists_of(users[5:]))[0]
+    with_order, without = rank(users[:5])[0], ranked(lists_of(users[5:]))[0]
     assert RankingBatch.concatenate([with_order, without]).labels_as_given is None
 
 

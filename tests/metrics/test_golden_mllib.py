@@ -4,12 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from users import ranked
 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import NDCG, parse_metric
 from spark_rankeval.metrics.ragged import Ragged
-from spark_rankeval.metrics.ranking import Lists, rank_lists
+from spark_rankeval.metrics.ranking import Lists
 
 MLLIB = json.loads((Path(__file__).parents[1] / "golden" / "mllib.json").read_text())
 SECTIONS = ("cases", "edge_measurements")
@@ -42,7 +43,7 @@ def lists_of(rows, dtype=np.int64, graded=True):
 
 
 def mean_of(metric, lists, dialect="mllib"):
-    batch, _ = rank_lists(lists, ties="position", duplicates="each", conflicting="last", keep_label_order=True)
+    batch, _ = ranked(lists, ties="position", duplicates="each", conflicting_labels="last", keep_label_order=True)
     return float(np.mean(metric.resolve(find_dialect(dialect)).compute(batch)))
 
 
@@ -131,7 +132,7 @@ def test_no_figure_of_the_file_is_left_untested():
 
 def test_a_row_without_labels_counts_as_zero_in_the_mean():
     rows = MLLIB["cases"][0]["rows"]
-    batch, _ = rank_lists(lists_of(rows), duplicates="each", conflicting="last", keep_label_order=True)
+    batch, _ = ranked(lists_of(rows), duplicates="each", conflicting_labels="last", keep_label_order=True)
     values = parse_metric("precision@1").resolve(find_dialect("mllib")).compute(batch)
     assert values.tolist() == [1.0, 0.0, 0.0]
     assert math.isnan(parse_metric("precision@1").resolve(find_dialect("default")).compute(batch)[2])

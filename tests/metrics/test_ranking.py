@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from users import in_order, lists_of, ungraded
+from users import in_order, lists_of, ranked, ungraded
 
 from spark_rankeval.metrics.ragged import Ragged
-from spark_rankeval.metrics.ranking import Lists, rank_lists
+from spark_rankeval.metrics.ranking import Lists
 
 
 def ranks(predictions, items=None, **options):
@@ -11,7 +11,7 @@ def ranks(predictions, items=None, **options):
     every = items or sorted({item for item, _ in predictions})
     # The grade tells which item a rank belongs to.
     users = [(predictions, [(item, float(nth + 1)) for nth, item in enumerate(every)])]
-    batch, _ = rank_lists(lists_of(users), **options)
+    batch, _ = ranked(lists_of(users), **options)
     found = {}
     for rank, grade in zip(batch.rank.tolist(), batch.grade.tolist(), strict=True):
         found.setdefault(every[int(grade) - 1], []).append(rank)
@@ -19,7 +19,7 @@ def ranks(predictions, items=None, **options):
 
 
 def findings(predictions, labels, **options):
-    found = rank_lists(lists_of([(predictions, labels)]), **options)[1]
+    found = ranked(lists_of([(predictions, labels)]), **options)[1]
     return {name: int(values[0]) for name, values in found._asdict().items()}
 
 
@@ -66,16 +66,16 @@ def test_ids_are_ordered_by_the_order_that_is_given_for_them(ties, expected):
         scores=Ragged.from_lists([[0.5, 0.5]], np.float64),
         labels=Ragged.from_lists([[1, 2]], np.int64),
         grades=Ragged.from_lists([[1.0, 2.0]], np.float64),
-        order=lambda: np.array([20, 10]),
+        order=lambda items: 30 - 10 * items,
     )
-    batch, _ = rank_lists(lists, ties=ties)
+    batch, _ = ranked(lists, ties=ties)
     as_given = {int(grade): rank for grade, rank in zip(batch.grade, batch.rank.tolist(), strict=True)}
     # The given order is the reverse of the ids'.
     assert as_given == {item: 3 - rank for item, rank in expected.items()}
 
 
 def test_the_order_of_ids_is_not_asked_for_where_no_scores_are_equal():
-    def never():
+    def never(_):
         raise AssertionError
 
     lists = Lists(
@@ -84,11 +84,11 @@ def test_the_order_of_ids_is_not_asked_for_where_no_scores_are_equal():
         labels=Ragged.from_lists([[1, 2]], np.int64),
         order=never,
     )
-    assert rank_lists(lists)[0].rank.tolist() == [1, 2]
+    assert ranked(lists)[0].rank.tolist() == [1, 2]
 
 
 def test_unlabelled_items_take_ranks():
-    batch, _ = rank_lists(lists_of([([(1, 0.9), (2, 0.8), (3, 0.7)], ungraded([3]))]))
+    batch, _ = ranked(lists_of([([(1, 0.9), (2, 0.8), (3, 0.7)], ungraded([3]))]))
     assert batch.rank.tolist() == [3]
     assert batch.n_predictions.tolist() == [3]
 
@@ -99,14 +99,14 @@ def test_labelled_predictions_are_ordered_by_user_and_then_by_rank():
         ([], ungraded([1])),
         ([(5, 0.5), (4, 0.9)], ungraded([5, 4])),
     ]
-    batch, _ = rank_lists(lists_of(users))
+    batch, _ = ranked(lists_of(users))
     assert batch.user.tolist() == [0, 0, 0, 2, 2]
     assert batch.rank.tolist() == [1, 2, 3, 1, 2]
 
 
 def test_a_tied_group_knows_its_size_and_what_is_above():
     predictions = [(1, 0.9), (2, 0.5), (3, 0.5), (4, 0.5), (5, 0.1)]
-    batch, _ = rank_lists(lists_of([(predictions, ungraded([1, 3, 5]))]))
+    batch, _ = ranked(lists_of([(predictions, ungraded([1, 3, 5]))]))
     assert batch.rank.tolist() == [1, 3, 5]
     assert batch.tied_above.tolist() == [0, 1, 4]
     assert batch.tied.tolist() == [1, 3, 1]
@@ -114,7 +114,7 @@ def test_a_tied_group_knows_its_size_and_what_is_above():
 
 def test_labels_without_grades_are_of_grade_one():
     lists = Lists(Ragged.from_lists([[1]], np.int64), None, Ragged.from_lists([[1, 2]], np.int64))
-    batch, _ = rank_lists(lists)
+    batch, _ = ranked(lists)
     assert batch.grade.tolist() == [1.0]
     assert batch.labels.values.tolist() == [1.0, 1.0]
 
@@ -142,7 +142,7 @@ def test_keep_best_leaves_one_of_equal_items_with_equal_scores(ties):
 def test_keep_best_shortens_the_list_and_the_other_policies_do_not():
     users = [(TWICE, ungraded([1]))]
     lengths = {
-        policy: rank_lists(lists_of(users), duplicates=policy)[0].n_predictions.tolist()
+        policy: ranked(lists_of(users), duplicates=policy)[0].n_predictions.tolist()
         for policy in ("keep_best", "count", "each")
     }
     assert lengths == {"keep_best": [3], "count": [4], "each": [4]}
@@ -161,19 +161,19 @@ def test_repeated_predictions_are_counted_unless_each_is_an_item_of_its_own(dupl
 
 def test_only_users_with_duplicates_are_counted_as_having_some():
     users = [(in_order([1, 1]), []), (in_order([1, 2]), []), ([], []), (in_order([2, 2, 2]), [])]
-    assert rank_lists(lists_of(users))[1].duplicate_predictions.tolist() == [1, 0, 0, 2]
+    assert ranked(lists_of(users))[1].duplicate_predictions.tolist() == [1, 0, 0, 2]
 
 
 def test_keep_best_leaves_the_items_that_may_match_what_they_were():
     lists = lists_of([(in_order([1, 1, 2, 3]), ungraded([1, 2, 3]))], matchable=np.array([True, True, False, True]))
-    batch, _ = rank_lists(lists, duplicates="keep_best")
+    batch, _ = ranked(lists, duplicates="keep_best")
     assert batch.rank.tolist() == [1, 3]
 
 
 @pytest.mark.parametrize(("conflicting", "expected"), [("highest", 3.0), ("last", 1.0)])
 def test_an_item_labelled_with_several_grades_has_the_one_the_policy_says(conflicting, expected):
     users = [(in_order([7]), [(7, 2.0), (7, 3.0), (8, 5.0), (7, 1.0)])]
-    batch, _ = rank_lists(lists_of(users), conflicting=conflicting)
+    batch, _ = ranked(lists_of(users), conflicting_labels=conflicting)
     assert batch.grade.tolist() == [expected]
     assert sorted(batch.labels.values.tolist()) == [expected, 5.0]
 
@@ -184,44 +184,44 @@ def test_repeated_labels_of_one_grade_are_counted_apart_from_conflicting_ones():
 
 
 def test_two_labels_of_nan_do_not_conflict():
-    found = findings([], [(1, float("nan")), (1, float("nan"))], conflicting="last")
+    found = findings([], [(1, float("nan")), (1, float("nan"))], conflicting_labels="last")
     assert (found["duplicate_labels"], found["conflicting_labels"]) == (1, 0)
 
 
 def test_a_label_counts_once_however_often_it_is_repeated():
-    batch, _ = rank_lists(lists_of([(in_order([1]), ungraded([1, 1, 1, 2]))]))
+    batch, _ = ranked(lists_of([(in_order([1]), ungraded([1, 1, 1, 2]))]))
     assert batch.n_relevant(None).tolist() == [2]
     assert batch.rank.tolist() == [1]
 
 
 def test_the_order_of_labels_is_kept_when_asked_for():
     users = [(in_order([1]), [(3, 0.5), (1, 2.0), (2, 1.0)])]
-    assert rank_lists(lists_of(users), keep_label_order=True)[0].labels_as_given.values.tolist() == [0.5, 2.0, 1.0]
-    assert rank_lists(lists_of(users))[0].labels_as_given is None
+    assert ranked(lists_of(users), keep_label_order=True)[0].labels_as_given.values.tolist() == [0.5, 2.0, 1.0]
+    assert ranked(lists_of(users))[0].labels_as_given is None
 
 
 def test_a_repeated_label_in_the_order_given_has_each_time_the_grade_that_counts():
     users = [(in_order([1]), [(1, 1.0), (2, 5.0), (1, 3.0)])]
-    batch, _ = rank_lists(lists_of(users), conflicting="last", keep_label_order=True)
+    batch, _ = ranked(lists_of(users), conflicting_labels="last", keep_label_order=True)
     assert batch.labels_as_given.values.tolist() == [3.0, 5.0, 3.0]
 
 
 def test_an_item_that_may_not_match_takes_its_rank():
     lists = lists_of([(in_order([1, 2]), ungraded([1, 2]))], matchable=np.array([False, True]))
-    batch, _ = rank_lists(lists)
+    batch, _ = ranked(lists)
     assert batch.rank.tolist() == [2]
     assert batch.n_predictions.tolist() == [2]
 
 
 def test_a_pruned_list_has_the_length_it_had():
     lists = lists_of([([(1, 0.9), (2, 0.8)], ungraded([1]))], n_predictions=np.array([50]))
-    batch, _ = rank_lists(lists, largest_cutoff=2)
+    batch, _ = ranked(lists, largest_cutoff=2)
     assert batch.n_predictions.tolist() == [50]
 
 
 def test_keep_best_takes_duplicates_off_the_length_that_a_pruned_list_had():
     lists = lists_of([([(1, 0.9), (1, 0.8), (2, 0.7)], ungraded([1]))], n_predictions=np.array([50]))
-    batch, _ = rank_lists(lists, duplicates="keep_best", largest_cutoff=2)
+    batch, _ = ranked(lists, duplicates="keep_best", largest_cutoff=2)
     assert batch.n_predictions.tolist() == [49]
 
 
@@ -245,7 +245,7 @@ CUT = [(1, 0.9), (2, 0.5), (3, 0.5)]
 def test_a_list_cut_inside_a_tie_is_flagged(predictions, n_predictions, largest_cutoff, expected):
     users = [(predictions, ungraded([1])), ([(1, 0.5)] if predictions and predictions[0][1] else [], [])]
     lists = lists_of(users, n_predictions=np.array([n_predictions, 1]))
-    found = rank_lists(lists, largest_cutoff=largest_cutoff)[1]
+    found = ranked(lists, largest_cutoff=largest_cutoff)[1]
     assert found.cut.tolist() == [expected, 0]
 
 
@@ -276,7 +276,7 @@ def test_a_value_that_hangs_on_a_tie_is_flagged(predictions, labels, largest_cut
 
 def test_the_flag_of_a_tie_belongs_to_its_user():
     users = [(TIED, ungraded([1])), (TIED, ungraded([3])), ([], []), (TIED, ungraded([2, 3]))]
-    assert rank_lists(lists_of(users))[1].tied.tolist() == [0, 1, 0, 0]
+    assert ranked(lists_of(users))[1].tied.tolist() == [0, 1, 0, 0]
 
 
 def test_two_tied_groups_of_one_user_are_looked_at_apart():
@@ -286,13 +286,13 @@ def test_two_tied_groups_of_one_user_are_looked_at_apart():
 
 
 def test_no_users_at_all():
-    batch, found = rank_lists(lists_of([]))
+    batch, found = ranked(lists_of([]))
     assert batch.n_users == 0
     assert all(len(values) == 0 for values in found)
 
 
 def test_users_without_predictions_and_users_without_labels_are_there():
-    batch, _ = rank_lists(lists_of([([], ungraded([1])), ([(1, 0.5)], []), ([], [])]))
+    batch, _ = ranked(lists_of([([], ungraded([1])), ([(1, 0.5)], []), ([], [])]))
     assert batch.n_users == 3
     assert batch.n_predictions.tolist() == [0, 1, 0]
     assert batch.n_relevant(None).tolist() == [1, 0, 0]

@@ -1,0 +1,282 @@
+"""The same data under every dialect, in one pass: how far they lie apart, and which choice puts them there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pandas as pd
+
+from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialect
+from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
+from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.refusal import raise_if_invalid
+from spark_rankeval.rendering import render_map
+from spark_rankeval.spark.column_names import ColumnNames
+from spark_rankeval.spark.inputs import read_sources
+from spark_rankeval.spark.scoring import Scoring
+from spark_rankeval.summary import DataQuality
+from spark_rankeval.views import Lists, Value, policy_of, resolve
+from spark_rankeval.worker.task import ScoringTask, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.metrics.population import Population
+    from spark_rankeval.metrics.ranking import RankingPolicy
+    from spark_rankeval.statistics.moments import Moments
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One thing that a dialect does otherwise than the default.
+
+    Attributes:
+        words: what it does.
+        effect: how far the mean moves by it, the choices before it having been made.
+    """
+
+    words: str
+    effect: float
+
+
+@dataclass(frozen=True)
+class MapRow:
+    """One metric in one dialect.
+
+    Attributes:
+        metric: the metric as it was asked for.
+        dialect: the dialect's name, with the version that was compared.
+        definition: the metric with every parameter written out; empty where the dialect has none.
+        mean: over the users that the dialect counts; NaN where it has none.
+        difference: to the mean in the default dialect.
+        n_users: how many users the mean stands on.
+        choices: what moves the mean, step by step from the default; the effects add up to the difference.
+        note: why there is no value.
+    """
+
+    metric: str
+    dialect: str
+    definition: str
+    mean: float
+    difference: float
+    n_users: int
+    choices: tuple[Choice, ...]
+    note: str = ""
+
+    @property
+    def because(self) -> str:
+        """The choices that move the mean, in words, the largest first."""
+        if self.note:
+            return self.note
+        moving = sorted((c for c in self.choices if c.effect), key=lambda choice: -abs(choice.effect))
+        if moving:
+            return "; ".join(f"{choice.words} ({choice.effect:+.4f})" for choice in moving)
+        return "the same definition" if not self.choices else "the same on this data"
+
+
+@dataclass(frozen=True)
+class DialectMap:
+    """What `dialect_map` returns; prints as a table.
+
+    Attributes:
+        rows: a row a metric and dialect: metric by metric, the default first.
+        data_quality: what the users and their rows were like.
+    """
+
+    rows: tuple[MapRow, ...]
+    data_quality: DataQuality
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row a metric and dialect: metric, dialect, mean, difference, n_users, because, definition."""
+        names = ["metric", "dialect", "mean", "difference", "n_users", "because", "definition"]
+        return pd.DataFrame([[getattr(row, name) for name in names] for row in self.rows], columns=names)
+
+    def __repr__(self) -> str:
+        return render_map([(r.metric, r.dialect, r.mean, r.difference, r.n_users, r.because) for r in self.rows])
+
+    def _repr_html_(self) -> str:
+        table = (
+            self.to_pandas().drop(columns="definition").to_html(index=False, na_rep="–", float_format="{:.4f}".format)
+        )
+        return str(table)
+
+
+class _Reading(NamedTuple):
+    """Everything that a value hangs on."""
+
+    metric: Metric
+    ranking: RankingPolicy
+    population: Population
+
+
+def dialect_map(
+    predictions: DataFrame,
+    labels: DataFrame | None,
+    metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric],
+    *,
+    user: str | Sequence[str] | None = "user",
+    item: str | tuple[str, str] = "item",
+    score: str | None = None,
+    rank: str | None = None,
+    relevance: str | None = None,
+    relevance_threshold: float | None = None,
+    users: DataFrame | None = None,
+    exclude: DataFrame | None = None,
+    dialects: Sequence[str | Dialect] | None = None,
+    on_invalid: str = "error",
+) -> DialectMap:
+    """Evaluate the same data under all dialects, in one pass, and say which choices make the difference.
+
+    Data must be valid by the default's rules: a dialect that lets an item stand twice in a list is compared on lists
+    without that, or with ``on_invalid="drop"`` on the data as they are.
+
+    Args:
+        predictions: as in `evaluate`, and so all that follows, unless it says more.
+        labels: the labelled items.
+        metrics: a parameter that a metric sets holds in every dialect.
+        user: the column that makes a user, or several.
+        item: the column of items.
+        score: the column of scores.
+        rank: the column of ranks.
+        relevance: the column of grades; one at the most.
+        relevance_threshold: holds in every dialect.
+        users: a table of users to count besides.
+        exclude: items to leave out of the predictions.
+        dialects: which ones, beside the default; None: all.
+        on_invalid: ``error`` or ``drop``, as in `evaluate`.
+
+    Raises:
+        MetricError, DialectError, OptionError, InputError: something is wrong with the call; no job has run.
+        DataError: rows cannot be ranked.
+    """
+    if on_invalid not in ("error", "drop"):
+        msg = f"on_invalid must be one of 'error', 'drop'; got {on_invalid!r}"
+        raise OptionError(msg)
+    if relevance is not None and not isinstance(relevance, str):
+        msg = f"dialect_map takes one relevance; got {relevance!r}"
+        raise InputError(msg)
+    chosen = [find_dialect(name) for name in (dialects if dialects is not None else every_dialect())]
+    chosen = list({dialect.name: dialect for dialect in [DEFAULT, *chosen]}.values())
+    asked = parse_metrics(metrics)
+    names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None)
+    sources = read_sources(predictions, labels, users, exclude, names)
+    left, right = sources.predictions, sources.labels
+    lists = Lists(left.arrays and left.has_value, right.arrays, tuple(one.name for one in right.given_values))
+
+    def reading(label: str, dialect: Dialect) -> _Reading | str:
+        """What a metric means in a dialect, or why it means nothing."""
+        try:
+            metric = resolve({label: asked[label]}, dialect, relevance_threshold, lists)[label]
+        except (DialectError, MetricError) as error:
+            if dialect is DEFAULT:
+                raise
+            return str(error)
+        ranking = policy_of(dialect.ranking_of(metric), lists, None, keep_best=on_invalid == "drop")
+        return _Reading(metric, ranking, dialect.population_of(metric))
+
+    paths: dict[tuple[str, str], list[tuple[str, _Reading]] | str] = {}
+    for label in asked:
+        start = reading(label, DEFAULT)
+        assert isinstance(start, _Reading), "the default's errors were raised"
+        for dialect in chosen:
+            end = reading(label, dialect)
+            paths[label, dialect.name] = end if isinstance(end, str) else [("", start), *_steps(start, end)]
+    found, quality = _evaluate(paths.values(), sources, left.arrays, right.arrays, on_invalid)
+    rows = tuple(_row(label, dialect, path, found) for (label, dialect), path in paths.items())
+    return DialectMap(rows, quality)
+
+
+def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
+    """From one reading to another, one choice after the other; each with what it does, in words."""
+    now, waiting, words = start, {}, []
+    for parameter in start.metric.parameters():
+        old, new = getattr(start.metric, parameter.name), getattr(end.metric, parameter.name)
+        if old == new:
+            continue
+        waiting[parameter.name] = new
+        words.append(_words_of_parameter(parameter.name, old, new))
+        try:
+            metric = replace(now.metric, **waiting)
+        except MetricError:
+            # Some parameters go together only.
+            continue
+        now, waiting = now._replace(metric=metric), {}
+        yield ", ".join(words), now
+        words = []
+    for part in ("ranking", "population"):
+        for item in fields(getattr(start, part)):
+            old, new = getattr(getattr(start, part), item.name), getattr(getattr(end, part), item.name)
+            if old != new:
+                now = now._replace(**{part: replace(getattr(now, part), **{item.name: new})})
+                yield _WORDS.get((item.name, new), f"{item.name} {new}, not {old}"), now
+
+
+_WORDS: dict[tuple[str, Any], str] = {
+    ("undefined", "zero"): "users with nothing to find count as 0",
+    ("relevance_threshold", -math.inf): "every labelled item is relevant, of whatever grade",
+    ("ties", "average"): "equal scores share their places",
+    ("ties", "item_desc"): "equal scores in descending order of items",
+    ("ties", "position"): "equal scores in the order given",
+    ("score_precision", "float32"): "scores compare as float32",
+    ("duplicates", "each"): "an item counts each time that it stands in a list",
+    ("duplicates", "once"): "an item that stands in a list again is no hit",
+    ("conflicting_labels", "last"): "the last grade of an item counts",
+    ("unpredicted_labels", "last"): "labelled items that were not predicted are ranked last",
+    ("absent_from_labels", "left_out"): "users without labels are left out",
+    ("without_predictions", "left_out"): "users without predictions are left out",
+}
+
+
+def _words_of_parameter(name: str, old: Any, new: Any) -> str:
+    return _WORDS.get((name, new), f"{name} {new!r}, not {old!r}")
+
+
+def _evaluate(
+    paths: Iterable[list[tuple[str, _Reading]] | str],
+    sources: Any,
+    left_arrays: bool,
+    right_arrays: bool,
+    on_invalid: str,
+) -> tuple[dict[_Reading, Moments], DataQuality]:
+    """The figures of every reading that a path goes through, in one action."""
+    readings = dict.fromkeys(reading for path in paths if not isinstance(path, str) for _, reading in path)
+    groups: dict[tuple[RankingPolicy, Population], list[_Reading]] = {}
+    for reading in readings:
+        groups.setdefault((reading.ranking, reading.population), []).append(reading)
+    views = tuple(
+        View(tuple(reading.metric for reading in group), ranking, population)
+        for (ranking, population), group in groups.items()
+    )
+    in_order = [reading for group in groups.values() for reading in group]
+    scoring = Scoring(
+        sources=sources,
+        values=tuple(Value(str(reading.metric), reading.metric) for reading in in_order),
+        columns=(),
+        shown=(),
+        task=ScoringTask(views, prediction_arrays=left_arrays, label_arrays=right_arrays),
+        prune="auto",
+        facts={"on_invalid": on_invalid},
+    )
+    # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.
+    moments, counts, _ = scoring.moments(scoring.plan(exact=True))
+    quality = DataQuality.from_moments(counts)
+    raise_if_invalid(quality, scoring.facts, scoring)
+    return dict(zip(in_order, moments, strict=True)), quality
+
+
+def _row(label: str, dialect: str, path: list[tuple[str, _Reading]] | str, found: Mapping[_Reading, Moments]) -> MapRow:
+    if isinstance(path, str):
+        return MapRow(label, dialect, "", math.nan, math.nan, 0, (), note=path)
+    means = [found[reading].mean for _, reading in path]
+    choices = tuple(
+        Choice(words, 0.0 if math.isnan(before) and math.isnan(after) else after - before)
+        for (words, _), before, after in zip(path[1:], means[:-1], means[1:], strict=True)
+    )
+    last = path[-1][1]
+    difference = means[-1] - means[0]
+    return MapRow(label, dialect, str(last.metric), means[-1], difference, found[last].n, choices)

@@ -1,0 +1,35 @@
+"""Named conventions: what a system's name for a metric means."""
+
+from __future__ import annotations
+
+import difflib
+
+from spark_rankeval.dialects.dialect import EVERY_METRIC as EVERY_METRIC
+from spark_rankeval.dialects.dialect import Dialect as Dialect
+from spark_rankeval.dialects.published import DEFAULT as DEFAULT
+from spark_rankeval.dialects.published import DIALECTS
+from spark_rankeval.errors import DialectError
+
+# Of the versions of a system the one that stands first is the newest.
+_BY_NAME = {name.lower(): dialect for dialect in reversed(DIALECTS) for name in (dialect.name, dialect.system)}
+
+
+def every_dialect() -> tuple[Dialect, ...]:
+    """All dialects, the default first, of each system the newest version."""
+    return tuple({dialect.system: dialect for dialect in reversed(DIALECTS)}.values())[::-1]
+
+
+def find_dialect(name: str | Dialect) -> Dialect:
+    """A dialect by its name, or by its system for the newest version; a dialect passes through.
+
+    Raises:
+        DialectError: no dialect has that name; the message lists near ones and all.
+    """
+    if isinstance(name, Dialect):
+        return name
+    if isinstance(name, str) and name.lower() in _BY_NAME:
+        return _BY_NAME[name.lower()]
+    near = difflib.get_close_matches(str(name).lower(), _BY_NAME, n=3)
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    msg = f"no dialect is called {name!r}; {hint}Known: {', '.join(dialect.name for dialect in DIALECTS)}"
+    raise DialectError(msg)

@@ -1,0 +1,262 @@
+"""The conventions of published systems; each was compared with the system itself, on random users (`make parity`).
+
+A new dialect is an entry here and its name in `DIALECTS`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from spark_rankeval.dialects.dialect import EVERY_METRIC, Dialect
+from spark_rankeval.metrics.population import Population
+from spark_rankeval.metrics.ranking import RankingPolicy
+
+#: Whoever is not in the labels is not in the mean; whoever is but has no predictions counts.
+LABELLED = Population(absent_from_labels="left_out")
+#: Only users of both tables are in the mean.
+IN_BOTH = Population(absent_from_labels="left_out", without_predictions="left_out")
+#: A user with nothing to find counts as 0.
+COUNTED = {"undefined": "zero"}
+#: A labelled item is relevant, of whatever grade.
+MEMBERSHIP = {"relevance_threshold": -math.inf}
+
+DEFAULT = Dialect("default", "", "spark_rankeval's own definitions")
+
+MLLIB = Dialect(
+    "mllib",
+    "4.3",
+    "Spark's RankingMetrics and RankingEvaluator",
+    metrics=frozenset({"precision", "recall", "ap", "ndcg"}),
+    parameters={
+        # Every distinct labelled item is relevant, also one of grade 0, and a user without labels counts as 0.
+        EVERY_METRIC: {**MEMBERSHIP, **COUNTED},
+        # meanAveragePrecision divides by γ, meanAveragePrecisionAt(k) by min(γ, k): without a cutoff they are one.
+        "ap": {"denominator": "min_k_labels"},
+        # The base of the logarithm cancels; labels without grades gain 2^1 − 1 = 1, which is the binary value.
+        "ndcg": {"gain": "exponential", "discount": "ln", "ideal": "label_order"},
+    },
+    ranking=RankingPolicy(ties="position", duplicates="each", conflicting_labels="last"),
+    unusual_grades="keep",
+    null_items="keep_rank",
+    mean="all",
+)
+
+TREC_EVAL = Dialect(
+    "trec_eval",
+    "10.0",
+    "trec_eval (with -c: a query without a run counts as 0)",
+    metrics=frozenset(
+        {
+            "precision",
+            "recall",
+            "f1",
+            "fbeta",
+            "hit_rate",
+            "r_precision",
+            "ap",
+            "rr",
+            "ndcg",
+            "bpref",
+            "iprec",
+            "iprec_11pt",
+        }
+    ),
+    parameters={
+        EVERY_METRIC: COUNTED,
+        "ap": {"denominator": "labels"},
+        "ndcg": {"gain": "linear", "ideal": "labels"},
+        "iprec": {"rounding": "half_away"},
+        "iprec_11pt": {"rounding": "half_away"},
+    },
+    ranking=RankingPolicy(ties="item_desc"),
+    population=LABELLED,
+)
+
+TREC_EVAL_9 = replace(
+    TREC_EVAL,
+    version="9.0",
+    describes="trec_eval 9, which reads scores as float32 (without -c)",
+    parameters={
+        **TREC_EVAL.parameters,
+        "iprec": {"rounding": "floor_plus_0.9"},
+        "iprec_11pt": {"rounding": "floor_plus_0.9"},
+    },
+    ranking=RankingPolicy(ties="item_desc", score_precision="float32"),
+    population=IN_BOTH,
+)
+
+PYTREC_EVAL = replace(
+    TREC_EVAL_9, system="pytrec_eval", version="0.5.11", describes="pytrec_eval-terrier, which is trec_eval 9"
+)
+
+IR_MEASURES = Dialect(
+    "ir_measures",
+    "0.4.3",
+    "ir_measures with its default providers",
+    metrics=frozenset(
+        {"precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "ndcg", "bpref", "iprec"}
+        | {"err", "rbp", "judged"}
+    ),
+    parameters={
+        **{name: chosen for name, chosen in TREC_EVAL_9.parameters.items() if name != "iprec_11pt"},
+        "err": {"max_grade": 4},
+        "rbp": {"gain": "binary", "p": 0.8},
+        # Any label will do, relevant or not.
+        "judged": MEMBERSHIP,
+    },
+    ranking=TREC_EVAL_9.ranking,
+    rankings={
+        # The MS MARCO script and the package's own: the score as it is, then the item's id upwards.
+        "rr@k": RankingPolicy(),
+        "judged": RankingPolicy(),
+        # gdeval: the score as it is, then the item's id downwards.
+        "err": RankingPolicy(ties="item_desc"),
+        # cwl_eval: equal scores stay in the order given.
+        "rbp": RankingPolicy(ties="position"),
+    },
+    population=LABELLED,
+)
+
+RANX = Dialect(
+    "ranx",
+    "0.3.21",
+    "ranx (after make_comparable, which counts a query without a run as 0)",
+    metrics=frozenset(
+        {"precision", "recall", "f1", "hit_rate", "r_precision", "ap", "rr", "dcg", "ndcg", "rbp", "bpref", "iprec"}
+    ),
+    parameters={
+        EVERY_METRIC: COUNTED,
+        "ap": {"denominator": "labels"},
+        "dcg": {"gain": "linear", "below_threshold": "zero"},
+        "ndcg": {"gain": "linear", "ideal": "labels", "below_threshold": "zero"},
+        "rbp": {"gain": "raw", "below_threshold": "zero"},
+        "iprec": {"rounding": "floor_plus_0.9"},
+    },
+    population=LABELLED,
+)
+
+SKLEARN = Dialect(
+    "sklearn",
+    "1.9.1",
+    "scikit-learn, given the union of a user's predicted and labelled items",
+    metrics=frozenset({"dcg", "ndcg", "ap", "auc", "auc_pr"}),
+    parameters={
+        EVERY_METRIC: COUNTED,
+        "dcg": {"gain": "linear", "ties": "average"},
+        "ndcg": {"gain": "linear", "ideal": "labels", "ties": "average"},
+        "ap": {"by": "threshold"},
+        "auc": {"undefined": "nan"},
+        "auc_pr": {"undefined": "nan", "recall": "hits"},
+    },
+    ranking=RankingPolicy(unpredicted_labels="last"),
+    population=IN_BOTH,
+)
+
+TORCHMETRICS = Dialect(
+    "torchmetrics",
+    "1.9.0",
+    "torchmetrics.retrieval, given the union of a user's predicted and labelled items, as documented",
+    metrics=frozenset({"precision", "recall", "hit_rate", "r_precision", "ap", "rr", "ndcg"}),
+    parameters={
+        EVERY_METRIC: COUNTED,
+        "ndcg": {"gain": "linear", "ideal": "labels", "ties": "average"},
+    },
+    ranking=RankingPolicy(score_precision="float32", unpredicted_labels="last"),
+    population=IN_BOTH,
+)
+
+REPLAY = Dialect(
+    "replay",
+    "0.22.0",
+    "RePlay (replay-rec)",
+    metrics=frozenset({"precision", "recall", "hit_rate", "ap", "rr", "ndcg"}),
+    parameters={
+        EVERY_METRIC: {**MEMBERSHIP, **COUNTED},
+        "ap": {"denominator": "min_k_labels"},
+        "ndcg": {"gain": "binary", "ideal": "labels"},
+    },
+    ranking=RankingPolicy(ties="item_desc", duplicates="each"),
+    rankings=dict.fromkeys(("precision", "recall", "hit_rate"), RankingPolicy(ties="item_desc", duplicates="once")),
+    population=LABELLED,
+)
+
+RECOMMENDERS = Dialect(
+    "recommenders",
+    "1.2.1",
+    "Recommenders",
+    metrics=frozenset({"precision", "recall", "ap", "ndcg"}),
+    parameters={
+        EVERY_METRIC: {**MEMBERSHIP, **COUNTED},
+        "ap": {"denominator": "labels"},
+        "ndcg": {"gain": "binary", "ideal": "labels"},
+    },
+    ranking=RankingPolicy(duplicates="each"),
+    population=IN_BOTH,
+    # Its mean counts users who have labels alone as 0; those of the other metrics drop them.
+    populations={"ndcg": LABELLED},
+)
+
+LENSKIT = Dialect(
+    "lenskit",
+    "2025.8",
+    "LensKit",
+    metrics=frozenset({"precision", "recall", "rr", "hit_rate", "ndcg", "dcg", "rbp", "ap"}),
+    parameters={
+        EVERY_METRIC: MEMBERSHIP,
+        "precision": {"denominator": "predictions", **COUNTED},
+        "recall": {"denominator": "min_k_labels"},
+        "ap": {"denominator": "min_labels_predictions"},
+        "ndcg": {"gain": "binary", "ideal": "labels", "discount": "log2_from_two"},
+        "dcg": {"gain": "binary", "discount": "log2_from_two", **COUNTED},
+        "rbp": {"gain": "binary", "p": 0.85},
+    },
+    ranking=RankingPolicy(ties="position", duplicates="each"),
+    population=LABELLED,
+)
+
+RECTOOLS = Dialect(
+    "rectools",
+    "0.19.0",
+    "RecTools",
+    metrics=frozenset({"precision", "recall", "f1", "fbeta", "hit_rate", "ap", "rr", "ndcg"}),
+    parameters={
+        EVERY_METRIC: {**MEMBERSHIP, **COUNTED},
+        "ap": {"denominator": "labels"},
+        "ndcg": {"gain": "binary", "ideal": "k_ones"},
+    },
+    ranking=RankingPolicy(ties="position", duplicates="each"),
+    population=LABELLED,
+)
+
+RECBOLE = Dialect(
+    "recbole",
+    "1.2.1",
+    "RecBole",
+    metrics=frozenset({"precision", "recall", "hit_rate", "ap", "rr", "ndcg"}),
+    parameters={
+        EVERY_METRIC: {**MEMBERSHIP, **COUNTED},
+        "ap": {"denominator": "min_k_labels"},
+        "ndcg": {"gain": "binary", "ideal": "labels"},
+    },
+    ranking=RankingPolicy(ties="position"),
+    population=LABELLED,
+)
+
+#: In the order to show them; of several versions of a system the newest first.
+DIALECTS = (
+    DEFAULT,
+    MLLIB,
+    TREC_EVAL,
+    TREC_EVAL_9,
+    PYTREC_EVAL,
+    IR_MEASURES,
+    RANX,
+    SKLEARN,
+    TORCHMETRICS,
+    REPLAY,
+    RECOMMENDERS,
+    LENSKIT,
+    RECTOOLS,
+    RECBOLE,
+)

@@ -1,0 +1,91 @@
+"""The names of columns that a caller gave, checked for form; whether tables have them is another matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_rankeval.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEFAULT_ITEM = "item"
+#: What Spark's RankingEvaluator calls the two array columns of its one table.
+_ONE_TABLE_ITEMS = ("prediction", "label")
+
+
+@dataclass(frozen=True)
+class ColumnNames:
+    """The names that the caller gave.
+
+    Attributes:
+        user: the columns that make a user; none for one table of arrays without ids of users.
+        item: the column of items in predictions and in labels.
+        score: column or field of scores.
+        rank: column of ranks.
+        relevance: columns or fields of grades; none where labels have none.
+    """
+
+    user: tuple[str, ...]
+    item: tuple[str, str]
+    score: str | None = None
+    rank: str | None = None
+    relevance: tuple[str, ...] = ()
+
+    @classmethod
+    def given(
+        cls,
+        user: str | Sequence[str] | None,
+        item: str | tuple[str, str] | list[str],
+        score: str | None,
+        rank: str | None,
+        relevance: str | Sequence[str] | None,
+        one_table: bool,
+    ) -> ColumnNames:
+        """Names as the front door takes them: one item column for both tables, or one for each.
+
+        Raises:
+            InputError: a name is not a text, or there are not two of items.
+        """
+        users = _as_names(user, "user")
+        items = (item, item) if isinstance(item, str) else _as_names(item, "item")
+        if one_table and item == DEFAULT_ITEM:
+            items = _ONE_TABLE_ITEMS
+        grades = () if relevance is None else _as_names(relevance, "relevance")
+        problems = []
+        if relevance is not None and not grades:
+            problems.append("relevance must name at least one column, or be None")
+        if len(items) != 2:
+            problems.append(f"item must be one column, or two: that of predictions and that of labels; got {item!r}")
+        if one_table and len(set(items)) == 1:
+            problems.append(
+                f"one table has two columns of items, that of predictions and that of labels; got item={item!r}"
+            )
+        if user is None and not one_table:
+            problems.append("user=None is for one table of arrays; two tables need the column that joins them")
+        if user is not None and not users:
+            problems.append("user must name at least one column")
+        problems += [
+            f"a column is named by a text; got {name!r}, a {type(name).__name__}"
+            for name in (*users, *items, score, rank, *grades)
+            if name is not None and not isinstance(name, str)
+        ]
+        if not problems and len(set(users)) < len(users):
+            problems.append(f"user names a column twice: {list(users)}")
+        if not problems and len(set(grades)) < len(grades):
+            problems.append(f"relevance names a column twice: {list(grades)}")
+        if problems:
+            raise InputError("; ".join(problems))
+        return cls(users, (items[0], items[1]), score, rank, grades)
+
+
+def _as_names(given: object, option: str) -> tuple[str, ...]:
+    if given is None and option == "user":
+        return ()
+    if isinstance(given, str):
+        return (given,)
+    if isinstance(given, tuple | list) and all(isinstance(name, str) for name in given):
+        return tuple(given)
+    msg = f"{option} must be the name of a column, or a list of names; got {given!r}"
+    raise InputError(msg)

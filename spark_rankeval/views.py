@@ -1,0 +1,169 @@
+"""From what a caller asked for to views: which rankings are made of the users' lists, and which metrics read which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from spark_rankeval.errors import DialectError
+from spark_rankeval.metrics.naming import column_names
+from spark_rankeval.worker.task import View
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spark_rankeval.dialects import Dialect
+    from spark_rankeval.metrics.base import Metric, SuppliesDefaults
+    from spark_rankeval.metrics.population import Population
+    from spark_rankeval.metrics.ranking import RankingPolicy, Ties
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value that every user gets.
+
+    Attributes:
+        label: the metric as it was asked for.
+        metric: the metric, resolved.
+        relevance: the column of grades, where several were named; else empty.
+    """
+
+    label: str
+    metric: Metric
+    relevance: str = ""
+
+
+@dataclass(frozen=True)
+class Lists:
+    """What is known of the lists before a job.
+
+    Attributes:
+        scored_arrays: predictions come as arrays with scores, so that equal scores have a position.
+        label_arrays: labels come as arrays, which have an order.
+        relevances: the columns of grades; none where every label has grade 1.
+    """
+
+    scored_arrays: bool
+    label_arrays: bool
+    relevances: tuple[str, ...] = ()
+
+
+def resolve(
+    asked: Mapping[str, Metric], dialect: Dialect, threshold: float | None, lists: Lists, *more: SuppliesDefaults
+) -> dict[str, Metric]:
+    """The metrics with every parameter filled: the caller's own, then the caller's threshold, then the dialect's.
+
+    Args:
+        asked: the metrics by label.
+        dialect: the conventions.
+        threshold: the caller's relevance threshold for all metrics; None: none.
+        lists: what is known of the lists.
+        more: what fills parameters before the dialect does.
+
+    Raises:
+        DialectError: the dialect's system lacks a metric, or it hangs on an order of labels that rows do not have.
+    """
+    sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), *more, dialect]
+    resolved = {label: metric.resolve(*sources) for label, metric in asked.items()}
+    ordered = [label for label, metric in resolved.items() if metric.needs_label_order]
+    if ordered and lists.relevances and not lists.label_arrays:
+        msg = (
+            f"dialect {dialect.name!r}: graded {', '.join(ordered)} hangs on the order of a user's labels, which "
+            "rows of a table do not have. Pass the labels as arrays, or use ndcg(ideal='labels'), which does not depend on an order"
+        )
+        raise DialectError(msg)
+    return resolved
+
+
+def views_of(
+    resolved: Mapping[str, Metric],
+    dialect: Dialect,
+    lists: Lists,
+    *,
+    ties: Ties | None = None,
+    threshold: float | None = None,
+    keep_best: bool = False,
+) -> tuple[list[View], list[Value]]:
+    """The views that a dialect needs for some metrics: one for each ranking that they read and each relevance.
+
+    Args:
+        resolved: the metrics by label.
+        dialect: the conventions.
+        lists: what is known of the lists.
+        ties: the caller's rule for ties, before the dialect's.
+        threshold: the caller's relevance threshold.
+        keep_best: leave out all but the best of an item that a list has twice, where the dialect calls it a mistake.
+
+    Returns:
+        the views, that of the dialect's own ranking first, and what each metric of each view in turn is a value of.
+    """
+    own = policy_of(dialect.ranking, lists, ties, keep_best)
+    groups: dict[tuple[RankingPolicy, Population], dict[str, Metric]] = {(own, dialect.population): {}}
+    for label, metric in resolved.items():
+        policy = policy_of(dialect.ranking_of(metric), lists, ties, keep_best)
+        groups.setdefault((policy, dialect.population_of(metric)), {})[label] = metric
+    views, values = [], []
+    for index, relevance in enumerate(lists.relevances or ("",)):
+        for (policy, population), metrics in groups.items():
+            views.append(
+                View(
+                    metrics=tuple(metrics.values()),
+                    ranking=policy,
+                    population=population,
+                    relevance_threshold=threshold if threshold is not None else dialect.relevance_threshold,
+                    relevance=index,
+                )
+            )
+            named = relevance if len(lists.relevances) > 1 else ""
+            values += [Value(label, metric, named) for label, metric in metrics.items()]
+    return views, values
+
+
+def policy_of(policy: RankingPolicy, lists: Lists, ties: Ties | None, keep_best: bool) -> RankingPolicy:
+    """A dialect's ranking as it is for these lists and what the caller said; see `views_of`."""
+    changes: dict[str, Any] = {}
+    if ties is not None:
+        changes["ties"] = ties
+    elif policy.ties == "position" and not lists.scored_arrays:
+        changes["ties"] = "item_asc"
+    if policy.duplicates == "count" and keep_best:
+        changes["duplicates"] = "keep_best"
+    if policy.conflicting_labels == "last" and not lists.label_arrays:
+        # Which label is the last is known of arrays alone: rows of a table have no order.
+        changes["conflicting_labels"] = "highest"
+    return replace(policy, **changes)
+
+
+class _CallersThreshold:
+    """The threshold that the caller gave for all metrics: it comes before the dialect's."""
+
+    def __init__(self, threshold: float | None) -> None:
+        self._values = {} if threshold is None else {"relevance_threshold": threshold}
+
+    def defaults_for(self, metric: type[Metric]) -> Mapping[str, Any]:
+        """The threshold, for metrics that have one."""
+        return self._values
+
+
+def columns_of(values: Sequence[Value], asked: Mapping[str, Metric], taken: Sequence[str]) -> tuple[str, ...]:
+    """The column of each value in the per-user table: the metric's, and the relevance's where there are several.
+
+    Args:
+        values: what each user gets.
+        asked: the metrics by label.
+        taken: columns that the table has already.
+
+    Raises:
+        MetricError: two columns would have the same name.
+    """
+    labels = {f"{v.label} {v.relevance}" if v.relevance else v.label: v for v in values}
+    metrics = {key: asked[value.label] for key, value in labels.items()}
+    suffixes = {key: value.relevance for key, value in labels.items()}
+    return tuple(column_names(metrics, taken, suffixes).values())
+
+
+def in_order(values: Sequence[Value], labels: Sequence[str]) -> list[int]:
+    """The places of values in the order to show them: by relevance as named, then as the labels were asked for."""
+    relevances = list(dict.fromkeys(value.relevance for value in values))
+    place = {label: index for index, label in enumerate(labels)}
+    return sorted(range(len(values)), key=lambda i: (relevances.index(values[i].relevance), place[values[i].label]))

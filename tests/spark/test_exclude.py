@@ -1,0 +1,92 @@
+"""Items to leave out of the predictions before they are ranked."""
+
+import pytest
+from random_logs import random_logs
+
+from spark_rankeval import evaluate, score_users, summarise
+from spark_rankeval.errors import InputError
+
+CUTOFFS = (1, 3, 10)
+METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap") for k in CUTOFFS] + ["rr", "auc"]
+
+
+@pytest.fixture(scope="module")
+def logs():
+    return random_logs(120, 5, seed=11)
+
+
+@pytest.fixture(scope="module")
+def tables(spark, logs):
+    predictions = [(u, i, s) for u, pairs in enumerate(logs.predictions) for i, s in pairs]
+    labels = [(u, i, g) for u, pairs in enumerate(logs.labels) for i, g in pairs]
+    return (
+        spark.createDataFrame(predictions, "user long, item long, score double"),
+        spark.createDataFrame(labels, "user long, item long, grade double"),
+    )
+
+
+def means(result):
+    return {row.metric: (row.mean, row.n_users, row.n_undefined, row.std) for row in result.summary}
+
+
+def test_excluded_items_are_as_if_they_had_not_been_predicted(spark, logs, tables):
+    predictions, labels = tables
+    # A seen item of every third user's list, several times, an item that nobody predicted, and users nobody knows.
+    seen = {(u, pairs[len(pairs) // 2][0]) for u, pairs in enumerate(logs.predictions) if u % 3 == 0 and pairs}
+    rows = [*seen, *seen, (1, 10**6), (10**6, 1), (10**6, 2), (None, 3), (4, None)]
+    exclude = spark.createDataFrame(rows, "user long, item int")
+    left = [(u, i, s) for u, pairs in enumerate(logs.predictions) for i, s in pairs if (u, i) not in seen]
+    expected = evaluate(
+        spark.createDataFrame(left, "user long, item long, score double"),
+        labels,
+        METRICS,
+        score="score",
+        relevance="grade",
+        users=predictions.select("user"),
+    )
+    result = evaluate(predictions, labels, METRICS, score="score", relevance="grade", exclude=exclude)
+    assert means(result) == means(expected)
+    assert result.data_quality.n_excluded == len(seen) > 20
+    assert result.data_quality.n_users == expected.data_quality.n_users
+    assert result.data_quality.n_predictions == len(left)
+    cut = evaluate(predictions, labels, "ndcg@3", score="score", relevance="grade", exclude=exclude)
+    assert cut["ndcg@3"] == expected["ndcg@3"]
+    assert "exclude=" in cut.explain()
+    assert f"{len(seen)} predictions excluded" in repr(result)
+    per_user = score_users(predictions, labels, METRICS, score="score", relevance="grade", exclude=exclude)
+    assert means(summarise(per_user)) == means(expected)
+
+
+def test_a_user_whose_every_prediction_is_excluded_counts_as_one_without_predictions(spark):
+    predictions = spark.createDataFrame([("a", "x", 1.0), ("b", "x", 1.0)], "user string, item string, score double")
+    labels = spark.createDataFrame([("a", "x"), ("b", "x")], "user string, item string")
+    exclude = spark.createDataFrame([("a", "x")], "user string, item string")
+    result = evaluate(predictions, labels, "rr", score="score", exclude=exclude)
+    assert result["rr"] == 0.5
+    assert result.data_quality.n_without_predictions == 1
+
+
+def test_arrays_leave_items_out_as_rows_do(spark):
+    predictions = spark.createDataFrame([(1, [5, 6, 7]), (2, [6])], "user long, items array<long>")
+    labels = spark.createDataFrame([(1, 7), (2, 6)], "user long, item long")
+    exclude = spark.createDataFrame([(1, 5), (1, 6)], "user long, item long")
+    kept = evaluate(predictions, labels, ["rr", "precision@1"], item=("items", "item"))
+    assert [kept["rr"], kept["precision@1"]] == pytest.approx([(1 / 3 + 1) / 2, 0.5])
+    names = exclude.withColumnRenamed("item", "items")
+    result = evaluate(predictions, labels, ["rr", "precision@1"], item=("items", "item"), exclude=names)
+    assert [result["rr"], result["precision@1"]] == [1.0, 1.0]
+    assert result.data_quality.n_excluded == 2
+
+
+def test_excluded_items_must_compare_with_predicted_ones(spark, tables):
+    predictions, labels = tables
+    texts = spark.createDataFrame([(1, "5")], "user long, item string")
+    with pytest.raises(
+        InputError, match="items do not compare: predictions' 'item' is bigint, exclude' 'item' is string"
+    ):
+        evaluate(predictions, labels, "rr", score="score", exclude=texts)
+    with pytest.raises(InputError, match="exclude has no column 'item'"):
+        evaluate(predictions, labels, "rr", score="score", exclude=texts.drop("item"))
+    one_table = spark.createDataFrame([(1, [1], [1])], "user long, prediction array<long>, label array<long>")
+    with pytest.raises(InputError, match="exclude cannot be given with one table"):
+        evaluate(one_table, None, "rr", exclude=labels.select("user", "item"))

@@ -1,0 +1,81 @@
+"""Several columns of grades in one pass."""
+
+import pytest
+from pyspark.sql import functions as F
+from random_logs import random_logs
+
+from spark_rankeval import evaluate, score_users, summarise
+from spark_rankeval.errors import DataError, InputError, UnknownMetricError
+
+METRICS = ["ndcg@5", "recall@3", "ap", "rr"]
+FIELDS = ("mean", "std", "n_users", "n_undefined", "minimum", "maximum", "n_zero", "metric", "definition")
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    logs = random_logs(100, 5, seed=12)
+    predictions = [(u, i, s) for u, pairs in enumerate(logs.predictions) for i, s in pairs]
+    labels = [(u, i, g, float((u + i) % 3 == 0)) for u, pairs in enumerate(logs.labels) for i, g in dict(pairs).items()]
+    return (
+        spark.createDataFrame(predictions, "user long, item long, score double"),
+        spark.createDataFrame(labels, "user long, item long, click double, purchase double"),
+    )
+
+
+def figures(rows):
+    return [tuple(getattr(row, name) for name in FIELDS) for row in rows]
+
+
+def test_each_relevance_has_the_figures_that_it_has_alone(tables):
+    predictions, labels = tables
+    both = evaluate(predictions, labels, METRICS, score="score", relevance=["click", "purchase"])
+    assert [(row.relevance, row.metric) for row in both.summary] == [
+        (relevance, row) for relevance in ("click", "purchase") for row in METRICS
+    ]
+    for relevance in ("click", "purchase"):
+        alone = evaluate(predictions, labels, METRICS, score="score", relevance=relevance)
+        assert {row.relevance for row in alone.summary} == {""}
+        assert figures(alone.summary) == figures(row for row in both.summary if row.relevance == relevance)
+    assert both["ndcg@5 [click]"] != both["ndcg@5 [purchase]"]
+    assert both["ndcg_at_5_purchase"] == both["ndcg@5 [purchase]"]
+    with pytest.raises(UnknownMetricError, match=r"ambiguous: 'ndcg@5 \[click\]', 'ndcg@5 \[purchase\]'"):
+        both["ndcg@5"]
+    assert "ndcg@5 [purchase]" in repr(both)
+
+
+def test_the_per_user_table_has_a_column_for_each_and_reads_back(tables, tmp_path):
+    predictions, labels = tables
+    per_user = score_users(predictions, labels, METRICS, score="score", relevance=["click", "purchase"])
+    assert per_user.columns[:5] == ["user", "ndcg_at_5_click", "recall_at_3_click", "ap_click", "rr_click"]
+    per_user.write.parquet(str(tmp_path / "table"))
+    stored = summarise(per_user.sparkSession.read.parquet(str(tmp_path / "table")))
+    direct = evaluate(predictions, labels, METRICS, score="score", relevance=["click", "purchase"])
+    assert stored.summary == direct.summary
+
+
+def test_labels_as_arrays_have_an_array_for_each(spark, tables):
+    predictions, labels = tables
+    arrays = labels.groupBy("user").agg(*(F.collect_list(name).alias(name) for name in ("item", "click", "purchase")))
+    options = {"score": "score", "relevance": ["click", "purchase"]}
+    from_arrays = evaluate(predictions, arrays, METRICS, **options)
+    assert figures(from_arrays.summary) == figures(evaluate(predictions, labels, METRICS, **options).summary)
+    structs = labels.groupBy("user").agg(F.collect_list(F.struct("item", "click", "purchase")).alias("item"))
+    assert from_arrays.summary == evaluate(predictions, structs, METRICS, **options).summary
+
+
+def test_a_grade_that_cannot_be_used_is_named_with_its_column(spark, tables):
+    predictions, _ = tables
+    labels = spark.createDataFrame(
+        [(1, 1, 1.0, None), (1, 2, -1.0, 1.0)], "user long, item long, click double, purchase double"
+    )
+    with pytest.raises(DataError, match="labels that cannot be used: 2") as caught:
+        evaluate(predictions, labels, METRICS, score="score", relevance=["click", "purchase"])
+    assert "null relevance 'purchase': 1" in str(caught.value)
+    assert "negative relevance 'click': 1" in str(caught.value)
+    repeated = spark.createDataFrame([(1, 1, 1.0, 0.0), (1, 1, 1.0, 1.0)], labels.schema)
+    with pytest.raises(DataError, match=r"another grade: 1 \(for example user=1, item=1 2 times"):
+        evaluate(predictions, repeated, METRICS, score="score", relevance=["click", "purchase"])
+    with pytest.raises(InputError, match="relevance names a column twice"):
+        evaluate(predictions, labels, METRICS, score="score", relevance=["click", "click"])
+    with pytest.raises(InputError, match=r"labels has no column 'view' \(relevance=\)"):
+        evaluate(predictions, labels, METRICS, score="score", relevance=["click", "view"])

@@ -1,0 +1,71 @@
+"""Dialects are data: that it reads as they mean, without running any system."""
+
+import pytest
+
+from spark_rankeval.dialects import Dialect, every_dialect, find_dialect
+from spark_rankeval.dialects.dialect import EVERY_METRIC
+from spark_rankeval.dialects.published import DIALECTS
+from spark_rankeval.errors import DialectError
+from spark_rankeval.metrics.base import REGISTRY
+from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.metrics.ranking import RankingPolicy
+
+by_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+
+
+@by_dialect
+def test_a_dialect_names_metrics_and_parameters_that_exist(dialect):
+    named = {
+        EVERY_METRIC,
+        *dialect.parameters,
+        *dialect.populations,
+        *(name.split("@")[0] for name in dialect.rankings),
+    }
+    named |= dialect.metrics or set()
+    assert {name for name in named if name != EVERY_METRIC and REGISTRY.get(name, Dialect).name != name} == set()
+    for name, parameters in dialect.parameters.items():
+        if name != EVERY_METRIC:
+            metric = REGISTRY[name]
+            assert set(parameters) <= {item.name for item in metric.parameters()}, name
+            assert dialect.metrics is None or name in dialect.metrics
+            metric(k=5 if metric.takes_cutoff else None, **parameters)
+
+
+@by_dialect
+def test_every_metric_of_a_dialect_resolves(dialect):
+    for name in dialect.metrics or sorted({metric.name for metric in REGISTRY.values()}):
+        metric = parse_metric(f"{name}@5" if REGISTRY[name].takes_cutoff else name).resolve(dialect)
+        assert len(metric.chosen()) == len(metric.parameters())
+        assert isinstance(dialect.ranking_of(metric), RankingPolicy)
+
+
+@by_dialect
+def test_a_dialect_is_found_by_its_name_in_any_case(dialect):
+    assert find_dialect(dialect.name) is find_dialect(dialect.name.upper()) is dialect
+
+
+def test_a_system_stands_for_its_newest_version():
+    assert find_dialect("lenskit").name == "lenskit-2025.8"
+    assert (find_dialect("trec_eval").version, find_dialect("trec_eval-9.0").version) == ("10.0", "9.0")
+    systems = [dialect.system for dialect in every_dialect()]
+    assert len(systems) == len(set(systems))
+    assert systems[0] == "default"
+    wanted = "default mllib trec_eval pytrec_eval ir_measures ranx sklearn torchmetrics replay recommenders lenskit rectools recbole"
+    assert set(systems) == set(wanted.split())
+
+
+def test_a_metric_that_the_system_lacks_is_an_error_that_says_what_it_has():
+    with pytest.raises(DialectError, match=r"dialect 'recbole-1.2.1': RecBole has no 'auc'; it has ap, hit_rate"):
+        parse_metric("auc").resolve(find_dialect("recbole"))
+
+
+def test_what_the_caller_sets_wins():
+    metric = parse_metric("ap(denominator='hits')@10").resolve(find_dialect("trec_eval"))
+    assert metric.denominator == "hits"
+    assert metric.undefined == "zero"
+
+
+def test_a_metric_with_a_cutoff_may_be_ranked_otherwise():
+    dialect = find_dialect("ir_measures")
+    assert dialect.ranking_of(parse_metric("rr")).score_precision == "float32"
+    assert dialect.ranking_of(parse_metric("rr@10")) == RankingPolicy()
