@@ -135,33 +135,6 @@ class RankingBatch:
 
         return self.remember(("n_hits", k, threshold), count)
 
-    def label_runs(self) -> tuple[Runs, Runs]:
-        """Where grades stand among all labels of the user, best first: how many are higher, and how many equal.
-
-        Returns:
-            of each place of every user's labels, best first, shape of `labels`; and of each labelled prediction.
-        """
-
-        def find() -> tuple[Runs, Runs]:
-            grades = np.unique(self.labels.values)
-
-            def keys(user: IntArray, grade: FloatArray) -> IntArray:
-                return (user + 1) * len(grades) - np.searchsorted(grades, grade)
-
-            every = np.sort(keys(self.labels.user, self.labels.values))
-            new = np.ones(len(every), np.bool_)
-            new[1:] = every[1:] != every[:-1]
-            start, run_of_place = np.flatnonzero(new), np.cumsum(new) - 1
-            size = np.diff(np.append(start, len(every)))
-            run_of_item = np.searchsorted(every[start], keys(self.user, self.grade))
-
-            def runs(user: IntArray, run: IntArray) -> Runs:
-                return Runs(start[run] - self.labels.offsets[user], size[run])
-
-            return runs(self.labels.user, run_of_place), runs(self.user, run_of_item)
-
-        return self.remember("label_runs", find)
-
     def total(self, user: IntArray, values: FloatArray, within: BoolArray | None = None) -> FloatArray:
         """The sum of each user's values, or of those within; float64 (n_users,).
 
@@ -182,9 +155,51 @@ class RankingBatch:
             grades = self.labels.values
             if len(grades) == 0 or bool((grades == grades[0]).all()):
                 return self.labels
-            # Two sorts instead of one by two keys: the second is stable on whole numbers, which is a radix sort.
-            by_grade = np.argsort(-grades, kind="stable")
-            order = by_grade[np.argsort(self.labels.user[by_grade], kind="stable")]
-            return self.labels.like(grades[order])
+            grades, places, _ = self._grade_places()
+            return self.labels.like(grades[places - self.labels.user * len(grades)])
 
         return self.remember("labels_by_grade", sort)
+
+    def label_rank(self) -> IntArray:
+        """The place of each label among its user's, best first, from 1; int64, shape of `labels`."""
+        return self.remember("label_rank", lambda: position_within(self.labels.user, self.n_users) + 1)
+
+    def label_runs(self) -> tuple[Runs, Runs]:
+        """Where grades stand among all labels of the user, best first: how many are higher, and how many equal.
+
+        Returns:
+            of each place of every user's labels, best first, shape of `labels`; and of each labelled prediction.
+        """
+
+        def find() -> tuple[Runs, Runs]:
+            _, places, own = self._grade_places()
+            new = np.ones(len(places), np.bool_)
+            new[1:] = places[1:] != places[:-1]
+            start, run_of_label = np.flatnonzero(new), np.cumsum(new) - 1
+            size = np.diff(np.append(start, len(places)))
+
+            def runs(user: IntArray, run: IntArray) -> Runs:
+                return Runs(start[run] - self.labels.offsets[user], size[run])
+
+            return runs(self.labels.user, run_of_label), runs(self.user, np.searchsorted(places[start], own))
+
+        return self.remember("label_runs", find)
+
+    def _grade_places(self) -> tuple[FloatArray, IntArray, IntArray]:
+        """The different grades, best first, and whole numbers that stand for a user and a grade among these.
+
+        One sort of whole numbers takes less than one by two keys.
+
+        Returns:
+            the grades; user · their number + place among them, of all labels, sorted; the same of labelled predictions.
+        """
+
+        def find() -> tuple[FloatArray, IntArray, IntArray]:
+            negated = np.unique(-self.labels.values)
+
+            def places(user: IntArray, grade: FloatArray) -> IntArray:
+                return user * len(negated) + np.searchsorted(negated, -grade)
+
+            return -negated, np.sort(places(self.labels.user, self.labels.values)), places(self.user, self.grade)
+
+        return self.remember("grade_places", find)

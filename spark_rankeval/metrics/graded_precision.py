@@ -13,7 +13,7 @@ import numpy as np
 
 from spark_rankeval.metrics.base import UNSET, Needs, Unset, number, parameter, ratio
 from spark_rankeval.metrics.gain_based import GainMetric
-from spark_rankeval.metrics.ragged import FloatArray, grouped, offsets_of, position_within
+from spark_rankeval.metrics.ragged import FloatArray, IntArray, grouped, offsets_of, position_within
 from spark_rankeval.metrics.set_based import findable
 
 if TYPE_CHECKING:
@@ -90,13 +90,20 @@ class GradedAveragePrecision(GainMetric):
         return worth
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        best = batch.labels_by_grade()
-        return ratio(self._gained(batch), batch.total(best.user, self._gain_of(best.values)))
+        best, key = batch.labels_by_grade(), ("most", *self._gain_key())
+        most = batch.remember(key, lambda: batch.total(best.user, self._gain_of(best.values)))
+        return ratio(self._gained(batch), most)
 
     def _gained(self, batch: RankingBatch) -> FloatArray:
+        place, gained = batch.remember(("gap", *self._gain_key()), lambda: self._shared_gains(batch))
+        within = None if self.k is None else batch.rank[place] <= self.k
+        return batch.total(batch.user[place], gained, within)
+
+    def _shared_gains(self, batch: RankingBatch) -> tuple[IntArray, FloatArray]:
+        """Which labelled predictions have gain, and (1/n)·Σ_{m≤n} 𝒢(min(g_m, g_n)) of each."""
         gains = self._gains(batch)
-        counted = gains > 0 if self.k is None else (gains > 0) & (batch.rank <= self.k)
-        user, rank, worth = batch.user[counted], batch.rank[counted], gains[counted]
+        place = np.flatnonzero(gains > 0)
+        user, worth = batch.user[place], gains[place]
         # 𝒢(min(a, b)) is the sum of the steps between the user's own levels of 𝒢, over the levels that both reach.
         order = np.lexsort((worth, user))
         ascending, start = worth[order], grouped(worth, user, batch.n_users).offsets[:-1]
@@ -114,7 +121,7 @@ class GradedAveragePrecision(GainMetric):
             reaching = reaching[level[reaching] > nth]
             above = position_within(user[reaching], batch.n_users) + 1
             common[reaching] += steps[first_step[user[reaching]] + nth] * above
-        return batch.total(user, common / rank)
+        return place, common / batch.rank[place]
 
 
 @dataclass(frozen=True, kw_only=True)

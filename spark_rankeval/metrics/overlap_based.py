@@ -9,11 +9,11 @@ import numpy as np
 
 from spark_rankeval.metrics.base import Metric, Needs, Sees, Unset, number, parameter, ratio
 from spark_rankeval.metrics.gains import geometric, geometric_share
-from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, position_within
 from spark_rankeval.metrics.set_based import retrieved
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
+    from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray
 
 __all__ = ["RBO"]
 
@@ -40,7 +40,7 @@ def overlaps(batch: RankingBatch) -> FloatArray:
         # At a depth inside a run of equal grades, items of higher grades count whole, and those of the run in part.
         whole = counted(np.maximum(batch.rank, end + 1), labels.lengths[user])
         partly = counted(np.maximum(batch.rank, of_item.before + 1), end)
-        first, depth = start[labels.user], position_within(labels.user, batch.n_users) + 1
+        first, depth = start[labels.user], batch.label_rank()
         of_run = partly[1:] - partly[first + at_depth.before]
         shared: FloatArray = (whole[1:] - whole[first]) + of_run * (depth - at_depth.before) / at_depth.size
         return shared
@@ -102,10 +102,14 @@ class RBO(Metric):
 
         # X_s(d−s)/(s·d) is X_s/s − X_s/d. Its first part adds up to X_s/s·(p^s − p^l); its second leaves X_d − X_s of X_d,
         # so that no term is negative and nothing cancels.
-        at_shorter = overlap_at(shorter)
-        depth = position_within(labels.user, batch.n_users) + 1
-        more = overlap - np.where(depth > shorter[labels.user], at_shorter[labels.user], 0.0)
-        shared = batch.total(labels.user, more * geometric_share(p)(depth), None if self.k is None else depth <= self.k)
+        at_shorter, depth = overlap_at(shorter), batch.label_rank()
+        terms = batch.remember(("overlap terms", p), lambda: overlap * geometric_share(p)(depth))
+        beyond = np.flatnonzero(depth > shorter[labels.user])
+        if len(beyond):
+            terms = terms.copy()
+            more = overlap[beyond] - at_shorter[labels.user[beyond]]
+            terms[beyond] = more * geometric_share(p)(depth[beyond])
+        shared = batch.total(labels.user, terms, None if self.k is None else depth <= self.k)
 
         # Below the last label, the overlap grows by each labelled item of a longer list, and stays.
         below = batch.rank > labels.lengths[batch.user]

@@ -14,7 +14,7 @@ from spark_rankeval.metrics.base import Sees, Unset, number, parameter, ratio
 from spark_rankeval.metrics.batch import is_relevant
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.gains import exponential, geometric
-from spark_rankeval.metrics.ragged import FloatArray, IntArray, grouped, position_within
+from spark_rankeval.metrics.ragged import FloatArray, IntArray, grouped
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
@@ -80,34 +80,30 @@ class CascadeMetric(ScaledMetric):
 
     def _err(self, batch: RankingBatch) -> FloatArray:
         def add() -> FloatArray:
-            within = batch.within(self.k)
-            user, rank, stops = batch.user, batch.rank, self._gains(batch)
-            if within is not None:
-                user, rank, stops = user[within], rank[within], stops[within]
-            return self._expected(batch, user, rank, stops)
+            key = ("stopping", *self._gain_key())
+            stopping = batch.remember(key, lambda: self._stopping(batch, batch.user, batch.rank, self._gains(batch)))
+            return batch.total(batch.user, stopping, batch.within(self.k))
 
         return batch.remember(("err", self.k, *self._gain_key()), add)
 
     def _ideal(self, batch: RankingBatch) -> FloatArray:
         def add() -> FloatArray:
-            best = batch.labels_by_grade()
-            user, rank = best.user, position_within(best.user, batch.n_users) + 1
-            grade = best.values
-            if self.k is not None:
-                within = rank <= self.k
-                user, rank, grade = user[within], rank[within], grade[within]
-            return self._expected(batch, user, rank, self._gain_of(grade))
+            best, rank = batch.labels_by_grade(), batch.label_rank()
+            key = ("ideal stopping", *self._gain_key())
+            stopping = batch.remember(key, lambda: self._stopping(batch, best.user, rank, self._gain_of(best.values)))
+            return batch.total(best.user, stopping, None if self.k is None else rank <= self.k)
 
         return batch.remember(("ideal err", self.k, *self._gain_key()), add)
 
     @staticmethod
-    def _expected(batch: RankingBatch, user: IntArray, rank: IntArray, stops: FloatArray) -> FloatArray:
-        """Σ q_r/r · Π_{i<r}(1 − q_i) of lists of items in the order of their ranks; items left out have q = 0."""
+    def _stopping(batch: RankingBatch, user: IntArray, rank: IntArray, stops: FloatArray) -> FloatArray:
+        """q_r/r · Π_{i<r}(1 − q_i) of each item of lists in the order of their ranks; items left out have q = 0."""
         lists = grouped(1 - stops, user, batch.n_users)
         reached = np.ones(len(stops))
         reached[1:] = lists.accumulated(np.multiply).values[:-1]
         reached[lists.offsets[:-1][lists.lengths > 0]] = 1
-        return batch.total(user, stops * reached / rank)
+        stopping: FloatArray = stops * reached / rank
+        return stopping
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +197,8 @@ class RBP(ScaledMetric):
 
     def _scaled(self, batch: RankingBatch) -> FloatArray:
         p = float(self.p)  # type: ignore[arg-type]  # resolved
-        gained = batch.total(batch.user, self._gains(batch) * geometric(p)(batch.rank), batch.within(self.k))
+        worth = batch.remember(("worth", p, *self._gain_key()), lambda: self._gains(batch) * geometric(p)(batch.rank))
+        gained = batch.total(batch.user, worth, batch.within(self.k))
         match self.gain:
             case "user_max":
                 return (1 - p) * ratio(gained, best_grade(batch))
@@ -213,10 +210,15 @@ class RBP(ScaledMetric):
 
 def best_grade(batch: RankingBatch) -> FloatArray:
     """The largest grade of every user's labels; 0 where none is above 0."""
-    best, largest = batch.labels_by_grade(), np.zeros(batch.n_users)
-    labelled = best.lengths > 0
-    largest[labelled] = np.maximum(best.values[best.offsets[:-1][labelled]], 0)
-    return largest
+
+    def find() -> FloatArray:
+        labels, largest = batch.labels, np.zeros(batch.n_users)
+        labelled = labels.lengths > 0
+        if labelled.any():
+            largest[labelled] = np.fmax(np.fmax.reduceat(labels.values, labels.offsets[:-1][labelled]), 0)
+        return largest
+
+    return batch.remember("best grade", find)
 
 
 @dataclass(frozen=True, kw_only=True)
