@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark_rankeval.dialect_map import dialect_map as dialect_map
+    from spark_rankeval.compared_dialects import dialect_map as dialect_map
     from spark_rankeval.evaluation import evaluate as evaluate
     from spark_rankeval.evaluation import score_users as score_users
     from spark_rankeval.evaluation import summarise as summarise
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "dialect_map": "dialect_map",
+    "dialect_map": "compared_dialects",
     "evaluate": "evaluation",
     "score_users": "evaluation",
     "summarise": "evaluation",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shutil
+import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +12,9 @@ if TYPE_CHECKING:
 
     from spark_rankeval.summary import DataQuality, SummaryRow
 
+# Where nothing says how wide the page is.
+_WIDTH = 140
+_NARROWEST_WORDS = 40
 _HEADERS = ("metric", "mean", "std", "users", "undefined")
 
 
@@ -40,7 +45,13 @@ def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
         else:
             cells.append((shown, dialect, _number(mean), f"{difference:+.4f}" if difference else "", f"{n_users:,}"))
     table = _aligned(cells, left=2)
-    return "\n".join(f"{line}  {why}" for line, why in zip(table, ["because", *(row[-1] for row in rows)], strict=True))
+    indent = len(table[0]) + 2
+    room = max(_NARROWEST_WORDS, shutil.get_terminal_size(fallback=(_WIDTH, 1)).columns - indent)
+    lines = []
+    for line, why in zip(table, ["because", *(row[-1] for row in rows)], strict=True):
+        first, *more = textwrap.wrap(why, room) or [""]
+        lines += [f"{line}  {first}".rstrip(), *(" " * indent + further for further in more)]
+    return "\n".join(lines)
 
 
 def render_quality(quality: DataQuality) -> list[str]:

@@ -170,6 +170,8 @@ def dialect_map(
 
     def reading(label: str, dialect: Dialect) -> _Reading | str:
         """What a metric means in a dialect, or why it means nothing."""
+        if dialect.metrics is not None and asked[label].name not in dialect.metrics:
+            return f"{dialect.system} has no {asked[label].name}"
         try:
             metric = resolve({label: asked[label]}, dialect, relevance_threshold, lists)[label]
         except (DialectError, MetricError) as error:
@@ -192,28 +194,35 @@ def dialect_map(
 
 
 def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
-    """From one reading to another, one choice after the other; each with what it does, in words."""
+    """From one reading to another, one choice after the other; each with what it does, in words.
+
+    What counts as 0 comes last: who is left out has no say in it.
+    """
     now, waiting, words = start, {}, []
-    for parameter in start.metric.parameters():
-        old, new = getattr(start.metric, parameter.name), getattr(end.metric, parameter.name)
-        if old == new:
-            continue
-        waiting[parameter.name] = new
-        words.append(_words_of_parameter(parameter.name, old, new))
+    names = [parameter.name for parameter in start.metric.parameters()]
+    changes = {
+        name: getattr(end.metric, name) for name in names if getattr(start.metric, name) != getattr(end.metric, name)
+    }
+    last = {name: changes.pop(name) for name in ("undefined",) if name in changes}
+    for name, new in changes.items():
+        waiting[name] = new
+        words.append(_words(name, getattr(start.metric, name), new))
         try:
-            metric = replace(now.metric, **waiting)
+            now = now._replace(metric=replace(now.metric, **waiting))
         except MetricError:
             # Some parameters go together only.
             continue
-        now, waiting = now._replace(metric=metric), {}
         yield ", ".join(words), now
-        words = []
+        waiting, words = {}, []
     for part in ("ranking", "population"):
         for item in fields(getattr(start, part)):
             old, new = getattr(getattr(start, part), item.name), getattr(getattr(end, part), item.name)
             if old != new:
                 now = now._replace(**{part: replace(getattr(now, part), **{item.name: new})})
-                yield _WORDS.get((item.name, new), f"{item.name} {new}, not {old}"), now
+                yield _words(item.name, old, new), now
+    for name, new in last.items():
+        now = now._replace(metric=replace(now.metric, **{name: new}))
+        yield _words(name, getattr(start.metric, name), new), now
 
 
 _WORDS: dict[tuple[str, Any], str] = {
@@ -232,7 +241,7 @@ _WORDS: dict[tuple[str, Any], str] = {
 }
 
 
-def _words_of_parameter(name: str, old: Any, new: Any) -> str:
+def _words(name: str, old: Any, new: Any) -> str:
     return _WORDS.get((name, new), f"{name} {new!r}, not {old!r}")
 
 

@@ -1,0 +1,112 @@
+"""The same data under every dialect: the values are those of `evaluate`, the words say what makes them differ."""
+
+import math
+
+import pytest
+from random_logs import random_logs
+
+from spark_rankeval import dialect_map, evaluate
+from spark_rankeval.dialects import every_dialect
+from spark_rankeval.errors import DataError, DialectError, InputError, OptionError
+
+METRICS = ["ap@5", "ndcg(ideal='labels')@5", "precision@3", "rr@5"]
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    logs = random_logs(150, 5, seed=21)
+    predictions = [(u, i, s) for u, pairs in enumerate(logs.predictions) for i, s in pairs]
+    labels = [(u, i, g) for u, pairs in enumerate(logs.labels) for i, g in pairs]
+    return (
+        spark.createDataFrame(predictions, "user long, item long, score double"),
+        spark.createDataFrame(labels, "user long, item long, grade double"),
+    )
+
+
+@pytest.fixture(scope="module")
+def found(tables):
+    return dialect_map(*tables, METRICS, score="score", relevance="grade")
+
+
+def test_every_value_is_that_of_an_evaluation_in_the_dialect(tables, found):
+    assert len(found.rows) == len(METRICS) * len(every_dialect())
+    for dialect in every_dialect():
+        rows = {row.metric: row for row in found.rows if row.dialect == dialect.name}
+        there = [metric for metric in METRICS if not rows[metric].note]
+        lacking = {
+            metric
+            for metric in METRICS
+            if dialect.metrics and metric.split("@")[0].split("(")[0] not in dialect.metrics
+        }
+        assert lacking <= set(METRICS) - set(there)
+        assert there or dialect.system == "sklearn"
+        if not there:
+            continue
+        result = evaluate(*tables, there, score="score", relevance="grade", dialect=dialect)
+        for row in result.summary:
+            mapped = rows[row.metric]
+            assert (mapped.mean, mapped.n_users, mapped.definition) == (row.mean, row.n_users, row.definition)
+
+
+def test_the_effects_of_the_choices_add_up_to_the_difference(found):
+    default = {row.metric: row.mean for row in found.rows if row.dialect == "default"}
+    compared = [row for row in found.rows if not row.note]
+    assert len(compared) > 30
+    for row in compared:
+        assert row.difference == row.mean - default[row.metric]
+        assert math.fsum(choice.effect for choice in row.choices) == pytest.approx(row.difference, abs=1e-12)
+    assert {row.because for row in compared if row.dialect == "default"} == {"the same definition"}
+
+
+def test_the_words_name_the_choice_that_makes_the_difference(spark):
+    predictions = spark.createDataFrame(
+        [("ann", "tea", 0.9), ("ann", "jam", 0.9), ("ann", "rye", 0.1), ("eve", "tea", 0.5)],
+        "user string, item string, score double",
+    )
+    labels = spark.createDataFrame([("ann", "tea"), ("ann", "ham"), ("bob", "rye")], "user string, item string")
+    table = dialect_map(
+        predictions, labels, ["ap@2", "precision@2"], score="score", dialects=["trec_eval", "lenskit", "pytrec_eval"]
+    )
+    words = {(row.metric, row.dialect): row.because for row in table.rows}
+    # ann has a hit at rank 2, tied with jam: jam comes before tea, and after it where ids run downwards. bob has 0.
+    assert [row.mean for row in table.rows[:2]] == [0.25, 0.25]
+    assert words["ap@2", "trec_eval-10.0"] == (
+        "denominator 'labels', not 'hits' (-0.1250); equal scores in descending order of items (+0.1250)"
+    )
+    assert words["ap@2", "pytrec_eval-0.5.11"].startswith("users without predictions are left out (+0.2500)")
+    assert words["precision@2", "lenskit-2025.8"] == "the same on this data"
+    assert words["precision@2", "default"] == "the same definition"
+
+
+def test_it_prints_in_a_terminal_and_in_a_notebook(found, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    lines = repr(found).splitlines()
+    assert lines[0].split() == ["metric", "dialect", "mean", "difference", "users", "because"]
+    assert max(map(len, lines)) <= 120
+    assert "sklearn has no precision" in repr(found)
+    html = found._repr_html_()
+    assert html.count("<tr>") == len(found.rows)
+    assert "NaN" not in html
+    assert found.to_pandas()["dialect"].nunique() == len(every_dialect())
+
+
+def test_graded_rows_have_no_order_for_mllib_and_the_map_says_so(tables):
+    table = dialect_map(*tables, "ndcg@5", score="score", relevance="grade", dialects=["mllib"])
+    row = table.rows[1]
+    assert (row.dialect, row.n_users) == ("mllib-4.3", 0)
+    assert "hangs on the order of a user's labels" in row.because
+    assert math.isnan(row.mean)
+
+
+def test_bad_calls_and_bad_rows_are_errors(spark, tables):
+    predictions, labels = tables
+    with pytest.raises(DialectError, match="did you mean"):
+        dialect_map(predictions, labels, "rr", score="score", dialects=["lens_kit"])
+    with pytest.raises(OptionError, match="on_invalid"):
+        dialect_map(predictions, labels, "rr", score="score", on_invalid="ignore")
+    with pytest.raises(InputError, match="takes one relevance"):
+        dialect_map(predictions, labels, "rr", score="score", relevance=["grade", "item"])
+    twice = predictions.unionByName(predictions.limit(3))
+    with pytest.raises(DataError, match="predictions that repeat an item of their user: 3"):
+        dialect_map(twice, labels, "rr", score="score")
+    assert dialect_map(twice, labels, "rr", score="score", on_invalid="drop").data_quality.n_duplicate_predictions == 3
