@@ -125,6 +125,8 @@ TORCHMETRICS = Convention(
         },
         "ap": {"denominator": "hits"},
         "ndcg": {"gain": "linear", "ideal": "labels", "ties": "average"},
+        # Of one class alone: 0.
+        "auc": {"ties": "item_asc"},
     }
 )
 

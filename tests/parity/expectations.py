@@ -222,11 +222,18 @@ TORCHMETRICS = {
     "hit_rate@5": "hit_rate@5",
     "r_precision": "r_precision",
 }
-TORCHMETRICS_NDCG = {"normalized_dcg": "ndcg", "normalized_dcg@5": "ndcg@5", "normalized_dcg@10": "ndcg@10"}
+TORCHMETRICS_TIES = {
+    "auroc": "auc",
+    "normalized_dcg": "ndcg",
+    "normalized_dcg@5": "ndcg@5",
+    "normalized_dcg@10": "ndcg@10",
+}
 
 RECTOOLS = {
     "Precision@5": "precision@5",
     "Precision@10": "precision@10",
+    # Not H_γ / γ, which it is where γ ≤ k.
+    "Precision(r_precision)@5": "recall@5(denominator=min_k_labels)",
     "Recall@5": "recall@5",
     "F1Beta@5": "f1@5",
     "F1Beta(2)@5": "fbeta@5(beta=2)",
@@ -288,6 +295,10 @@ RECTOOLS_DUPLICATES = {
     "MRR@5": "rr@5",
     "NDCG@5": "ndcg@5",
 }
+RECOMMENDERS_GRADED = {
+    "ndcg_at_k(raw,log2)@5": "ndcg@5(gain=linear)",
+    "ndcg_at_k(exp,log2)@5": "ndcg@5(gain=exponential)",
+}
 RECOMMENDERS_DUPLICATES = {measure: metric for measure, metric in RECOMMENDERS.items() if "ndcg" not in measure}
 
 CASES = (
@@ -316,11 +327,12 @@ CASES = (
         )
     ),
     Case("torchmetrics", "positive_distinct", conventions.TORCHMETRICS, TORCHMETRICS, FLOAT32),
-    Case("torchmetrics", "positive", conventions.TORCHMETRICS, TORCHMETRICS_NDCG, FLOAT32),
+    Case("torchmetrics", "positive", conventions.TORCHMETRICS, TORCHMETRICS_TIES, FLOAT32),
     Case("rectools", "ties", conventions.RECTOOLS, RECTOOLS),
     Case("rectools", "duplicates", conventions.RECTOOLS, RECTOOLS_DUPLICATES),
     *(Case("replay", variant, conventions.REPLAY, REPLAY) for variant in ("ties", "duplicates")),
     Case("recommenders", "distinct", conventions.RECOMMENDERS, RECOMMENDERS),
+    Case("recommenders", "distinct", conventions.RECOMMENDERS, RECOMMENDERS_GRADED, only="relevant"),
     Case("recommenders", "duplicates", conventions.RECOMMENDERS, RECOMMENDERS_DUPLICATES),
     Case("recbole", "ties", conventions.RECBOLE, RECBOLE),
 )
