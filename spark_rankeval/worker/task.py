@@ -42,7 +42,7 @@ class View:
         """The most that any metric looks at of a label; a threshold of its own is another line between grades."""
         seen: set[Sees] = {metric.sees for metric in self.metrics}
         thresholds = {getattr(metric, "relevance_threshold", self.relevance_threshold) for metric in self.metrics}
-        if "label" in seen or thresholds != {self.relevance_threshold}:
+        if "label" in seen or thresholds - {self.relevance_threshold}:
             return "label"
         return "gain" if "gain" in seen else "relevance"
 

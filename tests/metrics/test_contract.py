@@ -439,7 +439,7 @@ def test_what_the_metrics_of_a_task_see_is_the_most_that_one_of_them_sees():
         resolved = tuple(parse_metric(metric).resolve() for metric in metrics)
         return View(resolved, RankingPolicy(), relevance_threshold=threshold).sees
 
-    assert seen("precision@1", "rr") == "relevance"
+    assert seen("precision@1", "rr") == seen() == "relevance"
     assert seen("precision@1", "ndcg@3") == seen("cg") == "gain"
     assert seen("precision@1", "rbo@3", "ndcg@3") == "label"
     assert seen("precision(relevance_threshold=2)@1", "rr") == "label"
