@@ -1,6 +1,6 @@
 # The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test parity lint format benchmark dist clean
+.PHONY: help setup demo test parity lint format docs benchmark dist clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -46,6 +46,9 @@ PARITY := trec ranx sklearn lenskit torchmetrics rectools recommenders replay re
 
 parity: setup $(PARITY:%=.venv-parity-%/.installed)  ## run the real packages beside the dialects (installs some gigabytes)
 	@$(BIN)/python -m pytest -q tests/parity
+
+docs: setup  ## write docs/conventions.md from the registry
+	@$(BIN)/python tools/write_conventions.py
 
 lint: setup  ## check style, types and the direction of imports
 	@$(BIN)/ruff check .

@@ -5,10 +5,12 @@ import importlib
 import pkgutil
 import re
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
 import spark_rankeval
+from spark_rankeval.metrics.base import REGISTRY
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 MODULES = [module.name for module in pkgutil.walk_packages(spark_rankeval.__path__, "spark_rankeval.")]
@@ -29,6 +31,13 @@ def test_docstring_examples(name):
 
 def test_there_are_docstring_examples():
     assert sum(doctest.testmod(importlib.import_module(name)).attempted for name in MODULES) >= 4
+
+
+def test_the_page_of_conventions_is_what_the_registry_says():
+    root = Path(__file__).parents[1]
+    written = run_path(str(root / "tools" / "write_conventions.py"))["page"]()
+    assert (root / "docs" / "conventions.md").read_text() == written, "run make docs"
+    assert written.count("\n## ") == len({metric.name for metric in REGISTRY.values()}) + 1
 
 
 @pytest.mark.parametrize("path", re.findall(r"\]\(([A-Za-z0-9_./-]+)\)", README))

@@ -133,7 +133,7 @@ def best_grade(user):
     return max((grade for _, grade in user.labels or []), default=0)
 
 
-# What a package is fed where it fails on other users, each of which is in DEFECTS.md.
+# What a package is fed where it fails on other users, each of which is in docs/deviations.md.
 ONLY = {
     "all": lambda user: True,
     "labelled": lambda user: bool(user.labels),

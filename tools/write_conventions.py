@@ -1,0 +1,162 @@
+"""Write docs/conventions.md from the registry of metrics and the dialects, so that the page cannot drift.
+
+`python tools/write_conventions.py` writes it (`make docs`); with ``--check`` it exits 1 if the page is not up to date.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from spark_rankeval import metrics as _families  # noqa: F401 - fills the registry
+from spark_rankeval.dialects.dialect import EVERY_METRIC
+from spark_rankeval.dialects.published import DIALECTS
+from spark_rankeval.metrics.base import REGISTRY
+
+if TYPE_CHECKING:
+    from spark_rankeval.dialects import Dialect
+    from spark_rankeval.metrics.base import Metric
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "conventions.md"
+
+_INTRODUCTION = """\
+# Conventions
+
+What every metric means, and what each dialect makes of it. This page is written by `tools/write_conventions.py` from the
+registry of metrics and from the dialects; `make docs` writes it anew.
+
+γ is how many items are relevant to the user, ρ how many were predicted, H_j how many hits the first j places hold, g the
+grade of an item's label. Where nothing else is said: γ = 0 is undefined (NaN, left out of the mean and counted), ρ = 0
+is 0, a list shorter than k keeps the denominator of its formula, and no hit in the first k is 0.
+"""
+_NEEDS = {
+    "relevant": "a relevant label",
+    "gain": "a label with a grade above 0, whatever the threshold",
+    "labels": "a label",
+}
+
+
+def page() -> str:
+    """The text of the page."""
+    kinds = sorted({metric.name: metric for metric in REGISTRY.values()}.values(), key=lambda metric: metric.name)
+    index = ", ".join(f"[`{metric.name}`](#{metric.name})" for metric in kinds)
+    parts = [_INTRODUCTION, f"Metrics: {index}. [Dialects](#dialects).", *map(_metric, kinds), _dialects(kinds)]
+    return "\n".join(part.rstrip() + "\n" for part in parts)
+
+
+def _metric(metric: type[Metric]) -> str:
+    """A metric's definition, parameters and dialects."""
+    text = re.sub(
+        r"\n(Attributes|Raises|Args):.*?(?=\n\S|\Z)", "", inspect.getdoc(metric) or "", flags=re.DOTALL
+    ).strip()
+    cutoff = f"`{metric.name}@k` or `{metric.name}`" if metric.takes_cutoff else f"`{metric.name}`, without a cutoff"
+    facts = [f"written {cutoff}"]
+    if metric.aliases:
+        facts.append("also " + ", ".join(f"`{alias}`" for alias in metric.aliases))
+    facts.append(f"defined where there is {_NEEDS[metric.needs]}")
+    if not metric.larger_is_better:
+        facts.append("smaller is better")
+    lines = [f"## {metric.name}", "", text, "", _sentence("; ".join(facts)), ""]
+    lines += ["| parameter | default | values | meaning |", "|---|---|---|---|"]
+    for item in metric.parameters():
+        values = ", ".join(f"`{value!r}`" for value in item.metadata["choices"]) or "a value"
+        lines.append(f"| `{item.name}` | `{item.metadata['default']!r}` | {values} | {_cell(item.metadata['doc'])} |")
+    told = [(dialect.name, _settings(dialect, metric)) for dialect in DIALECTS if _has(dialect, metric)]
+    told = [(name, settings) for name, settings in told if settings]
+    if told:
+        lines += ["", "| dialect | sets |", "|---|---|", *(f"| {name} | {settings} |" for name, settings in told)]
+    return "\n".join(lines)
+
+
+def _settings(dialect: Dialect, metric: type[Metric]) -> str:
+    known = {item.name: item.metadata["default"] for item in metric.parameters()}
+    chosen = {name: value for name, value in dialect.defaults_for(metric).items() if name in known}
+    return ", ".join(f"`{name}={_value(value)}`" for name, value in sorted(chosen.items()) if value != known[name])
+
+
+def _value(value: Any) -> str:
+    return "-inf" if isinstance(value, float) and value == -math.inf else repr(value)
+
+
+def _has(dialect: Dialect, metric: type[Metric]) -> bool:
+    return dialect.metrics is None or metric.name in dialect.metrics
+
+
+def _dialects(kinds: list[type[Metric]]) -> str:
+    """How each dialect ranks, whom it is about and which metrics it has."""
+    lines = [
+        "## Dialects",
+        "",
+        'A system alone names the newest version: `dialect="lenskit"`. What the caller sets wins. Where a system does not',
+        "do what it documents, [deviations.md](deviations.md) says so.",
+        "",
+        "| dialect | system | equal scores | scores | an item twice in a list | labelled, not predicted "
+        "| users without labels | users without predictions |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    duplicates = {"count": "error", "each": "each counts", "once": "the later is no hit"}
+    for dialect in DIALECTS:
+        ranking, population = dialect.ranking, dialect.population
+        row = [
+            f"**{dialect.name}**",
+            dialect.describes,
+            ranking.ties,
+            ranking.score_precision,
+            duplicates[ranking.duplicates],
+            "ranked last" if ranking.unpredicted_labels == "last" else "not ranked",
+            "left out" if population.absent_from_labels == "left_out" else "as undefined",
+            "left out" if population.without_predictions == "left_out" else "counted",
+        ]
+        lines.append(f"| {' | '.join(map(_cell, row))} |")
+    exceptions = [*map(_exceptions, DIALECTS)]
+    lines += ["", *(text for text in exceptions if text), "", "| metric | dialects that have it |", "|---|---|"]
+    for metric in kinds:
+        having = [
+            dialect.name for dialect in DIALECTS if dialect.metrics is not None and metric.name in dialect.metrics
+        ]
+        lines.append(f"| `{metric.name}` | {', '.join(['default', *having])} |")
+    return "\n".join(lines)
+
+
+def _exceptions(dialect: Dialect) -> str:
+    """What single metrics do otherwise, and what holds for all of them."""
+    told = [f"`{name}={_value(value)}` everywhere" for name, value in dialect.parameters.get(EVERY_METRIC, {}).items()]
+    for name, ranking in dialect.rankings.items():
+        changed = [
+            f"{item} {getattr(ranking, item)}"
+            for item in ("ties", "score_precision", "duplicates")
+            if getattr(ranking, item) != getattr(dialect.ranking, item)
+        ]
+        told.append(f"`{name}` has {', '.join(changed)}")
+    told += [f"`{name}` counts users without predictions" for name in dialect.populations]
+    return f"- **{dialect.name}**: {'; '.join(told)}." if told else ""
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + "."
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or check it."""
+    text = page()
+    if "--check" in arguments:
+        same = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
+        print(f"{PAGE.name} is {'what the registry says' if same else 'out of date: run make docs'}")
+        return 0 if same else 1
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
