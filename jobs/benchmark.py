@@ -195,6 +195,7 @@ def all_works(spark: SparkSession, options: argparse.Namespace, folder: str) -> 
         spark.read.parquet(f"{folder}/{name}") for name in ("predictions", "labels", "arrays")
     )
     many = [f"{metric}@{k}" for metric in METRICS for k in options.cutoffs]
+    every = every_metric(options.cutoffs)
     one = [f"ndcg@{options.cutoffs[len(options.cutoffs) // 2]}"]
 
     def sink(frame: DataFrame) -> None:
@@ -221,17 +222,31 @@ def all_works(spark: SparkSession, options: argparse.Namespace, folder: str) -> 
         "shuffle": lambda: sink(both(shuffled=True)),
         "one": lambda: evaluate(predictions, labels, one, score="score", prune="never"),
         "many": lambda: evaluate(predictions, labels, many, score="score", prune="never"),
+        "every": lambda: evaluate(predictions, labels, every, score="score", prune="never"),
         "pruned": lambda: evaluate(predictions, labels, many, score="score"),
         "per-user": lambda: sink(score_users(predictions, labels, many, score="score", prune="never")),
         "spark": lambda: spark_evaluator(prepared()),
         "arrays-scan": lambda: sink(arrays),
         "arrays": lambda: evaluate(arrays, None, many),
+        "arrays-every": lambda: evaluate(arrays, None, every, prune="never"),
+        "arrays-many": lambda: evaluate(arrays, None, many, prune="never"),
         "arrays-spark": lambda: spark_evaluator(arrays),
     }
     if options.ids == "string":
         # Spark's evaluator takes doubles only.
         del works["spark"]
     return works
+
+
+def every_metric(cutoffs: list[int]) -> list[str]:
+    """Every metric there is, at every cutoff where it takes one."""
+    from spark_rankeval import metrics as _  # noqa: F401 - fills the registry
+    from spark_rankeval.metrics.base import REGISTRY
+
+    kinds = sorted({metric.name: metric for metric in REGISTRY.values()}.items())
+    return [
+        label for name, kind in kinds for label in ([f"{name}@{k}" for k in cutoffs] if kind.takes_cutoff else [name])
+    ]
 
 
 def run(works: dict[str, Callable[[], object]], options: argparse.Namespace) -> dict[str, list[float]]:
@@ -252,11 +267,14 @@ WORDS = {
     "shuffle": "bare shuffle of both by user (the floor)",
     "one": "evaluate, 1 value",
     "many": "evaluate, {n} values",
+    "every": "evaluate, every metric, {every} values",
     "pruned": "evaluate, {n} values, pruned",
     "per-user": "score_users, {n} values, all rows",
     "spark": "Spark's RankingEvaluator, 1 value",
     "arrays-scan": "arrays: scan",
     "arrays": "arrays: evaluate, {n} values",
+    "arrays-every": "arrays: every metric, {every} values, whole",
+    "arrays-many": "arrays: evaluate, {n} values, whole",
     "arrays-spark": "arrays: RankingEvaluator, 1 value",
 }
 #: What is divided by what.
@@ -265,8 +283,10 @@ RATIOS = (
     ("many", "spark"),
     ("pruned", "many"),
     ("many", "one"),
+    ("every", "many"),
     ("per-user", "shuffle"),
     ("arrays", "arrays-spark"),
+    ("arrays-every", "arrays-many"),
 )
 
 
@@ -293,7 +313,7 @@ def figures(options: argparse.Namespace, times: dict[str, list[float]], version:
 
 def table(options: argparse.Namespace, report: dict[str, Any]) -> str:
     """The figures for a person."""
-    n_values = len(METRICS) * len(options.cutoffs)
+    sizes = {"n": len(METRICS) * len(options.cutoffs), "every": len(every_metric(options.cutoffs))}
     setting = report["setting"]
     lines = [
         f"{options.users:,} users x {options.predictions} predictions ({options.lengths}), {options.labels} labels, {options.ids} ids, "
@@ -306,7 +326,7 @@ def table(options: argparse.Namespace, report: dict[str, Any]) -> str:
     best, median = report["best_seconds"], report["median_seconds"]
     for name, seconds in best.items():
         ratio = f"{seconds / best['shuffle']:.2f}" if "shuffle" in best and not name.startswith("arrays") else ""
-        lines.append(f"{WORDS[name].format(n=n_values):<44}{seconds:>8.2f}{median[name]:>10.2f}{ratio:>11}")
+        lines.append(f"{WORDS[name].format(**sizes):<44}{seconds:>8.2f}{median[name]:>10.2f}{ratio:>11}")
     lines += ["", *(f"{name:<44}{value:>8.2f}" for name, value in report["ratios"].items())]
     return "\n".join(lines)
 
