@@ -32,8 +32,8 @@ class BootstrapAccumulator:
         self._replicates = checked_replicates(replicates)
         self._seed = seed
         shape = (n_columns, replicates)
-        self._values = FixedPoint(np.zeros(shape, np.int64), np.zeros(shape, np.int64))
-        self._weights = FixedPoint(np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+        self._values = FixedPoint.zeros(shape)
+        self._weights = FixedPoint.zeros(shape)
         self._n_excessive = np.zeros(n_columns, np.int64)
 
     def add(self, users: Array, values: Floats, weights: Floats | None = None) -> None:
@@ -57,18 +57,14 @@ class BootstrapAccumulator:
             both *= weights
         sums = resampled_sums(both, users, PoissonDraw(), self._replicates, self._seed)
         n = len(values)
-        self._values = _added(self._values, FixedPoint(sums.ones[:n], sums.fraction[:n]))
+        self._values = self._values.plus(FixedPoint(sums.ones[:n], sums.fraction[:n]))
         places = n + np.array(pattern_of, np.intp)
-        self._weights = _added(self._weights, FixedPoint(sums.ones[places], sums.fraction[places]))
+        self._weights = self._weights.plus(FixedPoint(sums.ones[places], sums.fraction[places]))
 
     def state(self) -> dict[str, Array]:
         """The state so far: arrays whose first axis are the columns, then replicates; states are merged by adding."""
         fields = dict(zip(_SUMS, (*self._values, *self._weights), strict=True))
         return {name: values.copy() for name, values in fields.items()} | {"n_excessive": self._n_excessive.copy()}
-
-
-def _added(one: FixedPoint, other: FixedPoint) -> FixedPoint:
-    return FixedPoint(one.ones + other.ones, one.fraction + other.fraction).carried()
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ _REPLICATES = 1024
 _UNSPLIT = 2.0
 # So many blocks' sums below 2^53 do not overflow 64 bits.
 _BLOCKS_BEFORE_CARRY = 512
+_USERS_BEFORE_CARRY = 1 << 20
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _WORD = 2**64 - 1
@@ -103,6 +104,15 @@ class FixedPoint(NamedTuple):
     ones: Integers
     fraction: Integers
 
+    @classmethod
+    def zeros(cls, shape: int | tuple[int, ...]) -> FixedPoint:
+        """As many sums of nothing."""
+        return cls(np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+
+    def plus(self, other: FixedPoint) -> FixedPoint:
+        """The sums of both."""
+        return FixedPoint(self.ones + other.ones, self.fraction + other.fraction).carried()
+
     def carried(self) -> FixedPoint:
         """The same sums with the fraction below 1."""
         return FixedPoint(self.ones + (self.fraction >> FRACTION_BITS), self.fraction & ((1 << FRACTION_BITS) - 1))
@@ -154,6 +164,21 @@ def resampled_sums(values: Floats, users: Array, draw: Draw, replicates: int, se
     return FixedPoint(*(np.concatenate(limbs, axis=1)[:, :replicates] for limbs in zip(*parts, strict=True)))
 
 
+def exact_sums(values: Floats) -> FixedPoint:
+    """The sums of values as `resampled_sums` rounds them, each user's weight being 1.
+
+    Args:
+        values: float64, rows × users, as there.
+    """
+    total = FixedPoint.zeros(len(values))
+    for first in range(0, values.shape[1], _USERS_BEFORE_CARRY):
+        ones, fraction = _limbs(values[:, first : first + _USERS_BEFORE_CARRY])
+        units = FixedPoint(np.zeros(1, np.int64) if ones is None else ones.astype(np.int64), fraction.astype(np.int64))
+        ones_carried, below_one = units.carried()
+        total = total.plus(FixedPoint(ones_carried.sum(axis=1), below_one.sum(axis=1)))
+    return total
+
+
 def _keys(replicates: Array, seed: int, purpose: int) -> Hashes:
     start = mixed(np.array([(seed + purpose * _GOLDEN) & _WORD], np.uint64))
     return mixed(start + (replicates.astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN))
@@ -171,7 +196,7 @@ def _block_sums(ones: Floats | None, fraction: Floats, starts: Hashes, keys: Has
     """The sums for as many replicates as the keys are for."""
     n_rows, n_users = fraction.shape
     shape = (n_rows, len(keys) * draw.per_word)
-    sums = FixedPoint(np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+    sums = FixedPoint.zeros(shape)
     words = np.empty((_ROWS, len(keys)), np.uint64)
     scratch = np.empty_like(words)
     weights = np.empty((_ROWS, shape[1]))
