@@ -12,7 +12,8 @@ from pyspark.sql import types as T
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.inputs import any_null, column
 from spark_rankeval.spark.plan import Plan, choose_plan
-from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, merge_states, moments_of
+from spark_rankeval.statistics.merging import merged
+from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of
 from spark_rankeval.worker.reading import NO_USER
 from spark_rankeval.worker.scoring import COUNTS, score_batches
 from spark_rankeval.worker.states import (
@@ -163,8 +164,8 @@ def merge(states: DataFrame, n_columns: int) -> list[Moments]:
         states = states.repartition(_MERGERS).mapInArrow(merge_batches, STATE_SCHEMA)
     # A table without a partition yields no state at all.
     found = list(unpacked(bytes(row[0]) for row in states.collect())) or [MomentsAccumulator(n_columns).state()]
-    merged = merge_states(found)
-    return [moments_of({field: values[index] for field, values in merged.items()}) for index in range(n_columns)]
+    total = merged(found)
+    return [moments_of({field: values[index] for field, values in total.items()}) for index in range(n_columns)]
 
 
 def moments_of_table(per_user: DataFrame, users: list[str], values: list[str], counts: list[str]) -> list[Moments]:

@@ -9,12 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 Array = np.ndarray[Any, Any]
@@ -108,22 +105,6 @@ class MomentsAccumulator:
         fields = {**dict(zip(INTEGERS, self._integers, strict=True)), **dict(zip(LARGE, self._large, strict=True))}
         fields |= {"least": self._least, "greatest": self._greatest}
         return {name: values.copy() for name, values in fields.items()}
-
-
-def merge_states(states: Iterable[State]) -> State:
-    """The state of all rows from the states of their parts, in any order: whole numbers add up the same.
-
-    Raises:
-        ValueError: there is no state.
-    """
-    parts = list(states)
-    if not parts:
-        msg = "there is no state to merge"
-        raise ValueError(msg)
-    merged: State = {name: np.sum([part[name] for part in parts], axis=0) for name in (*INTEGERS, *LARGE)}
-    merged["least"] = np.min([part["least"] for part in parts], axis=0)
-    merged["greatest"] = np.max([part["greatest"] for part in parts], axis=0)
-    return merged
 
 
 @dataclass(frozen=True)

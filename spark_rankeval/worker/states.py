@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.statistics.moments import MomentsAccumulator, merge_states
+from spark_rankeval.statistics.merging import merged
+from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.reading import filled, numbers, whole_numbers
 from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, score
 
@@ -90,7 +91,7 @@ def merge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     """For ``mapInArrow``: one state instead of the many of a partition."""
     states = [state for batch in batches for state in unpacked(batch.column(0).to_pylist())]
     if states:
-        yield _packed(merge_states(states))
+        yield _packed(merged(states))
 
 
 def unpacked(states: Iterable[bytes]) -> Iterator[State]:

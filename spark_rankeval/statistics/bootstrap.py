@@ -1,0 +1,144 @@
+"""Bootstrap intervals of means without collecting users: Poisson weights from hashes, exact sums."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_rankeval.statistics.distributions import normal_cdf, normal_quantile
+from spark_rankeval.statistics.intervals import Interval, checked_level
+from spark_rankeval.statistics.resampling import LIMIT, FixedPoint, PoissonDraw, checked_replicates, resampled_sums
+
+if TYPE_CHECKING:
+    from spark_rankeval.statistics.means import Mean
+
+Array = np.ndarray[Any, Any]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+_SUMS = ("value_ones", "value_fraction", "weight_ones", "weight_fraction")
+
+
+class BootstrapAccumulator:
+    """The sums of several columns in every bootstrap sample, of users that come batch by batch.
+
+    A user's weight in a sample is Poisson with mean 1 and the same for all columns, so that samples are comparable between
+    metrics and models. A sample's mean is a ratio of sums over the users that have a value: an undefined one counts in neither.
+    """
+
+    def __init__(self, n_columns: int, *, replicates: int = 1000, seed: int = 0) -> None:
+        self._replicates = checked_replicates(replicates)
+        self._seed = seed
+        shape = (n_columns, replicates)
+        self._values = FixedPoint.zeros(shape)
+        self._weights = FixedPoint.zeros(shape)
+        self._n_excessive = np.zeros(n_columns, np.int64)
+
+    def add(self, users: Array, values: Floats, weights: Floats | None = None) -> None:
+        """Take in users.
+
+        Args:
+            users: 64-bit hashes of the users' ids (int64 or uint64); no user may come twice.
+            values: float64, columns × users; NaN is left out, a value from 2³¹ on is counted and left out.
+            weights: float64, one a user, not negative; None for 1 each. They and their products with values are held to
+                2⁻⁴², so that weights of about 1 are best; only their ratios matter.
+        """
+        excessive = np.abs(values) >= LIMIT
+        used = ~(np.isnan(values) | excessive)
+        self._n_excessive += np.count_nonzero(excessive, axis=1)
+        # Most metrics are undefined for the same users: their weights are added up once.
+        patterns = list(dict.fromkeys(row.tobytes() for row in used))
+        pattern_of = [patterns.index(row.tobytes()) for row in used]
+        masks = np.array([np.frombuffer(pattern, np.bool_) for pattern in patterns]).reshape(len(patterns), -1)
+        both = np.concatenate([np.where(used, values, 0.0), masks])
+        if weights is not None:
+            both *= weights
+        sums = resampled_sums(both, users, PoissonDraw(), self._replicates, self._seed)
+        n = len(values)
+        self._values = self._values.plus(FixedPoint(sums.ones[:n], sums.fraction[:n]))
+        places = n + np.array(pattern_of, np.intp)
+        self._weights = self._weights.plus(FixedPoint(sums.ones[places], sums.fraction[places]))
+
+    def state(self) -> dict[str, Array]:
+        """The state so far: arrays whose first axis are the columns, then replicates; states are merged by adding."""
+        fields = dict(zip(_SUMS, (*self._values, *self._weights), strict=True))
+        return {name: values.copy() for name, values in fields.items()} | {"n_excessive": self._n_excessive.copy()}
+
+
+@dataclass(frozen=True)
+class BootstrapMeans:
+    """The means of one column in the bootstrap samples.
+
+    Attributes:
+        means: ascending; a sample into which no user was drawn has none.
+        n_empty: how many samples have no user.
+        n_excessive: how many values were too large to be resampled.
+    """
+
+    means: Floats
+    n_empty: int
+    n_excessive: int
+
+
+def bootstrap_means_of(state: dict[str, Any]) -> BootstrapMeans:
+    """The samples of one column from its merged state: every field of `BootstrapAccumulator.state`, one entry each."""
+    values, weights = (
+        FixedPoint(state[f"{name}_ones"], state[f"{name}_fraction"]).carried().floats() for name in ("value", "weight")
+    )
+    drawn = weights > 0
+    means = np.sort(values[drawn] / weights[drawn])
+    return BootstrapMeans(means, int(np.count_nonzero(~drawn)), int(state["n_excessive"]))
+
+
+def percentile_interval(samples: BootstrapMeans, mean: Mean, level: float = 0.95) -> Interval:
+    """The interval between the (1 ∓ level)/2 quantiles of the samples' means (Efron 1979).
+
+    Args:
+        samples: of the bootstrap.
+        mean: of the same users.
+        level: the share of intervals that hold the true mean.
+    """
+    return _interval(samples, mean, level, "percentile", 0.0, 0.0)
+
+
+def bca_interval(samples: BootstrapMeans, mean: Mean, level: float = 0.95) -> Interval:
+    """The bias-corrected and accelerated interval (Efron 1987; Efron and Tibshirani 1993, 14.3).
+
+    The bias correction is from the share of samples below the mean, half of those equal to it; the acceleration is that of
+    the jackknife, from the third moment of the values.
+
+    Args:
+        samples: of the bootstrap.
+        mean: of the same users.
+        level: the share of intervals that hold the true mean.
+    """
+    same = _SAME * max(abs(mean.mean), 1.0)
+    below, not_above = np.searchsorted(samples.means, [mean.mean - same, mean.mean + same])
+    share = (below + not_above) / 2 / max(len(samples.means), 1)
+    return _interval(samples, mean, level, "bca", normal_quantile(share), mean.acceleration)
+
+
+# Means of the same users that differ by less are equal but for the units that are added.
+_SAME = 2.0**-41
+
+
+def _interval(
+    samples: BootstrapMeans, mean: Mean, level: float, method: str, bias: float, acceleration: float
+) -> Interval:
+    checked_level(level)
+    if mean.n < 2:
+        return Interval.missing(level, method, "no user" if mean.n == 0 else "one user has no spread")
+    if samples.n_excessive or not math.isfinite(mean.mean):
+        return Interval.missing(level, method, "values too large to be resampled")
+    if samples.means[0] == samples.means[-1]:
+        return Interval(mean.mean, mean.mean, level, method)
+    if not math.isfinite(bias):
+        return Interval.missing(level, method, "all samples lie on one side of the mean")
+    ends = []
+    for z in (normal_quantile((1 - level) / 2), normal_quantile((1 + level) / 2)):
+        shifted = bias + z
+        ends.append(normal_cdf(bias + shifted / (1 - acceleration * shifted)))
+    low, high = np.quantile(samples.means, ends)
+    return Interval(float(low), float(high), level, method)

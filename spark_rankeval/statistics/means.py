@@ -1,0 +1,133 @@
+"""Means with or without user weights, their standard errors and accelerations, from exact sums.
+
+Weights say for how many others a user stands: sampling or importance weights, whose unit means nothing. The mean is the ratio
+estimator Σwy / Σw (Hájek 1971); its variance is n/(n−1) · Σw²(y − mean)² / (Σw)², the linearisation of Särndal, Swensson and
+Wretman (Model Assisted Survey Sampling, 1992, section 5.7) for users drawn with replacement: what R's `survey::svymean` and
+statsmodels' `WLS(…).fit(cov_type="HC1")` give. With equal weights it is std² / n. It is not the variance of frequency
+weights (statsmodels' `DescrStatsW`), which takes a weight of 2 for two users and shrinks when all weights are doubled.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
+
+Column = np.ndarray[tuple[int], np.dtype[np.float64]]
+Array = np.ndarray[Any, Any]
+
+COUNTS = ("n", "n_undefined", "n_without_weight", "n_invalid_weights")
+# The sums of w^j y^k that are kept, as (j, k).
+_WEIGHTED = ((1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (3, 2), (3, 3))
+_PLAIN = ((1, 1), (2, 2), (3, 3))
+# Squares are rounded before they are added: a spread smaller than this share of them is rounding.
+_ROUNDING = Fraction(1, 2**48)
+
+
+class MeanAccumulator:
+    """The sums behind the means of several columns, of users that come batch by batch."""
+
+    def __init__(self, n_columns: int, *, weighted: bool = False) -> None:
+        self._terms = _WEIGHTED if weighted else _PLAIN
+        self._sums = ExactSums(n_columns * len(self._terms))
+        self._counts = np.zeros((len(COUNTS), n_columns), np.int64)
+
+    def add(self, column: int, values: Column, weights: Column | None = None) -> None:
+        """Take in users of a column.
+
+        Args:
+            column: which one.
+            values: float64; NaN is counted as undefined and left out of the rest.
+            weights: float64, one a user, if the accumulator is weighted. A weight of 0 leaves the user out; a negative one,
+                NaN or infinity does so too, and is counted.
+        """
+        if weights is not None:
+            valid = (weights >= 0) & np.isfinite(weights)
+            used = valid & (weights > 0)
+            self._counts[2:, column] += (np.count_nonzero(valid & ~used), np.count_nonzero(~valid))
+            values, weights = values[used], weights[used]
+        defined = ~np.isnan(values)
+        n = int(np.count_nonzero(defined))
+        self._counts[:2, column] += (n, len(values) - n)
+        if n < len(values):
+            values, weights = values[defined], None if weights is None else weights[defined]
+        with np.errstate(over="ignore"):
+            self._add(column, values, weights)
+
+    def _add(self, column: int, values: Column, weights: Column | None) -> None:
+        first = column * len(self._terms)
+        for place, (j, k) in enumerate(self._terms):
+            factors = [values] * k + ([] if weights is None else [weights] * j)
+            self._sums.add(first + place, math.prod(factors[1:], start=factors[0]))
+
+    def state(self) -> dict[str, Array]:
+        """The state so far: arrays whose first axis are the columns; states are merged by adding."""
+        sums = self._sums.state()
+        n_terms = len(self._terms)
+        fields: dict[str, Array] = {name: counts.copy() for name, counts in zip(COUNTS, self._counts, strict=True)}
+        fields["limbs"] = sums["limbs"].reshape(-1, n_terms, LIMBS)
+        fields["n_excessive"] = sums["n_excessive"].reshape(-1, n_terms).sum(axis=1)
+        return fields
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean and how well it is known.
+
+    Attributes:
+        n: how many users it stands on: the metric is defined and the weight above 0.
+        n_undefined: how many users with a weight have no value.
+        n_without_weight: how many users have the weight 0.
+        n_invalid_weights: how many users have a weight that is negative, NaN or infinite.
+        mean: Σwy / Σw; NaN for no user.
+        standard_error: of the mean; NaN for fewer than two users.
+        acceleration: how the standard error changes with the mean: Σl³ / (6 (Σl²)^{3/2}), l = w(y − mean), which without
+            weights is skewness / (6√n) (Efron 1987); 0 without spread.
+        effective_n: (Σw)² / Σw² (Kish 1965): the number of equally weighted users that would do as well.
+        total_weight: Σw.
+    """
+
+    n: int
+    n_undefined: int
+    n_without_weight: int
+    n_invalid_weights: int
+    mean: float
+    standard_error: float
+    acceleration: float
+    effective_n: float
+    total_weight: float
+
+
+def mean_of(state: dict[str, Any]) -> Mean:
+    """The figures of one column from its merged state: every field of `MeanAccumulator.state`, one entry each."""
+    counts = {name: int(state[name]) for name in COUNTS}
+    n = counts["n"]
+    if n == 0 or int(state["n_excessive"]):
+        nan = math.nan
+        return Mean(**counts, mean=nan, standard_error=nan, acceleration=nan, effective_n=nan, total_weight=nan)
+    limbs = state["limbs"]
+    if len(limbs) == len(_WEIGHTED):
+        sums = {term: exact_sum(limbs[place]) for place, term in enumerate(_WEIGHTED)}
+    else:
+        powers = [Fraction(n), *(exact_sum(each) for each in limbs)]
+        sums = {(j, k): powers[k] for j, k in _WEIGHTED}
+    weight = sums[1, 0]
+    mean = sums[1, 1] / weight
+    squares = sums[2, 2] - 2 * mean * sums[2, 1] + mean**2 * sums[2, 0]
+    cubes = sums[3, 3] - 3 * mean * sums[3, 2] + 3 * mean**2 * sums[3, 1] - mean**3 * sums[3, 0]
+    if squares <= sums[2, 2] * _ROUNDING:
+        squares = cubes = Fraction(0)
+    # Ratios without a unit are exact before they become floats, which hold neither tiny nor huge powers.
+    return Mean(
+        **counts,
+        mean=float(mean),
+        standard_error=math.sqrt(squares / weight**2 * Fraction(n, n - 1)) if n > 1 else math.nan,
+        acceleration=math.copysign(math.sqrt(cubes**2 / squares**3), cubes) / 6 if squares else 0.0,
+        effective_n=float(weight**2 / sums[2, 0]),
+        total_weight=float(weight),
+    )

@@ -1,0 +1,61 @@
+"""Corrections of p-values for the number of tests that were made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_rankeval.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def _holm(ascending: Array) -> Array:
+    n = len(ascending)
+    result: Array = np.maximum.accumulate(ascending * np.arange(n, 0, -1))
+    return result
+
+
+def _benjamini_hochberg(ascending: Array) -> Array:
+    n = len(ascending)
+    result: Array = np.minimum.accumulate((ascending * n / np.arange(1, n + 1))[::-1])[::-1]
+    return result
+
+
+def _none(ascending: Array) -> Array:
+    return ascending
+
+
+_METHODS: dict[str, Callable[[Array], Array]] = {
+    "holm": _holm,
+    "benjamini_hochberg": _benjamini_hochberg,
+    "none": _none,
+}
+
+
+def adjusted(p_values: Sequence[float] | Array, method: str = "holm") -> Array:
+    """The p-values of a family of tests, each corrected for there being others.
+
+    Args:
+        p_values: of the tests of the family, each in [0, 1]; NaN, a test that could not be made, stays NaN and is no member.
+        method: ``holm`` bounds the probability of any false rejection (Holm 1979), ``benjamini_hochberg`` the expected share
+            of false ones among the rejections (Benjamini and Hochberg 1995: independent or positively dependent tests),
+            ``none`` leaves them as they are.
+
+    Returns:
+        The adjusted p-values in the order given: those below α are rejected at α.
+    """
+    if method not in _METHODS:
+        raise OptionError(f"unknown correction {method!r}; there are {', '.join(_METHODS)}")
+    values = np.asarray(p_values, np.float64)
+    if np.any((values < 0) | (values > 1)):
+        raise OptionError(f"p-values lie in [0, 1], got {values[(values < 0) | (values > 1)][0]!r}")
+    result = values.copy()
+    members = np.flatnonzero(~np.isnan(values))
+    order = members[np.argsort(values[members], kind="stable")]
+    result[order] = np.minimum(_METHODS[method](values[order]), 1.0)
+    return result

@@ -1,0 +1,61 @@
+"""What difference a number of users can show."""
+
+from __future__ import annotations
+
+import math
+
+from spark_rankeval.errors import OptionError
+from spark_rankeval.statistics.distributions import noncentral_t_sf, normal_quantile, t_critical
+
+
+def power_of(difference: float, std: float, n: int, level: float = 0.95) -> float:
+    """The probability that a two-sided paired t test finds a true difference.
+
+    With δ = |difference| / std · √n and c the critical t: P(T > c) + P(T < −c), T noncentral t with n − 1 degrees of freedom
+    and noncentrality δ. Source: Cohen 1988, chapter 2; statsmodels' `TTestPower`.
+
+    Args:
+        difference: the true mean of the differences.
+        std: their standard deviation.
+        n: how many users, 2 or more.
+        level: 1 − α, α being the probability of finding a difference where there is none.
+    """
+    _check(std, n)
+    shift = math.inf if std == 0 and difference else abs(difference) / std * math.sqrt(n) if difference else 0.0
+    return 1.0 if math.isinf(shift) else _power(shift, n, level)
+
+
+def detectable_difference(std: float, n: int, level: float = 0.95, power: float = 0.8) -> float:
+    """The smallest true difference that a two-sided paired t test of n users finds with a given probability.
+
+    Args:
+        std: the standard deviation of the differences between two models' values of a user.
+        n: how many users; fewer than 2 can show nothing, and give NaN.
+        level: 1 − α, α being the probability of finding a difference where there is none.
+        power: the probability of finding it, above 1 − level.
+    """
+    if not 1 - level < power < 1:
+        raise OptionError(f"power lies between 1 − level = {1 - level:g} and 1, got {power!r}")
+    if n < 2 or math.isnan(std):
+        return math.nan
+    _check(std, n)
+    low, high = 0.0, t_critical(level, n - 1) + max(normal_quantile(power), 0.0) + 1.0
+    while _power(high, n, level) < power:
+        low, high = high, 2 * high
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _power(middle, n, level) < power else (low, middle)
+    return high * std / math.sqrt(n)
+
+
+def _check(std: float, n: int) -> None:
+    if n < 2:
+        raise OptionError(f"a test needs 2 users or more, got {n!r}")
+    if not std >= 0:
+        raise OptionError(f"a standard deviation is 0 or more, got {std!r}")
+
+
+def _power(shift: float, n: int, level: float) -> float:
+    """The power at a noncentrality."""
+    critical = t_critical(level, n - 1)
+    return noncentral_t_sf(critical, n - 1, shift) + noncentral_t_sf(critical, n - 1, -shift)

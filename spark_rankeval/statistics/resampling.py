@@ -1,0 +1,217 @@
+"""Random weights of users from hashes, and the exact sums of users' values under many draws of them.
+
+A draw is a function of the user, the replicate and the seed alone: no generator whose state would depend on which users come
+first, or in which partition. What is added are whole numbers small enough for a float to hold every partial sum, so that a
+matrix product of any BLAS, on any number of threads, gives the exact sums.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from spark_rankeval.errors import OptionError
+
+Array = np.ndarray[Any, Any]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+Hashes = np.ndarray[Any, np.dtype[np.uint64]]
+
+#: Values are summed in units of 2^−42: 2.3e-13.
+FRACTION_BITS = 42
+#: Values from here on are not resampled: sums over billions of users could overflow.
+LIMIT = 2.0**31
+
+_FRACTION = 2.0**FRACTION_BITS
+# A block of weights, 1 MB, stays in a core's cache; 128 users · weight 7 · 2 · 2^42 is less than 2^53.
+_ROWS = 128
+_REPLICATES = 1024
+_UNSPLIT = 2.0
+# So many blocks' sums below 2^53 do not overflow 64 bits.
+_BLOCKS_BEFORE_CARRY = 512
+_USERS_BEFORE_CARRY = 1 << 20
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_WORD = 2**64 - 1
+
+
+def mixed(words: Hashes) -> Hashes:
+    """Each 64-bit word well mixed: the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), a bijection."""
+    words = words.astype(np.uint64)
+    _mix(words, np.empty_like(words))
+    return words
+
+
+def _mix(words: Hashes, scratch: Hashes) -> None:
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        np.right_shift(words, np.uint64(shift), out=scratch)
+        np.bitwise_xor(words, scratch, out=words)
+        np.multiply(words, np.uint64(factor), out=words)
+    np.right_shift(words, np.uint64(31), out=scratch)
+    np.bitwise_xor(words, scratch, out=words)
+
+
+class Draw(Protocol):
+    """How random words become weights of users: small whole numbers, at most 7."""
+
+    #: How many replicates' weights one 64-bit word gives.
+    per_word: int
+    #: Sets streams of different draws apart.
+    purpose: int
+
+    def fill(self, words: Hashes, weights: Floats) -> None:
+        """Write users × replicates weights, from users × (replicates / per_word) words."""
+
+
+class PoissonDraw:
+    """Weights that are Poisson with mean 1, from 16 bits each: what users of a bootstrap sample are drawn as.
+
+    Probabilities are multiples of 2⁻¹⁶, within 2·10⁻⁴ of Poisson's and chosen so that mean and variance are exactly 1; no
+    weight is above 7. Source of the weights: Hanley and MacGibbon 2006; Chamandy et al., Google technical report 2012.
+    """
+
+    per_word = 4
+    purpose = 1
+    #: In 65,536ths: how often a weight is 0, 1, 2, ….
+    frequencies = (24114, 24100, 12059, 4018, 1005, 201, 34, 5)
+
+    def fill(self, words: Hashes, weights: Floats) -> None:
+        """Write the weights: how many of the thresholds 16 bits reach; comparisons are cheaper than looking up."""
+        lanes = words.astype("<u8", copy=False).view("<u2")
+        counts = np.zeros(lanes.shape, np.uint8)
+        reached = np.empty(lanes.shape, np.bool_)
+        for threshold in np.cumsum(self.frequencies)[:-1]:
+            np.greater_equal(lanes, np.uint16(threshold), out=reached)
+            np.add(counts, reached.view(np.uint8), out=counts)
+        weights[...] = counts
+
+
+class CoinDraw:
+    """Weights that are 0 or 1, each with probability one half, from one bit each."""
+
+    per_word = 64
+    purpose = 2
+
+    def fill(self, words: Hashes, weights: Floats) -> None:
+        """Write the weights: the bits of each word, the lowest first."""
+        weights[...] = np.unpackbits(words.astype("<u8", copy=False).view(np.uint8), axis=1, bitorder="little")
+
+
+class FixedPoint(NamedTuple):
+    """Exact sums: ones + fraction · 2⁻⁴², with 0 ≤ fraction < 2⁴²; two of them are added field by field."""
+
+    ones: Integers
+    fraction: Integers
+
+    @classmethod
+    def zeros(cls, shape: int | tuple[int, ...]) -> FixedPoint:
+        """As many sums of nothing."""
+        return cls(np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+
+    def plus(self, other: FixedPoint) -> FixedPoint:
+        """The sums of both."""
+        return FixedPoint(self.ones + other.ones, self.fraction + other.fraction).carried()
+
+    def carried(self) -> FixedPoint:
+        """The same sums with the fraction below 1."""
+        return FixedPoint(self.ones + (self.fraction >> FRACTION_BITS), self.fraction & ((1 << FRACTION_BITS) - 1))
+
+    def floats(self) -> Floats:
+        """The sums as floats."""
+        result: Floats = self.ones + self.fraction / _FRACTION
+        return result
+
+
+def checked_replicates(replicates: int) -> int:
+    """The number of replicates, or an error."""
+    if not isinstance(replicates, int) or replicates < 1:
+        raise OptionError(f"the number of replicates is a whole number from 1 on, got {replicates!r}")
+    return replicates
+
+
+def uniform64(users: Array, replicates: Array, seed: int, purpose: int = 0) -> Hashes:
+    """Random 64-bit words, one for each user and replicate.
+
+    Args:
+        users: 64-bit hashes of user ids, any distribution.
+        replicates: whole numbers, broadcast against `users`.
+        seed: any whole number; other seeds give other words.
+        purpose: sets streams apart that are to be independent under one seed.
+    """
+    return mixed(mixed(np.asarray(users).view(np.uint64)) + _keys(np.asarray(replicates), seed, purpose))
+
+
+def resampled_sums(values: Floats, users: Array, draw: Draw, replicates: int, seed: int) -> FixedPoint:
+    """For each replicate the sums of values, each user's times the user's weight in that replicate; exact.
+
+    Args:
+        values: float64, rows × users, without NaN, less than `LIMIT` in size; rounded to units of 2⁻⁴².
+        users: 64-bit hashes of the users' ids (int64 or uint64).
+        draw: where weights come from.
+        replicates: how many; the first ones are the same however many there are.
+        seed: of the draw.
+
+    Returns:
+        The sums, rows × replicates.
+    """
+    ones, fraction = _limbs(values)
+    n_words = -(-replicates // draw.per_word)
+    keys = _keys(np.arange(n_words), seed, draw.purpose)
+    starts = mixed(np.asarray(users).view(np.uint64))
+    step = _REPLICATES // draw.per_word
+    parts = [_block_sums(ones, fraction, starts, keys[first : first + step], draw) for first in range(0, n_words, step)]
+    return FixedPoint(*(np.concatenate(limbs, axis=1)[:, :replicates] for limbs in zip(*parts, strict=True)))
+
+
+def exact_sums(values: Floats) -> FixedPoint:
+    """The sums of values as `resampled_sums` rounds them, each user's weight being 1.
+
+    Args:
+        values: float64, rows × users, as there.
+    """
+    total = FixedPoint.zeros(len(values))
+    for first in range(0, values.shape[1], _USERS_BEFORE_CARRY):
+        ones, fraction = _limbs(values[:, first : first + _USERS_BEFORE_CARRY])
+        units = FixedPoint(np.zeros(1, np.int64) if ones is None else ones.astype(np.int64), fraction.astype(np.int64))
+        ones_carried, below_one = units.carried()
+        total = total.plus(FixedPoint(ones_carried.sum(axis=1), below_one.sum(axis=1)))
+    return total
+
+
+def _keys(replicates: Array, seed: int, purpose: int) -> Hashes:
+    start = mixed(np.array([(seed + purpose * _GOLDEN) & _WORD], np.uint64))
+    return mixed(start + (replicates.astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN))
+
+
+def _limbs(values: Floats) -> tuple[Floats | None, Floats]:
+    """Values as whole numbers of 1 (None if not needed) and of 2⁻⁴²."""
+    if np.abs(values).max(initial=0.0) <= _UNSPLIT:
+        return None, np.rint(values * _FRACTION)
+    ones = np.rint(values)
+    return ones, np.rint((values - ones) * _FRACTION)
+
+
+def _block_sums(ones: Floats | None, fraction: Floats, starts: Hashes, keys: Hashes, draw: Draw) -> FixedPoint:
+    """The sums for as many replicates as the keys are for."""
+    n_rows, n_users = fraction.shape
+    shape = (n_rows, len(keys) * draw.per_word)
+    sums = FixedPoint.zeros(shape)
+    words = np.empty((_ROWS, len(keys)), np.uint64)
+    scratch = np.empty_like(words)
+    weights = np.empty((_ROWS, shape[1]))
+    product, whole = np.empty(shape), np.empty(shape, np.int64)
+    for block, first in enumerate(range(0, n_users, _ROWS)):
+        users = slice(first, min(first + _ROWS, n_users))
+        n = users.stop - first
+        np.add(starts[users, None], keys, out=words[:n])
+        _mix(words[:n], scratch[:n])
+        draw.fill(words[:n], weights[:n])
+        for limb, total in ((ones, sums.ones), (fraction, sums.fraction)):
+            if limb is not None:
+                np.matmul(limb[:, users], weights[:n], out=product)
+                np.copyto(whole, product, casting="unsafe")
+                np.add(total, whole, out=total)
+        if block % _BLOCKS_BEFORE_CARRY == _BLOCKS_BEFORE_CARRY - 1:
+            sums = sums.carried()
+    return sums.carried()

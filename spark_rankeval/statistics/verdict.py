@@ -1,0 +1,94 @@
+"""What a comparison says, in a word and in a sentence."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_rankeval.errors import OptionError
+
+if TYPE_CHECKING:
+    from spark_rankeval.statistics.intervals import Interval
+
+BETTER = "better"
+WORSE = "worse"
+NO_RELEVANT_DIFFERENCE = "no relevant difference"
+UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What may be said of a model beside its baseline.
+
+    Attributes:
+        word: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
+        sentence: the same in plain English, with the figures behind it.
+    """
+
+    word: str
+    sentence: str
+
+
+def verdict_of(
+    interval: Interval,
+    p: float,
+    *,
+    margin: float = 0.0,
+    difference: float,
+    names: tuple[str, str] = ("the model", "the baseline"),
+    metric: str = "the metric",
+    higher_is_better: bool = True,
+) -> Verdict:
+    """The verdict on a difference, from its interval and p-value.
+
+    Whether the difference is *relevant* is read from the interval alone. If it lies within ±margin, there is no relevant
+    difference, however small p is. That is two one-sided tests (TOST; Schuirmann 1987) at the interval's level, each with
+    α = (1 − level)/2: the 95 % interval is stricter than the 90 % one that TOST at α = 5 % would use. If the interval lies
+    beyond the margin on one side, and p, corrected for the other comparisons made, is at most 1 − level, the model is better
+    or worse. All else is undecided. Without a margin (0) any difference is relevant, and none can be shown not to be there.
+
+    Args:
+        interval: of the difference, model − baseline.
+        p: of the difference, after correction.
+        margin: the largest difference that does not matter, in units of the metric; 0 or more.
+        difference: the mean difference.
+        names: of the model and the baseline.
+        metric: its name, for the sentence.
+        higher_is_better: whether a larger value of the metric is a better one.
+    """
+    if not 0 <= margin < math.inf:
+        raise OptionError(f"a margin is a finite number from 0 on, got {margin!r}")
+    model, baseline = names
+    if not interval:
+        return Verdict(UNDECIDED, f"Nothing can be said of {model} and {baseline} on {metric}: {interval.reason}.")
+    word = _word(interval, p, margin, higher_is_better)
+    within = f"a margin of {margin:g}"
+    says = {
+        BETTER: f"{model} is better than {baseline} on {metric}" + (f" by more than {within}" if margin else ""),
+        WORSE: f"{model} is worse than {baseline} on {metric}" + (f" by more than {within}" if margin else ""),
+        NO_RELEVANT_DIFFERENCE: f"{model} and {baseline} differ by less than {within} on {metric}"
+        if margin
+        else f"{model} and {baseline} do not differ on {metric}",
+        UNDECIDED: f"whether {model} is better or worse than {baseline} on {metric} is undecided",
+    }[word]
+    figures = (
+        f"difference {difference:+.4g}, {100 * interval.level:g} % interval {interval.low:+.4g} to {interval.high:+.4g}"
+    )
+    return Verdict(word, f"{says[0].upper()}{says[1:]} ({figures}, p = {_p_text(p)}).")
+
+
+def _word(interval: Interval, p: float, margin: float, higher_is_better: bool) -> str:
+    if -margin <= interval.low and interval.high <= margin:
+        return NO_RELEVANT_DIFFERENCE
+    # 1 − 0.95 is not 0.05 in floats.
+    significant = p <= 1 - interval.level + 1e-12
+    if significant and interval.low > margin:
+        return BETTER if higher_is_better else WORSE
+    if significant and interval.high < -margin:
+        return WORSE if higher_is_better else BETTER
+    return UNDECIDED
+
+
+def _p_text(p: float) -> str:
+    return "unknown" if math.isnan(p) else "less than 0.0001" if p < 1e-4 else f"{p:.4f}"

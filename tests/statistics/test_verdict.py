@@ -1,0 +1,66 @@
+import math
+
+import pytest
+
+from spark_rankeval.errors import OptionError
+from spark_rankeval.statistics.intervals import Interval
+from spark_rankeval.statistics.verdict import verdict_of
+
+
+def verdict(low, high, p=0.001, **options):
+    return verdict_of(Interval(low, high, 0.95, "t"), p, difference=(low + high) / 2, **options)
+
+
+@pytest.mark.parametrize(("low", "high", "p", "margin", "word"), [
+    (0.01, 0.03, 0.001, 0.0, "better"),
+    (-0.03, -0.01, 0.001, 0.0, "worse"),
+    (-0.01, 0.03, 0.3, 0.0, "undecided"),
+    (0.01, 0.03, 0.05, 0.0, "better"),
+    (0.01, 0.03, 0.2, 0.0, "undecided"),          # not after correction for the other comparisons
+    (0.01, 0.03, math.nan, 0.0, "undecided"),
+    (0.01, 0.03, 0.001, 0.005, "better"),
+    (0.01, 0.03, 0.001, 0.02, "undecided"),       # there is a difference, and whether it matters is open
+    (0.0001, 0.0004, 1e-9, 0.001, "no relevant difference"),
+    (-0.0009, 0.0004, 0.3, 0.001, "no relevant difference"),
+    (-0.001, 0.001, 0.9, 0.001, "no relevant difference"),
+    (-0.0011, 0.0004, 0.3, 0.001, "undecided"),
+    (0.0, 0.0, 1.0, 0.0, "no relevant difference"),
+    (0.0, 0.02, 0.05, 0.0, "undecided"),
+])  # fmt: skip
+def test_the_word_follows_from_interval_p_and_margin(low, high, p, margin, word):
+    assert verdict(low, high, p, margin=margin).word == word
+    opposite = {"better": "worse", "worse": "better"}.get(word, word)
+    assert verdict(-high, -low, p, margin=margin).word == opposite
+    assert verdict(low, high, p, margin=margin, higher_is_better=False).word == opposite
+
+
+def test_the_sentence_has_the_models_the_metric_and_the_figures():
+    result = verdict(0.0123, 0.0345, 0.00421, names=("ALS", "popularity"), metric="ndcg@10")
+    assert result.sentence == (
+        "ALS is better than popularity on ndcg@10 (difference +0.0234, 95 % interval +0.0123 to +0.0345, p = 0.0042)."
+    )
+
+
+@pytest.mark.parametrize(("low", "high", "margin", "says"), [
+    (0.01, 0.03, 0.005, "The model is better than the baseline on the metric by more than a margin of 0.005 ("),
+    (-0.03, -0.01, 0.0, "The model is worse than the baseline on the metric ("),
+    (-0.0003, 0.0002, 0.001, "The model and the baseline differ by less than a margin of 0.001 on the metric ("),
+    (0.0, 0.0, 0.0, "The model and the baseline do not differ on the metric ("),
+    (-0.01, 0.02, 0.0, "Whether the model is better or worse than the baseline on the metric is undecided ("),
+])  # fmt: skip
+def test_sentences(low, high, margin, says):
+    result = verdict(low, high, 1e-7, margin=margin)
+    assert result.sentence.startswith(says)
+    assert result.sentence.endswith("p = less than 0.0001).")
+
+
+def test_without_an_interval_nothing_can_be_said_and_the_reason_is():
+    result = verdict_of(Interval.missing(0.95, "t", "no user"), math.nan, difference=math.nan)
+    assert result.word == "undecided"
+    assert result.sentence == "Nothing can be said of the model and the baseline on the metric: no user."
+
+
+@pytest.mark.parametrize("margin", [-0.1, math.nan, math.inf])
+def test_a_margin_is_0_or_more(margin):
+    with pytest.raises(OptionError, match="margin"):
+        verdict(0.1, 0.2, margin=margin)
