@@ -159,7 +159,7 @@ def _scale(df: float) -> tuple[Array, Array]:
     left = _UNDERFLOW / df + math.sqrt(_UNDERFLOW / df)
     right = min(math.sqrt(_UNDERFLOW / df), 0.5 * math.log1p(2 * _UNDERFLOW / df) + 0.5)
     u: Array = np.arange(-math.ceil(left / step), math.ceil(right / step) + 1) * step
-    weights = np.exp(-df * _excess(u))
+    weights: Array = np.exp(-df * _excess(u))
     used = weights > 0
     return np.exp(u[used]), weights[used] / weights.sum()
 
