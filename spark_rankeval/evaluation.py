@@ -7,6 +7,7 @@ import numbers
 import os
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.dialects import Dialect, find_dialect
@@ -16,8 +17,9 @@ from spark_rankeval.refusal import raise_if_invalid
 from spark_rankeval.result import Result
 from spark_rankeval.spark.column_names import ColumnNames
 from spark_rankeval.spark.inputs import read_sources
-from spark_rankeval.spark.scoring import Scoring, facts_of, moments_of_table
+from spark_rankeval.spark.scoring import Scoring, describe_table, facts_of
 from spark_rankeval.spark.storage import exists, publish, staged
+from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.summary import DataQuality, summary_row
 from spark_rankeval.views import Lists, columns_of, in_order, resolve, views_of
 from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, USER_COUNTS
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.statistics.description import Description
     from spark_rankeval.statistics.moments import Moments
 
     Metrics = str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]
@@ -52,6 +55,11 @@ def evaluate(
     on_invalid: str = "error",
     prune: str = "auto",
     model: str = "",
+    ci: str | None = "t",
+    level: float = 0.95,
+    replicates: int = 1000,
+    seed: int = 0,
+    quantiles: Sequence[float] = (0.5,),
 ) -> Result:
     """Compute metrics of every user in one pass over the data, and their means.
 
@@ -84,6 +92,15 @@ def evaluate(
             depends on it; only the count of users that hang on ties may be larger with ``auto``, which counts a group of
             equal scores that it cut, and only duplicates among what is kept are counted.
         model: a name for these predictions, for the summary.
+        ci: what interval each mean has: ``t`` (Student); ``bca`` or ``bootstrap`` (the bias-corrected and accelerated
+            bootstrap) or ``percentile``, which draw users by a hash of their id, so that no partitioning changes a digit;
+            None: no interval.
+        level: the share of such intervals that hold the true mean.
+        replicates: how many bootstrap samples are drawn.
+        seed: of the bootstrap; another seed, other samples.
+        quantiles: shares of the users, such as ``(0.25, 0.5, 0.99)``: below which value are so many? From a sketch: the users'
+            values on both sides of a quantile are known to within 1/256 of themselves, and exactly where few users have
+            nearly the same value. Where any is asked for, there is a median too; with ``()`` there is neither.
 
     Returns:
         the result; `result["ndcg@10"]` is a mean, `result.per_user` the lazy table of every user.
@@ -92,22 +109,24 @@ def evaluate(
         MetricError, DialectError, OptionError, InputError: something is wrong with the call; no job has run.
         DataError: rows cannot be ranked.
     """
+    options = DescriptionOptions.given(ci, level, replicates, seed, quantiles)
     scoring = _prepare(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
         relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
         prune=prune, model=model,
     )  # fmt: skip
+    _need_users(scoring.sources.predictions.user, options, "name the column of users with user=")
     plan = scoring.plan(exact=False)
-    values, counts, unresolved = scoring.moments(plan)
+    values, counts, unresolved = scoring.describe(plan, options)
     words = plan.words
     if unresolved:
         plan = scoring.plan(exact=True)
-        values, counts, _ = scoring.moments(plan)
+        values, counts, _ = scoring.describe(plan, options)
         words = (*plan.words, f"The evaluation ran twice: the first go left the value of {unresolved:,} user(s) open.")
     quality = DataQuality.from_moments(counts)
     raise_if_invalid(quality, scoring.facts, scoring)
     rows = [_Row(scoring.said_of(i), scoring.columns[i], values[i]) for i in scoring.shown]
-    return _result(scoring.per_user, rows, quality, words)
+    return _result(scoring.per_user, rows, quality, words, options)
 
 
 def score_users(
@@ -146,7 +165,16 @@ def score_users(
     ).per_user()  # fmt: skip
 
 
-def summarise(per_user: DataFrame, on_invalid: str | None = None) -> Result:
+def summarise(
+    per_user: DataFrame,
+    on_invalid: str | None = None,
+    *,
+    ci: str | None = "t",
+    level: float = 0.95,
+    replicates: int = 1000,
+    seed: int = 0,
+    quantiles: Sequence[float] = (0.5,),
+) -> Result:
     """The means of a per-user table, fresh from `score_users` or read back from storage, with one action.
 
     Columns are known by the metadata that `score_users` gives them. Parquet and tables made of it keep that metadata;
@@ -155,12 +183,19 @@ def summarise(per_user: DataFrame, on_invalid: str | None = None) -> Result:
     Args:
         per_user: the table.
         on_invalid: ``error`` or ``drop``, as in `evaluate`; None: as `score_users` was told.
+        ci: as in `evaluate`, and so are the options that follow: the same ones give the same figures to the last digit.
+        level: of the intervals.
+        replicates: of the bootstrap.
+        seed: of the bootstrap.
+        quantiles: shares of the users.
 
     Raises:
         InputError: the table has no column of a metric.
+        OptionError: an option is not known, or users cannot be drawn because the table does not say who they are.
         DataError: the table counts rows that could not be ranked.
     """
     _one_of("on_invalid", on_invalid, (None, "error", "drop"))
+    options = DescriptionOptions.given(ci, level, replicates, seed, quantiles)
     facts = {field.name: facts_of(field.metadata) for field in per_user.schema.fields}
     users = [name for name, said in facts.items() if said.get("kind") == "user"]
     metrics = {name: said for name, said in facts.items() if said.get("kind") == "metric"}
@@ -171,21 +206,30 @@ def summarise(per_user: DataFrame, on_invalid: str | None = None) -> Result:
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
         msg = f"the per-user table has no column of a metric; it has: {there}. Give it a table of score_users"
         raise InputError(msg)
+    _need_users(users, options, "give a table of score_users whose columns still say what they are")
     counts = [name for name in COUNTS if name in facts]
     about_users = [name for name in counts if name in USER_COUNTS]
     invalid = [name for name in counts if name in INVALID_COUNTS]
-    moments = moments_of_table(per_user, users, [*metrics, *about_users], invalid)
-    found = dict(zip([*about_users, *invalid], moments[len(metrics) :], strict=False))
+    described, found = describe_table(per_user, users, [*metrics], about_users, invalid, options)
     if len(counts) < len(COUNTS):
         missing = [name for name in COUNTS if name not in facts]
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
-        found |= {name: _no_count(moments[0]) for name in missing}
+        found |= {name: _no_count(described[0].moments) for name in missing}
     quality = DataQuality.from_moments(found)
     some = next(iter(metrics.values()))
     raise_if_invalid(quality, some if on_invalid is None else {**some, "on_invalid": on_invalid})
-    rows = [_Row(said, name, figures) for (name, said), figures in zip(metrics.items(), moments, strict=False)]
-    return _result(lambda: per_user, rows, quality, ("The table of users was summarised as it is.",))
+    rows = [_Row(said, name, figures) for (name, said), figures in zip(metrics.items(), described, strict=True)]
+    return _result(lambda: per_user, rows, quality, ("The table of users was summarised as it is.",), options)
+
+
+def _need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -> None:
+    if options.resamples and not users:
+        msg = (
+            f"ci={options.method!r} draws users by their ids, and this table has none: {advice}, or take ci='t', "
+            "which needs no ids"
+        )
+        raise OptionError(msg)
 
 
 def _no_count(like: Moments) -> Moments:
@@ -281,11 +325,15 @@ class _Row(NamedTuple):
 
     said: Mapping[str, Any]
     column: str
-    figures: Moments
+    figures: Description
 
 
 def _result(
-    per_user: Callable[[], DataFrame], rows: Sequence[_Row], quality: DataQuality, words: tuple[str, ...]
+    per_user: Callable[[], DataFrame],
+    rows: Sequence[_Row],
+    quality: DataQuality,
+    words: tuple[str, ...],
+    options: DescriptionOptions,
 ) -> Result:
     summary = tuple(
         summary_row(
@@ -301,10 +349,25 @@ def _result(
         for said, _, figures in rows
     )
     columns = {row.key: column for row, (_, column, _) in zip(summary, rows, strict=True)}
-    return Result(summary, quality, columns, words, per_user, write_per_user)
+    # What is written is summarised with the same options.
+    write = partial(
+        write_per_user, ci=options.method, level=options.level, replicates=options.replicates, seed=options.seed,
+        quantiles=options.quantiles,
+    )  # fmt: skip
+    return Result(summary, quality, columns, words, per_user, write)
 
 
-def write_per_user(per_user: DataFrame, path: str | os.PathLike[str], mode: str = "errorifexists") -> Result:
+def write_per_user(
+    per_user: DataFrame,
+    path: str | os.PathLike[str],
+    mode: str = "errorifexists",
+    *,
+    ci: str | None = "t",
+    level: float = 0.95,
+    replicates: int = 1000,
+    seed: int = 0,
+    quantiles: Sequence[float] = (0.5,),
+) -> Result:
     """Write a per-user table to a staging place, summarise what was written, and publish it if it is valid.
 
     The heavy part, computing the table, runs once.
@@ -313,11 +376,17 @@ def write_per_user(per_user: DataFrame, path: str | os.PathLike[str], mode: str 
         per_user: a table of `score_users`.
         path: where the Parquet table is to be.
         mode: ``errorifexists`` or ``overwrite``.
+        ci: as in `evaluate`, and so are the options that follow.
+        level: of the intervals.
+        replicates: of the bootstrap.
+        seed: of the bootstrap.
+        quantiles: shares of the users.
 
     Raises:
         DataError: the written rows are not valid; nothing is published then.
-        OptionError: the mode is not known, or there is something at the path already; nothing was computed.
+        OptionError: an option is not known, or there is something at the path already; nothing was computed.
     """
+    DescriptionOptions.given(ci, level, replicates, seed, quantiles)
     _one_of("mode", mode, ("errorifexists", "overwrite"))
     path = os.fspath(path)
     if not path.strip():
@@ -327,6 +396,6 @@ def write_per_user(per_user: DataFrame, path: str | os.PathLike[str], mode: str 
         msg = f"there is something at {path} already; choose another path, or pass mode='overwrite'"
         raise OptionError(msg)
     with staged(per_user, path) as table:
-        result = summarise(table)
+        result = summarise(table, ci=ci, level=level, replicates=replicates, seed=seed, quantiles=quantiles)
         published = publish(table, path, mode)
     return replace(result, _table=lambda: published)

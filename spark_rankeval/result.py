@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import pandas as pd
 
 from spark_rankeval.curves import cutoff_curve, fits, recall_curve
 from spark_rankeval.errors import MetricError, UnknownMetricError
+from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.rendering import render_summary
@@ -93,8 +94,8 @@ class Result:
         return asked or [row for row in self.summary if fits(metric, row.definition)]
 
     def to_pandas(self) -> pd.DataFrame:
-        """The summary as a pandas DataFrame, a row a metric; the columns are those of `SummaryRow`."""
-        frame = pd.DataFrame([asdict(row) for row in self.summary], columns=[item.name for item in fields(SummaryRow)])
+        """The summary as a pandas DataFrame, a row a metric; the columns are those of `SummaryRow`, and one a quantile."""
+        frame = pd.DataFrame([row.record() for row in self.summary])
         return frame.astype({"cutoff": "Int64"})
 
     def curve(self, metric: str | Metric) -> pd.DataFrame:
@@ -128,7 +129,7 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The summary and the data quality as plain values, NaN as None."""
-        rows = [{name: as_json_value(value) for name, value in asdict(row).items()} for row in self.summary]
+        rows = [{name: as_json_value(value) for name, value in row.record().items()} for row in self.summary]
         return {"summary": rows, "data_quality": self.data_quality.to_dict()}
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -155,8 +156,19 @@ class Result:
         """
         return self._write(self._table(), path, mode)
 
+    def to_markdown(self) -> str:
+        """The summary as a table in GitHub's Markdown."""
+        return summary_as_markdown(self.summary)
+
+    def to_latex(self) -> str:
+        r"""The summary as a LaTeX ``tabular``, with the rules of the package ``booktabs``."""
+        return summary_as_latex(self.summary)
+
     def __repr__(self) -> str:
         return render_summary(self.summary, self.data_quality)
+
+    def _repr_html_(self) -> str:
+        return summary_as_html(self.summary, self.data_quality)
 
 
 def _reads_as(label: str, metric: Metric) -> bool:

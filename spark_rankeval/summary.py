@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from spark_rankeval.statistics.description import MEDIAN
+from spark_rankeval.statistics.intervals import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_rankeval.statistics.description import Description
     from spark_rankeval.statistics.moments import Moments
+
+_NOT_ASKED = "not asked for"
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,15 @@ class SummaryRow:
         minimum: the smallest value of a user.
         maximum: the largest value of a user.
         n_zero: how many users have the value 0.
+        interval_low: the lower end of the mean's confidence interval; NaN where there is none.
+        interval_high: the upper end.
+        interval_level: the share of such intervals that hold the true mean.
+        interval_method: ``t`` (Student), ``percentile`` or ``bca`` (bootstraps); empty where none was asked for.
+        no_interval: why there is no interval; empty where there is one.
+        median: half of the users have less; between two users' values each of which is known to within 1/256 of itself, and
+            exactly where few users have nearly the same value. NaN over no user, and where no quantile was asked for.
+        quantiles: the values below which a share of the users lies, by the shares that were asked for, as exact as the
+            median. Tables have a column of each, such as ``q0.25``; 0.5 is the median.
     """
 
     model: str
@@ -49,6 +64,19 @@ class SummaryRow:
     minimum: float
     maximum: float
     n_zero: int
+    interval_low: float = math.nan
+    interval_high: float = math.nan
+    interval_level: float = math.nan
+    interval_method: str = ""
+    no_interval: str = _NOT_ASKED
+    median: float = math.nan
+    quantiles: Mapping[float, float] = field(default_factory=dict, hash=False)
+
+    def record(self) -> dict[str, Any]:
+        """The figures by column, as tables and JSON have them; each quantile is a column."""
+        record = asdict(self)
+        del record["quantiles"]
+        return record | {f"q{share}": value for share, value in self.quantiles.items() if share != MEDIAN}
 
     @property
     def key(self) -> str:
@@ -115,7 +143,7 @@ class DataQuality:
 
 def summary_row(
     label: str,
-    moments: Moments,
+    figures: Description,
     *,
     model: str,
     dialect: str,
@@ -128,7 +156,7 @@ def summary_row(
 
     Args:
         label: the metric as it was asked for.
-        moments: its figures over the users.
+        figures: those over the users.
         model: the name of the predictions.
         dialect: the dialect's name.
         relevance: the column of grades, where several were named.
@@ -136,7 +164,13 @@ def summary_row(
         cutoff: k.
         over_all: the mean is over every user, so that one undefined value makes it undefined.
     """
+    moments = figures.moments
+    interval = Interval.missing(math.nan, "", _NOT_ASKED) if figures.interval is None else figures.interval
     spoilt = over_all and moments.n_undefined > 0
+    if spoilt and interval.method:
+        interval = Interval.missing(
+            interval.level, interval.method, "the mean is over all users, and some have no value"
+        )
     return SummaryRow(
         model=model,
         dialect=dialect,
@@ -153,6 +187,13 @@ def summary_row(
         minimum=moments.least,
         maximum=moments.greatest,
         n_zero=moments.n_zero,
+        median=figures.median,
+        quantiles=figures.quantiles,
+        interval_low=interval.low,
+        interval_high=interval.high,
+        interval_level=interval.level,
+        interval_method=interval.method,
+        no_interval=interval.reason,
     )
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
-from spark_rankeval.spark.inputs import Source, any_null, common_id_type
+from spark_rankeval.spark.inputs import Source, any_null, common_id_type, user_hash
 from spark_rankeval.worker import reading
 
 if TYPE_CHECKING:
@@ -83,8 +83,13 @@ class Grouping:
                 kind = common_id_type(kind, other.item_type) or kind
         return kind
 
-    def frame(self, *, with_users: bool) -> DataFrame:
-        """The grouped table: whether a row belongs to nobody, what the worker reads, and on request the user's columns."""
+    def frame(self, *, with_users: bool = False, with_user_hash: bool = False) -> DataFrame:
+        """The grouped table: whether a row belongs to nobody, what the worker reads, and on request who the user is.
+
+        Args:
+            with_users: with the user's columns.
+            with_user_hash: with a hash of them.
+        """
         if self.labels.shares_table:
             # One table with both arrays: its rows are the users, nothing needs to move.
             return self.predictions.frame.select(
@@ -92,6 +97,7 @@ class Grouping:
                 *self._array_columns(self.predictions),
                 *self._array_columns(self.labels),
                 any_null(self.predictions.user_columns()).alias(reading.NO_USER),
+                *([user_hash(self._named_users(self.predictions), self.user_types())] if with_user_hash else ()),
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         predictions = self._predictions()
@@ -99,9 +105,11 @@ class Grouping:
             # Before the other join, which forgets that its left side is sorted by user.
             predictions = predictions.join(self._excluded(self.exclude), self.user_columns, "left")
         joined = predictions.join(self._labels(), self.user_columns, "full")
-        no_user = any_null([F.col(name) for name in self.user_columns]).alias(reading.NO_USER)
+        users = [F.col(name) for name in self.user_columns]
+        no_user = any_null(users).alias(reading.NO_USER)
+        hashed = [user_hash(users, self.user_types())] if with_user_hash else []
         kept = joined.columns if with_users else [name for name in joined.columns if name not in self.user_columns]
-        return joined.select(*kept, no_user)
+        return joined.select(*kept, no_user, *hashed)
 
     def _named_users(self, source: Source) -> list[Column]:
         named = zip(source.user_columns(), self.user_types(), self.user_columns, strict=True)

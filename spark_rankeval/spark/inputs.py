@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.spark.column_names import DEFAULT_ITEM, ColumnNames
+from spark_rankeval.worker.reading import USER_HASH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -108,6 +109,24 @@ def column(name: str) -> Column:
 def any_null(columns: Iterable[Column]) -> Column:
     """Whether any of the columns is null; of no columns, false."""
     return reduce(or_, [one.isNull() for one in columns], F.lit(False))
+
+
+def user_hash(columns: Iterable[Column], types: Iterable[T.DataType]) -> Column:
+    """A 64-bit hash of a user's id, equal for equal ids of any width, by which the user is drawn into bootstrap samples.
+
+    Args:
+        columns: the user's columns.
+        types: their types.
+    """
+    widest = [
+        column.cast("bigint")
+        if isinstance(kind, T.IntegralType)
+        else column.cast("double")
+        if isinstance(kind, _FLOATING)
+        else column
+        for column, kind in zip(columns, types, strict=True)
+    ]
+    return F.xxhash64(*widest).alias(USER_HASH)
 
 
 def find_column(frame: DataFrame, name: str) -> str | None:

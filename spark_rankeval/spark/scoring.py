@@ -1,4 +1,4 @@
-"""From checked tables to every user's metrics, as a lazy table or as the moments of all users in one action."""
+"""From checked tables to every user's metrics, as a lazy table or as the figures of all users in one action."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.spark.grouping import Grouping
-from spark_rankeval.spark.inputs import any_null, column
+from spark_rankeval.spark.inputs import any_null, column, user_hash
 from spark_rankeval.spark.plan import Plan, choose_plan
-from spark_rankeval.statistics.merging import merged
-from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of
+from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of
+from spark_rankeval.statistics.moments import moments_of
 from spark_rankeval.worker.reading import NO_USER
-from spark_rankeval.worker.scoring import COUNTS, score_batches
+from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, USER_COUNTS, score_batches
 from spark_rankeval.worker.states import (
     STATE,
+    TableAccumulator,
     merge_batches,
-    moments_batches,
-    moments_of_columns,
+    merged_states,
+    state_of_batches,
+    state_of_columns,
     unpacked,
 )
 
@@ -30,12 +32,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.statistics.description import Description, DescriptionOptions
+    from spark_rankeval.statistics.moments import Moments
     from spark_rankeval.views import Value
+    from spark_rankeval.worker.states import TableState
     from spark_rankeval.worker.task import ScoringTask
 
 STATE_SCHEMA = T.StructType([T.StructField(STATE, T.BinaryType())])
-# A state has about a hundred bytes a value. The driver takes them as they are unless they are many: a shuffle costs more.
-_MERGED_BY_DRIVER, _MERGERS = 500, 16
+# The driver takes so many bytes of a partition as they are; a shuffle in between costs more unless there are many of them.
+_MERGED_BY_DRIVER = 64_000
+# What a value takes of a compressed state, in bytes: its moments, its quantiles (seldom more), a replicate.
+_MOMENTS, _SKETCH, _REPLICATE = 100, 2_000, 9
 #: The key under which a column's metadata says what the column is.
 METADATA_KEY = "spark_rankeval"
 
@@ -120,18 +127,24 @@ class Scoring:
             **self.facts,
         }
 
-    def moments(self, plan: Plan) -> tuple[list[Moments], dict[str, Moments], int]:
-        """The moments of every value and of every count, in one action.
+    def describe(
+        self, plan: Plan, options: DescriptionOptions = MOMENTS_ALONE
+    ) -> tuple[list[Description], dict[str, Moments], int]:
+        """The figures of every value and the moments of every count, in one action.
+
+        Args:
+            plan: how predictions are brought together.
+            options: what is to be said of the values.
 
         Returns:
             those of the values, those of the counts by name, and how many users the plan could not settle.
         """
-        frame = self._grouping(plan).frame(with_users=False)
-        states = frame.mapInArrow(moments_batches(self.task, NO_USER), STATE_SCHEMA)
-        merged = merge(states, len(self.values) + 1 + len(COUNTS))
-        n_values = len(self.values)
-        unresolved = int(merged[n_values].total) if plan.gathering == "best_by_score" else 0
-        return merged[:n_values], dict(zip(COUNTS, merged[n_values + 1 :], strict=True)), unresolved
+        frame = self._grouping(plan).frame(with_user_hash=options.resamples)
+        states = frame.mapInArrow(state_of_batches(self.task, options, NO_USER), STATE_SCHEMA)
+        empty = TableAccumulator(len(self.values), 1 + len(USER_COUNTS), len(INVALID_COUNTS), options).state()
+        described, (open_users, *counts) = collected(states, empty, options)
+        unresolved = int(open_users.total) if plan.gathering == "best_by_score" else 0
+        return described, dict(zip(COUNTS, counts, strict=True)), unresolved
 
 
 def facts_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,39 +166,66 @@ def _described(name: str, alias: str, facts: dict[str, Any]) -> Any:
     return F.col(name).alias(alias, metadata={METADATA_KEY: json.dumps(facts)})
 
 
-def merge(states: DataFrame, n_columns: int) -> list[Moments]:
+def collected(
+    states: DataFrame, empty: TableState, options: DescriptionOptions
+) -> tuple[list[Description], list[Moments]]:
     """Merge the states of all partitions, in one action.
 
     Args:
         states: a state a row, in the column `STATE`.
-        n_columns: how many columns a state has.
+        empty: the state of no users.
+        options: what is to be said of the values.
+
+    Returns:
+        the figures of the values, and the moments of the counts.
     """
-    if n_columns > _MERGED_BY_DRIVER:
-        states = states.repartition(_MERGERS).mapInArrow(merge_batches, STATE_SCHEMA)
+    n_values, n_counts = (len(part["n"]) for part in (empty.values["moments"], empty.counts))
+    if n_counts * _MOMENTS + n_values * _bytes_of_a_value(options) > _MERGED_BY_DRIVER:
+        # Into as many partitions as their size asks for: Spark sees it when the states are there.
+        states = states.hint("rebalance").mapInArrow(merge_batches, STATE_SCHEMA)
     # A table without a partition yields no state at all.
-    found = list(unpacked(bytes(row[0]) for row in states.collect())) or [MomentsAccumulator(n_columns).state()]
-    total = merged(found)
-    return [moments_of({field: values[index] for field, values in total.items()}) for index in range(n_columns)]
+    total = merged_states([empty, *unpacked(bytes(row[0]) for row in states.collect())])
+    counts = [moments_of({field: each[index] for field, each in total.counts.items()}) for index in range(n_counts)]
+    return descriptions_of(total.values, options), counts
 
 
-def moments_of_table(per_user: DataFrame, users: list[str], values: list[str], counts: list[str]) -> list[Moments]:
-    """The moments of a per-user table, fresh or read back, in one action.
+def _bytes_of_a_value(options: DescriptionOptions) -> int:
+    return _MOMENTS + _SKETCH * bool(options.quantiles) + _REPLICATE * options.replicates * options.resamples
+
+
+def describe_table(
+    per_user: DataFrame,
+    users: list[str],
+    values: list[str],
+    counts: list[str],
+    invalid: list[str],
+    options: DescriptionOptions,
+) -> tuple[list[Description], dict[str, Moments]]:
+    """The figures of a per-user table, fresh or read back, in one action.
 
     Args:
         per_user: the table.
         users: its user columns; a row where one is null belongs to nobody.
         values: columns of values.
-        counts: columns of counts of invalid rows.
+        counts: columns of users' counts.
+        invalid: columns of counts of invalid rows.
+        options: what is to be said of the values.
 
     Returns:
-        those of the values, then those of the counts.
+        the figures of the values, and the moments of the counts by name.
     """
     columns = {f"value_{index}": name for index, name in enumerate(values)}
-    counted = {f"count_{index}": name for index, name in enumerate(counts)}
+    counted = {f"count_{index}": name for index, name in enumerate([*counts, *invalid])}
+    ids = [column(name) for name in users]
+    hashed = [user_hash(ids, [per_user.schema[name].dataType for name in users])] if options.resamples else []
     frame = per_user.select(
         *(column(name).cast("double").alias(alias) for alias, name in columns.items()),
         *(column(name).cast("bigint").alias(alias) for alias, name in counted.items()),
-        any_null(map(column, users)).alias(NO_USER),
+        any_null(ids).alias(NO_USER),
+        *hashed,
     )
-    run = moments_of_columns(tuple(columns), tuple(counted), NO_USER)
-    return merge(frame.mapInArrow(run, STATE_SCHEMA), len(values) + len(counts))
+    names = tuple(counted)
+    run = state_of_columns(tuple(columns), names[: len(counts)], names[len(counts) :], options, NO_USER)
+    empty = TableAccumulator(len(columns), len(counts), len(invalid), options).state()
+    described, found = collected(frame.mapInArrow(run, STATE_SCHEMA), empty, options)
+    return described, dict(zip([*counts, *invalid], found, strict=True))

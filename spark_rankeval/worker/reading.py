@@ -23,6 +23,8 @@ _INT32 = np.iinfo(np.int32)
 ITEMS, SCORES, LABELS, EXCLUDED = "items", "scores", "labels", "excluded"
 PREDICTION_ROWS, LABEL_ROWS, VALID_PREDICTIONS = "n_prediction_rows", "n_label_rows", "n_valid_predictions"
 MERGED_PREDICTIONS, NO_USER = "n_merged_predictions", "no_user"
+#: A hash of the user's id, where users are resampled.
+USER_HASH = "user_hash"
 
 
 def grades_column(index: int) -> str:
