@@ -55,7 +55,7 @@ class AllPairsAccumulator:
             values: float64, columns × models × users. Users without a value under every model are counted and left out.
         """
         n_columns, n_models = self._shape
-        complete: Array = ~np.isnan(values).any(axis=1)
+        complete: Array = np.logical_not(np.isnan(values).any(axis=1))
         self._n_incomplete += np.count_nonzero(~complete, axis=1)
         # One after the other, so that the layout of the array decides no rounding.
         with np.errstate(invalid="ignore"):
