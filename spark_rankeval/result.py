@@ -13,7 +13,7 @@ import pandas as pd
 from spark_rankeval.curves import cutoff_curve, fits, recall_curve
 from spark_rankeval.errors import MetricError, UnknownMetricError
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.rendering import render_summary
 from spark_rankeval.spark.scoring import of_somebody
 from spark_rankeval.summary import DataQuality, SummaryRow, as_json_value
@@ -89,7 +89,7 @@ class Result:
             metric = parse_metric(name)
         except MetricError:
             return []
-        asked = [row for row in self.summary if _reads_as(row.metric, metric)]
+        asked = [row for row in self.summary if reads_as(row.metric, metric)]
         return asked or [row for row in self.summary if fits(metric, row.definition)]
 
     def to_pandas(self) -> pd.DataFrame:
@@ -157,10 +157,3 @@ class Result:
 
     def __repr__(self) -> str:
         return render_summary(self.summary, self.data_quality)
-
-
-def _reads_as(label: str, metric: Metric) -> bool:
-    try:
-        return parse_metric(label) == metric
-    except MetricError:
-        return False

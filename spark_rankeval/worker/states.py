@@ -39,7 +39,7 @@ def moments_batches(task: ScoringTask, no_user: str) -> Callable[[Iterator[pa.Re
             nobody = filled(batch.column(batch.schema.get_field_index(no_user)), 0).astype(np.bool_)
             users = [*scores.metrics, scores.unresolved, *scores.counts[: len(USER_COUNTS)]]
             moments.add(users, scores.counts[len(USER_COUNTS) :], nobody)
-        yield _packed(moments.state())
+        yield packed(moments.state())
 
     return run
 
@@ -63,7 +63,7 @@ def moments_of_columns(
             invalid = [whole_numbers(by_name[name]).astype(np.float64) for name in counts]
             nobody = filled(by_name[no_user], 0).astype(np.bool_)
             moments.add(values, invalid, nobody)
-        yield _packed(moments.state())
+        yield packed(moments.state())
 
     return run
 
@@ -91,7 +91,7 @@ def merge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     """For ``mapInArrow``: one state instead of the many of a partition."""
     states = [state for batch in batches for state in unpacked(batch.column(0).to_pylist())]
     if states:
-        yield _packed(merged(states))
+        yield packed(merged(states))
 
 
 def unpacked(states: Iterable[bytes]) -> Iterator[State]:
@@ -101,5 +101,6 @@ def unpacked(states: Iterable[bytes]) -> Iterator[State]:
         yield pickle.loads(state)
 
 
-def _packed(state: State) -> pa.RecordBatch:
+def packed(state: State) -> pa.RecordBatch:
+    """A state as the one row that travels; `unpacked` reads it."""
     return pa.RecordBatch.from_pydict({STATE: pa.array([pickle.dumps(state)], pa.binary())})
