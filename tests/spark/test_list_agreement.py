@@ -142,9 +142,9 @@ def test_a_null_array_is_a_bad_row_and_an_empty_one_is_a_list(spark):
 
 def test_a_wrong_call_says_which_table_lacks_what(spark):
     one, other = table(spark, {1: [(5, 1.0)]}), table(spark, {1: [(5, 1.0)]}).withColumnRenamed("score", "rating")
-    with pytest.raises(InputError, match="^predictions_b: predictions has no column 'score'"):
+    with pytest.raises(InputError, match=r"^predictions_b: predictions has no column 'score'"):
         agreement(one, other, score="score")
-    with pytest.raises(InputError, match="^predictions_a: .*need score="):
+    with pytest.raises(InputError, match=r"^predictions_a: .*need score="):
         agreement(one, one)
     with pytest.raises(InputError, match="items do not compare"):
         agreement(one, table(spark, {1: [(5, 1.0)]}, "string"), score="score")
