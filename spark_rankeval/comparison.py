@@ -105,7 +105,7 @@ def compare(
     size = len(labels) * max(len(names) - 1, 1) * replicates * _SUM
     owners = by_owner(tables.collected(labels, paired_batches(baseline, len(labels), replicates, seed), size))
     _check_users(owners, tables)
-    models = names or sorted(owner for owner in owners if isinstance(owner, str))
+    models = names or _models_met(owners)
     check_baseline(baseline, models or [""])
     # A model without a row has no state.
     empty = PairedAccumulator(len(labels), replicates=replicates, seed=seed).state()
@@ -216,7 +216,7 @@ def all_pairs(
     size = len(labels) * max(len(names), 1) * max(drawn, 1) * _SUM
     owners = by_owner(tables.collected(labels, all_pairs_batches(len(labels), drawn, seed), size))
     _check_users(owners, tables)
-    models = sorted({*names, *(owner for owner in owners if isinstance(owner, str))})
+    models = sorted({*names, *_models_met(owners)})
     check_number(models, drawn)
     if len(models) < 2:
         msg = f"pairs are of two models or more; the table has {', '.join(map(repr, models)) or 'none'}"
@@ -330,6 +330,11 @@ def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
             counts[f"n_invalid of {owner}"] = invalid
     if problems:
         raise DataError("; ".join(problems), counts)
+
+
+def _models_met(owners: dict[Owner, State]) -> list[str]:
+    """The models that a user has a row of."""
+    return sorted(owner for owner, fields in owners.items() if isinstance(owner, str) and int(fields[N_USERS][0]))
 
 
 def _n_of_either(owners: dict[Owner, State], model: str, baseline: str) -> int:

@@ -79,7 +79,8 @@ def render_comparison(rows: Sequence[ComparisonRow], level: float, test: str, co
         )
     title = [f"baseline {rows[0].baseline!r}"] if rows else []
     p = f"of {_test(test, replicates)}"
-    corrected = "" if correction == "none" else f", corrected for {len(rows)} comparisons ({correction})"
+    n_tests = sum(not math.isnan(row.p) for row in rows)
+    corrected = "" if correction == "none" else f", corrected for {n_tests} comparisons ({correction})"
     margins = sorted({row.margin for row in rows} - {0.0})
     notes = [f"p        {p}{corrected}", "d        difference / standard deviation of the users' differences"]
     if margins:

@@ -59,7 +59,7 @@ def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int) ->
             counts.add(users)
             known = {baseline}.union(*(models for models, _ in accumulators))
             # Models that are met together share an accumulator, and so the drawing of their users' signs.
-            if new := sorted(set(users.models) - known):
+            if new := sorted(set(users.present) - known):
                 accumulator = PairedAccumulator(len(new) * n_metrics, replicates=replicates, seed=seed)
                 accumulators.append((new, accumulator))
             for models, accumulator in accumulators:
@@ -95,8 +95,8 @@ def all_pairs_batches(n_metrics: int, replicates: int, seed: int) -> Run:
         for batch in batches:
             users = _read(batch, n_metrics)
             counts.add(users)
-            if not models or not set(users.models) <= set(models):
-                models = sorted({*models, *users.models})
+            if not set(users.present) <= set(models):
+                models = sorted({*models, *users.present})
                 # Nothing raises here; that there are too many models for permutations is said by the driver.
                 dealt = replicates if len(models) <= MOST_LABELS else 0
                 accumulator = (
@@ -148,6 +148,11 @@ class _Users(NamedTuple):
     values: Array
     n_rows: Array
     n_invalid: Array
+
+    @property
+    def present(self) -> list[str]:
+        """The models that a user has; rows of nobody may name others, or none."""
+        return [model for model, rows in zip(self.models, self.n_rows, strict=True) if rows.any()]
 
     def of(self, model: str) -> Array:
         """The values of a model, metrics × users; NaN where the batch does not have it."""

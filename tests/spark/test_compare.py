@@ -379,6 +379,19 @@ def test_the_baseline_of_a_long_table_is_looked_for_in_it(tables):
         compare({"both": marked_long, "new": tables["new"]}, "new")
 
 
+def test_a_row_of_nobody_is_of_no_model(spark, tables):
+    from pyspark.sql import functions as F
+
+    long = tables["old"].select(F.lit("old").alias("model"), "*").unionByName(
+        tables["new"].select(F.lit("new").alias("model"), "*")
+    )  # fmt: skip
+    nobody = spark.createDataFrame([(None, None, 0.5, 0.5, 0.5)], ", ".join(f"{n} {t}" for n, t in long.dtypes))
+    assert compare(long.union(nobody), "old", model="model", replicates=9) == compare(
+        long, "old", model="model", replicates=9
+    )
+    assert repr(all_pairs(long.union(nobody), model="model").rows) == repr(all_pairs(long, model="model").rows)
+
+
 def complete(users, column):
     joined = [users[model].set_index("user")[column] for model in sorted(MODELS)]
     frame = pd.concat(joined, axis=1, join="inner").dropna()
