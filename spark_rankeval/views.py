@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +27,13 @@ class Value:
         label: the metric as it was asked for.
         metric: the metric, resolved.
         relevance: the column of grades, where several were named; else empty.
+        model: whose predictions; empty where nobody named them.
     """
 
     label: str
     metric: Metric
     relevance: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,7 @@ def views_of(
     ties: Ties | None = None,
     threshold: float | None = None,
     keep_best: bool = False,
+    models: Sequence[str] = ("",),
 ) -> tuple[list[View], list[Value]]:
     """The views that a dialect needs for some metrics: one for each ranking that they read and each relevance.
 
@@ -93,9 +97,10 @@ def views_of(
         ties: the caller's rule for ties, before the dialect's.
         threshold: the caller's relevance threshold.
         keep_best: leave out all but the best of an item that a list has twice, where the dialect calls it a mistake.
+        models: the names of the models.
 
     Returns:
-        the views, that of the dialect's own ranking first, and what each metric of each view in turn is a value of.
+        the views, model by model, of each that of the dialect's own ranking first, and what each metric of each view in turn is a value of.
     """
     own = policy_of(dialect.ranking, lists, ties, keep_best)
     groups: dict[tuple[RankingPolicy, Population], dict[str, Metric]] = {(own, dialect.population): {}}
@@ -103,7 +108,10 @@ def views_of(
         policy = policy_of(dialect.ranking_of(metric), lists, ties, keep_best)
         groups.setdefault((policy, dialect.population_of(metric)), {})[label] = metric
     views, values = [], []
-    for index, relevance in enumerate(lists.relevances or ("",)):
+    several = len(lists.relevances) > 1
+    for (place, model), (index, relevance) in itertools.product(
+        enumerate(models), enumerate(lists.relevances or ("",))
+    ):
         for (policy, population), metrics in groups.items():
             views.append(
                 View(
@@ -112,10 +120,10 @@ def views_of(
                     population=population,
                     relevance_threshold=threshold if threshold is not None else dialect.relevance_threshold,
                     relevance=index,
+                    model=place,
                 )
             )
-            named = relevance if len(lists.relevances) > 1 else ""
-            values += [Value(label, metric, named) for label, metric in metrics.items()]
+            values += [Value(label, metric, relevance if several else "", model) for label, metric in metrics.items()]
     return views, values
 
 
@@ -146,7 +154,7 @@ class _CallersThreshold:
 
 
 def columns_of(values: Sequence[Value], asked: Mapping[str, Metric], taken: Sequence[str]) -> tuple[str, ...]:
-    """The column of each value in the per-user table: the metric's, and the relevance's where there are several.
+    """The column of each value of a model in the per-user table: the metric's, and the relevance's where there are several.
 
     Args:
         values: what each user gets.
@@ -156,14 +164,20 @@ def columns_of(values: Sequence[Value], asked: Mapping[str, Metric], taken: Sequ
     Raises:
         MetricError: two columns would have the same name.
     """
-    labels = {f"{v.label} {v.relevance}" if v.relevance else v.label: v for v in values}
+    labels = {f"{v.label} {v.relevance}" if v.relevance else v.label: v for v in values if v.model == values[0].model}
     metrics = {key: asked[value.label] for key, value in labels.items()}
     suffixes = {key: value.relevance for key, value in labels.items()}
     return tuple(column_names(metrics, taken, suffixes).values())
 
 
 def in_order(values: Sequence[Value], labels: Sequence[str]) -> list[int]:
-    """The places of values in the order to show them: by relevance as named, then as the labels were asked for."""
-    relevances = list(dict.fromkeys(value.relevance for value in values))
-    place = {label: index for index, label in enumerate(labels)}
-    return sorted(range(len(values)), key=lambda i: (relevances.index(values[i].relevance), place[values[i].label]))
+    """The places of values in the order to show them: by model and relevance as named, then as the labels were asked for."""
+    models, relevances = (
+        list(dict.fromkeys(names)) for names in zip(*((v.model, v.relevance) for v in values), strict=True)
+    )
+
+    def place(index: int) -> tuple[int, int, int]:
+        value = values[index]
+        return models.index(value.model), relevances.index(value.relevance), labels.index(value.label)
+
+    return sorted(range(len(values)), key=place)

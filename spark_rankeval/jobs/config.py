@@ -42,7 +42,8 @@ class Columns:
     item: str | tuple[str, ...] = "item"
     score: str | None = None
     rank: str | None = None
-    relevance: str | None = None
+    relevance: str | tuple[str, ...] | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True)
