@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -125,6 +126,19 @@ def position_within(sorted_user: IntArray, n_users: int) -> IntArray:
     """The place of every entry among those of its user, from 0; entries of a user stand together, users ascending."""
     starts = offsets_of(np.bincount(sorted_user, minlength=n_users))
     return np.arange(len(sorted_user)) - starts[sorted_user]
+
+
+def pieces(offsets: IntArray, size: int) -> Iterator[tuple[int, int]]:
+    """Consecutive lists that together have about `size` values; one list at least.
+
+    Yields:
+        the first list of a piece and the one after its last.
+    """
+    n_lists = len(offsets) - 1
+    if not n_lists:
+        return
+    bounds = np.flatnonzero(np.diff(offsets[:-1] // size)) + 1
+    yield from itertools.pairwise([0, *bounds.tolist(), n_lists])
 
 
 def width_classes(lengths: IntArray) -> Iterator[tuple[IntArray, int]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.metrics.batch import RankingBatch
+from spark_rankeval.metrics.ragged import pieces
 from spark_rankeval.metrics.ranking import Findings, Lists, rank_lists
 from spark_rankeval.worker.reading import comparable, read_labels, read_predictions
 
@@ -56,7 +56,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
     items, label_items, order = comparable(predictions.ids, labels.ids)
     slices: list[tuple[RankingBatch, Findings]] = []
     item_lists, label_lists = predictions.lists.like(items), labels.lists.like(label_items)
-    for start, stop in _slices(item_lists.offsets, label_lists.offsets):
+    for start, stop in pieces(item_lists.offsets + label_lists.offsets, _SLICE):
         low, high = item_lists.offsets[start], item_lists.offsets[stop]
         lists = Lists(
             items=item_lists.users(start, stop),
@@ -103,17 +103,6 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
 
 def _part(order: Callable[[], Array], low: int, high: int) -> Callable[[], Array]:
     return lambda: order()[low:high]
-
-
-def _slices(items: IntArray, labels: IntArray) -> Iterator[tuple[int, int]]:
-    """Consecutive users whose lists together have about `_SLICE` entries; one user at least."""
-    n_users = len(items) - 1
-    if not n_users:
-        return
-    piece = (items + labels)[:-1] // _SLICE
-    bounds = np.flatnonzero(np.diff(piece)) + 1
-    edges = [0, *bounds.tolist(), n_users]
-    yield from itertools.pairwise(edges)
 
 
 def score_batches(
