@@ -32,7 +32,8 @@ class Dialect:
         describes: the system, and the version that was compared.
         parameters: parameters by metric name; under ``"*"`` those that every metric has that knows them.
         metrics: the metrics that the system has; None: all.
-        ties: how equal scores are ordered; ``position`` where lists come in an order, else ``item_asc``.
+        ties: how equal scores are ordered; ``position`` where lists come in an order, else ``item_asc``. A system that
+            averages over their orders says so in the parameters of its metrics.
         duplicates: an item twice in a user's predictions: an error, or each occurrence counts.
         conflicting_labels: a label twice with different grades: an error, or the last one counts.
         unusual_grades: negative, NaN and null grades: an error, or as they are.
