@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.dialects import EVERY_METRIC, Dialect, find_dialect
 from spark_rankeval.errors import DataError, DialectError, InputError, OptionError, SparkRankEvalWarning
+from spark_rankeval.metrics.expected_ties import TiesOfTheCall
 from spark_rankeval.metrics.naming import column_names, parse_metric, parse_metrics
 from spark_rankeval.result import Result
 from spark_rankeval.spark.diagnosis import diagnose, example_of_duplicates, null_users
@@ -71,7 +72,9 @@ def evaluate(
         users: a table of users to count besides, when some are in neither table.
         dialect: whose conventions fill the parameters that a metric leaves open: ``default`` or ``mllib``.
         ties: how equal scores are ordered: ``item_asc``, ``item_desc``, or ``position`` for arrays; None: as the
-            dialect says.
+            dialect says. ``average``: every metric is its mean over all orders of equal scores, which takes all
+            predictions of a user; it is an error for metrics that hang on that order and have no such mean. Single
+            metrics have it as ``"rr(ties='average')"``, beside others in order.
         on_invalid: ``error`` raises when rows cannot be ranked; ``drop`` leaves them out and counts them: of equal items
             the best ranked stays, of conflicting labels the highest grade.
         prune: ``auto`` keeps only as many predictions of a user as the metrics need; ``never`` keeps all. No value
@@ -210,14 +213,16 @@ def _prepare(
     """Check everything that can be checked without a job."""
     _one_of("on_invalid", on_invalid, ("error", "drop"))
     _one_of("prune", prune, ("auto", "never"))
-    _one_of("ties", ties, (None, "item_asc", "item_desc", "position"))
+    _one_of("ties", ties, (None, "item_asc", "item_desc", "position", "average"))
     if not (relevance_threshold is None or _is_number(relevance_threshold)):
         msg = f"relevance_threshold must be a number or None; got {relevance_threshold!r}"
         raise OptionError(msg)
     convention = find_dialect(dialect)
     asked = parse_metrics(metrics)
-    sources: list[SuppliesDefaults] = [_CallersThreshold(relevance_threshold), convention]
+    callers_ties = TiesOfTheCall(ties)
+    sources: list[SuppliesDefaults] = [_CallersThreshold(relevance_threshold), callers_ties, convention]
     resolved = {label: metric.resolve(*sources) for label, metric in asked.items()}
+    callers_ties.check(resolved)
     names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None)
     left, right, everyone = read_sources(predictions, labels, users, names)
     ordered_labels = [label for label, metric in resolved.items() if metric.needs_label_order]
@@ -227,7 +232,10 @@ def _prepare(
             "rows of a table do not have. Pass the labels as arrays, or use ndcg(ideal='labels'), which does not depend on an order"
         )
         raise DialectError(msg)
-    if left.arrays and left.has_value:
+    if ties == "average":
+        # The order that the counts, and metrics that ask for one, still need.
+        tie_rule = "item_asc"
+    elif left.arrays and left.has_value:
         tie_rule = ties or convention.ties
     elif ties == "position":
         msg = "ties='position' is for predictions in arrays with scores; rows of a table have no position. Use 'item_asc' or 'item_desc'"

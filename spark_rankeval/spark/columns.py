@@ -9,6 +9,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import OptionError
+from spark_rankeval.metrics.expected_ties import TiesOfTheCall
 from spark_rankeval.metrics.naming import column_names, parse_metrics
 from spark_rankeval.spark.inputs import column
 from spark_rankeval.worker.series import N_INVALID, score_series
@@ -48,22 +49,25 @@ def metrics_column(
         scores: the array of scores beside `predictions`.
         relevance: the array of grades beside `labels`.
         dialect: as in `evaluate`. An array with a null item is refused in every dialect.
-        ties: how equal scores are ordered; None: as the dialect says.
+        ties: how equal scores are ordered, or ``average``, as in `evaluate`; None: as the dialect says.
 
     Raises:
         MetricError: a name or parameter is not known.
         DialectError: the dialect is not known, or lacks a metric.
-        OptionError: `ties` is not known.
+        OptionError: `ties` is not known, or is ``average`` and a metric has none.
     """
     convention = find_dialect(dialect)
     asked = parse_metrics(metrics)
     names = column_names(asked, taken=(N_INVALID,))
-    if ties not in (None, "item_asc", "item_desc", "position"):
-        msg = f"ties must be one of None, 'item_asc', 'item_desc', 'position'; got {ties!r}"
+    if ties not in (None, "item_asc", "item_desc", "position", "average"):
+        msg = f"ties must be one of None, 'item_asc', 'item_desc', 'position', 'average'; got {ties!r}"
         raise OptionError(msg)
+    callers_ties = TiesOfTheCall(ties)
+    resolved = {label: metric.resolve(callers_ties, convention) for label, metric in asked.items()}
+    callers_ties.check(resolved)
     task = ScoringTask(
-        metrics=tuple(metric.resolve(convention) for metric in asked.values()),
-        ties=ties or convention.ties,  # type: ignore[arg-type] # checked above
+        metrics=tuple(resolved.values()),
+        ties="item_asc" if ties == "average" else ties or convention.ties,  # type: ignore[arg-type] # checked above
         duplicates="each" if convention.duplicates == "each" else "count",
         conflicting_labels="last" if convention.conflicting_labels == "last" else "highest",
         prediction_arrays=True,

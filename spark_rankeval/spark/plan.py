@@ -94,15 +94,20 @@ def _obstacle(task: ScoringTask, metrics: dict[str, Metric], prune: str) -> str 
     if (task.largest_cutoff or 0) + _SLACK > _MOST_KEPT:
         return f"the cutoff {task.largest_cutoff} is too large to leave any out."
     if whole:
-        return f"{_listed(whole)} without a cutoff."
+        return f"{_listed(whole, 'looks', 'look')} at whole lists, without a cutoff."
+    averaging = [label for label, metric in metrics.items() if metric.reads_scores]
+    if averaging:
+        return (
+            f"{_listed(averaging, 'is', 'are')} averaged over the orders of equal scores, of which none may be missing."
+        )
     if task.ties != "item_asc":
         return f"ties={task.ties!r} needs them."
     return "each of equal items counts in this dialect." if task.duplicates == "each" else None
 
 
-def _listed(labels: list[str]) -> str:
+def _listed(labels: list[str], one: str, several: str) -> str:
     shown = ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
-    return f"{shown} look at whole lists," if len(labels) > 1 else f"{shown} looks at whole lists,"
+    return f"{shown} {several if len(labels) > 1 else one}"
 
 
 def _version(text: str) -> tuple[int, int]:
