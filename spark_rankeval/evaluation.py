@@ -77,7 +77,9 @@ def evaluate(
             they are ranked; how many were is counted. Its columns are named as those of predictions.
         dialect: whose conventions fill the parameters that a metric leaves open: ``default`` or ``mllib``.
         ties: how equal scores are ordered: ``item_asc``, ``item_desc``, or ``position`` for arrays; None: as the
-            dialect says.
+            dialect says. ``average``: every metric is its mean over all orders of equal scores, which takes all
+            predictions of a user; it is an error for metrics that hang on that order and have no such mean. Single
+            metrics have it as ``"rr(ties='average')"``, beside others in order.
         on_invalid: ``error`` raises when rows cannot be ranked; ``drop`` leaves them out and counts them: of equal items
             the best ranked stays, of conflicting labels the highest grade.
         prune: ``auto`` keeps only as many predictions of a user as the metrics need; ``never`` keeps all. No value
@@ -227,7 +229,7 @@ def _prepare(
     """Check everything that can be checked without a job."""
     _one_of("on_invalid", on_invalid, ("error", "drop"))
     _one_of("prune", prune, ("auto", "never"))
-    _one_of("ties", ties, (None, "item_asc", "item_desc", "position"))
+    _one_of("ties", ties, (None, "item_asc", "item_desc", "position", "average"))
     if not (relevance_threshold is None or _is_number(relevance_threshold)):
         msg = f"relevance_threshold must be a number or None; got {relevance_threshold!r}"
         raise OptionError(msg)
@@ -241,7 +243,7 @@ def _prepare(
         raise OptionError(msg)
     models = tuple(one.name for one in sources.models)
     lists = Lists(left.arrays and left.has_value, right.arrays, tuple(one.name for one in right.given_values))
-    resolved = resolve(asked, convention, relevance_threshold, lists)
+    resolved = resolve(asked, convention, relevance_threshold, lists, ties)
     views, values = views_of(
         resolved,
         convention,

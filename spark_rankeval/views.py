@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.errors import DialectError
+from spark_rankeval.metrics.expected_ties import TiesOfTheCall
 from spark_rankeval.metrics.naming import column_names
 from spark_rankeval.worker.task import View
 
@@ -52,7 +53,7 @@ class Lists:
 
 
 def resolve(
-    asked: Mapping[str, Metric], dialect: Dialect, threshold: float | None, lists: Lists, *more: SuppliesDefaults
+    asked: Mapping[str, Metric], dialect: Dialect, threshold: float | None, lists: Lists, ties: str | None = None
 ) -> dict[str, Metric]:
     """The metrics with every parameter filled: the caller's own, then the caller's threshold, then the dialect's.
 
@@ -61,13 +62,16 @@ def resolve(
         dialect: the conventions.
         threshold: the caller's relevance threshold for all metrics; None: none.
         lists: what is known of the lists.
-        more: what fills parameters before the dialect does.
+        ties: the caller's rule for ties; ``average`` goes to every metric.
 
     Raises:
+        OptionError: the caller asked for averages over ties of a metric that has none.
         DialectError: the dialect's system lacks a metric, or it hangs on an order of labels that rows do not have.
     """
-    sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), *more, dialect]
+    callers_ties = TiesOfTheCall(ties)
+    sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), callers_ties, dialect]
     resolved = {label: metric.resolve(*sources) for label, metric in asked.items()}
+    callers_ties.check(resolved)
     ordered = [label for label, metric in resolved.items() if metric.needs_label_order]
     if ordered and lists.relevances and not lists.label_arrays:
         msg = (
@@ -83,7 +87,7 @@ def views_of(
     dialect: Dialect,
     lists: Lists,
     *,
-    ties: Ties | None = None,
+    ties: Ties | Literal["average"] | None = None,
     threshold: float | None = None,
     keep_best: bool = False,
     models: Sequence[str] = ("",),
@@ -127,10 +131,15 @@ def views_of(
     return views, values
 
 
-def policy_of(policy: RankingPolicy, lists: Lists, ties: Ties | None, keep_best: bool) -> RankingPolicy:
+def policy_of(
+    policy: RankingPolicy, lists: Lists, ties: Ties | Literal["average"] | None, keep_best: bool
+) -> RankingPolicy:
     """A dialect's ranking as it is for these lists and what the caller said; see `views_of`."""
     changes: dict[str, Any] = {}
-    if ties is not None:
+    if ties == "average":
+        # The order that the counts, and metrics that ask for one, still need.
+        changes["ties"] = "item_asc"
+    elif ties is not None:
         changes["ties"] = ties
     elif policy.ties == "position" and not lists.scored_arrays:
         changes["ties"] = "item_asc"

@@ -53,7 +53,7 @@ class Evaluation:
     metrics: str | tuple[str, ...] | Mapping[str, str]
     dialect: str = "default"
     relevance_threshold: float | None = None
-    ties: Literal["item_asc", "item_desc", "position"] | None = None
+    ties: Literal["item_asc", "item_desc", "position", "average"] | None = None
     on_invalid: Literal["error", "drop"] = "error"
     prune: Literal["auto", "never"] = "auto"
     model: str = ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from spark_rankeval.metrics.batch import RankingBatch
 from spark_rankeval.metrics.matching import contained
+from spark_rankeval.metrics.ragged import pieces
 from spark_rankeval.metrics.ranking import Findings, Lists, rank_lists
 from spark_rankeval.worker.reading import Side, comparable, read_excluded, read_labels, read_predictions
 
@@ -78,7 +78,8 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
             n_excluded = np.bincount(lists.items.user[left_out], minlength=batch.num_rows)
             lists = lists.where(~left_out)
         views = [view for view in task.views if view.model == model]
-        parts, ranked = list(_slices(lists)), []
+        parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
+        ranked: list[tuple[RankingBatch, Findings]] = []
         for view in views:
             grades = labels.lists.like(labels.values[view.relevance]) if labels.values else None
             ranked.append(_rank(view, replace(lists, grades=grades), parts))
@@ -129,15 +130,6 @@ def _compute(view: View, batch: RankingBatch) -> list[Array]:
     values: list[Array] = [metric.compute(batch) for metric in view.metrics]
     included = view.population.includes(batch)
     return values if included.all() else [np.where(included, one, np.nan) for one in values]
-
-
-def _slices(lists: Lists) -> Iterator[tuple[int, int]]:
-    """Consecutive users whose lists together have about `_SLICE` entries; one user at least, none of an empty batch."""
-    n_users = lists.items.n_users
-    piece = (lists.items.offsets + lists.labels.offsets)[:-1] // _SLICE
-    bounds = np.flatnonzero(np.diff(piece)) + 1
-    edges = [0, *bounds.tolist(), n_users]
-    yield from itertools.pairwise(edges)
 
 
 def score_batches(
