@@ -82,7 +82,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
     own, found = ranked[0]
     threshold = task.views[0].relevance_threshold
     counts = [
-        own.n_predictions,
+        own.n_predictions - found.unpredicted,
         own.labels.lengths,
         own.n_relevant(threshold),
         np.minimum(found.tied + found.cut, 1),
