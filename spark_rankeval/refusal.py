@@ -57,7 +57,7 @@ def _details(name: str, scoring: Scoring) -> str:
             source = sources.predictions if name == "n_invalid_predictions" else sources.labels
             found = diagnose(
                 source,
-                keep_unusual_grades=task.keep_unusual_grades,
+                unusual_grades=task.unusual_grades,
                 keep_null_items=task.keep_null_items,
                 largest_grade=task.largest_grade,
             )
