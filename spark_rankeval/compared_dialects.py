@@ -266,6 +266,7 @@ def _evaluate(
         sources=sources,
         values=tuple(Value(str(reading.metric), reading.metric) for reading in in_order),
         columns=(),
+        model_column="",
         shown=(),
         task=ScoringTask(views, prediction_arrays=left_arrays, label_arrays=right_arrays),
         prune="auto",
@@ -273,7 +274,7 @@ def _evaluate(
     )
     # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.
     moments, counts, _ = scoring.moments(scoring.plan(exact=True))
-    quality = DataQuality.from_moments(counts)
+    quality = DataQuality.from_moments(counts[0])
     raise_if_invalid(quality, scoring.facts, scoring)
     return dict(zip(in_order, moments, strict=True)), quality
 

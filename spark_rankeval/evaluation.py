@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    predictions: DataFrame,
+    predictions: DataFrame | Mapping[str, DataFrame],
     labels: DataFrame | None,
     metrics: Metrics,
     *,
@@ -51,7 +51,7 @@ def evaluate(
     ties: str | None = None,
     on_invalid: str = "error",
     prune: str = "auto",
-    model: str = "",
+    model: str | None = None,
 ) -> Result:
     """Compute metrics of every user in one pass over the data, and their means.
 
@@ -77,13 +77,16 @@ def evaluate(
             they are ranked; how many were is counted. Its columns are named as those of predictions.
         dialect: whose conventions fill the parameters that a metric leaves open: ``default`` or ``mllib``.
         ties: how equal scores are ordered: ``item_asc``, ``item_desc``, or ``position`` for arrays; None: as the
-            dialect says.
+            dialect says. ``average``: every metric is its mean over all orders of equal scores, which takes all
+            predictions of a user; it is an error for metrics that hang on that order and have no such mean. Single
+            metrics have it as ``"rr(ties='average')"``, beside others in order.
         on_invalid: ``error`` raises when rows cannot be ranked; ``drop`` leaves them out and counts them: of equal items
             the best ranked stays, of conflicting labels the highest grade.
         prune: ``auto`` keeps only as many predictions of a user as the metrics need; ``never`` keeps all. No value
             depends on it; only the count of users that hang on ties may be larger with ``auto``, which counts a group of
             equal scores that it cut, and only duplicates among what is kept are counted.
-        model: a name for these predictions, for the summary.
+        model: the column of predictions that says which model a row is of. Several models are evaluated in the same pass,
+            on the same users; so they are if `predictions` is a dict of tables by the model's name.
 
     Returns:
         the result; `result["ndcg@10"]` is a mean, `result.per_user` the lazy table of every user.
@@ -104,14 +107,18 @@ def evaluate(
         plan = scoring.plan(exact=True)
         values, counts, _ = scoring.moments(plan)
         words = (*plan.words, f"The evaluation ran twice: the first go left the value of {unresolved:,} user(s) open.")
-    quality = DataQuality.from_moments(counts)
-    raise_if_invalid(quality, scoring.facts, scoring)
-    rows = [_Row(scoring.said_of(i), scoring.columns[i], values[i]) for i in scoring.shown]
-    return _result(scoring.per_user, rows, quality, words)
+    qualities = {name: DataQuality.from_moments(mine) for name, mine in zip(scoring.task.models, counts, strict=True)}
+    raise_if_invalid(DataQuality.of_models(list(qualities.values())), scoring.facts, scoring)
+    n_columns = len(scoring.columns)
+    rows = [
+        _Row(scoring.said_of(i), scoring.values[i].model, scoring.columns[i % n_columns], values[i])
+        for i in scoring.shown
+    ]
+    return _result(scoring.per_user, rows, qualities, words)
 
 
 def score_users(
-    predictions: DataFrame,
+    predictions: DataFrame | Mapping[str, DataFrame],
     labels: DataFrame | None,
     metrics: Metrics,
     *,
@@ -127,7 +134,7 @@ def score_users(
     ties: str | None = None,
     on_invalid: str = "error",
     prune: str = "auto",
-    model: str = "",
+    model: str | None = None,
 ) -> DataFrame:
     """Every user's metrics as a lazy DataFrame, to be written, joined, or given to `summarise`.
 
@@ -171,21 +178,28 @@ def summarise(per_user: DataFrame, on_invalid: str | None = None) -> Result:
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
         msg = f"the per-user table has no column of a metric; it has: {there}. Give it a table of score_users"
         raise InputError(msg)
+    model = [name for name, said in facts.items() if said.get("kind") == "model"]
     counts = [name for name in COUNTS if name in facts]
     about_users = [name for name in counts if name in USER_COUNTS]
     invalid = [name for name in counts if name in INVALID_COUNTS]
-    moments = moments_of_table(per_user, users, [*metrics, *about_users], invalid)
-    found = dict(zip([*about_users, *invalid], moments[len(metrics) :], strict=False))
-    if len(counts) < len(COUNTS):
-        missing = [name for name in COUNTS if name not in facts]
+    missing = [name for name in COUNTS if name not in facts]
+    if missing:
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
-        found |= {name: _no_count(moments[0]) for name in missing}
-    quality = DataQuality.from_moments(found)
+    by_model = moments_of_table(per_user, users, [*metrics, *about_users], invalid, model)
+    rows, qualities = [], {}
+    for key in sorted(by_model, key=str):
+        moments, name = by_model[key], str(key[0]) if model else ""
+        found = dict(zip([*about_users, *invalid], moments[len(metrics) :], strict=False))
+        found |= {lacking: _no_count(moments[0]) for lacking in missing}
+        qualities[name] = DataQuality.from_moments(found)
+        rows += [
+            _Row(said, name, column, figures) for (column, said), figures in zip(metrics.items(), moments, strict=False)
+        ]
     some = next(iter(metrics.values()))
-    raise_if_invalid(quality, some if on_invalid is None else {**some, "on_invalid": on_invalid})
-    rows = [_Row(said, name, figures) for (name, said), figures in zip(metrics.items(), moments, strict=False)]
-    return _result(lambda: per_user, rows, quality, ("The table of users was summarised as it is.",))
+    said_of_all = some if on_invalid is None else {**some, "on_invalid": on_invalid}
+    raise_if_invalid(DataQuality.of_models(list(qualities.values())), said_of_all)
+    return _result(lambda: per_user, rows, qualities, ("The table of users was summarised as it is.",))
 
 
 def _no_count(like: Moments) -> Moments:
@@ -194,7 +208,7 @@ def _no_count(like: Moments) -> Moments:
 
 
 def _prepare(
-    predictions: DataFrame,
+    predictions: DataFrame | Mapping[str, DataFrame],
     labels: DataFrame | None,
     metrics: Metrics,
     *,
@@ -210,25 +224,26 @@ def _prepare(
     ties: str | None,
     on_invalid: str,
     prune: str,
-    model: str,
+    model: str | None,
 ) -> Scoring:
     """Check everything that can be checked without a job."""
     _one_of("on_invalid", on_invalid, ("error", "drop"))
     _one_of("prune", prune, ("auto", "never"))
-    _one_of("ties", ties, (None, "item_asc", "item_desc", "position"))
+    _one_of("ties", ties, (None, "item_asc", "item_desc", "position", "average"))
     if not (relevance_threshold is None or _is_number(relevance_threshold)):
         msg = f"relevance_threshold must be a number or None; got {relevance_threshold!r}"
         raise OptionError(msg)
     convention = find_dialect(dialect)
     asked = parse_metrics(metrics)
-    names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None)
+    names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None, model=model)
     sources = read_sources(predictions, labels, users, exclude, names)
     left, right = sources.predictions, sources.labels
     if ties == "position" and not (left.arrays and left.has_value):
         msg = "ties='position' is for predictions in arrays with scores; rows of a table have no position. Use 'item_asc' or 'item_desc'"
         raise OptionError(msg)
+    models = tuple(one.name for one in sources.models)
     lists = Lists(left.arrays and left.has_value, right.arrays, tuple(one.name for one in right.given_values))
-    resolved = resolve(asked, convention, relevance_threshold, lists)
+    resolved = resolve(asked, convention, relevance_threshold, lists, ties)
     views, values = views_of(
         resolved,
         convention,
@@ -236,6 +251,7 @@ def _prepare(
         ties=ties,  # type: ignore[arg-type] # checked above
         threshold=relevance_threshold,
         keep_best=on_invalid == "drop",
+        models=models,
     )
     task = ScoringTask(
         views=tuple(views),
@@ -243,9 +259,9 @@ def _prepare(
         label_arrays=right.arrays,
         unusual_grades=convention.unusual_grades,
         keep_null_items=convention.null_items == "keep_rank" and left.arrays,
+        models=models,
     )
     facts = {
-        "model": model,
         "dialect": convention.name,
         "on_invalid": on_invalid,
         "conflicting_labels": "last" if views[0].ranking.conflicting_labels == "last" else "error",
@@ -255,10 +271,15 @@ def _prepare(
     if taken:
         msg = f"the user column {taken[0]!r} has the name of a count in the per-user table; rename it ({', '.join(COUNTS)} are taken)"
         raise InputError(msg)
+    model_column = sources.model_column or ("model" if models != ("",) else "")
+    if model_column.lower() in [name.lower() for name in left.user]:
+        msg = f"the user column {model_column!r} has the name of the column of models in the per-user table; rename it"
+        raise InputError(msg)
     return Scoring(
         sources=sources,
         values=tuple(values),
-        columns=columns_of(values, asked, taken=(*left.user, *COUNTS)),
+        columns=columns_of(values, asked, taken=(*left.user, *filter(None, [model_column]), *COUNTS)),
+        model_column=model_column,
         shown=tuple(in_order(values, list(asked))),
         task=task,
         prune=prune,
@@ -277,31 +298,32 @@ def _one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
 
 
 class _Row(NamedTuple):
-    """What becomes a row of the summary: what a value says of itself, its column and its figures."""
+    """What becomes a row of the summary: what a value says of itself, its model, its column and its figures."""
 
     said: Mapping[str, Any]
+    model: str
     column: str
     figures: Moments
 
 
 def _result(
-    per_user: Callable[[], DataFrame], rows: Sequence[_Row], quality: DataQuality, words: tuple[str, ...]
+    per_user: Callable[[], DataFrame], rows: Sequence[_Row], qualities: dict[str, DataQuality], words: tuple[str, ...]
 ) -> Result:
     summary = tuple(
         summary_row(
             said["label"],
             figures,
-            model=said.get("model", ""),
+            model=model,
             dialect=said.get("dialect", ""),
             relevance=said.get("relevance", ""),
             definition=said.get("metric", said["label"]),
             cutoff=parse_metric(said["metric"]).k if "metric" in said else None,
             over_all=said.get("mean") == "all",
         )
-        for said, _, figures in rows
+        for said, model, _, figures in rows
     )
-    columns = {row.key: column for row, (_, column, _) in zip(summary, rows, strict=True)}
-    return Result(summary, quality, columns, words, per_user, write_per_user)
+    columns = {row.key: column for row, (_, _, column, _) in zip(summary, rows, strict=True)}
+    return Result(summary, qualities, columns, words, per_user, write_per_user)
 
 
 def write_per_user(per_user: DataFrame, path: str | os.PathLike[str], mode: str = "errorifexists") -> Result:

@@ -50,21 +50,30 @@ def raise_if_invalid(quality: DataQuality, facts: Mapping[str, Any], scoring: Sc
 
 
 def _details(name: str, scoring: Scoring) -> str:
-    task = scoring.task
-    match name:
-        case "n_invalid_predictions" | "n_invalid_labels":
-            sources = scoring.sources
-            source = sources.predictions if name == "n_invalid_predictions" else sources.labels
-            found = diagnose(
-                source,
-                unusual_grades=task.unusual_grades,
-                keep_null_items=task.keep_null_items,
-                largest_grade=task.largest_grade,
-            )
-            if source is sources.labels and sources.users is not None:
-                found += null_users(sources.users)
-            return "; ".join(f"{reason}: {n:,}, for example {example}" for reason, n, example in found)
-        case "n_duplicate_predictions":
-            return f"for example {example_of_duplicates(scoring.sources.predictions, differing=False)}"
-        case _:
-            return f"for example {example_of_duplicates(scoring.sources.labels, differing=True)}"
+    task, sources = scoring.task, scoring.sources
+    of_predictions = name in ("n_invalid_predictions", "n_duplicate_predictions")
+    tables = sources.tables() if of_predictions else [sources.labels]
+    # Of several tables it is said which one a reason is of.
+    names = {id(model.source.frame): model.name for model in sources.models}
+    found = []
+    for source in tables:
+        called = f"model {names[id(source.frame)]!r}: " if of_predictions and len(tables) > 1 else ""
+        match name:
+            case "n_invalid_predictions" | "n_invalid_labels":
+                reasons = diagnose(
+                    source,
+                    unusual_grades=task.unusual_grades,
+                    keep_null_items=task.keep_null_items,
+                    largest_grade=task.largest_grade,
+                    model_column=sources.model_column if of_predictions else None,
+                )
+                found += [f"{called}{reason}: {n:,}, for example {example}" for reason, n, example in reasons]
+            case "n_duplicate_predictions":
+                found.append(called + example_of_duplicates(source, differing=False, model_column=sources.model_column))
+            case _:
+                found.append(example_of_duplicates(source, differing=True))
+    if name == "n_invalid_labels" and sources.users is not None:
+        found += [f"{reason}: {n:,}, for example {example}" for reason, n, example in null_users(sources.users)]
+    if name in ("n_invalid_predictions", "n_invalid_labels"):
+        return "; ".join(found)
+    return f"for example {next((text for text in found if text and not text.endswith(': ')), '')}"

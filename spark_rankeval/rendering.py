@@ -8,7 +8,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from spark_rankeval.summary import DataQuality, SummaryRow
 
@@ -18,7 +18,7 @@ _NARROWEST_WORDS = 40
 _HEADERS = ("metric", "mean", "std", "users", "undefined")
 
 
-def render_summary(rows: Sequence[SummaryRow], quality: DataQuality) -> str:
+def render_summary(rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality]) -> str:
     """The summary as a table of aligned columns, and the users and their rows in a few lines below."""
     models = list(dict.fromkeys(row.model for row in rows))
     lines = []
@@ -30,7 +30,9 @@ def render_summary(rows: Sequence[SummaryRow], quality: DataQuality) -> str:
             *((r.key, _number(r.mean), _number(r.std), f"{r.n_users:,}", f"{r.n_undefined:,}") for r in mine),
         ]
         lines += [title, *_aligned(cells), ""]
-    return "\n".join([*lines, *render_quality(quality)])
+        if model in qualities:
+            lines += [*render_quality(qualities[model]), ""]
+    return "\n".join(lines[:-1])
 
 
 def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:

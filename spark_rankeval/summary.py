@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from spark_rankeval.statistics.moments import Moments
 
@@ -52,7 +52,7 @@ class SummaryRow:
 
     @property
     def key(self) -> str:
-        """What names the row among those of its result: the metric's label, and the relevance where there are several."""
+        """What names the row among those of its model: the metric's label, and the relevance where there are several."""
         return f"{self.metric} [{self.relevance}]" if self.relevance else self.metric
 
 
@@ -102,6 +102,19 @@ class DataQuality:
             n_hanging_on_ties=int(ties.total),
             **totals,
         )
+
+    @classmethod
+    def of_models(cls, qualities: Sequence[DataQuality]) -> DataQuality:
+        """Of several models, evaluated on the same users and labels: what hangs on predictions is added up.
+
+        A user for whom two models predicted nothing counts twice as one without predictions.
+        """
+        summed = (
+            "n_without_predictions", "n_hanging_on_ties", "n_predictions", "n_invalid_predictions",
+            "n_duplicate_predictions", "n_excluded",
+        )  # fmt: skip
+        totals = {name: sum(getattr(quality, name) for quality in qualities) for name in summed}
+        return replace(qualities[0], **totals)
 
     def errors(self) -> dict[str, int]:
         """The counts of what is an error unless the caller says otherwise; only those above 0."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Role = Literal["predictions", "labels", "users", "exclude"]
 ValueKind = Literal["score", "rank", "relevance"]
 
+_MOST_MODELS = 100
 _FLOATING = (T.FloatType, T.DoubleType)
 #: What tables can be grouped and joined by, and Arrow carries.
 _USER_TYPES = (
@@ -125,33 +127,57 @@ def find_column(frame: DataFrame, name: str) -> str | None:
     return matches[0] if matches else None
 
 
-class Sources(NamedTuple):
+class Model(NamedTuple):
+    """The predictions of a model.
+
+    Attributes:
+        name: what the caller calls it; empty where there is but one, without a name.
+        source: the table that holds them.
+    """
+
+    name: str
+    source: Source
+
+
+@dataclass(frozen=True)
+class Sources:
     """The sides of the input.
 
     Attributes:
-        predictions: the predicted items.
+        models: the predictions of each model; all of one table where a column says which model a row is of.
         labels: the labelled items.
         users: users to count besides.
         exclude: items to leave out of the predictions.
+        model_column: the column that says which model a row of predictions is of.
     """
 
-    predictions: Source
+    models: tuple[Model, ...]
     labels: Source
     users: Source | None = None
     exclude: Source | None = None
+    model_column: str | None = None
+
+    @property
+    def predictions(self) -> Source:
+        """The predictions of the first model."""
+        return self.models[0].source
+
+    def tables(self) -> list[Source]:
+        """Every table of predictions, once."""
+        return list({id(model.source.frame): model.source for model in self.models}.values())
 
 
 def read_sources(
-    predictions: DataFrame,
+    predictions: DataFrame | Mapping[str, DataFrame],
     labels: DataFrame | None,
     users: DataFrame | None,
     exclude: DataFrame | None,
     names: ColumnNames,
 ) -> Sources:
-    """Find and check the columns of all tables, before any job.
+    """Find and check the columns of all tables, before any job; but a column of models is read for their names.
 
     Args:
-        predictions: rows or arrays of predicted items.
+        predictions: rows or arrays of predicted items; or such a table for each model, by the model's name.
         labels: rows or arrays of labelled items; None: they are in the table of predictions.
         users: a table of users to count besides; only the user's columns are read.
         exclude: rows of items to leave out of the predictions; the columns are named as those of predictions.
@@ -160,18 +186,24 @@ def read_sources(
     Raises:
         InputError: columns are missing, ambiguous or of types that cannot be used or compared; all offenders at once.
     """
-    tables = {"predictions": predictions, "labels": labels, "users": users, "exclude": exclude}
-    for role, frame in tables.items():
-        if frame is not None and not (hasattr(frame, "schema") and hasattr(frame, "select")):
-            msg = f"{role} must be a Spark DataFrame; got a {type(frame).__name__}"
-            raise InputError(msg)
+    by_model = predictions if isinstance(predictions, Mapping) else {"": predictions}
+    if isinstance(predictions, Mapping) and (wrong := _wrong_names(predictions)):
+        raise InputError(wrong)
+    _check_tables(
+        {**{_called("predictions", name): one for name, one in by_model.items()}, "users": users, "exclude": exclude}
+    )
+    if labels is not None:
+        _check_tables({"labels": labels})
+    first = next(iter(by_model.values()))
     problems: list[str] = []
-    if labels is None and names.user == ("user",) and find_column(predictions, "user") is None:
+    if isinstance(predictions, Mapping) and names.model is not None:
+        problems.append("predictions come as a dict by model; leave the column of models (model=) out")
+    if labels is None and names.user == ("user",) and find_column(first, "user") is None:
         # Spark's evaluators take one table of two arrays, which names no user.
         names = replace(names, user=())
-    left = _read("predictions", predictions, names, problems)
-    right = _read("labels", predictions if labels is None else labels, names, problems)
-    left, right = (replace(source, shares_table=labels is None) for source in (left, right))
+    models = [Model(name, _read("predictions", frame, names, problems)) for name, frame in by_model.items()]
+    left = models[0].source
+    right = _read("labels", first if labels is None else labels, names, problems)
     everyone = None if users is None else _read("users", users, names, problems)
     left_out = None if exclude is None else _read("exclude", exclude, names, problems)
     if labels is None and not problems and not (left.arrays and right.arrays):
@@ -183,11 +215,56 @@ def read_sources(
         problems.append("users cannot be given with one table: each of its rows is counted")
     if labels is None and exclude is not None:
         problems.append("exclude cannot be given with one table, whose rows are users already; pass labels as a table")
+    if labels is None and (len(models) > 1 or names.model is not None):
+        problems.append("several models cannot stand in one table with the labels; pass labels as a table of their own")
     if not problems:
-        _compare(left, (right, everyone, left_out), problems)
+        _compare(left, (*(model.source for model in models[1:]), right, everyone, left_out), problems)
+        problems += [
+            f"predictions of model {model.name!r} come as {'arrays' if model.source.arrays else 'rows'}, those of "
+            f"{models[0].name!r} do not; give all models in one form"
+            for model in models[1:]
+            if (model.source.arrays, model.source.has_value) != (left.arrays, left.has_value)
+        ]
+    column = None
+    if names.model is not None:
+        column = _require("predictions", first, names.model, "model", problems)
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
-    return Sources(left, right, everyone, left_out)
+    if column is not None:
+        models = [Model(name, left) for name in _model_names(first, column)]
+    shared = labels is None
+    models = [model._replace(source=replace(model.source, shares_table=shared)) for model in models]
+    return Sources(tuple(models), replace(right, shares_table=shared), everyone, left_out, column)
+
+
+def _called(role: str, model: str) -> str:
+    return f"{role} of model {model!r}" if model else role
+
+
+def _check_tables(tables: Mapping[str, DataFrame | None]) -> None:
+    for role, frame in tables.items():
+        if frame is not None and not (hasattr(frame, "schema") and hasattr(frame, "select")):
+            msg = f"{role} must be a Spark DataFrame; got a {type(frame).__name__}"
+            raise InputError(msg)
+
+
+def _wrong_names(tables: Mapping[str, DataFrame]) -> str:
+    if not tables:
+        return "predictions is an empty dict; give a table for each model, by its name"
+    wrong = [name for name in tables if not isinstance(name, str) or not name.strip()]
+    return f"a model's name is a text that is not empty; got {wrong!r}" if wrong else ""
+
+
+def _model_names(frame: DataFrame, model: str) -> list[str]:
+    """The models that a column names, in the order of the alphabet."""
+    named = column(model).cast("string")
+    rows = frame.select(named.alias("model")).where(named.isNotNull()).distinct().limit(_MOST_MODELS + 1).collect()
+    found = sorted(row["model"] for row in rows)
+    if not found or len(found) > _MOST_MODELS:
+        shown = f"more than {_MOST_MODELS} models, {found[0]!r} among them" if found else "no model: every row is null"
+        msg = f"predictions: the column {model!r} (model=) names {shown}. Name the column whose values are models"
+        raise InputError(msg)
+    return found
 
 
 def _read(role: Role, frame: DataFrame, names: ColumnNames, problems: list[str]) -> Source:

@@ -24,6 +24,13 @@ _INT32 = np.iinfo(np.int32)
 ITEMS, SCORES, LABELS, EXCLUDED = "items", "scores", "labels", "excluded"
 PREDICTION_ROWS, LABEL_ROWS, VALID_PREDICTIONS = "n_prediction_rows", "n_label_rows", "n_valid_predictions"
 MERGED_PREDICTIONS, NO_USER = "n_merged_predictions", "no_user"
+#: Those that each model has.
+PREDICTION_COLUMNS = (ITEMS, SCORES, PREDICTION_ROWS, VALID_PREDICTIONS, MERGED_PREDICTIONS)
+
+
+def of_model(name: str, model: int) -> str:
+    """The column of a model's predictions, by the model's place: one table of predictions has the plain name."""
+    return f"{name}_of_{model}" if model else name
 
 
 def grades_column(index: int) -> str:
@@ -43,21 +50,20 @@ class Side(NamedTuple):
     total: IntArray | None = None
 
 
-def read_predictions(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
-    """The predictions of a batch of grouped users."""
-    rows = _rows(columns, PREDICTION_ROWS)
-    ids, offsets = _flat(columns[ITEMS])
+def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int = 0) -> Side:
+    """The predictions of a model, of a batch of grouped users."""
+    mine = {name: columns[of_model(name, model)] for name in PREDICTION_COLUMNS if of_model(name, model) in columns}
+    rows = _rows(mine, PREDICTION_ROWS)
+    ids, offsets = _flat(mine[ITEMS])
     lists = Ragged(np.empty(len(ids), np.bool_), offsets)
-    merged = (
-        whole_numbers(columns[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in columns else np.zeros(len(rows), np.int64)
-    )
+    merged = whole_numbers(mine[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in mine else np.zeros(len(rows), np.int64)
     if task.prediction_arrays:
         nobody = _nobody(columns, len(rows))
-        side = _check_arrays(rows, nobody, columns[ITEMS], _present(columns, SCORES), _bad_score, task.keep_null_items)
-        return side._replace(total=whole_numbers(columns[VALID_PREDICTIONS])) if VALID_PREDICTIONS in columns else side
-    scores = numbers(_flat(columns[SCORES])[0])
-    if VALID_PREDICTIONS in columns:
-        total = whole_numbers(columns[VALID_PREDICTIONS])
+        side = _check_arrays(rows, nobody, mine[ITEMS], _present(mine, SCORES), _bad_score, task.keep_null_items)
+        return side._replace(total=whole_numbers(mine[VALID_PREDICTIONS])) if VALID_PREDICTIONS in mine else side
+    scores = numbers(_flat(mine[SCORES])[0])
+    if VALID_PREDICTIONS in mine:
+        total = whole_numbers(mine[VALID_PREDICTIONS])
         return Side(lists, ids, [scores], rows - total - merged, merged, total=total)
     return Side(lists, ids, [scores], rows - lists.lengths - merged, merged)
 
@@ -85,7 +91,9 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
 
 def _rows(columns: dict[str, pa.Array], name: str) -> IntArray:
     """How many rows of a table each user has; 1 where a row is a user and nobody counted."""
-    return whole_numbers(columns[name]) if name in columns else np.ones(len(columns[ITEMS]), np.int64)
+    if name in columns:
+        return whole_numbers(columns[name])
+    return np.ones(len(columns[ITEMS] if ITEMS in columns else columns[LABELS]), np.int64)
 
 
 def read_excluded(columns: dict[str, pa.Array]) -> Side | None:
