@@ -350,7 +350,7 @@ def _prepare(
         views=tuple(views),
         prediction_arrays=left.arrays,
         label_arrays=right.arrays,
-        keep_unusual_grades=convention.unusual_grades == "keep",
+        unusual_grades=convention.unusual_grades,
         keep_null_items=convention.null_items == "keep_rank" and left.arrays,
         models=models,
     )

@@ -65,7 +65,7 @@ def _details(name: str, scoring: Scoring) -> str:
             case "n_invalid_predictions" | "n_invalid_labels":
                 reasons = diagnose(
                     source,
-                    keep_unusual_grades=task.keep_unusual_grades,
+                    unusual_grades=task.unusual_grades,
                     keep_null_items=task.keep_null_items,
                     largest_grade=task.largest_grade,
                     model_column=sources.model_column if of_predictions else None,

@@ -32,7 +32,8 @@ __all__ = ["CG", "DCG", "IDCG", "NDCG"]
 class GainMetric(RelevanceMetric):
     """A metric of gain: defined where a user has a label with a grade above 0, whatever the threshold.
 
-    A grade below 0 gains what grade 0 gains.
+    A grade below 0 gains what grade 0 gains. Binary gain with the threshold ``-inf`` does not read grades: there any label
+    is enough.
 
     Attributes:
         below_threshold: whether a grade below the relevance threshold keeps its gain or loses it.
@@ -49,7 +50,18 @@ class GainMetric(RelevanceMetric):
         """The grade, a negative one as 0."""
         return "gain"
 
+    @property
+    def _is_binary(self) -> bool:
+        """Whether every relevant item gains 1, and no other gains anything."""
+        return False
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        any_label_gains = self._is_binary and self.threshold == -math.inf
+        return batch.labels.lengths > 0 if any_label_gains else super()._is_defined(batch)
+
     def _gain_of(self, grade: FloatArray) -> FloatArray:
+        if self._is_binary:
+            return is_relevant(grade, self.threshold).astype(np.float64)
         gain = np.maximum(grade, 0)
         if self.below_threshold == "zero":
             gain = np.where(is_relevant(grade, self.threshold), gain, 0)
@@ -118,6 +130,10 @@ class DiscountedMetric(TieAwareMetric, GainMetric):
         return 1023.0 if self.gain == "exponential" else super().largest_grade
 
     @property
+    def _is_binary(self) -> bool:
+        return self.gain == "binary"
+
+    @property
     def _discount(self) -> Discount:
         return DISCOUNTS[str(self.discount)]
 
@@ -125,9 +141,8 @@ class DiscountedMetric(TieAwareMetric, GainMetric):
         return (self.gain, *super()._gain_key())
 
     def _gain_of(self, grade: FloatArray) -> FloatArray:
-        if self.gain == "binary":
-            return is_relevant(grade, self.threshold).astype(np.float64)
-        return GAINS[str(self.gain)](super()._gain_of(grade))
+        gain = super()._gain_of(grade)
+        return gain if self._is_binary else GAINS[str(self.gain)](gain)
 
     def _dcg(self, batch: RankingBatch) -> FloatArray:
         """The sum over the first k ranks of gain times discount, or its expected value."""
@@ -221,7 +236,7 @@ class IdealMetric(DiscountedMetric):
         return self.ideal == "label_order"
 
     def _gain_of(self, grade: FloatArray) -> FloatArray:
-        if self.ideal != "label_order" or self.gain == "binary":
+        if self.ideal != "label_order" or self._is_binary:
             return super()._gain_of(grade)
         gain = GAINS[str(self.gain)](grade)
         return np.where(is_relevant(grade, self.threshold), gain, 0) if self.below_threshold == "zero" else gain

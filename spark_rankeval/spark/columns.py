@@ -69,7 +69,7 @@ def metrics_column(
         views=tuple(views),
         prediction_arrays=True,
         label_arrays=True,
-        keep_unusual_grades=convention.unusual_grades == "keep",
+        unusual_grades=convention.unusual_grades,
     )
     fields_of_values = [names[value.label] for value in values]
     arguments = {"items": predictions, "labels": labels, "scores": scores, "grades": relevance}

@@ -14,13 +14,14 @@ from spark_rankeval.spark.inputs import any_null, column
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from spark_rankeval.dialects import UnusualGrades
     from spark_rankeval.spark.inputs import Source, Sources
 
 
 def diagnose(
     source: Source,
     *,
-    keep_unusual_grades: bool,
+    unusual_grades: UnusualGrades,
     keep_null_items: bool,
     largest_grade: float,
     model_column: str | None = None,
@@ -38,7 +39,7 @@ def diagnose(
         reasons[f"null array of {source.role}"] = F.col("null_array")
         names = " and ".join([source.item, *(one.name for one in source.given_values)])
         reasons[f"unequal lengths of {names}"] = F.col("unequal")
-    entry_reasons = invalid_reasons(source, ids, values, keep_unusual_grades, largest_grade)
+    entry_reasons = invalid_reasons(source, ids, values, unusual_grades, largest_grade)
     if keep_null_items and source.role == "predictions":
         entry_reasons = {name: reason for name, reason in entry_reasons.items() if not name.endswith("item")}
     reasons |= entry_reasons

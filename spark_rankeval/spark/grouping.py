@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
+    from spark_rankeval.dialects import UnusualGrades
     from spark_rankeval.spark.inputs import Sources
 
 #: How a user's predictions are brought together. ``all``: every one. ``best_by_score``: the best of them by score, more
@@ -54,7 +55,7 @@ class Grouping:
         gathering: how a user's predictions are brought together.
         keep: with a gathering of the best: how many predictions a user keeps.
         merge_duplicates: keep the best of equal (user, item) already before predictions are left out.
-        keep_unusual_grades: negative and NaN grades are no mistake.
+        unusual_grades: which grades are no mistake; see `Dialect`.
         largest_grade: the largest grade that the metrics can take.
     """
 
@@ -62,7 +63,7 @@ class Grouping:
     gathering: Gathering = "all"
     keep: int = 0
     merge_duplicates: bool = False
-    keep_unusual_grades: bool = False
+    unusual_grades: UnusualGrades = "error"
     largest_grade: float = math.inf
 
     @property
@@ -260,7 +261,7 @@ class Grouping:
             joined = labels.join(grouped, self.user_columns, "full")
             known = F.when(F.col(reading.LABEL_ROWS).isNotNull(), 1).otherwise(F.col(_KNOWN))
             return joined.withColumn(_KNOWN, known)
-        rows = self._rows(source, valid_label(source, self.keep_unusual_grades, self.largest_grade))
+        rows = self._rows(source, valid_label(source, self.unusual_grades, self.largest_grade))
         n_rows, more = F.count(F.lit(1)), []
         if others is not None:
             # They are rows without a label: a third table in a join would cost a shuffle more.
@@ -348,7 +349,7 @@ def _as_numbers(source: Source) -> list[Column]:
 
 
 def invalid_reasons(
-    source: Source, ids: Column, values: Sequence[Column], keep_unusual_grades: bool, largest_grade: float
+    source: Source, ids: Column, values: Sequence[Column], unusual_grades: UnusualGrades, largest_grade: float
 ) -> dict[str, Column]:
     """Why a row, or an entry of an array, cannot be used: conditions by what they mean."""
     reasons = {f"null {source.role.rstrip('s')} item": ids.isNull()}
@@ -359,10 +360,10 @@ def invalid_reasons(
         kind = f"{source.value_kind} {given.name!r}" if several else str(source.value_kind)
         number = value.cast("double")
         reasons[f"null {kind}"] = value.isNull()
-        if source.value_kind == "relevance" and keep_unusual_grades:
+        if source.value_kind == "relevance" and unusual_grades == "keep":
             continue
         reasons[f"NaN {kind}"] = F.isnan(number)
-        if source.value_kind != "score":
+        if source.value_kind == "rank" or (source.value_kind == "relevance" and unusual_grades == "error"):
             reasons[f"negative {kind}"] = number < 0
         if source.value_kind == "rank":
             reasons["infinite rank"] = number == F.lit(math.inf)
@@ -373,16 +374,16 @@ def invalid_reasons(
     return reasons
 
 
-def _valid(source: Source, keep_unusual_grades: bool, largest_grade: float) -> Column:
-    reasons = invalid_reasons(source, source.ids(), source.values(), keep_unusual_grades, largest_grade)
+def _valid(source: Source, unusual_grades: UnusualGrades, largest_grade: float) -> Column:
+    reasons = invalid_reasons(source, source.ids(), source.values(), unusual_grades, largest_grade)
     return reduce(and_, [~F.coalesce(reason, F.lit(False)) for reason in reasons.values()])
 
 
 def valid_prediction(source: Source) -> Column:
     """Whether a row of predictions can be ranked."""
-    return _valid(source, keep_unusual_grades=False, largest_grade=math.inf)
+    return _valid(source, unusual_grades="error", largest_grade=math.inf)
 
 
-def valid_label(source: Source, keep_unusual_grades: bool, largest_grade: float) -> Column:
+def valid_label(source: Source, unusual_grades: UnusualGrades, largest_grade: float) -> Column:
     """Whether a row of labels can be used."""
-    return _valid(source, keep_unusual_grades, largest_grade)
+    return _valid(source, unusual_grades, largest_grade)

@@ -106,7 +106,7 @@ class Scoring:
             gathering=plan.gathering,
             keep=plan.keep,
             merge_duplicates=plan.keep > 0 and keeps_best,
-            keep_unusual_grades=self.task.keep_unusual_grades,
+            unusual_grades=self.task.unusual_grades,
             largest_grade=self.task.largest_grade,
         )
 

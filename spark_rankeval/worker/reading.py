@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -78,7 +79,9 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
     rows = _rows(columns, LABEL_ROWS)
     grades = _present(columns, *(grades_column(index) for index in range(len(columns))))
     if task.label_arrays:
-        bad = _never if task.keep_unusual_grades else partial(_bad_grade, largest=task.largest_grade)
+        least = -math.inf if task.unusual_grades == "negative" else 0.0
+        checked = partial(_bad_grade, least=least, largest=task.largest_grade)
+        bad = _never if task.unusual_grades == "keep" else checked
         nobody = _nobody(columns, len(rows))
         return _check_arrays(rows, nobody, columns[LABELS], grades, bad, keep_null_items=False)
     ids, offsets = _flat(columns[LABELS])
@@ -116,8 +119,8 @@ def _bad_score(values: Array) -> BoolArray:
     return np.isnan(values)
 
 
-def _bad_grade(values: Array, largest: float) -> BoolArray:
-    return ~((values >= 0) & (values <= largest))
+def _bad_grade(values: Array, least: float, largest: float) -> BoolArray:
+    return ~((values >= least) & (values <= largest))
 
 
 def _never(values: Array) -> BoolArray:

@@ -109,7 +109,7 @@ def _counts(
     """What `COUNTS` names, but for the attributes, of the users of a model; of what its views count, the model's own view."""
     batch, found = ranked[0]
     return [
-        batch.n_predictions,
+        batch.n_predictions - found.unpredicted,
         batch.labels.lengths,
         batch.n_relevant(own.relevance_threshold),
         np.minimum(found.tied + found.cut, 1),

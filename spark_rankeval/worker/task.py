@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spark_rankeval.metrics.population import Population
 
 if TYPE_CHECKING:
+    from spark_rankeval.dialects import UnusualGrades
     from spark_rankeval.metrics.base import Metric, Sees
     from spark_rankeval.metrics.ranking import RankingPolicy
 
@@ -63,7 +64,7 @@ class ScoringTask:
             counts are those that are reported.
         prediction_arrays: predictions come as the arrays of a table, not as grouped rows: entries are checked here.
         label_arrays: the same for labels.
-        keep_unusual_grades: negative and NaN grades are no mistake.
+        unusual_grades: which grades are no mistake; see `Dialect`.
         keep_null_items: a null item takes a rank.
         models: the names of the models; one of an empty name where nobody named any.
     """
@@ -71,7 +72,7 @@ class ScoringTask:
     views: tuple[View, ...]
     prediction_arrays: bool = False
     label_arrays: bool = False
-    keep_unusual_grades: bool = False
+    unusual_grades: UnusualGrades = "error"
     keep_null_items: bool = False
     models: tuple[str, ...] = ("",)
 
