@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from spark_rankeval.comparison_rows import ComparisonRow, PairRow
     from spark_rankeval.summary import DataQuality, SummaryRow
 
 # Where nothing says how wide the page is.
@@ -100,6 +101,91 @@ def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
         first, *more = textwrap.wrap(why, room) or [""]
         lines += [f"{line}  {first}".rstrip(), *(" " * indent + further for further in more)]
     return "\n".join(lines)
+
+
+def render_comparison(rows: Sequence[ComparisonRow], level: float, test: str, correction: str, replicates: int) -> str:
+    """Models against a baseline as a table: a line a metric and model; below it, what the columns are."""
+    head = ("metric", "model", "users", "mean", "baseline", "difference", f"{100 * level:g} % interval", "p", "d")
+    cells = [(*head, "wins/ties/losses", "verdict")]
+    metric = None
+    for row in rows:
+        shown, metric = "" if row.metric == metric else row.metric, row.metric
+        cells.append(
+            (
+                shown,
+                row.model,
+                f"{row.n_users:,}",
+                number(row.mean),
+                number(row.baseline_mean),
+                _signed(row.difference),
+                _between(row.interval_low, row.interval_high),
+                _probability(row.p),
+                _signed(row.cohens_d, 2),
+                f"{row.wins:,}/{row.ties:,}/{row.losses:,}",
+                row.verdict,
+            )
+        )
+    title = [f"baseline {rows[0].baseline!r}"] if rows else []
+    p = f"of {_test(test, replicates)}"
+    corrected = "" if correction == "none" else f", corrected for {len(rows)} comparisons ({correction})"
+    margins = sorted({row.margin for row in rows} - {0.0})
+    notes = [f"p        {p}{corrected}", "d        difference / standard deviation of the users' differences"]
+    if margins:
+        notes.append(f"verdict  differences up to {' or '.join(f'{one:g}' for one in margins)} do not matter")
+    return "\n".join([*title, *_closing_left(cells, left=2), "", *notes])
+
+
+def render_pairs(rows: Sequence[PairRow], level: float, test: str, replicates: int) -> str:
+    """Pairs of models as a table: a line a metric and pair; below it, what the columns are."""
+    cells = [
+        (
+            "metric", "model", "other", "users", "mean", "other's", "difference", f"{100 * level:g} % interval", "p",
+            "verdict",
+        )
+    ]  # fmt: skip
+    metric = None
+    for row in rows:
+        shown, metric = "" if row.metric == metric else row.metric, row.metric
+        figures = (number(row.mean), number(row.other_mean), _signed(row.difference))
+        between = _between(row.interval_low, row.interval_high)
+        cells.append(
+            (shown, row.model, row.other, f"{row.n_users:,}", *figures, between, _probability(row.p), row.verdict)
+        )
+    notes = [
+        f"p        of {_test(test, replicates)}, corrected for the pairs of a metric, not for the number of metrics",
+        "interval those of a metric's pairs hold together; users are those for whom every model has a value",
+    ]
+    return "\n".join([*_closing_left(cells, left=3), "", *notes])
+
+
+def _closing_left(cells: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Cells as aligned lines, the last column, which are words, flush left too."""
+    return [f"{line}  {row[-1]}" for line, row in zip(_aligned([row[:-1] for row in cells], left), cells, strict=True)]
+
+
+def _test(test: str, replicates: int) -> str:
+    return {
+        "sign_flip": f"the sign-flip randomisation test, {replicates:,} replicates",
+        "t": "the paired t test",
+        "tukey": "Tukey's test in the two-way layout",
+        "randomised": f"the randomised Tukey test, {replicates:,} replicates",
+    }[test]
+
+
+def _signed(value: float, digits: int = 4) -> str:
+    if math.isnan(value):
+        return "undefined"
+    if digits == 4 and value and abs(value) < 1e-4:
+        return f"{value:+.1e}"
+    return f"{value:+.{digits}f}"
+
+
+def _between(low: float, high: float) -> str:
+    return "–" if math.isnan(low) else f"{_signed(low)} to {_signed(high)}"
+
+
+def _probability(p: float) -> str:
+    return "–" if math.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def render_quality(quality: DataQuality) -> list[str]:

@@ -14,7 +14,7 @@ from spark_rankeval.curves import cutoff_curve, fits, recall_curve
 from spark_rankeval.errors import MetricError, UnknownMetricError
 from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.rendering import render_summary
 from spark_rankeval.spark.scoring import of_somebody
 from spark_rankeval.summary import DataQuality, SummaryRow, as_json_value
@@ -110,7 +110,7 @@ class Result:
             metric = parse_metric(name)
         except MetricError:
             return []
-        asked = [row for row in summary if _reads_as(row.metric, metric)]
+        asked = [row for row in summary if reads_as(row.metric, metric)]
         return asked or [row for row in summary if fits(metric, row.definition)]
 
     def to_pandas(self) -> pd.DataFrame:
@@ -199,10 +199,3 @@ class Result:
 
     def _repr_html_(self) -> str:
         return summary_as_html(self.summary, self.data_quality)
-
-
-def _reads_as(label: str, metric: Metric) -> bool:
-    try:
-        return parse_metric(label) == metric
-    except MetricError:
-        return False

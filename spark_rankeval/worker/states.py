@@ -123,7 +123,7 @@ def state_of_batches(
             users = [count for counts in scores.counts for count in counts[: len(USER_COUNTS)]]
             invalid = [count for counts in scores.counts for count in counts[len(USER_COUNTS) :]]
             tables.add(batch, scores.metrics, [scores.unresolved, *users, *invalid])
-        yield tables.packed()
+        yield packed(tables.states())
 
     return run
 
@@ -153,7 +153,7 @@ def state_of_columns(
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
             counted = [whole_numbers(by_name[name]) for name in (*counts, *invalid)]
             tables.add(batch, [numbers(by_name[name]) for name in values], counted)
-        yield tables.packed()
+        yield packed(tables.states())
 
     return run
 
@@ -197,9 +197,9 @@ class _Tables:
                 None if hashes is None else hashes[rows],
             )
 
-    def packed(self) -> pa.RecordBatch:
-        """The states, in one cell."""
-        return _packed({key: table.state() for key, table in self._tables.items()})
+    def states(self) -> States:
+        """The state of each group so far."""
+        return {key: table.state() for key, table in self._tables.items()}
 
 
 def _groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | slice]]:
@@ -226,10 +226,10 @@ def merge_batches(batches: Batches) -> Batches:
     states = (state for batch in batches for state in unpacked(batch.column(0)))
     first = next(states, None)
     if first is not None:
-        yield _packed(reduce(lambda one, other: merged_by_key([one, other]), states, first))
+        yield packed(reduce(lambda one, other: merged_by_key([one, other]), states, first))
 
 
-def unpacked(states: Iterable[pa.Scalar | bytes]) -> Iterator[States]:
+def unpacked(states: Iterable[pa.Scalar | bytes]) -> Iterator[Any]:
     """States from the cells of the column `STATE`."""
     for state in states:
         data = state if isinstance(state, bytes) else state.as_py()
@@ -237,6 +237,7 @@ def unpacked(states: Iterable[pa.Scalar | bytes]) -> Iterator[States]:
         yield pickle.loads(zlib.decompress(data))
 
 
-def _packed(states: States) -> pa.RecordBatch:
+def packed(states: Any) -> pa.RecordBatch:
+    """States as the one row that travels; `unpacked` reads it."""
     # Most bytes of sums and counts are 0.
     return pa.RecordBatch.from_pydict({STATE: pa.array([zlib.compress(pickle.dumps(states), 1)], pa.binary())})
