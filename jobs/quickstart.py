@@ -115,13 +115,12 @@ def quickstart(spark: SparkSession, file: str, output: str, relevance_threshold:
     for model, recommend in recommenders.items():
         predictions = store(recommend(training, RECOMMENDED), f"{output}/{model}")
         per_user = score_users(
-            predictions,
+            {model: predictions},
             labels,
             METRICS,
             score="score",
             relevance="rating",
             relevance_threshold=relevance_threshold,
-            model=model,
         )
         results[model] = write_per_user(per_user, f"{output}/per_user_{model}", mode="overwrite")
         print(f"\n{results[model]}")

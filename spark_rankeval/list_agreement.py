@@ -70,7 +70,7 @@ def agreement(
     left = read_sources(predictions_a, predictions_b, None, None, names).predictions
     try:
         return evaluate(
-            predictions_a,
+            {model: predictions_a} if model else predictions_a,
             _as_labels(other),
             metrics,
             user=user,
@@ -79,7 +79,6 @@ def agreement(
             rank=rank,
             relevance=_GRADE,
             on_invalid=on_invalid,
-            model=model,
         )
     except DataError as error:
         msg = f"of the two models' lists, the second stands as labels, its order as their relevance: {error}"

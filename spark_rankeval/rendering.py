@@ -8,7 +8,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from spark_rankeval.comparison_rows import ComparisonRow, PairRow
     from spark_rankeval.summary import DataQuality, SummaryRow
@@ -16,22 +16,70 @@ if TYPE_CHECKING:
 # Where nothing says how wide the page is.
 _WIDTH = 140
 _NARROWEST_WORDS = 40
-_HEADERS = ("metric", "mean", "std", "users", "undefined")
+_METHODS = {"": "", "t": "t", "percentile": "percentile bootstrap", "bca": "BCa bootstrap"}
+_MOST_LISTED = 4
+# So many models and slices are printed; a table for each.
+_MOST_TABLES = 24
 
 
-def render_summary(rows: Sequence[SummaryRow], quality: DataQuality) -> str:
+def render_summary(rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality]) -> str:
     """The summary as a table of aligned columns, and the users and their rows in a few lines below."""
-    models = list(dict.fromkeys(row.model for row in rows))
     lines = []
-    for model in models:
-        mine = [row for row in rows if row.model == model]
-        title = ", ".join([f"model {model!r}"] * bool(model) + [f"dialect {mine[0].dialect!r}"])
-        cells = [
-            _HEADERS,
-            *((r.key, _number(r.mean), _number(r.std), f"{r.n_users:,}", f"{r.n_undefined:,}") for r in mine),
-        ]
-        lines += [title, *_aligned(cells), ""]
-    return "\n".join([*lines, *render_quality(quality)])
+    tables = by_model(rows)
+    for mine in tables[:_MOST_TABLES]:
+        lines += [title(mine[0]), *_aligned([headers(mine), *map(cells, mine)]), *missing_intervals(mine), ""]
+        last = next(table for table in reversed(tables) if table[0].model == mine[0].model)
+        if mine[0].model in qualities and mine is last:
+            lines += [*render_quality(qualities[mine[0].model]), ""]
+    if len(tables) > _MOST_TABLES:
+        more = f"{len(tables) - _MOST_TABLES:,} more slices: result.slices has them all"
+        lines += [more, "", *(render_quality(next(iter(qualities.values()))) if len(qualities) == 1 else []), ""]
+    return "\n".join(lines[:-1])
+
+
+def by_model(rows: Sequence[SummaryRow]) -> list[list[SummaryRow]]:
+    """The rows of each model and slice, model by model, in the order in which they come."""
+    tables: dict[tuple[str, str], list[SummaryRow]] = {}
+    for row in rows:
+        tables.setdefault((row.model, row.slice), []).append(row)
+    models = list(dict.fromkeys(row.model for row in rows))
+    return [table for model in models for (mine, _), table in tables.items() if mine == model]
+
+
+def title(row: SummaryRow) -> str:
+    """What a table of rows like this one is about."""
+    told = [f"model {row.model!r}"] * bool(row.model) + [f"dialect {row.dialect!r}"]
+    return ", ".join(told + [f"users with {row.slice}"] * (row.slice != "all"))
+
+
+def headers(rows: Sequence[SummaryRow]) -> list[str]:
+    """The heads of a table's columns."""
+    interval = [f"{rows[0].interval_level * 100:.6g}% interval ({_METHODS[rows[0].interval_method]})"]
+    return ["metric", "mean", *interval * bool(rows[0].interval_method), "std", "users", "undefined"]
+
+
+def cells(row: SummaryRow) -> list[str]:
+    """A row of a table, one text a header."""
+    ends = "–" if row.no_interval else f"[{number(row.interval_low)}, {number(row.interval_high)}]"
+    interval = [ends] * bool(row.interval_method)
+    return [row.key, number(row.mean), *interval, number(row.std), f"{row.n_users:,}", f"{row.n_undefined:,}"]
+
+
+def missing_intervals(rows: Sequence[SummaryRow]) -> list[str]:
+    """A sentence for each reason why means have no interval."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row.interval_method and row.no_interval:
+            reasons.setdefault(row.no_interval, []).append(row.key)
+    return [f"no interval of {_listed(keys, len(rows))}: {reason}" for reason, keys in reasons.items()]
+
+
+def _listed(keys: list[str], n_rows: int) -> str:
+    if len(keys) == n_rows > 1:
+        return "any mean"
+    return ", ".join(keys[:_MOST_LISTED]) + (
+        f" and {len(keys) - _MOST_LISTED} more" if len(keys) > _MOST_LISTED else ""
+    )
 
 
 def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
@@ -44,7 +92,7 @@ def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
         if math.isnan(mean) and not n_users:
             cells.append((shown, dialect, "–", "–", "–"))
         else:
-            cells.append((shown, dialect, _number(mean), f"{difference:+.4f}" if difference else "", f"{n_users:,}"))
+            cells.append((shown, dialect, number(mean), f"{difference:+.4f}" if difference else "", f"{n_users:,}"))
     table = _aligned(cells, left=2)
     indent = len(table[0]) + 2
     room = max(_NARROWEST_WORDS, shutil.get_terminal_size(fallback=(_WIDTH, 1)).columns - indent)
@@ -67,8 +115,8 @@ def render_comparison(rows: Sequence[ComparisonRow], level: float, test: str, co
                 shown,
                 row.model,
                 f"{row.n_users:,}",
-                _number(row.mean),
-                _number(row.baseline_mean),
+                number(row.mean),
+                number(row.baseline_mean),
                 _signed(row.difference),
                 _between(row.interval_low, row.interval_high),
                 _probability(row.p),
@@ -99,7 +147,7 @@ def render_pairs(rows: Sequence[PairRow], level: float, test: str, replicates: i
     metric = None
     for row in rows:
         shown, metric = "" if row.metric == metric else row.metric, row.metric
-        figures = (_number(row.mean), _number(row.other_mean), _signed(row.difference))
+        figures = (number(row.mean), number(row.other_mean), _signed(row.difference))
         between = _between(row.interval_low, row.interval_high)
         cells.append(
             (shown, row.model, row.other, f"{row.n_users:,}", *figures, between, _probability(row.p), row.verdict)
@@ -183,7 +231,8 @@ def _aligned(cells: Sequence[Sequence[str]], left: int = 1) -> list[str]:
     ]
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """A figure with four places, or four digits where that says nothing."""
     if math.isnan(value):
         return "undefined"
     if value and (abs(value) < 1e-4 or abs(value) >= 1e6):

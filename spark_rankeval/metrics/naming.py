@@ -30,7 +30,7 @@ def parse_metric(text: str | Metric) -> Metric:
         MetricError: the name or a parameter is not known (near ones are listed), or a value is not allowed.
 
     >>> parse_metric("P@5")
-    Precision(k=5, undefined=UNSET, relevance_threshold=UNSET, denominator=UNSET)
+    Precision(k=5, undefined=UNSET, relevance_threshold=UNSET, ties=UNSET, denominator=UNSET)
     >>> str(parse_metric("MAP(denominator=labels)@10"))
     "ap(denominator='labels')@10"
     """

@@ -14,8 +14,8 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.spark.inputs import any_null, column, common_id_type, find_column
 from spark_rankeval.spark.scoring import METADATA_KEY, STATE_SCHEMA, facts_of
 from spark_rankeval.statistics.merging import merged
-from spark_rankeval.worker.comparing import INVALID, MODEL, NOBODY, ROWS, USER, value_field
-from spark_rankeval.worker.states import merge_batches, unpacked
+from spark_rankeval.worker.comparing import INVALID, MODEL, NOBODY, ROWS, USER, merge_comparisons, value_field
+from spark_rankeval.worker.states import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -268,7 +268,7 @@ class ModelTables:
         states = users.mapInArrow(run, STATE_SCHEMA)
         partitions = users.sparkSession.conf.get("spark.sql.shuffle.partitions", str(_PARTITIONS)) or ""
         if bytes_each * (int(partitions) if partitions.isdigit() else _PARTITIONS) > _TAKEN_BY_DRIVER:
-            states = states.repartition(_MERGERS).mapInArrow(merge_batches, STATE_SCHEMA)
+            states = states.repartition(_MERGERS).mapInArrow(merge_comparisons, STATE_SCHEMA)
         return merged(unpacked(bytes(row[0]) for row in states.collect()))
 
     def repeated_user(self, model: str) -> str:

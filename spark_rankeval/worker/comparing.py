@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator
+from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.paired import PairedAccumulator
 from spark_rankeval.statistics.permuting import MOST_LABELS
 from spark_rankeval.worker.reading import filled, numbers, whole_numbers
-from spark_rankeval.worker.states import packed
+from spark_rankeval.worker.states import packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -73,6 +74,13 @@ def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int) ->
         yield packed(state)
 
     return run
+
+
+def merge_comparisons(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: one state instead of the many of a partition."""
+    states = [state for batch in batches for state in unpacked(batch.column(0).to_pylist())]
+    if states:
+        yield packed(merged(states))
 
 
 def all_pairs_batches(n_metrics: int, replicates: int, seed: int) -> Run:

@@ -478,7 +478,7 @@ def test_the_detectable_difference_is_statsmodels(small, compared):
         assert power == pytest.approx(0.9, abs=1e-9)
         assert (line.metric, line.model, line.n_users) == (row.metric, row.model, row.n_users)
         assert line.relative == pytest.approx(line.detectable_difference / row.baseline_mean)
-    result = evaluate(*small, ["rr", "precision@1"], score="score", model="m")
+    result = evaluate({"m": small[0]}, small[1], ["rr", "precision@1"], score="score")
     line = detectable_difference(result, "mrr", level=0.9).iloc[0]
     power = TTestPower().power(line["detectable_difference"] / result.summary[0].std, 2, 0.1)
     assert power == pytest.approx(0.8, abs=1e-9)
