@@ -293,10 +293,11 @@ def _evaluate(
         facts={"on_invalid": on_invalid},
     )
     # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.
-    moments, counts, _ = scoring.moments(scoring.plan(exact=True))
-    quality = DataQuality.from_moments(counts[0])
+    found, _ = scoring.describe(scoring.plan(exact=True))
+    described = found[()].values
+    quality = DataQuality.from_moments(scoring.counts_of(found[()])[0])
     raise_if_invalid(quality, scoring.facts, scoring)
-    return dict(zip(in_order, moments, strict=True)), quality
+    return dict(zip(in_order, (each.moments for each in described), strict=True)), quality
 
 
 def _row(label: str, dialect: str, path: list[tuple[str, _Reading]] | str, found: Mapping[_Reading, Moments]) -> MapRow:

@@ -6,7 +6,9 @@ import math
 import numbers
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.dialects import Dialect, find_dialect
@@ -14,21 +16,24 @@ from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.refusal import raise_if_invalid
 from spark_rankeval.result import Result
+from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.column_names import ColumnNames
 from spark_rankeval.spark.inputs import read_sources
-from spark_rankeval.spark.scoring import Scoring, facts_of, moments_of_table
+from spark_rankeval.spark.scoring import Scoring, describe_table, facts_of
 from spark_rankeval.spark.storage import exists, publish, staged
+from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.summary import DataQuality, summary_row
-from spark_rankeval.views import Lists, columns_of, in_order, resolve, views_of
+from spark_rankeval.views import Lists, columns_of, order_of, resolve, views_of
 from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, USER_COUNTS
 from spark_rankeval.worker.task import ScoringTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import DataFrame
 
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.statistics.description import Description
     from spark_rankeval.statistics.moments import Moments
 
     Metrics = str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]
@@ -52,6 +57,14 @@ def evaluate(
     on_invalid: str = "error",
     prune: str = "auto",
     model: str | None = None,
+    by: str | Sequence[str] = (),
+    attributes: DataFrame | None = None,
+    totals: bool = False,
+    ci: str | None = "t",
+    level: float = 0.95,
+    replicates: int = 1000,
+    seed: int = 0,
+    quantiles: Sequence[float] = (0.5,),
 ) -> Result:
     """Compute metrics of every user in one pass over the data, and their means.
 
@@ -87,6 +100,20 @@ def evaluate(
             equal scores that it cut, and only duplicates among what is kept are counted.
         model: the column of predictions that says which model a row is of. Several models are evaluated in the same pass,
             on the same users; so they are if `predictions` is a dict of tables by the model's name.
+        by: attributes of the user, such as ``["country", "device"]``, that part the users into slices; each slice has rows
+            of its own in the summary. They are columns of `attributes`, or else of the first of users, labels and
+            predictions that has them, where they must be constant within a user.
+        attributes: a table of users with the columns of `by`; a user whom it alone knows is not evaluated.
+        totals: with rows for every total over some of the attributes, as a cube has them.
+        ci: what interval each mean has: ``t`` (Student); ``bca`` or ``bootstrap`` (the bias-corrected and accelerated
+            bootstrap) or ``percentile``, which draw users by a hash of their id, so that no partitioning changes a digit;
+            None: no interval.
+        level: the share of such intervals that hold the true mean.
+        replicates: how many bootstrap samples are drawn.
+        seed: of the bootstrap; another seed, other samples.
+        quantiles: shares of the users, such as ``(0.25, 0.5, 0.99)``: below which value are so many? From a sketch: the users'
+            values on both sides of a quantile are known to within 1/256 of themselves, and exactly where few users have
+            nearly the same value. Where any is asked for, there is a median too; with ``()`` there is neither.
 
     Returns:
         the result; `result["ndcg@10"]` is a mean, `result.per_user` the lazy table of every user.
@@ -95,26 +122,39 @@ def evaluate(
         MetricError, DialectError, OptionError, InputError: something is wrong with the call; no job has run.
         DataError: rows cannot be ranked.
     """
+    options = DescriptionOptions.given(ci, level, replicates, seed, quantiles)
     scoring = _prepare(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
         relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
-        prune=prune, model=model,
+        prune=prune, model=model, by=by, attributes=attributes,
     )  # fmt: skip
+    _need_users(scoring.sources.predictions.user, options, "name the column of users with user=")
     plan = scoring.plan(exact=False)
-    values, counts, unresolved = scoring.moments(plan)
+    rolled = roll(len(scoring.sources.slices), totals=totals)
+    figures, unresolved = scoring.describe(plan, options, rolled)
     words = plan.words
     if unresolved:
         plan = scoring.plan(exact=True)
-        values, counts, _ = scoring.moments(plan)
+        figures, _ = scoring.describe(plan, options, rolled)
         words = (*plan.words, f"The evaluation ran twice: the first go left the value of {unresolved:,} user(s) open.")
-    qualities = {name: DataQuality.from_moments(mine) for name, mine in zip(scoring.task.models, counts, strict=True)}
-    raise_if_invalid(DataQuality.of_models(list(qualities.values())), scoring.facts, scoring)
+    keys = in_order(list(figures))
+    quality_of = {key: scoring.counts_of(figures[key]) for key in keys}
+    everyone = [DataQuality.from_moments(counts) for counts in quality_of[keys[0]]]
+    raise_if_invalid(DataQuality.of_models(everyone), scoring.facts, scoring)
     n_columns = len(scoring.columns)
+    slices = scoring.sources.slices
     rows = [
-        _Row(scoring.said_of(i), scoring.values[i].model, scoring.columns[i % n_columns], values[i])
-        for i in scoring.shown
+        _Row(
+            scoring.said_of(place),
+            scoring.values[place].model,
+            slice_name(slices, key),
+            scoring.columns[place % n_columns],
+            figures[key].values[place],
+        )
+        for key in keys
+        for place in scoring.shown
     ]
-    return _result(scoring.per_user, rows, qualities, words)
+    return _result(scoring.per_user, rows, dict(zip(scoring.task.models, everyone, strict=True)), words, options)
 
 
 def score_users(
@@ -135,6 +175,8 @@ def score_users(
     on_invalid: str = "error",
     prune: str = "auto",
     model: str | None = None,
+    by: str | Sequence[str] = (),
+    attributes: DataFrame | None = None,
 ) -> DataFrame:
     """Every user's metrics as a lazy DataFrame, to be written, joined, or given to `summarise`.
 
@@ -149,11 +191,22 @@ def score_users(
     return _prepare(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
         relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
-        prune=prune, model=model,
+        prune=prune, model=model, by=by, attributes=attributes,
     ).per_user()  # fmt: skip
 
 
-def summarise(per_user: DataFrame, on_invalid: str | None = None) -> Result:
+def summarise(
+    per_user: DataFrame,
+    on_invalid: str | None = None,
+    *,
+    by: str | Sequence[str] = (),
+    totals: bool = False,
+    ci: str | None = "t",
+    level: float = 0.95,
+    replicates: int = 1000,
+    seed: int = 0,
+    quantiles: Sequence[float] = (0.5,),
+) -> Result:
     """The means of a per-user table, fresh from `score_users` or read back from storage, with one action.
 
     Columns are known by the metadata that `score_users` gives them. Parquet and tables made of it keep that metadata;
@@ -162,12 +215,21 @@ def summarise(per_user: DataFrame, on_invalid: str | None = None) -> Result:
     Args:
         per_user: the table.
         on_invalid: ``error`` or ``drop``, as in `evaluate`; None: as `score_users` was told.
+        by: columns of the table that part the users into slices: attributes it was scored with, or any others.
+        totals: as in `evaluate`.
+        ci: as in `evaluate`, and so are the options that follow: the same ones give the same figures to the last digit.
+        level: of the intervals.
+        replicates: of the bootstrap.
+        seed: of the bootstrap.
+        quantiles: shares of the users.
 
     Raises:
         InputError: the table has no column of a metric.
+        OptionError: an option is not known, or users cannot be drawn because the table does not say who they are.
         DataError: the table counts rows that could not be ranked.
     """
     _one_of("on_invalid", on_invalid, (None, "error", "drop"))
+    options = DescriptionOptions.given(ci, level, replicates, seed, quantiles)
     facts = {field.name: facts_of(field.metadata) for field in per_user.schema.fields}
     users = [name for name, said in facts.items() if said.get("kind") == "user"]
     metrics = {name: said for name, said in facts.items() if said.get("kind") == "metric"}
@@ -178,7 +240,9 @@ def summarise(per_user: DataFrame, on_invalid: str | None = None) -> Result:
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
         msg = f"the per-user table has no column of a metric; it has: {there}. Give it a table of score_users"
         raise InputError(msg)
+    _need_users(users, options, "give a table of score_users whose columns still say what they are")
     model = [name for name, said in facts.items() if said.get("kind") == "model"]
+    slices = _slices_of(per_user, by, [name for name, said in facts.items() if said.get("kind") == "slice"])
     counts = [name for name in COUNTS if name in facts]
     about_users = [name for name in counts if name in USER_COUNTS]
     invalid = [name for name in counts if name in INVALID_COUNTS]
@@ -186,20 +250,46 @@ def summarise(per_user: DataFrame, on_invalid: str | None = None) -> Result:
     if missing:
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
-    by_model = moments_of_table(per_user, users, [*metrics, *about_users], invalid, model)
+    figures = describe_table(
+        per_user, users, [*metrics], about_users, invalid, options, [*model, *slices],
+        roll(len(slices), totals=totals, n_before=len(model)),
+    )  # fmt: skip
     rows, qualities = [], {}
-    for key in sorted(by_model, key=str):
-        moments, name = by_model[key], str(key[0]) if model else ""
-        found = dict(zip([*about_users, *invalid], moments[len(metrics) :], strict=False))
-        found |= {lacking: _no_count(moments[0]) for lacking in missing}
+    n_before = len(model)
+    for name in sorted({str(key[0]) if model and key else "" for key in figures}):
+        mine = {key[n_before:]: found for key, found in figures.items() if not (model and key) or str(key[0]) == name}
+        keys = in_order(list(mine))
+        found = dict(zip([*about_users, *invalid], mine[keys[0]].counts, strict=True))
+        found |= {lacking: _no_count(mine[keys[0]].values[0].moments) for lacking in missing}
         qualities[name] = DataQuality.from_moments(found)
         rows += [
-            _Row(said, name, column, figures) for (column, said), figures in zip(metrics.items(), moments, strict=False)
+            _Row(said, name, slice_name(slices, key) if slices else "all", column, value)
+            for key in keys
+            for (column, said), value in zip(metrics.items(), mine[key].values, strict=True)
         ]
     some = next(iter(metrics.values()))
     said_of_all = some if on_invalid is None else {**some, "on_invalid": on_invalid}
     raise_if_invalid(DataQuality.of_models(list(qualities.values())), said_of_all)
-    return _result(lambda: per_user, rows, qualities, ("The table of users was summarised as it is.",))
+    return _result(lambda: per_user, rows, qualities, ("The table of users was summarised as it is.",), options)
+
+
+def _slices_of(per_user: DataFrame, by: str | Sequence[str], known: list[str]) -> list[str]:
+    """The columns of a per-user table that part the users: those that it was scored by are in it; others may be joined."""
+    wanted = (by,) if isinstance(by, str) else tuple(by)
+    lacking = [name for name in wanted if name not in per_user.columns]
+    if lacking:
+        msg = f"by={list(wanted)}: the per-user table has no column {', '.join(map(repr, lacking))}; it can be parted by: "
+        raise InputError(msg + (", ".join(known) or "none; score_users(by=…) keeps attributes of the users"))
+    return list(wanted)
+
+
+def _need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -> None:
+    if options.resamples and not users:
+        msg = (
+            f"ci={options.method!r} draws users by their ids, and this table has none: {advice}, or take ci='t', "
+            "which needs no ids"
+        )
+        raise OptionError(msg)
 
 
 def _no_count(like: Moments) -> Moments:
@@ -225,6 +315,8 @@ def _prepare(
     on_invalid: str,
     prune: str,
     model: str | None,
+    by: str | Sequence[str],
+    attributes: DataFrame | None,
 ) -> Scoring:
     """Check everything that can be checked without a job."""
     _one_of("on_invalid", on_invalid, ("error", "drop"))
@@ -236,7 +328,8 @@ def _prepare(
     convention = find_dialect(dialect)
     asked = parse_metrics(metrics)
     names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None, model=model)
-    sources = read_sources(predictions, labels, users, exclude, names)
+    parted = _as_names(by)
+    sources = read_sources(predictions, labels, users, exclude, names, attributes, parted)
     left, right = sources.predictions, sources.labels
     if ties == "position" and not (left.arrays and left.has_value):
         msg = "ties='position' is for predictions in arrays with scores; rows of a table have no position. Use 'item_asc' or 'item_desc'"
@@ -267,6 +360,10 @@ def _prepare(
         "conflicting_labels": "last" if views[0].ranking.conflicting_labels == "last" else "error",
         "mean": convention.mean,
     }
+    twice = [name for name in sources.slices if name.lower() in (*COUNTS, *map(str.lower, left.user))]
+    if twice:
+        msg = f"by: {twice[0]!r} is the name of another column of the per-user table; rename it"
+        raise InputError(msg)
     taken = [name for name in left.user if name.lower() in COUNTS]
     if taken:
         msg = f"the user column {taken[0]!r} has the name of a count in the per-user table; rename it ({', '.join(COUNTS)} are taken)"
@@ -278,13 +375,25 @@ def _prepare(
     return Scoring(
         sources=sources,
         values=tuple(values),
-        columns=columns_of(values, asked, taken=(*left.user, *filter(None, [model_column]), *COUNTS)),
+        columns=columns_of(values, asked, taken=(*left.user, *sources.slices, *filter(None, [model_column]), *COUNTS)),
         model_column=model_column,
-        shown=tuple(in_order(values, list(asked))),
+        shown=tuple(order_of(values, list(asked))),
         task=task,
         prune=prune,
         facts=facts,
     )
+
+
+def _as_names(by: str | Sequence[str]) -> tuple[str, ...]:
+    names = (by,) if isinstance(by, str) else by
+    if (
+        not isinstance(names, Sequence)
+        or not all(isinstance(name, str) for name in names)
+        or len(set(names)) < len(names)
+    ):
+        msg = f"by must be the name of a column, or a list of different names; got {by!r}"
+        raise InputError(msg)
+    return tuple(names)
 
 
 def _is_number(value: object) -> bool:
@@ -298,35 +407,56 @@ def _one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
 
 
 class _Row(NamedTuple):
-    """What becomes a row of the summary: what a value says of itself, its model, its column and its figures."""
+    """What becomes a row of the summary: what a value says of itself, its model and slice, its column and its figures."""
 
     said: Mapping[str, Any]
     model: str
+    slice_: str
     column: str
-    figures: Moments
+    figures: Description
 
 
 def _result(
-    per_user: Callable[[], DataFrame], rows: Sequence[_Row], qualities: dict[str, DataQuality], words: tuple[str, ...]
+    per_user: Callable[[], DataFrame],
+    rows: Sequence[_Row],
+    qualities: dict[str, DataQuality],
+    words: tuple[str, ...],
+    options: DescriptionOptions,
 ) -> Result:
     summary = tuple(
         summary_row(
             said["label"],
             figures,
             model=model,
+            slice_=slice_,
             dialect=said.get("dialect", ""),
             relevance=said.get("relevance", ""),
             definition=said.get("metric", said["label"]),
             cutoff=parse_metric(said["metric"]).k if "metric" in said else None,
             over_all=said.get("mean") == "all",
         )
-        for said, model, _, figures in rows
+        for said, model, slice_, _, figures in rows
     )
-    columns = {row.key: column for row, (_, _, column, _) in zip(summary, rows, strict=True)}
-    return Result(summary, qualities, columns, words, per_user, write_per_user)
+    columns = {row.key: told.column for row, told in zip(summary, rows, strict=True)}
+    # What is written is summarised with the same options.
+    write = partial(
+        write_per_user, ci=options.method, level=options.level, replicates=options.replicates, seed=options.seed,
+        quantiles=options.quantiles,
+    )  # fmt: skip
+    return Result(summary, qualities, columns, words, per_user, write)
 
 
-def write_per_user(per_user: DataFrame, path: str | os.PathLike[str], mode: str = "errorifexists") -> Result:
+def write_per_user(
+    per_user: DataFrame,
+    path: str | os.PathLike[str],
+    mode: str = "errorifexists",
+    *,
+    ci: str | None = "t",
+    level: float = 0.95,
+    replicates: int = 1000,
+    seed: int = 0,
+    quantiles: Sequence[float] = (0.5,),
+) -> Result:
     """Write a per-user table to a staging place, summarise what was written, and publish it if it is valid.
 
     The heavy part, computing the table, runs once.
@@ -335,11 +465,17 @@ def write_per_user(per_user: DataFrame, path: str | os.PathLike[str], mode: str 
         per_user: a table of `score_users`.
         path: where the Parquet table is to be.
         mode: ``errorifexists`` or ``overwrite``.
+        ci: as in `evaluate`, and so are the options that follow.
+        level: of the intervals.
+        replicates: of the bootstrap.
+        seed: of the bootstrap.
+        quantiles: shares of the users.
 
     Raises:
         DataError: the written rows are not valid; nothing is published then.
-        OptionError: the mode is not known, or there is something at the path already; nothing was computed.
+        OptionError: an option is not known, or there is something at the path already; nothing was computed.
     """
+    DescriptionOptions.given(ci, level, replicates, seed, quantiles)
     _one_of("mode", mode, ("errorifexists", "overwrite"))
     path = os.fspath(path)
     if not path.strip():
@@ -349,6 +485,6 @@ def write_per_user(per_user: DataFrame, path: str | os.PathLike[str], mode: str 
         msg = f"there is something at {path} already; choose another path, or pass mode='overwrite'"
         raise OptionError(msg)
     with staged(per_user, path) as table:
-        result = summarise(table)
+        result = summarise(table, ci=ci, level=level, replicates=replicates, seed=seed, quantiles=quantiles)
         published = publish(table, path, mode)
     return replace(result, _table=lambda: published)

@@ -10,29 +10,76 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from spark_rankeval.comparison_rows import ComparisonRow, PairRow
     from spark_rankeval.summary import DataQuality, SummaryRow
 
 # Where nothing says how wide the page is.
 _WIDTH = 140
 _NARROWEST_WORDS = 40
-_HEADERS = ("metric", "mean", "std", "users", "undefined")
+_METHODS = {"": "", "t": "t", "percentile": "percentile bootstrap", "bca": "BCa bootstrap"}
+_MOST_LISTED = 4
+# So many models and slices are printed; a table for each.
+_MOST_TABLES = 24
 
 
 def render_summary(rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality]) -> str:
     """The summary as a table of aligned columns, and the users and their rows in a few lines below."""
-    models = list(dict.fromkeys(row.model for row in rows))
     lines = []
-    for model in models:
-        mine = [row for row in rows if row.model == model]
-        title = ", ".join([f"model {model!r}"] * bool(model) + [f"dialect {mine[0].dialect!r}"])
-        cells = [
-            _HEADERS,
-            *((r.key, _number(r.mean), _number(r.std), f"{r.n_users:,}", f"{r.n_undefined:,}") for r in mine),
-        ]
-        lines += [title, *_aligned(cells), ""]
-        if model in qualities:
-            lines += [*render_quality(qualities[model]), ""]
+    tables = by_model(rows)
+    for mine in tables[:_MOST_TABLES]:
+        lines += [title(mine[0]), *_aligned([headers(mine), *map(cells, mine)]), *missing_intervals(mine), ""]
+        last = next(table for table in reversed(tables) if table[0].model == mine[0].model)
+        if mine[0].model in qualities and mine is last:
+            lines += [*render_quality(qualities[mine[0].model]), ""]
+    if len(tables) > _MOST_TABLES:
+        more = f"{len(tables) - _MOST_TABLES:,} more slices: result.slices has them all"
+        lines += [more, "", *(render_quality(next(iter(qualities.values()))) if len(qualities) == 1 else []), ""]
     return "\n".join(lines[:-1])
+
+
+def by_model(rows: Sequence[SummaryRow]) -> list[list[SummaryRow]]:
+    """The rows of each model and slice, model by model, in the order in which they come."""
+    tables: dict[tuple[str, str], list[SummaryRow]] = {}
+    for row in rows:
+        tables.setdefault((row.model, row.slice), []).append(row)
+    models = list(dict.fromkeys(row.model for row in rows))
+    return [table for model in models for (mine, _), table in tables.items() if mine == model]
+
+
+def title(row: SummaryRow) -> str:
+    """What a table of rows like this one is about."""
+    told = [f"model {row.model!r}"] * bool(row.model) + [f"dialect {row.dialect!r}"]
+    return ", ".join(told + [f"users with {row.slice}"] * (row.slice != "all"))
+
+
+def headers(rows: Sequence[SummaryRow]) -> list[str]:
+    """The heads of a table's columns."""
+    interval = [f"{rows[0].interval_level * 100:.6g}% interval ({_METHODS[rows[0].interval_method]})"]
+    return ["metric", "mean", *interval * bool(rows[0].interval_method), "std", "users", "undefined"]
+
+
+def cells(row: SummaryRow) -> list[str]:
+    """A row of a table, one text a header."""
+    ends = "–" if row.no_interval else f"[{number(row.interval_low)}, {number(row.interval_high)}]"
+    interval = [ends] * bool(row.interval_method)
+    return [row.key, number(row.mean), *interval, number(row.std), f"{row.n_users:,}", f"{row.n_undefined:,}"]
+
+
+def missing_intervals(rows: Sequence[SummaryRow]) -> list[str]:
+    """A sentence for each reason why means have no interval."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row.interval_method and row.no_interval:
+            reasons.setdefault(row.no_interval, []).append(row.key)
+    return [f"no interval of {_listed(keys, len(rows))}: {reason}" for reason, keys in reasons.items()]
+
+
+def _listed(keys: list[str], n_rows: int) -> str:
+    if len(keys) == n_rows > 1:
+        return "any mean"
+    return ", ".join(keys[:_MOST_LISTED]) + (
+        f" and {len(keys) - _MOST_LISTED} more" if len(keys) > _MOST_LISTED else ""
+    )
 
 
 def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
@@ -45,7 +92,7 @@ def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
         if math.isnan(mean) and not n_users:
             cells.append((shown, dialect, "–", "–", "–"))
         else:
-            cells.append((shown, dialect, _number(mean), f"{difference:+.4f}" if difference else "", f"{n_users:,}"))
+            cells.append((shown, dialect, number(mean), f"{difference:+.4f}" if difference else "", f"{n_users:,}"))
     table = _aligned(cells, left=2)
     indent = len(table[0]) + 2
     room = max(_NARROWEST_WORDS, shutil.get_terminal_size(fallback=(_WIDTH, 1)).columns - indent)
@@ -54,6 +101,91 @@ def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
         first, *more = textwrap.wrap(why, room) or [""]
         lines += [f"{line}  {first}".rstrip(), *(" " * indent + further for further in more)]
     return "\n".join(lines)
+
+
+def render_comparison(rows: Sequence[ComparisonRow], level: float, test: str, correction: str, replicates: int) -> str:
+    """Models against a baseline as a table: a line a metric and model; below it, what the columns are."""
+    head = ("metric", "model", "users", "mean", "baseline", "difference", f"{100 * level:g} % interval", "p", "d")
+    cells = [(*head, "wins/ties/losses", "verdict")]
+    metric = None
+    for row in rows:
+        shown, metric = "" if row.metric == metric else row.metric, row.metric
+        cells.append(
+            (
+                shown,
+                row.model,
+                f"{row.n_users:,}",
+                number(row.mean),
+                number(row.baseline_mean),
+                _signed(row.difference),
+                _between(row.interval_low, row.interval_high),
+                _probability(row.p),
+                _signed(row.cohens_d, 2),
+                f"{row.wins:,}/{row.ties:,}/{row.losses:,}",
+                row.verdict,
+            )
+        )
+    title = [f"baseline {rows[0].baseline!r}"] if rows else []
+    p = f"of {_test(test, replicates)}"
+    corrected = "" if correction == "none" else f", corrected for {len(rows)} comparisons ({correction})"
+    margins = sorted({row.margin for row in rows} - {0.0})
+    notes = [f"p        {p}{corrected}", "d        difference / standard deviation of the users' differences"]
+    if margins:
+        notes.append(f"verdict  differences up to {' or '.join(f'{one:g}' for one in margins)} do not matter")
+    return "\n".join([*title, *_closing_left(cells, left=2), "", *notes])
+
+
+def render_pairs(rows: Sequence[PairRow], level: float, test: str, replicates: int) -> str:
+    """Pairs of models as a table: a line a metric and pair; below it, what the columns are."""
+    cells = [
+        (
+            "metric", "model", "other", "users", "mean", "other's", "difference", f"{100 * level:g} % interval", "p",
+            "verdict",
+        )
+    ]  # fmt: skip
+    metric = None
+    for row in rows:
+        shown, metric = "" if row.metric == metric else row.metric, row.metric
+        figures = (number(row.mean), number(row.other_mean), _signed(row.difference))
+        between = _between(row.interval_low, row.interval_high)
+        cells.append(
+            (shown, row.model, row.other, f"{row.n_users:,}", *figures, between, _probability(row.p), row.verdict)
+        )
+    notes = [
+        f"p        of {_test(test, replicates)}, corrected for the pairs of a metric, not for the number of metrics",
+        "interval those of a metric's pairs hold together; users are those for whom every model has a value",
+    ]
+    return "\n".join([*_closing_left(cells, left=3), "", *notes])
+
+
+def _closing_left(cells: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Cells as aligned lines, the last column, which are words, flush left too."""
+    return [f"{line}  {row[-1]}" for line, row in zip(_aligned([row[:-1] for row in cells], left), cells, strict=True)]
+
+
+def _test(test: str, replicates: int) -> str:
+    return {
+        "sign_flip": f"the sign-flip randomisation test, {replicates:,} replicates",
+        "t": "the paired t test",
+        "tukey": "Tukey's test in the two-way layout",
+        "randomised": f"the randomised Tukey test, {replicates:,} replicates",
+    }[test]
+
+
+def _signed(value: float, digits: int = 4) -> str:
+    if math.isnan(value):
+        return "undefined"
+    if digits == 4 and value and abs(value) < 1e-4:
+        return f"{value:+.1e}"
+    return f"{value:+.{digits}f}"
+
+
+def _between(low: float, high: float) -> str:
+    return "–" if math.isnan(low) else f"{_signed(low)} to {_signed(high)}"
+
+
+def _probability(p: float) -> str:
+    return "–" if math.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def render_quality(quality: DataQuality) -> list[str]:
@@ -98,7 +230,8 @@ def _aligned(cells: Sequence[Sequence[str]], left: int = 1) -> list[str]:
     ]
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """A figure with four places, or four digits where that says nothing."""
     if math.isnan(value):
         return "undefined"
     if value and (abs(value) < 1e-4 or abs(value) >= 1e6):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,9 @@ import pandas as pd
 
 from spark_rankeval.curves import cutoff_curve, fits, recall_curve
 from spark_rankeval.errors import MetricError, UnknownMetricError
+from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.rendering import render_summary
 from spark_rankeval.spark.scoring import of_somebody
 from spark_rankeval.summary import DataQuality, SummaryRow, as_json_value
@@ -99,7 +100,8 @@ class Result:
             return self._rows_of(metric_name, [row for row in self.summary if row.model == model])
         return self._rows_of(name, self.summary)
 
-    def _rows_of(self, name: str | Metric, summary: Sequence[SummaryRow]) -> list[SummaryRow]:
+    def _rows_of(self, name: str | Metric, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
+        summary = [row for row in rows if row.slice == "all"]
         for named in (lambda row: name in (row.key, self.columns.get(row.key)), lambda row: row.metric == name):
             rows = [row for row in summary if named(row)]
             if rows:
@@ -108,13 +110,19 @@ class Result:
             metric = parse_metric(name)
         except MetricError:
             return []
-        asked = [row for row in summary if _reads_as(row.metric, metric)]
+        asked = [row for row in summary if reads_as(row.metric, metric)]
         return asked or [row for row in summary if fits(metric, row.definition)]
 
     def to_pandas(self) -> pd.DataFrame:
-        """The summary as a pandas DataFrame, a row a metric; the columns are those of `SummaryRow`."""
-        frame = pd.DataFrame([asdict(row) for row in self.summary], columns=[item.name for item in fields(SummaryRow)])
+        """The summary as a pandas DataFrame, a row a metric; the columns are those of `SummaryRow`, and one a quantile."""
+        frame = pd.DataFrame([row.record() for row in self.summary])
         return frame.astype({"cutoff": "Int64"})
+
+    @property
+    def slices(self) -> pd.DataFrame:
+        """The rows of `to_pandas` that are about slices of the users, without those about all of them."""
+        frame = self.to_pandas()
+        return frame[frame["slice"] != "all"].reset_index(drop=True)
 
     def curve(self, metric: str | Metric) -> pd.DataFrame:
         """A metric against its cutoff, ready to plot: a row a model, relevance and cutoff, those without a cutoff last.
@@ -130,7 +138,7 @@ class Result:
         Raises:
             UnknownMetricError: no row is of that metric, or rows of several definitions are.
         """
-        return cutoff_curve(self.summary, metric)
+        return cutoff_curve([row for row in self.summary if row.slice == "all"], metric)
 
     def precision_recall_curve(self) -> pd.DataFrame:
         """Interpolated precision against recall, ready to plot: a row a model, relevance and recall.
@@ -143,11 +151,11 @@ class Result:
         Raises:
             UnknownMetricError: no row is of ``iprec``, or rows of several definitions are.
         """
-        return recall_curve(self.summary)
+        return recall_curve([row for row in self.summary if row.slice == "all"])
 
     def to_dict(self) -> dict[str, Any]:
         """The summary and the data quality as plain values, NaN as None."""
-        rows = [{name: as_json_value(value) for name, value in asdict(row).items()} for row in self.summary]
+        rows = [{name: as_json_value(value) for name, value in row.record().items()} for row in self.summary]
         told: dict[str, Any] = {"summary": rows, "data_quality": self.data_quality.to_dict()}
         if len(self.qualities) > 1:
             told["data_quality_of_models"] = {name: quality.to_dict() for name, quality in self.qualities.items()}
@@ -178,12 +186,16 @@ class Result:
         """
         return self._write(self._table(), path, mode)
 
+    def to_markdown(self) -> str:
+        """The summary as a table in GitHub's Markdown."""
+        return summary_as_markdown(self.summary)
+
+    def to_latex(self) -> str:
+        r"""The summary as a LaTeX ``tabular``, with the rules of the package ``booktabs``."""
+        return summary_as_latex(self.summary)
+
     def __repr__(self) -> str:
         return render_summary(self.summary, self.qualities)
 
-
-def _reads_as(label: str, metric: Metric) -> bool:
-    try:
-        return parse_metric(label) == metric
-    except MetricError:
-        return False
+    def _repr_html_(self) -> str:
+        return summary_as_html(self.summary, self.data_quality)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+from spark_rankeval.statistics.description import MEDIAN
+from spark_rankeval.statistics.intervals import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from spark_rankeval.statistics.description import Description
     from spark_rankeval.statistics.moments import Moments
+
+_NOT_ASKED = "not asked for"
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,7 @@ class SummaryRow:
         relevance: the column of grades, where several were named; else empty.
         definition: the metric with every parameter written out.
         cutoff: k, or None for the whole list.
-        slice: which users; ``all``.
+        slice: which users, such as ``country=DE``; ``all``.
         mean: over the users where the metric is defined; NaN over none.
         n_users: how many users the mean stands on.
         n_undefined: how many users it leaves out, because the metric is not defined for them.
@@ -32,6 +38,15 @@ class SummaryRow:
         minimum: the smallest value of a user.
         maximum: the largest value of a user.
         n_zero: how many users have the value 0.
+        interval_low: the lower end of the mean's confidence interval; NaN where there is none.
+        interval_high: the upper end.
+        interval_level: the share of such intervals that hold the true mean.
+        interval_method: ``t`` (Student), ``percentile`` or ``bca`` (bootstraps); empty where none was asked for.
+        no_interval: why there is no interval; empty where there is one.
+        median: half of the users have less; between two users' values each of which is known to within 1/256 of itself, and
+            exactly where few users have nearly the same value. NaN over no user, and where no quantile was asked for.
+        quantiles: the values below which a share of the users lies, by the shares that were asked for, as exact as the
+            median. Tables have a column of each, such as ``q0.25``; 0.5 is the median.
     """
 
     model: str
@@ -49,6 +64,19 @@ class SummaryRow:
     minimum: float
     maximum: float
     n_zero: int
+    interval_low: float = math.nan
+    interval_high: float = math.nan
+    interval_level: float = math.nan
+    interval_method: str = ""
+    no_interval: str = _NOT_ASKED
+    median: float = math.nan
+    quantiles: Mapping[float, float] = field(default_factory=dict, hash=False)
+
+    def record(self) -> dict[str, Any]:
+        """The figures by column, as tables and JSON have them; each quantile is a column."""
+        record = asdict(self)
+        del record["quantiles"]
+        return record | {f"q{share}": value for share, value in self.quantiles.items() if share != MEDIAN}
 
     @property
     def key(self) -> str:
@@ -74,6 +102,7 @@ class DataQuality:
         n_duplicate_labels: labels that repeat one of equal grade; they are merged.
         n_conflicting_labels: labels that repeat one of another grade.
         n_excluded: predictions that were left out before ranking, as asked with ``exclude``.
+        n_conflicting_attributes: attributes of a user in which the rows of the user do not agree.
     """
 
     n_users: int
@@ -89,6 +118,7 @@ class DataQuality:
     n_duplicate_labels: int
     n_conflicting_labels: int
     n_excluded: int
+    n_conflicting_attributes: int = 0
 
     @classmethod
     def from_moments(cls, moments: Mapping[str, Moments]) -> DataQuality:
@@ -118,7 +148,13 @@ class DataQuality:
 
     def errors(self) -> dict[str, int]:
         """The counts of what is an error unless the caller says otherwise; only those above 0."""
-        names = ("n_invalid_predictions", "n_invalid_labels", "n_duplicate_predictions", "n_conflicting_labels")
+        names = (
+            "n_invalid_predictions",
+            "n_invalid_labels",
+            "n_duplicate_predictions",
+            "n_conflicting_labels",
+            "n_conflicting_attributes",
+        )
         return {name: count for name in names if (count := getattr(self, name))}
 
     def to_dict(self) -> dict[str, int]:
@@ -128,7 +164,7 @@ class DataQuality:
 
 def summary_row(
     label: str,
-    moments: Moments,
+    figures: Description,
     *,
     model: str,
     dialect: str,
@@ -136,20 +172,28 @@ def summary_row(
     definition: str,
     cutoff: int | None,
     over_all: bool,
+    slice_: str = "all",
 ) -> SummaryRow:
     """One row of the summary.
 
     Args:
         label: the metric as it was asked for.
-        moments: its figures over the users.
+        figures: those over the users.
         model: the name of the predictions.
         dialect: the dialect's name.
         relevance: the column of grades, where several were named.
         definition: the metric with every parameter written out.
         cutoff: k.
         over_all: the mean is over every user, so that one undefined value makes it undefined.
+        slice_: which users.
     """
+    moments = figures.moments
+    interval = Interval.missing(math.nan, "", _NOT_ASKED) if figures.interval is None else figures.interval
     spoilt = over_all and moments.n_undefined > 0
+    if spoilt and interval.method:
+        interval = Interval.missing(
+            interval.level, interval.method, "the mean is over all users, and some have no value"
+        )
     return SummaryRow(
         model=model,
         dialect=dialect,
@@ -157,7 +201,7 @@ def summary_row(
         relevance=relevance,
         definition=definition,
         cutoff=cutoff,
-        slice="all",
+        slice=slice_,
         mean=math.nan if spoilt else moments.mean,
         n_users=moments.n,
         n_undefined=moments.n_undefined,
@@ -166,6 +210,13 @@ def summary_row(
         minimum=moments.least,
         maximum=moments.greatest,
         n_zero=moments.n_zero,
+        median=figures.median,
+        quantiles=figures.quantiles,
+        interval_low=interval.low,
+        interval_high=interval.high,
+        interval_level=interval.level,
+        interval_method=interval.method,
+        no_interval=interval.reason,
     )
 
 

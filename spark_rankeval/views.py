@@ -179,7 +179,7 @@ def columns_of(values: Sequence[Value], asked: Mapping[str, Metric], taken: Sequ
     return tuple(column_names(metrics, taken, suffixes).values())
 
 
-def in_order(values: Sequence[Value], labels: Sequence[str]) -> list[int]:
+def order_of(values: Sequence[Value], labels: Sequence[str]) -> list[int]:
     """The places of values in the order to show them: by model and relevance as named, then as the labels were asked for."""
     models, relevances = (
         list(dict.fromkeys(names)) for names in zip(*((v.model, v.relevance) for v in values), strict=True)

@@ -60,6 +60,7 @@ def run(package_zip, code, tmp_path):
         "worker.scoring",
         "worker.states",
         "worker.series",
+        "worker.comparing",
         "dialects",
         "statistics.moments",
         "statistics.means",

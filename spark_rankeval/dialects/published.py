@@ -220,7 +220,7 @@ LENSKIT = Dialect(
         "rbp": {"gain": "binary", "p": 0.85},
     },
     ranking=RankingPolicy(ties="position", duplicates="each"),
-    # A list without test items counts as one that finds nothing: 0 for precision and DCG, undefined for the others.
+    population=LABELLED,
 )
 
 RECTOOLS = Dialect(

@@ -11,10 +11,12 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from spark_rankeval.dialects import find_dialect
-from spark_rankeval.errors import ConfigurationError, DialectError, MetricError
+from spark_rankeval.errors import ConfigurationError, DialectError, MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+from spark_rankeval.statistics.description import DescriptionOptions
 
 _Section = TypeVar("_Section")
+_INTERVALS = ("ci", "level", "replicates", "seed", "quantiles")
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,21 @@ class Evaluation:
     on_invalid: Literal["error", "drop"] = "error"
     prune: Literal["auto", "never"] = "auto"
     model: str = ""
+    ci: Literal["t", "bca", "bootstrap", "percentile", "none"] = "t"
+    level: float = 0.95
+    replicates: int = 1000
+    seed: int = 0
+    quantiles: tuple[float, ...] = (0.5,)
+
+    def intervals(self) -> dict[str, Any]:
+        """The options of what is said of the users' values, as `summarise` takes them."""
+        options: dict[str, Any] = {name: getattr(self, name) for name in _INTERVALS}
+        # TOML has no None.
+        return {**options, "ci": None if self.ci == "none" else self.ci}
+
+    def scoring(self) -> dict[str, Any]:
+        """The other options, as `score_users` takes them."""
+        return {name: value for name, value in vars(self).items() if name not in _INTERVALS}
 
 
 @dataclass(frozen=True)
@@ -118,6 +135,10 @@ def parse_config(settings: Mapping[str, Any]) -> EvaluateConfig:
         # Wrong metrics are named beside wrong keys, so they are looked at even where the rest does not read.
         problems += _wrong_names(evaluation)
     if config is not None:
+        try:
+            DescriptionOptions.given(**config.evaluation.intervals())
+        except OptionError as error:
+            problems.append(f"evaluation: {error}")
         sources = {"predictions": config.predictions, "labels": config.labels, "users": config.users}
         for section, source in sources.items():
             if source is not None and (source.path is None) == (source.table is None):
@@ -200,7 +221,15 @@ def _words(hint: object) -> str:
     if origin is UnionType:
         return " or ".join(dict.fromkeys(_words(one) for one in arguments if one is not type(None)))
     if origin is tuple:
-        return "a list of texts"
+        return "a list of numbers" if arguments[0] is float else "a list of texts"
     if origin is Mapping:
         return "a table of key = value"
-    return "a text" if hint is str else "true or false" if hint is bool else "a number"
+    return (
+        "a text"
+        if hint is str
+        else "true or false"
+        if hint is bool
+        else "a whole number"
+        if hint is int
+        else "a number"
+    )

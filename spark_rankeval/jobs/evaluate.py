@@ -61,11 +61,11 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig) -> Result:
     if taken:
         msg = f"output.path: {', '.join(taken)} is there already; choose another path, or set output.mode = 'overwrite'"
         raise ConfigurationError(msg)
-    call: dict[str, Any] = {**tables, **vars(config.evaluation), **vars(config.columns)}
+    call: dict[str, Any] = {**tables, **config.evaluation.scoring(), **vars(config.columns)}
     if config.evaluation.model:
         call["predictions"] = {config.evaluation.model: tables["predictions"]}
     try:
-        result = write_per_user(score_users(**call), per_user, mode)
+        result = write_per_user(score_users(**call), per_user, mode, **config.evaluation.intervals())
     except DataError:
         # The stored counts say how much is wrong; only another look at the data finds examples of it.
         evaluate(**call)

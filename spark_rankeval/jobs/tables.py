@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -25,13 +25,7 @@ _TYPES: dict[str, T.DataType] = {
 }
 _CSV_OPTIONS = {"header": True, "inferSchema": True}
 
-SUMMARY_SCHEMA = T.StructType([T.StructField(item.name, _TYPES[str(item.type)]) for item in fields(SummaryRow)])
-_JSON_SCHEMA = T.StructType(
-    [
-        T.StructField("summary", T.ArrayType(SUMMARY_SCHEMA)),
-        T.StructField("data_quality", T.StructType([T.StructField(f.name, T.LongType()) for f in fields(DataQuality)])),
-    ]
-)
+_QUALITY_SCHEMA = T.StructType([T.StructField(item.name, T.LongType()) for item in fields(DataQuality)])
 
 
 def read_table(spark: SparkSession, source: Source, section: str) -> DataFrame:
@@ -66,7 +60,15 @@ def write_summary(spark: SparkSession, result: Result, table: str, document: str
         document: the path of the JSON, a folder with one file of one line, which any storage takes; NaN is null.
         mode: ``errorifexists`` or ``overwrite``.
     """
-    rows = spark.createDataFrame([asdict(row) for row in result.summary], SUMMARY_SCHEMA)
+    records = [row.record() for row in result.summary]
+    known = {item.name: _TYPES[str(item.type)] for item in fields(SummaryRow) if str(item.type) in _TYPES}
+    # Any other column is a quantile.
+    schema = T.StructType([T.StructField(name, known.get(name, T.DoubleType())) for name in records[0]])
+    rows = spark.createDataFrame(records, schema)
     rows.coalesce(1).write.mode(mode).parquet(table)
-    whole = spark.createDataFrame([result.to_dict()], _JSON_SCHEMA)
+    fields_of_document = [
+        T.StructField("summary", T.ArrayType(schema)),
+        T.StructField("data_quality", _QUALITY_SCHEMA),
+    ]
+    whole = spark.createDataFrame([result.to_dict()], T.StructType(fields_of_document))
     whole.coalesce(1).write.mode(mode).option("ignoreNullFields", False).json(document)

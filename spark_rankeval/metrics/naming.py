@@ -57,6 +57,14 @@ def parse_metric(text: str | Metric) -> Metric:
     return metric(**values)
 
 
+def reads_as(label: str, asked: object) -> bool:
+    """Whether a label is text for the same metric as another text or an object; free labels and what is no metric are not."""
+    try:
+        return parse_metric(label) == parse_metric(asked)  # type: ignore[arg-type]  # it refuses what is neither
+    except MetricError:
+        return False
+
+
 def _find(name: str, text: str) -> type[Metric]:
     key = re.sub(r"[\s\-]+", "_", name.strip().lower())
     for candidate in (key, key.replace("_", "")):

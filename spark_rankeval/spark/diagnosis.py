@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.dialects import UnusualGrades
-    from spark_rankeval.spark.inputs import Source
+    from spark_rankeval.spark.inputs import Source, Sources
 
 
 def diagnose(
@@ -100,6 +100,25 @@ def example_of_duplicates(source: Source, differing: bool, model_column: str | N
     if values:
         parts.append(f"with {source.value_kind}s {row[0]['values'][:5]!r}")
     return ", ".join(parts)
+
+
+def example_of_conflicts(sources: Sources) -> str:
+    """A user whose rows do not agree in an attribute."""
+    source = sources.attributes
+    assert source is not None, "conflicts of attributes were counted"
+    users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
+    for attribute in sources.slices:
+        values = F.sort_array(F.collect_set(column(attribute).cast("string"))).alias("values")
+        found = (
+            source.frame.select(*users, column(attribute))
+            .groupBy(*(f"user_{i}" for i in range(len(users))))
+            .agg(values)
+        )
+        row = found.where(F.size("values") > 1).limit(1).collect()
+        if row:
+            shown = ", ".join(f"{name}={row[0][f'user_{index}']!r}" for index, name in enumerate(source.user))
+            return f"{shown} has {attribute} {row[0]['values'][:5]!r}"
+    return ""
 
 
 def _as_one(values: list[Column]) -> list[Column]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_
+from operator import add, and_
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import DataFrame
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
-from spark_rankeval.spark.inputs import Source, any_null, column, common_id_type
+from spark_rankeval.spark.inputs import Source, any_null, column, common_id_type, user_hash
 from spark_rankeval.worker import reading
 
 if TYPE_CHECKING:
@@ -30,9 +30,15 @@ if TYPE_CHECKING:
 #: ``first``: of arrays in order, their first items.
 Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window", "first"]
 
-# Columns of ours on the way: how many rows a row stands for, or what one row of arrays holds; its model's place; the best.
-_ROW, _MODEL, _BEST = "row_", "model_", "best_"
+# Columns of ours on the way: how many rows a row stands for, or what one row of arrays holds; its model's place; the best;
+# whether a user is known from more than attributes.
+_ROW, _MODEL, _BEST, _KNOWN = "row_", "model_", "best_", "known_"
 _HUGE = 1e300
+
+
+def slice_column(index: int) -> str:
+    """The name that an attribute of the user has on the way."""
+    return f"slice_{index}"
 
 
 def user_column(index: int) -> str:
@@ -77,17 +83,22 @@ class Grouping:
         """The type that items of all sides get."""
         kind = self.sources.predictions.item_type
         for other in self._others():
-            if other.role != "users":
+            if other.role not in ("users", "attributes"):
                 kind = common_id_type(kind, other.item_type) or kind
         return kind
 
     def _others(self) -> list[Source]:
         sources = self.sources
-        others = (*(model.source for model in sources.models[1:]), sources.labels, sources.users, sources.exclude)
-        return [other for other in others if other is not None]
+        others = (sources.labels, sources.users, sources.exclude, sources.attributes)
+        return [*(model.source for model in sources.models[1:]), *(other for other in others if other is not None)]
 
-    def frame(self, *, with_users: bool) -> DataFrame:
-        """The grouped table: whether a row belongs to nobody, what the worker reads, and on request the user's columns."""
+    def frame(self, *, with_users: bool = False, with_user_hash: bool = False) -> DataFrame:
+        """The grouped table: whether a row belongs to nobody, what the worker reads, and on request who the user is.
+
+        Args:
+            with_users: with the user's columns.
+            with_user_hash: with a hash of them.
+        """
         first, labels = self.sources.predictions, self.sources.labels
         if labels.shares_table:
             # One table with both arrays: its rows are the users, nothing needs to move.
@@ -96,6 +107,8 @@ class Grouping:
                 *self._array_columns(first),
                 *self._array_columns(labels),
                 any_null(first.user_columns()).alias(reading.NO_USER),
+                *([user_hash(self._named_users(first), self.user_types())] if with_user_hash else ()),
+                *(slice_.alias(slice_column(index)) for index, slice_ in enumerate(self._slices())),
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         predictions = self._predictions()
@@ -103,9 +116,20 @@ class Grouping:
             # Before the other join, which forgets that its left side is sorted by user.
             predictions = predictions.join(self._excluded(self.sources.exclude), self.user_columns, "left")
         joined = predictions.join(self._labels(), self.user_columns, "full")
-        no_user = any_null([F.col(name) for name in self.user_columns]).alias(reading.NO_USER)
-        kept = joined.columns if with_users else [name for name in joined.columns if name not in self.user_columns]
-        return joined.select(*kept, no_user)
+        users = [F.col(name) for name in self.user_columns]
+        no_user = any_null(users).alias(reading.NO_USER)
+        hashed = [user_hash(users, self.user_types())] if with_user_hash else []
+        left_behind = {_KNOWN} if with_users else {_KNOWN, *self.user_columns}
+        kept = [name for name in joined.columns if name not in left_behind]
+        if self.sources.attributes is not None:
+            # Somebody whom only the attributes know is not evaluated; but an empty slice is a slice.
+            absent = F.col(reading.PREDICTION_ROWS).isNull() & (F.coalesce(F.col(_KNOWN), F.lit(0)) == 0)
+            kept = [*kept, absent.alias(reading.ABSENT)]  # type: ignore[list-item] # names and columns
+        return joined.select(*kept, no_user, *hashed)
+
+    def _slices(self) -> list[Column]:
+        """The columns that part the users, as text."""
+        return [column(name).cast("string") for name in self.sources.slices]
 
     def _named_users(self, source: Source) -> list[Column]:
         named = zip(source.user_columns(), self.user_types(), self.user_columns, strict=True)
@@ -228,37 +252,58 @@ class Grouping:
         return [place.alias(_MODEL)]
 
     def _labels(self) -> DataFrame:
-        source = self.sources.labels
+        source, others = self.sources.labels, self._users_without_labels()
         if source.arrays:
             labels = self._grouped_arrays(self._arrays(source), reading.LABEL_ROWS)
-            return labels if self.sources.users is None else labels.join(self._everyone(), self.user_columns, "full")
+            if others is None:
+                return labels
+            grouped = others.groupBy(self.user_columns).agg(F.max(_KNOWN).alias(_KNOWN), *self._slices_of_users())
+            joined = labels.join(grouped, self.user_columns, "full")
+            known = F.when(F.col(reading.LABEL_ROWS).isNotNull(), 1).otherwise(F.col(_KNOWN))
+            return joined.withColumn(_KNOWN, known)
         rows = self._rows(source, valid_label(source, self.unusual_grades, self.largest_grade))
-        n_rows = F.count(F.lit(1))
-        if self.sources.users is not None:
-            # Users to count besides are rows without a label: a third table in a join would cost a shuffle more.
-            rows = rows.withColumn(_ROW, F.lit(1)).unionByName(
-                self.sources.users.frame.select(*self._named_users(self.sources.users)).withColumn(
-                    # A row that names nobody is no user to count; it is reported as a row that cannot be used.
-                    _ROW,
-                    F.when(any_null([F.col(name) for name in self.user_columns]), 1).otherwise(0),
-                ),
-                allowMissingColumns=True,
-            )
-            n_rows = F.sum(_ROW)
+        n_rows, more = F.count(F.lit(1)), []
+        if others is not None:
+            # They are rows without a label: a third table in a join would cost a shuffle more.
+            rows = rows.withColumns({_ROW: F.lit(1), _KNOWN: F.lit(1)}).unionByName(others, allowMissingColumns=True)
+            n_rows, more = F.sum(_ROW), [F.max(_KNOWN).alias(_KNOWN), *self._slices_of_users()]
         ids, values = _names(source)
         lists = [F.collect_list(name).alias(name) for name in (ids, *values)]
-        return rows.groupBy(self.user_columns).agg(n_rows.alias(reading.LABEL_ROWS), *lists)
+        return rows.groupBy(self.user_columns).agg(n_rows.alias(reading.LABEL_ROWS), *lists, *more)
+
+    def _users_without_labels(self) -> DataFrame | None:
+        """Users to count besides, and users whose attributes are known, as rows; those of nobody are rows of the former only."""
+        users, attributes = self.sources.users, self.sources.attributes
+        rows = None
+        if users is not None:
+            # A row that names nobody is no user to count; it is reported as a row that cannot be used.
+            nobody = any_null(users.user_columns())
+            rows = users.frame.select(
+                *self._named_users(users), F.when(nobody, 1).otherwise(0).alias(_ROW), F.lit(1).alias(_KNOWN)
+            )
+        if attributes is not None:
+            slices = [one.alias(slice_column(index)) for index, one in enumerate(self._slices())]
+            about = attributes.frame.where(~any_null(attributes.user_columns())).select(
+                *self._named_users(attributes), F.lit(0).alias(_ROW), F.lit(0).alias(_KNOWN), *slices
+            )
+            rows = about if rows is None else rows.unionByName(about, allowMissingColumns=True)
+        return rows
+
+    def _slices_of_users(self) -> list[Column]:
+        """The slices of a user, null where its rows do not agree, and in how many attributes they do not."""
+        names = [slice_column(index) for index in range(len(self.sources.slices))]
+        if not names:
+            return []
+        agree = [F.min(name) == F.max(name) for name in names]
+        conflicts = reduce(add, [F.when(~one, 1).otherwise(0) for one in agree])
+        slices = [F.when(one, F.min(name)).alias(name) for one, name in zip(agree, names, strict=True)]
+        return [*slices, conflicts.cast("bigint").alias(reading.ATTRIBUTE_CONFLICTS)]
 
     def _excluded(self, source: Source) -> DataFrame:
         """The items that each user's predictions leave out; a null matches nothing."""
         items = source.ids().cast(self.item_type()).alias(reading.EXCLUDED)
         rows = source.frame.select(*self._named_users(source), items)
         return rows.groupBy(self.user_columns).agg(F.collect_list(reading.EXCLUDED).alias(reading.EXCLUDED))
-
-    def _everyone(self) -> DataFrame:
-        users = self.sources.users
-        assert users is not None
-        return users.frame.select(*self._named_users(users)).distinct()
 
     def _arrays(self, source: Source) -> DataFrame:
         """The arrays of a table in one struct, so that those of one row stay together."""

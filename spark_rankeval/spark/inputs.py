@@ -13,13 +13,14 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.spark.column_names import DEFAULT_ITEM, ColumnNames
+from spark_rankeval.worker.reading import USER_HASH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import Column, DataFrame
 
-Role = Literal["predictions", "labels", "users", "exclude"]
+Role = Literal["predictions", "labels", "users", "exclude", "attributes"]
 ValueKind = Literal["score", "rank", "relevance"]
 
 _MOST_MODELS = 100
@@ -112,6 +113,24 @@ def any_null(columns: Iterable[Column]) -> Column:
     return reduce(or_, [one.isNull() for one in columns], F.lit(False))
 
 
+def user_hash(columns: Iterable[Column], types: Iterable[T.DataType]) -> Column:
+    """A 64-bit hash of a user's id, equal for equal ids of any width, by which the user is drawn into bootstrap samples.
+
+    Args:
+        columns: the user's columns.
+        types: their types.
+    """
+    widest = [
+        column.cast("bigint")
+        if isinstance(kind, T.IntegralType)
+        else column.cast("double")
+        if isinstance(kind, _FLOATING)
+        else column
+        for column, kind in zip(columns, types, strict=True)
+    ]
+    return F.xxhash64(*widest).alias(USER_HASH)
+
+
 def find_column(frame: DataFrame, name: str) -> str | None:
     """The name of a column as the table spells it; Spark compares names without regard to case.
 
@@ -149,6 +168,8 @@ class Sources:
         users: users to count besides.
         exclude: items to leave out of the predictions.
         model_column: the column that says which model a row of predictions is of.
+        attributes: the table whose columns part the users into slices.
+        slices: these columns.
     """
 
     models: tuple[Model, ...]
@@ -156,6 +177,8 @@ class Sources:
     users: Source | None = None
     exclude: Source | None = None
     model_column: str | None = None
+    attributes: Source | None = None
+    slices: tuple[str, ...] = ()
 
     @property
     def predictions(self) -> Source:
@@ -173,6 +196,8 @@ def read_sources(
     users: DataFrame | None,
     exclude: DataFrame | None,
     names: ColumnNames,
+    attributes: DataFrame | None = None,
+    by: tuple[str, ...] = (),
 ) -> Sources:
     """Find and check the columns of all tables, before any job; but a column of models is read for their names.
 
@@ -182,6 +207,9 @@ def read_sources(
         users: a table of users to count besides; only the user's columns are read.
         exclude: rows of items to leave out of the predictions; the columns are named as those of predictions.
         names: the caller's names.
+        attributes: a table of users with the columns of `by`.
+        by: columns that part the users into slices; without `attributes`, of the first of users, labels and predictions
+            that has them all.
 
     Raises:
         InputError: columns are missing, ambiguous or of types that cannot be used or compared; all offenders at once.
@@ -190,7 +218,12 @@ def read_sources(
     if isinstance(predictions, Mapping) and (wrong := _wrong_names(predictions)):
         raise InputError(wrong)
     _check_tables(
-        {**{_called("predictions", name): one for name, one in by_model.items()}, "users": users, "exclude": exclude}
+        {
+            **{_called("predictions", name): one for name, one in by_model.items()},
+            "users": users,
+            "exclude": exclude,
+            "attributes": attributes,
+        }
     )
     if labels is not None:
         _check_tables({"labels": labels})
@@ -206,19 +239,21 @@ def read_sources(
     right = _read("labels", first if labels is None else labels, names, problems)
     everyone = None if users is None else _read("users", users, names, problems)
     left_out = None if exclude is None else _read("exclude", exclude, names, problems)
-    if labels is None and not problems and not (left.arrays and right.arrays):
-        problems.append(
-            "labels=None means one table with an array of predictions and an array of labels; "
-            f"got {left.item!r} of {_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a table of its own"
-        )
-    if labels is None and users is not None:
-        problems.append("users cannot be given with one table: each of its rows is counted")
-    if labels is None and exclude is not None:
-        problems.append("exclude cannot be given with one table, whose rows are users already; pass labels as a table")
-    if labels is None and (len(models) > 1 or names.model is not None):
-        problems.append("several models cannot stand in one table with the labels; pass labels as a table of their own")
+    about = _attributes(attributes, by, [users, labels, *by_model.values()], names, problems)
+    if labels is None:
+        if not problems and not (left.arrays and right.arrays):
+            problems.append(
+                "labels=None means one table with an array of predictions and an array of labels; got "
+                f"{left.item!r} of {_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a table of its own"
+            )
+        several = len(models) > 1 or names.model is not None
+        problems += [
+            words
+            for words, met in zip(_ONE_TABLE, (users, exclude, attributes, several or None), strict=True)
+            if met is not None
+        ]
     if not problems:
-        _compare(left, (*(model.source for model in models[1:]), right, everyone, left_out), problems)
+        _compare(left, (*(model.source for model in models[1:]), right, everyone, left_out, about), problems)
         problems += [
             f"predictions of model {model.name!r} come as {'arrays' if model.source.arrays else 'rows'}, those of "
             f"{models[0].name!r} do not; give all models in one form"
@@ -234,7 +269,43 @@ def read_sources(
         models = [Model(name, left) for name in _model_names(first, column)]
     shared = labels is None
     models = [model._replace(source=replace(model.source, shares_table=shared)) for model in models]
-    return Sources(tuple(models), replace(right, shares_table=shared), everyone, left_out, column)
+    slices = () if about is None else tuple(str(find_column(about.frame, name)) for name in by)
+    return Sources(tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices)
+
+
+_ONE_TABLE = (
+    "users cannot be given with one table: each of its rows is counted",
+    "exclude cannot be given with one table, whose rows are users already; pass labels as a table",
+    "attributes cannot be given with one table; name columns of the table itself with by=",
+    "several models cannot stand in one table with the labels; pass labels as a table of their own",
+)
+
+
+def _attributes(
+    given: DataFrame | None,
+    by: tuple[str, ...],
+    others: Iterable[DataFrame | None],
+    names: ColumnNames,
+    problems: list[str],
+) -> Source | None:
+    """The table that has the columns of the slices."""
+    if not by:
+        if given is not None:
+            problems.append("attributes are for slices: name the columns that part the users with by=")
+        return None
+    frames = [frame for frame in ([given] if given is not None else others) if frame is not None]
+    holder = next((frame for frame in frames if all(find_column(frame, name) for name in by)), None)
+    if holder is None:
+        there = "; ".join(", ".join(frame.columns) for frame in frames)
+        problems.append(f"by={list(by)}: no table has these columns of the user together; there are: {there}")
+        return None
+    for name in by:
+        kind = holder.schema[str(find_column(holder, name))].dataType
+        if not isinstance(kind, _USER_TYPES):
+            problems.append(
+                f"by: the column {name!r} is {kind.simpleString()}; slices are made by plain values: cast it"
+            )
+    return _read("attributes", holder, names, problems)
 
 
 def _called(role: str, model: str) -> str:
@@ -281,7 +352,7 @@ def _read(role: Role, frame: DataFrame, names: ColumnNames, problems: list[str])
             )
     if len(set(users)) < len(users):
         problems.append(f"{role}: user names the column {users[0]!r} twice")
-    if role == "users":
+    if role in ("users", "attributes"):
         return Source(role, frame, tuple(users), "", T.NullType())
     wanted = names.item[1 if role == "labels" else 0]
     item = find_column(frame, wanted) or (None if role == "exclude" else _array_with(frame, wanted, names))
@@ -434,7 +505,7 @@ def _compare(left: Source, others: Iterable[Source | None], problems: list[str])
     for other in others:
         if other is None:
             continue
-        if other.role != "users" and common_id_type(left.item_type, other.item_type) is None:
+        if other.role not in ("users", "attributes") and common_id_type(left.item_type, other.item_type) is None:
             problems.append(
                 f"items do not compare: predictions' {left.item!r} is {left.item_type.simpleString()}, {other.role}' "
                 f"{other.item!r} is {other.item_type.simpleString()}; cast one of them (nothing is cast in silence: '01' would equal 1)"

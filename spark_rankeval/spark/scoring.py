@@ -1,45 +1,65 @@
-"""From checked tables to every user's metrics, as a lazy table or as the moments of all users in one action."""
+"""From checked tables to every user's metrics, as a lazy table or as the figures of all users in one action."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.spark.grouping import Grouping
-from spark_rankeval.spark.inputs import any_null, column
+from spark_rankeval.spark.grouping import Grouping, slice_column
+from spark_rankeval.spark.inputs import any_null, column, user_hash
 from spark_rankeval.spark.plan import Plan, choose_plan
-from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of
+from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of
+from spark_rankeval.statistics.moments import moments_of
 from spark_rankeval.worker.reading import NO_USER
 from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, MODEL, USER_COUNTS, score_batches
 from spark_rankeval.worker.states import (
     STATE,
+    TableAccumulator,
     merge_batches,
     merged_by_key,
-    moments_batches,
-    moments_of_columns,
+    merged_states,
+    state_of_batches,
+    state_of_columns,
     unpacked,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
     from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.statistics.description import Description, DescriptionOptions
+    from spark_rankeval.statistics.moments import Moments
     from spark_rankeval.views import Value
-    from spark_rankeval.worker.states import Key
+    from spark_rankeval.worker.states import Key, TableState
     from spark_rankeval.worker.task import ScoringTask
 
 STATE_SCHEMA = T.StructType([T.StructField(STATE, T.BinaryType())])
-# A state has about a hundred bytes a value. The driver takes them as they are unless they are many: a shuffle costs more.
-_MERGED_BY_DRIVER, _MERGERS = 500, 16
+# The driver takes so many bytes of a partition as they are; a shuffle in between costs more unless there are many of them.
+_MERGED_BY_DRIVER = 64_000
+# What a value takes of a compressed state, in bytes: its moments, its quantiles (seldom more), a replicate.
+_MOMENTS, _SKETCH, _REPLICATE = 100, 2_000, 9
+# How many slices a partition is thought to have where users are parted.
+_SLICES = 20
 #: The key under which a column's metadata says what the column is.
 METADATA_KEY = "spark_rankeval"
+
+
+class Figures(NamedTuple):
+    """What is said of a group of users.
+
+    Attributes:
+        values: the figures of each value.
+        counts: the moments of each count.
+    """
+
+    values: list[Description]
+    counts: list[Moments]
 
 
 @dataclass(frozen=True)
@@ -101,15 +121,19 @@ class Scoring:
         values = [f"metric_{index}" for index in range(len(self.columns))]
         fields = [
             *(T.StructField(name, kind) for name, kind in zip(users, grouping.user_types(), strict=True)),
+            *(T.StructField(slice_column(index), T.StringType()) for index in range(len(self.sources.slices))),
             T.StructField(MODEL, T.StringType()),
             *(T.StructField(name, T.DoubleType()) for name in values),
             *(T.StructField(name, T.LongType()) for name in COUNTS),
         ]
-        run = score_batches(self.task, tuple(users), tuple(values))
+        slices = [slice_column(index) for index in range(len(self.sources.slices))]
+        run = score_batches(self.task, (*users, *slices), tuple(values))
         scored = grouping.frame(with_users=True).mapInArrow(run, T.StructType(fields))
         named = []
         for original, name in zip(self.sources.predictions.user, users, strict=True):
             named.append(_described(name, original, {"kind": "user"}))
+        for attribute, name in zip(self.sources.slices, slices, strict=True):
+            named.append(_described(name, attribute, {"kind": "slice"}))
         if self.task.models != ("",):
             named.append(_described(MODEL, self.model_column, {"kind": "model"}))
         # The values of further models stand in further rows.
@@ -129,22 +153,44 @@ class Scoring:
             **self.facts,
         }
 
-    def moments(self, plan: Plan) -> tuple[list[Moments], list[dict[str, Moments]], int]:
-        """The moments of every value and of every count, in one action.
+    def describe(
+        self,
+        plan: Plan,
+        options: DescriptionOptions = MOMENTS_ALONE,
+        roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
+    ) -> tuple[dict[Key, Figures], int]:
+        """The figures of every value and of every count, in one action.
+
+        Args:
+            plan: how predictions are brought together.
+            options: what is to be said of the values.
+            roll: the groups that the users of a slice belong to.
 
         Returns:
-            those of the values, those of the counts of each model by name, and how many users the plan could not settle.
+            the figures of each group, their counts as `counts_of` reads them; and how many users the plan could not settle.
         """
-        frame = self._grouping(plan).frame(with_users=False)
-        states = frame.mapInArrow(moments_batches(self.task, NO_USER), STATE_SCHEMA)
+        keys = [slice_column(index) for index in range(len(self.sources.slices))]
+        frame = self._grouping(plan).frame(with_user_hash=options.resamples)
+        states = frame.mapInArrow(state_of_batches(self.task, options, NO_USER, tuple(keys)), STATE_SCHEMA)
         n_models = len(self.task.models)
-        merged = iter(merge(states, len(self.values) + 1 + n_models * len(COUNTS))[()])
-        values, unresolved = list(islice(merged, len(self.values))), int(next(merged).total)
-        counts: list[dict[str, Moments]] = [{} for _ in range(n_models)]
-        for names in (USER_COUNTS, INVALID_COUNTS):
-            for mine in counts:
-                mine.update(zip(names, islice(merged, len(names)), strict=True))
-        return values, counts, unresolved if plan.gathering == "best_by_score" else 0
+        empty = TableAccumulator(
+            len(self.values), 1 + n_models * len(USER_COUNTS), n_models * len(INVALID_COUNTS), options
+        ).state()
+        found = collected(states, empty, options, n_keys=len(keys), roll=roll)
+        unresolved = max(int(figures.counts[0].total) for figures in found.values())
+        return found, unresolved if plan.gathering == "best_by_score" else 0
+
+    def counts_of(self, figures: Figures) -> list[dict[str, Moments]]:
+        """The counts of each model by name, from those of `describe`."""
+        n_models, counts = len(self.task.models), figures.counts[1:]
+        users, invalid = counts[: n_models * len(USER_COUNTS)], counts[n_models * len(USER_COUNTS) :]
+        return [
+            {
+                **dict(zip(USER_COUNTS, users[model * len(USER_COUNTS) :], strict=False)),
+                **dict(zip(INVALID_COUNTS, invalid[model * len(INVALID_COUNTS) :], strict=False)),
+            }
+            for model in range(n_models)
+        ]
 
 
 def facts_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,48 +212,91 @@ def _described(name: str, alias: str, facts: dict[str, Any]) -> Any:
     return F.col(name).alias(alias, metadata={METADATA_KEY: json.dumps(facts)})
 
 
-def merge(states: DataFrame, n_columns: int) -> dict[Key, list[Moments]]:
+def collected(
+    states: DataFrame,
+    empty: TableState,
+    options: DescriptionOptions,
+    *,
+    n_keys: int = 0,
+    roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
+) -> dict[Key, Figures]:
     """Merge the states of all partitions, in one action.
 
     Args:
-        states: a cell a partition, in the column `STATE`.
-        n_columns: how many columns a state has.
+        states: the states of a partition a row, in the column `STATE`.
+        empty: the state of no users.
+        options: what is to be said of the values.
+        n_keys: how many columns part the users.
+        roll: the groups that the users of a key belong to.
 
     Returns:
-        the moments of every column, by key; without keys there is the key ``()`` alone, also of no row at all.
+        the figures of each group; of no row at all those of the group ``()``, or of what it rolls into.
     """
-    if n_columns > _MERGED_BY_DRIVER:
-        states = states.repartition(_MERGERS).mapInArrow(merge_batches, STATE_SCHEMA)
-    total = merged_by_key(unpacked(bytes(row[0]) for row in states.collect()))
-    return {
-        key: [moments_of({field: values[index] for field, values in state.items()}) for index in range(n_columns)]
-        for key, state in (total or {(): MomentsAccumulator(n_columns).state()}).items()
-    }
+    n_values, n_counts = (len(part["n"]) for part in (empty.values["moments"], empty.counts))
+    size = n_counts * _MOMENTS + n_values * _bytes_of_a_value(options)
+    if size * (_SLICES if n_keys else 1) > _MERGED_BY_DRIVER:
+        # Into as many partitions as their size asks for: Spark sees it when the states are there.
+        states = states.hint("rebalance").mapInArrow(merge_batches, STATE_SCHEMA)
+    found = merged_by_key(unpacked(bytes(row[0]) for row in states.collect()))
+    groups: dict[Key, list[TableState]] = {}
+    for key, state in found.items():
+        for group in roll(key):
+            groups.setdefault(group, []).append(state)
+    # A table without a partition yields no state at all.
+    for group in [()] * (not n_keys) + [()] * (not groups):
+        groups.setdefault(group, [])
+    return {group: _figures(merged_states([empty, *parts]), options) for group, parts in groups.items()}
 
 
-def moments_of_table(
-    per_user: DataFrame, users: list[str], values: list[str], counts: list[str], keys: Sequence[str] = ()
-) -> dict[Key, list[Moments]]:
-    """The moments of a per-user table, fresh or read back, in one action.
+def _figures(state: TableState, options: DescriptionOptions) -> Figures:
+    n_counts = len(state.counts["n"])
+    counts = [moments_of({field: each[index] for field, each in state.counts.items()}) for index in range(n_counts)]
+    return Figures(descriptions_of(state.values, options), counts)
+
+
+def _bytes_of_a_value(options: DescriptionOptions) -> int:
+    return _MOMENTS + _SKETCH * bool(options.quantiles) + _REPLICATE * options.replicates * options.resamples
+
+
+def describe_table(
+    per_user: DataFrame,
+    users: list[str],
+    values: list[str],
+    counts: list[str],
+    invalid: list[str],
+    options: DescriptionOptions,
+    keys: Sequence[str] = (),
+    roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
+) -> dict[Key, Figures]:
+    """The figures of a per-user table, fresh or read back, in one action.
 
     Args:
         per_user: the table.
         users: its user columns; a row where one is null belongs to nobody.
         values: columns of values.
-        counts: columns of counts of invalid rows.
+        counts: columns of users' counts.
+        invalid: columns of counts of invalid rows.
+        options: what is to be said of the values.
         keys: columns that part the rows into groups.
+        roll: the groups that the rows of a key belong to.
 
     Returns:
-        by the values of the keys, the moments of the values, then those of the counts.
+        the figures of each group; its counts are those of users, then those of invalid rows.
     """
     columns = {f"value_{index}": name for index, name in enumerate(values)}
-    counted = {f"count_{index}": name for index, name in enumerate(counts)}
+    counted = {f"count_{index}": name for index, name in enumerate([*counts, *invalid])}
     keyed = {f"key_{index}": name for index, name in enumerate(keys)}
+    ids = [column(name) for name in users]
+    hashed = [user_hash(ids, [per_user.schema[name].dataType for name in users])] if options.resamples else []
     frame = per_user.select(
         *(column(name).cast("double").alias(alias) for alias, name in columns.items()),
         *(column(name).cast("bigint").alias(alias) for alias, name in counted.items()),
-        *(column(name).alias(alias) for alias, name in keyed.items()),
-        any_null(map(column, users)).alias(NO_USER),
+        *(column(name).cast("string").alias(alias) for alias, name in keyed.items()),
+        any_null(ids).alias(NO_USER),
+        *hashed,
     )
-    run = moments_of_columns(tuple(columns), tuple(counted), NO_USER, tuple(keyed))
-    return merge(frame.mapInArrow(run, STATE_SCHEMA), len(values) + len(counts))
+    names = tuple(counted)
+    run = state_of_columns(tuple(columns), names[: len(counts)], names[len(counts) :], options, NO_USER, tuple(keyed))
+    empty = TableAccumulator(len(columns), len(counts), len(invalid), options).state()
+    states = frame.mapInArrow(run, STATE_SCHEMA)
+    return collected(states, empty, options, n_keys=len(keyed), roll=roll)

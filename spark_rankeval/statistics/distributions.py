@@ -158,8 +158,8 @@ def _scale(df: float) -> tuple[Array, Array]:
     step = min(_STEP, 0.5 / math.sqrt(2 * df))
     left = _UNDERFLOW / df + math.sqrt(_UNDERFLOW / df)
     right = min(math.sqrt(_UNDERFLOW / df), 0.5 * math.log1p(2 * _UNDERFLOW / df) + 0.5)
-    u = np.multiply(np.arange(-math.ceil(left / step), math.ceil(right / step) + 1), step, dtype=np.float64)
-    weights = np.exp(-df * _excess(u))
+    u: Array = np.arange(-math.ceil(left / step), math.ceil(right / step) + 1, dtype=np.float64) * step
+    weights: Array = np.exp(-df * _excess(u))
     used = weights > 0
     return np.exp(u[used]), weights[used] / weights.sum()
 

@@ -104,9 +104,8 @@ def quantiles_of(state: dict[str, Array], column: int, shares: Sequence[float]) 
     for share in shares:
         if not 0 <= share <= 1:
             raise OptionError(f"a quantile's share lies in [0, 1], got {share!r}")
-    rows = state["column"] == column
-    order = np.argsort(state["bucket"][rows], kind="stable")
-    least, last = state["least"][rows][order], np.cumsum(state["count"][rows][order])
+    rows = slice(*np.searchsorted(state["column"], [column, column + 1]))
+    least, last = state["least"][rows], np.cumsum(state["count"][rows])
     if not len(least):
         return [math.nan] * len(shares)
     n = int(last[-1])

@@ -26,6 +26,12 @@ PREDICTION_ROWS, LABEL_ROWS, VALID_PREDICTIONS = "n_prediction_rows", "n_label_r
 MERGED_PREDICTIONS, NO_USER = "n_merged_predictions", "no_user"
 #: Those that each model has.
 PREDICTION_COLUMNS = (ITEMS, SCORES, PREDICTION_ROWS, VALID_PREDICTIONS, MERGED_PREDICTIONS)
+#: A hash of the user's id, where users are resampled.
+USER_HASH = "user_hash"
+#: Whether a row is of somebody whom only a table of attributes knows: not evaluated, but its slice is there.
+ABSENT = "absent"
+#: In how many attributes the rows of a user do not agree.
+ATTRIBUTE_CONFLICTS = "n_attribute_conflicts"
 
 
 def of_model(name: str, model: int) -> str:

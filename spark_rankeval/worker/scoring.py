@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_rankeval.metrics.batch import RankingBatch
 from spark_rankeval.metrics.matching import contained
 from spark_rankeval.metrics.ragged import pieces
 from spark_rankeval.metrics.ranking import Findings, Lists, rank_lists
-from spark_rankeval.worker.reading import Side, comparable, read_excluded, read_labels, read_predictions
+from spark_rankeval.worker.reading import (
+    ABSENT,
+    ATTRIBUTE_CONFLICTS,
+    Side,
+    comparable,
+    read_excluded,
+    read_labels,
+    read_predictions,
+    whole_numbers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,6 +44,7 @@ INVALID_COUNTS = (
     "n_duplicate_predictions",
     "n_duplicate_labels",
     "n_conflicting_labels",
+    "n_conflicting_attributes",
 )
 COUNTS = (*USER_COUNTS, *INVALID_COUNTS)
 
@@ -61,6 +72,9 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
     ids, order = comparable(*(side.ids for side in sides))
     lists_of_ids = [side.lists.like(own) for side, own in zip(sides, ids, strict=True)]
     label_items = lists_of_ids[len(predictions)]
+    n_conflicts = np.zeros(batch.num_rows, np.int64)
+    if ATTRIBUTE_CONFLICTS in columns:
+        n_conflicts = whole_numbers(columns[ATTRIBUTE_CONFLICTS])
     metrics: list[Array] = []
     counts, unresolved = [], np.zeros(batch.num_rows, np.int64)
     for model, side in enumerate(predictions):
@@ -84,7 +98,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
             grades = labels.lists.like(labels.values[view.relevance]) if labels.values else None
             ranked.append(_rank(view, replace(lists, grades=grades), parts))
             metrics += _compute(view, ranked[-1][0])
-        counts.append(_counts(views[0], ranked, n_excluded, side, labels))
+        counts.append([*_counts(views[0], ranked, n_excluded, side, labels), n_conflicts])
         unresolved = np.maximum.reduce([unresolved, *(findings.cut for _, findings in ranked)])
     return Scores(metrics, counts, unresolved)
 
@@ -92,7 +106,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
 def _counts(
     own: View, ranked: list[tuple[RankingBatch, Findings]], n_excluded: IntArray, predictions: Side, labels: Side
 ) -> list[Array]:
-    """What `COUNTS` names, of the users of a model; of what its views count, the model's own view."""
+    """What `COUNTS` names, but for the attributes, of the users of a model; of what its views count, the model's own view."""
     batch, found = ranked[0]
     return [
         batch.n_predictions - found.unpredicted,
@@ -144,7 +158,10 @@ def score_batches(
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+        for whole in batches:
+            # Somebody whom only a table of attributes knows is not evaluated.
+            present = None if ABSENT not in whole.schema.names else pc.invert(whole.column(ABSENT))
+            batch = whole if present is None else whole.filter(present)
             scores = score(task, batch)
             kept = [batch.column(batch.schema.get_field_index(name)) for name in passed_on]
             for model, name in enumerate(task.models):

@@ -1,82 +1,205 @@
-"""From batches of users to the moments of their values: one small state a partition, which the driver merges."""
+"""From batches of users to what is said of their values: one small state a partition, which the driver merges."""
 
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+import zlib
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from spark_rankeval.statistics.description import DescriptionAccumulator, State, merged_descriptions
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
-from spark_rankeval.worker.reading import filled, numbers, whole_numbers
+from spark_rankeval.worker.reading import ABSENT, USER_HASH, filled, numbers, whole_numbers
 from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spark_rankeval.metrics.ragged import Array, BoolArray
-    from spark_rankeval.statistics.moments import State
+    from spark_rankeval.statistics.description import DescriptionOptions
     from spark_rankeval.worker.task import ScoringTask
 
-#: The values of the columns that part rows into groups, and the state of each group.
-Key = tuple[Any, ...]
-States = dict[Key, dict[str, np.ndarray[Any, Any]]]
-#: The one column that `moments_batches` and `moments_of_columns` yield, in one row a partition.
+    Batches = Iterator[pa.RecordBatch]
+
+#: The one column that `state_of_batches` and `state_of_columns` yield, in one row a partition.
 STATE = "state"
 
 
-def moments_batches(task: ScoringTask, no_user: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: the moments of all users of a partition.
+#: The values of the columns that part users into groups.
+Key = tuple[Any, ...]
 
-    They are those of the metrics, of how many users are unresolved, of the counts of users of each model, and of the counts
-    of invalid rows of each model.
+
+class TableState(NamedTuple):
+    """What is known of the users of a table.
+
+    Attributes:
+        values: of the metrics' values.
+        counts: the moments of the users' counts, and then of the counts of invalid rows, which also rows without a user have.
+    """
+
+    values: State
+    counts: dict[str, Array]
+
+
+#: The state of each group.
+States = dict[Key, TableState]
+
+
+class TableAccumulator:
+    """The state of a table's users, who come batch by batch.
+
+    Args:
+        n_values: how many values a user has.
+        n_counts: how many counts a user has, without those of invalid rows.
+        n_invalid: how many counts of invalid rows there are.
+        options: what is to be said of the values.
+    """
+
+    def __init__(self, n_values: int, n_counts: int, n_invalid: int, options: DescriptionOptions) -> None:
+        self._values = DescriptionAccumulator(n_values, options)
+        self._counts = MomentsAccumulator(n_counts + n_invalid)
+        self._n_counts = n_counts
+
+    def add(self, values: Sequence[Array], counts: Sequence[Array], nobody: BoolArray, users: Array | None) -> None:
+        """Take in users.
+
+        Args:
+            values: float64 (n_users,), one a value.
+            counts: (n_users,), one a count, those of invalid rows last.
+            nobody: rows that belong to nobody, of which only the invalid rows are counted.
+            users: hashes of the users' ids, if the options resample them.
+        """
+        somebody = ~nobody if nobody.any() else slice(None)
+        self._values.add([one[somebody] for one in values], None if users is None else users[somebody])
+        for index, count in enumerate(counts):
+            counted = count[somebody] if index < self._n_counts else count
+            self._counts.add(index, counted.astype(np.float64, copy=False))
+
+    def state(self) -> TableState:
+        """The state so far."""
+        return TableState(self._values.state(), self._counts.state())
+
+
+def merged_states(states: Iterable[TableState]) -> TableState:
+    """The state of all users, from one or more states of parts of them."""
+    values, counts = zip(*states, strict=True)
+    return TableState(merged_descriptions(values), merged(counts))
+
+
+def merged_by_key(parts: Iterable[States]) -> States:
+    """The state of each key, from those of parts of the users."""
+    by_key: dict[Key, list[TableState]] = {}
+    for part in parts:
+        for key, state in part.items():
+            by_key.setdefault(key, []).append(state)
+    return {key: merged_states(states) for key, states in by_key.items()}
+
+
+def state_of_batches(
+    task: ScoringTask, options: DescriptionOptions, no_user: str, keys: tuple[str, ...] = ()
+) -> Callable[[Batches], Batches]:
+    """A function for ``mapInArrow``: the state of all users of a partition.
+
+    Its counts are those of unresolved users, then `USER_COUNTS` of each model, then `INVALID_COUNTS` of each model.
 
     Args:
         task: what to compute.
+        options: what is to be said of the metrics; if users are resampled, the table has a column `USER_HASH`.
         no_user: a column of booleans: rows that belong to nobody, of which only the invalid rows are counted.
+        keys: columns whose values part the users into groups, each with a state of its own.
     """
+    n_models = len(task.models)
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        n_models = len(task.models)
-        moments = _TableMoments(len(task.metrics) + 1 + n_models * len(USER_COUNTS), n_models * len(INVALID_COUNTS))
+    def run(batches: Batches) -> Batches:
+        tables = _Tables(
+            len(task.metrics), 1 + n_models * len(USER_COUNTS), n_models * len(INVALID_COUNTS), options, no_user, keys
+        )
         for batch in batches:
             scores = score(task, batch)
-            nobody = filled(batch.column(batch.schema.get_field_index(no_user)), 0).astype(np.bool_)
             users = [count for counts in scores.counts for count in counts[: len(USER_COUNTS)]]
             invalid = [count for counts in scores.counts for count in counts[len(USER_COUNTS) :]]
-            moments.add([*scores.metrics, scores.unresolved, *users], invalid, nobody)
-        yield _packed({(): moments.state()})
+            tables.add(batch, scores.metrics, [scores.unresolved, *users, *invalid])
+        yield packed(tables.states())
 
     return run
 
 
-def moments_of_columns(
-    columns: tuple[str, ...], counts: tuple[str, ...], no_user: str, keys: tuple[str, ...] = ()
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: the moments of columns that hold a per-user table's values.
+def state_of_columns(
+    values: tuple[str, ...],
+    counts: tuple[str, ...],
+    invalid: tuple[str, ...],
+    options: DescriptionOptions,
+    no_user: str,
+    keys: tuple[str, ...] = (),
+) -> Callable[[Batches], Batches]:
+    """A function for ``mapInArrow``: the state of the users whose values a table holds.
 
     Args:
-        columns: columns of users' values; null is NaN.
-        counts: columns of counts of invalid rows, also of those that belong to nobody.
+        values: columns of users' values; null is NaN.
+        counts: columns of users' counts.
+        invalid: columns of counts of invalid rows, also of those that belong to nobody.
+        options: what is to be said of the values; if users are resampled, the table has a column `USER_HASH`.
         no_user: a column of booleans: rows that belong to nobody.
-        keys: columns whose values part the rows into groups, each with moments of its own.
+        keys: columns whose values part the users into groups, each with a state of its own.
     """
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        moments: dict[Key, _TableMoments] = {}
+    def run(batches: Batches) -> Batches:
+        tables = _Tables(len(values), len(counts), len(invalid), options, no_user, keys)
         for batch in batches:
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
-            values = [numbers(by_name[name]) for name in columns]
-            invalid = [whole_numbers(by_name[name]).astype(np.float64) for name in counts]
-            nobody = filled(by_name[no_user], 0).astype(np.bool_)
-            for key, rows in _groups([by_name[name] for name in keys], batch.num_rows):
-                mine = moments.setdefault(key, _TableMoments(len(columns), len(counts)))
-                mine.add([one[rows] for one in values], [one[rows] for one in invalid], nobody[rows])
-        yield _packed({key: mine.state() for key, mine in moments.items()})
+            counted = [whole_numbers(by_name[name]) for name in (*counts, *invalid)]
+            tables.add(batch, [numbers(by_name[name]) for name in values], counted)
+        yield packed(tables.states())
 
     return run
+
+
+class _Tables:
+    """The state of each group of a partition's users; without keys all are one group."""
+
+    def __init__(
+        self,
+        n_values: int,
+        n_counts: int,
+        n_invalid: int,
+        options: DescriptionOptions,
+        no_user: str,
+        keys: tuple[str, ...],
+    ) -> None:
+        self._new = partial(TableAccumulator, n_values, n_counts, n_invalid, options)
+        self._options, self._no_user, self._keys = options, no_user, keys
+        self._tables: dict[Key, TableAccumulator] = {}
+
+    def add(self, batch: pa.RecordBatch, values: Sequence[Array], counts: Sequence[Array]) -> None:
+        """Take in the users of a batch."""
+        by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
+        nobody = filled(by_name[self._no_user], 0).astype(np.bool_)
+        hashes = _hashes(by_name, self._options)
+        absent = filled(by_name[ABSENT], 0).astype(np.bool_) if ABSENT in by_name else None
+        for key, group in _groups([by_name[name] for name in self._keys], batch.num_rows):
+            table = self._tables.setdefault(key, self._new())
+            # A group that nobody is in who is evaluated is a group all the same.
+            rows = (
+                group
+                if absent is None
+                else np.flatnonzero(~absent)[group]
+                if isinstance(group, slice)
+                else group[~absent[group]]
+            )
+            table.add(
+                [one[rows] for one in values],
+                [one[rows] for one in counts],
+                nobody[rows],
+                None if hashes is None else hashes[rows],
+            )
+
+    def states(self) -> States:
+        """The state of each group so far."""
+        return {key: table.state() for key, table in self._tables.items()}
 
 
 def _groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | slice]]:
@@ -93,47 +216,28 @@ def _groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array |
         yield tuple(column[int(rows[0])].as_py() for column in columns), rows
 
 
-class _TableMoments:
-    """The moments of users' columns, and of counts that also rows without a user have."""
-
-    def __init__(self, n_columns: int, n_counts: int) -> None:
-        self._users = MomentsAccumulator(n_columns)
-        self._counts = MomentsAccumulator(n_counts)
-
-    def add(self, users: list[Array], counts: list[Array], nobody: BoolArray) -> None:
-        somebody = ~nobody if nobody.any() else slice(None)
-        for index, values in enumerate(users):
-            self._users.add(index, values[somebody].astype(np.float64, copy=False))
-        for index, values in enumerate(counts):
-            self._counts.add(index, values.astype(np.float64, copy=False))
-
-    def state(self) -> State:
-        users, counts = self._users.state(), self._counts.state()
-        return {name: np.concatenate([users[name], counts[name]]) for name in users}
+def _hashes(by_name: dict[str, pa.Array], options: DescriptionOptions) -> Array | None:
+    return whole_numbers(by_name[USER_HASH]) if options.resamples else None
 
 
-def merge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def merge_batches(batches: Batches) -> Batches:
     """For ``mapInArrow``: one state instead of the many of a partition."""
-    states = [state for batch in batches for state in unpacked(batch.column(0).to_pylist())]
-    if states:
-        yield _packed(merged_by_key(states))
+    # One after the other: all of them at once might not fit into memory.
+    states = (state for batch in batches for state in unpacked(batch.column(0)))
+    first = next(states, None)
+    if first is not None:
+        yield packed(reduce(lambda one, other: merged_by_key([one, other]), states, first))
 
 
-def merged_by_key(states: Iterable[States]) -> States:
-    """The states of each key, from those of parts of the rows."""
-    by_key: dict[Key, list[State]] = {}
-    for part in states:
-        for key, state in part.items():
-            by_key.setdefault(key, []).append(state)
-    return {key: merged(parts) for key, parts in by_key.items()}
-
-
-def unpacked(states: Iterable[bytes]) -> Iterator[States]:
+def unpacked(states: Iterable[pa.Scalar | bytes]) -> Iterator[Any]:
     """States from the cells of the column `STATE`."""
     for state in states:
+        data = state if isinstance(state, bytes) else state.as_py()
         # Written by our own workers a moment ago, as all that Spark brings from Python to Python.
-        yield pickle.loads(state)
+        yield pickle.loads(zlib.decompress(data))
 
 
-def _packed(states: States) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({STATE: pa.array([pickle.dumps(states)], pa.binary())})
+def packed(states: Any) -> pa.RecordBatch:
+    """States as the one row that travels; `unpacked` reads it."""
+    # Most bytes of sums and counts are 0.
+    return pa.RecordBatch.from_pydict({STATE: pa.array([zlib.compress(pickle.dumps(states), 1)], pa.binary())})

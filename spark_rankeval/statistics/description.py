@@ -1,0 +1,195 @@
+"""All that is said of columns of users' values: counts and moments, an interval of the mean, quantiles.
+
+What is accumulated of some users is one state; states of other users, or of the same ones in other batches and partitions, are
+merged into that of all of them, and the figures are read from it.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spark_rankeval.errors import OptionError
+from spark_rankeval.statistics.bootstrap import (
+    BootstrapAccumulator,
+    bca_interval,
+    bootstrap_means_of,
+    percentile_interval,
+)
+from spark_rankeval.statistics.intervals import Interval, checked_level, mean_interval
+from spark_rankeval.statistics.means import MeanAccumulator, mean_of
+from spark_rankeval.statistics.merging import merged
+from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of
+from spark_rankeval.statistics.quantiles import QuantileAccumulator, merged_sketches, quantiles_of
+from spark_rankeval.statistics.resampling import checked_replicates
+
+Array = np.ndarray[Any, Any]
+#: The states of the accumulators by what they are for: ``moments``, ``quantiles``, ``means``, ``bootstrap``.
+State = dict[str, dict[str, Array]]
+
+_RESAMPLED = {"percentile": percentile_interval, "bca": bca_interval}
+MEDIAN = 0.5
+
+
+@dataclass(frozen=True)
+class DescriptionOptions:
+    """What is to be said beyond counts and moments.
+
+    Attributes:
+        method: of the mean's interval: ``t``, ``percentile`` or ``bca``; None: no interval.
+        level: the share of such intervals that hold the true mean.
+        replicates: how many bootstrap samples are drawn, where the method needs them.
+        seed: of the bootstrap.
+        quantiles: the shares of users below each; none: not even the median.
+    """
+
+    method: str | None = "t"
+    level: float = 0.95
+    replicates: int = 1000
+    seed: int = 0
+    quantiles: tuple[float, ...] = (MEDIAN,)
+
+    @classmethod
+    def given(
+        cls, ci: str | None, level: float, replicates: int, seed: int, quantiles: Sequence[float]
+    ) -> DescriptionOptions:
+        """Options as the front door takes them.
+
+        Raises:
+            OptionError: one of them is not what it can be.
+        """
+        allowed = ("t", *_RESAMPLED, "bootstrap", None)
+        if ci not in allowed:
+            raise OptionError(f"ci must be one of {', '.join(map(repr, allowed))}; got {ci!r}")
+        if not _is(numbers.Real, level):
+            raise OptionError(f"level must be a number between 0 and 1, such as 0.95; got {level!r}")
+        for name, value in (("replicates", replicates), ("seed", seed)):
+            if not _is(numbers.Integral, value):
+                raise OptionError(f"{name} must be a whole number; got {value!r}")
+        shares = tuple(quantiles) if isinstance(quantiles, Iterable) else (quantiles,)
+        if not (isinstance(quantiles, Iterable) and all(_is(numbers.Real, one) and 0 <= one <= 1 for one in shares)):
+            raise OptionError(f"quantiles must be shares from 0 to 1, such as (0.25, 0.5); got {quantiles!r}")
+        return cls(
+            method="bca" if ci == "bootstrap" else ci,
+            level=checked_level(float(level)),
+            replicates=checked_replicates(int(replicates)),
+            seed=int(seed),
+            quantiles=tuple(dict.fromkeys(float(share) for share in shares)),
+        )
+
+    @property
+    def resamples(self) -> bool:
+        """Whether bootstrap samples are drawn, for which users need hashes."""
+        return self.method in _RESAMPLED
+
+
+def _is(kind: type, value: object) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+MOMENTS_ALONE = DescriptionOptions(method=None, quantiles=())
+
+
+class DescriptionAccumulator:
+    """What is to be said of several columns, of users that come batch by batch."""
+
+    def __init__(self, n_columns: int, options: DescriptionOptions) -> None:
+        self._moments = MomentsAccumulator(n_columns)
+        self._quantiles = QuantileAccumulator(n_columns) if options.quantiles else None
+        self._means = MeanAccumulator(n_columns) if options.resamples else None
+        self._bootstrap = (
+            BootstrapAccumulator(n_columns, replicates=options.replicates, seed=options.seed)
+            if options.resamples
+            else None
+        )
+
+    def add(self, values: Sequence[Array], users: Array | None = None) -> None:
+        """Take in users.
+
+        Args:
+            values: float64 (n_users,), one a column; NaN is undefined.
+            users: 64-bit hashes of the users' ids, if they are to be resampled.
+        """
+        each = [one for one in (self._moments, self._quantiles, self._means) if one is not None]
+        for index, column in enumerate(values):
+            for one in each:
+                one.add(index, column)
+        if self._bootstrap is not None and len(values):
+            assert users is not None, "users are resampled by their hashes"
+            self._bootstrap.add(users, np.stack(values))
+
+    def state(self) -> State:
+        """The state so far; `merged_descriptions` merges states."""
+        parts = {
+            "moments": self._moments,
+            "quantiles": self._quantiles,
+            "means": self._means,
+            "bootstrap": self._bootstrap,
+        }
+        return {name: part.state() for name, part in parts.items() if part is not None}
+
+
+def merged_descriptions(states: Iterable[State]) -> State:
+    """The state of all users, from the states of parts of them, in any order.
+
+    Args:
+        states: one or more, of the same columns and options.
+    """
+    found = list(states)
+    return {
+        part: (merged_sketches if part == "quantiles" else merged)([state[part] for state in found])
+        for part in found[0]
+    }
+
+
+@dataclass(frozen=True)
+class Description:
+    """The figures of one column.
+
+    Attributes:
+        moments: counts, mean, spread and extremes.
+        interval: of the mean; None: not asked for.
+        median: within `quantiles.RELATIVE_ACCURACY`; NaN for no value, and where no quantile is asked for.
+        quantiles: those asked for, by their shares, within the same.
+    """
+
+    moments: Moments
+    interval: Interval | None
+    median: float
+    quantiles: dict[float, float]
+
+
+def descriptions_of(state: State, options: DescriptionOptions) -> list[Description]:
+    """The figures of every column from the merged state.
+
+    Args:
+        state: of all users.
+        options: those that the states were accumulated with.
+    """
+    described = []
+    for index in range(len(state["moments"]["n"])):
+        moments = moments_of(_column(state["moments"], index))
+        median, quantiles = math.nan, {}
+        if options.quantiles:
+            median, *found = quantiles_of(state["quantiles"], index, (MEDIAN, *options.quantiles))
+            quantiles = dict(zip(options.quantiles, found, strict=True))
+        described.append(Description(moments, _interval(state, index, moments, options), median, quantiles))
+    return described
+
+
+def _interval(state: State, index: int, moments: Moments, options: DescriptionOptions) -> Interval | None:
+    if options.method is None:
+        return None
+    if not options.resamples:
+        return mean_interval(moments, options.level)
+    samples = bootstrap_means_of(_column(state["bootstrap"], index))
+    return _RESAMPLED[options.method](samples, mean_of(_column(state["means"], index)), options.level)
+
+
+def _column(state: dict[str, Array], index: int) -> dict[str, Any]:
+    return {name: values[index] for name, values in state.items()}
