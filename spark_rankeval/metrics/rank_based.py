@@ -78,7 +78,8 @@ class AveragePrecision(TieAwareMetric):
             msg = f"ap: a decay below 1 needs denominator='labels'; got decay={self.decay!r}, denominator={self.denominator!r}"
             raise MetricError(msg)
         if self.by == "threshold" and (self.k is not None or self._decays):
-            msg = f"ap: by='threshold' takes the whole list, without a cutoff or a decay; got k={self.k!r}, decay={self.decay!r}"
+            got = f"k={self.k!r}" if self.k is not None else f"decay={self.decay!r}"
+            msg = f"ap: by='threshold' takes the whole list, without a cutoff or a decay; got {got}"
             raise MetricError(msg)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
