@@ -34,7 +34,8 @@ test: setup  ## run the tests
 	@$(BIN)/python -m pytest -q
 
 # The packages that the dialects are compared with: their versions exclude one another, so each has an environment.
-PARITY := trec ranx sklearn lenskit torchmetrics rectools recommenders replay recbole
+# SYSTEMS chooses among them, by environment: make parity SYSTEMS="trec ranx sklearn".
+SYSTEMS ?= trec ranx sklearn lenskit torchmetrics rectools recommenders replay recbole
 
 .venv-parity-%/.installed: tests/parity/requirements-%.txt $(wildcard tests/parity/requirements-*-alone.txt)
 	@echo "installing into .venv-parity-$*"
@@ -44,8 +45,8 @@ PARITY := trec ranx sklearn lenskit torchmetrics rectools recommenders replay re
 	  .venv-parity-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $$alone
 	@touch $@
 
-parity: setup $(PARITY:%=.venv-parity-%/.installed)  ## run the real packages beside the dialects (installs some gigabytes)
-	@$(BIN)/python -m pytest -q tests/parity
+parity: setup $(SYSTEMS:%=.venv-parity-%/.installed)  ## run the real packages beside the dialects (all: some gigabytes)
+	@$(BIN)/python -m pytest -q tests/parity --systems="$(SYSTEMS)"
 
 docs: setup  ## write docs/conventions.md from the registry
 	@$(BIN)/python tools/write_conventions.py

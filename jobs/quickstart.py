@@ -13,7 +13,7 @@ try:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    from spark_rankeval import score_users, write_per_user
+    from spark_rankeval import compare, score_users, write_per_user
     from spark_rankeval.errors import ConfigurationError
     from spark_rankeval.jobs.session import job_session, run_job
 except ModuleNotFoundError as error:
@@ -35,6 +35,7 @@ METRICS = [
     "ap(denominator='labels')@10",
     "rr",
 ]
+HEADLINE = "ndcg@10"
 HELD_OUT = 0.2
 RECOMMENDED = 20
 SEED = 42
@@ -110,19 +111,21 @@ def quickstart(spark: SparkSession, file: str, output: str, relevance_threshold:
         f"those held out with a rating of {relevance_threshold:g} or more are relevant"
     )
     recommenders = {"als": recommend_by_als, "popularity": recommend_by_popularity}
+    results = {}
     for model, recommend in recommenders.items():
         predictions = store(recommend(training, RECOMMENDED), f"{output}/{model}")
         per_user = score_users(
-            predictions,
+            {model: predictions},
             labels,
             METRICS,
             score="score",
             relevance="rating",
             relevance_threshold=relevance_threshold,
-            model=model,
         )
-        result = write_per_user(per_user, f"{output}/per_user_{model}", mode="overwrite")
-        print(f"\n{result}")
+        results[model] = write_per_user(per_user, f"{output}/per_user_{model}", mode="overwrite")
+        print(f"\n{results[model]}")
+    comparison = compare(results, baseline="popularity")
+    print(f"\n{comparison}\n\n{comparison[HEADLINE].sentence}")
     names = ["ratings", "labels", *recommenders, *(f"per_user_{model}" for model in recommenders)]
     print(f"\nwritten to {output}: {', '.join(names)}")
 

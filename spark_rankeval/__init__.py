@@ -10,18 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark_rankeval.compared_dialects import dialect_map as dialect_map
+    from spark_rankeval.comparison import all_pairs as all_pairs
+    from spark_rankeval.comparison import compare as compare
+    from spark_rankeval.comparison import differences as differences
     from spark_rankeval.evaluation import evaluate as evaluate
     from spark_rankeval.evaluation import score_users as score_users
     from spark_rankeval.evaluation import summarise as summarise
     from spark_rankeval.evaluation import write_per_user as write_per_user
+    from spark_rankeval.list_agreement import agreement as agreement
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.result import Result as Result
+    from spark_rankeval.sensitivity import detectable_difference as detectable_difference
     from spark_rankeval.spark.columns import metrics_column as metrics_column
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "agreement": "list_agreement",
+    "all_pairs": "comparison",
+    "compare": "comparison",
+    "detectable_difference": "sensitivity",
     "dialect_map": "compared_dialects",
+    "differences": "comparison",
     "evaluate": "evaluation",
     "score_users": "evaluation",
     "summarise": "evaluation",
@@ -33,7 +43,12 @@ _HOMES = {
 
 __all__ = [
     "Result",
+    "agreement",
+    "all_pairs",
+    "compare",
+    "detectable_difference",
     "dialect_map",
+    "differences",
     "evaluate",
     "metrics_column",
     "parse_metric",

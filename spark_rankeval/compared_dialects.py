@@ -177,7 +177,7 @@ def dialect_map(
         except (DialectError, MetricError) as error:
             if dialect is DEFAULT:
                 raise
-            return str(error)
+            return str(error).removeprefix(f"dialect {dialect.name!r}: ")
         ranking = policy_of(dialect.ranking_of(metric), lists, None, keep_best=on_invalid == "drop")
         return _Reading(metric, ranking, dialect.population_of(metric))
 
@@ -204,6 +204,8 @@ def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
         name: getattr(end.metric, name) for name in names if getattr(start.metric, name) != getattr(end.metric, name)
     }
     last = {name: changes.pop(name) for name in ("undefined",) if name in changes}
+    # Whether there is an average over ties hangs on the other parameters.
+    changes |= {name: changes.pop(name) for name in ("ties",) if name in changes}
     for name, new in changes.items():
         waiting[name] = new
         words.append(_words(name, getattr(start.metric, name), new))
@@ -226,6 +228,24 @@ def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
 
 
 _WORDS: dict[tuple[str, Any], str] = {
+    ("denominator", "labels"): "denominator: relevant items",
+    ("denominator", "min_k_labels"): "denominator: relevant items, k at most",
+    ("denominator", "min_labels_predictions"): "denominator: relevant or ranked items, the fewer",
+    ("denominator", "predictions"): "denominator: ranked items, k at most",
+    ("gain", "exponential"): "gain: 2^grade − 1",
+    ("gain", "linear"): "gain: the grade itself",
+    ("gain", "raw"): "gain: the grade itself",
+    ("gain", "binary"): "gain: 1 for every relevant item",
+    ("below_threshold", "zero"): "grades below the threshold gain nothing",
+    ("ideal", "labels"): "ideal: all labelled items, also those not retrieved",
+    ("ideal", "k_ones"): "ideal: a gain of 1 in each of the k places",
+    ("ideal", "label_order"): "ideal: the labels in the order given",
+    ("discount", "ln"): "discount: natural logarithm",
+    ("discount", "log2_from_two"): "discount: none at rank 2",
+    ("by", "threshold"): "equal scores share one precision",
+    ("recall", "hits"): "recall: of the relevant items that were retrieved",
+    ("rounding", "floor_plus_0.9"): "recall levels: rounded as in trec_eval 9",
+    ("rounding", "half_away"): "recall levels: rounded as in trec_eval 10",
     ("undefined", "zero"): "users with nothing to find count as 0",
     ("relevance_threshold", -math.inf): "every labelled item is relevant, of whatever grade",
     ("ties", "average"): "equal scores share their places",
@@ -242,7 +262,7 @@ _WORDS: dict[tuple[str, Any], str] = {
 
 
 def _words(name: str, old: Any, new: Any) -> str:
-    return _WORDS.get((name, new), f"{name} {new!r}, not {old!r}")
+    return _WORDS.get((name, new), f"{name}: {new!r}, not {old!r}")
 
 
 def _evaluate(
@@ -266,14 +286,16 @@ def _evaluate(
         sources=sources,
         values=tuple(Value(str(reading.metric), reading.metric) for reading in in_order),
         columns=(),
+        model_column="",
         shown=(),
         task=ScoringTask(views, prediction_arrays=left_arrays, label_arrays=right_arrays),
         prune="auto",
         facts={"on_invalid": on_invalid},
     )
     # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.
-    described, counts, _ = scoring.describe(scoring.plan(exact=True))
-    quality = DataQuality.from_moments(counts)
+    found, _ = scoring.describe(scoring.plan(exact=True))
+    described = found[()].values
+    quality = DataQuality.from_moments(scoring.counts_of(found[()])[0])
     raise_if_invalid(quality, scoring.facts, scoring)
     return dict(zip(in_order, (each.moments for each in described), strict=True)), quality
 

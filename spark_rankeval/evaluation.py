@@ -6,6 +6,7 @@ import math
 import numbers
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,18 +16,19 @@ from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.refusal import raise_if_invalid
 from spark_rankeval.result import Result
+from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.column_names import ColumnNames
 from spark_rankeval.spark.inputs import read_sources
 from spark_rankeval.spark.scoring import Scoring, describe_table, facts_of
 from spark_rankeval.spark.storage import exists, publish, staged
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.summary import DataQuality, summary_row
-from spark_rankeval.views import Lists, columns_of, in_order, resolve, views_of
+from spark_rankeval.views import Lists, columns_of, order_of, resolve, views_of
 from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, USER_COUNTS
 from spark_rankeval.worker.task import ScoringTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    predictions: DataFrame,
+    predictions: DataFrame | Mapping[str, DataFrame],
     labels: DataFrame | None,
     metrics: Metrics,
     *,
@@ -54,7 +56,10 @@ def evaluate(
     ties: str | None = None,
     on_invalid: str = "error",
     prune: str = "auto",
-    model: str = "",
+    model: str | None = None,
+    by: str | Sequence[str] = (),
+    attributes: DataFrame | None = None,
+    totals: bool = False,
     ci: str | None = "t",
     level: float = 0.95,
     replicates: int = 1000,
@@ -85,13 +90,21 @@ def evaluate(
             they are ranked; how many were is counted. Its columns are named as those of predictions.
         dialect: whose conventions fill the parameters that a metric leaves open: ``default`` or ``mllib``.
         ties: how equal scores are ordered: ``item_asc``, ``item_desc``, or ``position`` for arrays; None: as the
-            dialect says.
+            dialect says. ``average``: every metric is its mean over all orders of equal scores, which takes all
+            predictions of a user; it is an error for metrics that hang on that order and have no such mean. Single
+            metrics have it as ``"rr(ties='average')"``, beside others in order.
         on_invalid: ``error`` raises when rows cannot be ranked; ``drop`` leaves them out and counts them: of equal items
             the best ranked stays, of conflicting labels the highest grade.
         prune: ``auto`` keeps only as many predictions of a user as the metrics need; ``never`` keeps all. No value
             depends on it; only the count of users that hang on ties may be larger with ``auto``, which counts a group of
             equal scores that it cut, and only duplicates among what is kept are counted.
-        model: a name for these predictions, for the summary.
+        model: the column of predictions that says which model a row is of. Several models are evaluated in the same pass,
+            on the same users; so they are if `predictions` is a dict of tables by the model's name.
+        by: attributes of the user, such as ``["country", "device"]``, that part the users into slices; each slice has rows
+            of its own in the summary. They are columns of `attributes`, or else of the first of users, labels and
+            predictions that has them, where they must be constant within a user.
+        attributes: a table of users with the columns of `by`; a user whom it alone knows is not evaluated.
+        totals: with rows for every total over some of the attributes, as a cube has them.
         ci: what interval each mean has: ``t`` (Student); ``bca`` or ``bootstrap`` (the bias-corrected and accelerated
             bootstrap) or ``percentile``, which draw users by a hash of their id, so that no partitioning changes a digit;
             None: no interval.
@@ -113,24 +126,39 @@ def evaluate(
     scoring = _prepare(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
         relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
-        prune=prune, model=model,
+        prune=prune, model=model, by=by, attributes=attributes,
     )  # fmt: skip
     _need_users(scoring.sources.predictions.user, options, "name the column of users with user=")
     plan = scoring.plan(exact=False)
-    values, counts, unresolved = scoring.describe(plan, options)
+    rolled = roll(len(scoring.sources.slices), totals=totals)
+    figures, unresolved = scoring.describe(plan, options, rolled)
     words = plan.words
     if unresolved:
         plan = scoring.plan(exact=True)
-        values, counts, _ = scoring.describe(plan, options)
+        figures, _ = scoring.describe(plan, options, rolled)
         words = (*plan.words, f"The evaluation ran twice: the first go left the value of {unresolved:,} user(s) open.")
-    quality = DataQuality.from_moments(counts)
-    raise_if_invalid(quality, scoring.facts, scoring)
-    rows = [_Row(scoring.said_of(i), scoring.columns[i], values[i]) for i in scoring.shown]
-    return _result(scoring.per_user, rows, quality, words, options)
+    keys = in_order(list(figures))
+    quality_of = {key: scoring.counts_of(figures[key]) for key in keys}
+    everyone = [DataQuality.from_moments(counts) for counts in quality_of[keys[0]]]
+    raise_if_invalid(DataQuality.of_models(everyone), scoring.facts, scoring)
+    n_columns = len(scoring.columns)
+    slices = scoring.sources.slices
+    rows = [
+        _Row(
+            scoring.said_of(place),
+            scoring.values[place].model,
+            slice_name(slices, key),
+            scoring.columns[place % n_columns],
+            figures[key].values[place],
+        )
+        for key in keys
+        for place in scoring.shown
+    ]
+    return _result(scoring.per_user, rows, dict(zip(scoring.task.models, everyone, strict=True)), words, options)
 
 
 def score_users(
-    predictions: DataFrame,
+    predictions: DataFrame | Mapping[str, DataFrame],
     labels: DataFrame | None,
     metrics: Metrics,
     *,
@@ -146,7 +174,9 @@ def score_users(
     ties: str | None = None,
     on_invalid: str = "error",
     prune: str = "auto",
-    model: str = "",
+    model: str | None = None,
+    by: str | Sequence[str] = (),
+    attributes: DataFrame | None = None,
 ) -> DataFrame:
     """Every user's metrics as a lazy DataFrame, to be written, joined, or given to `summarise`.
 
@@ -161,7 +191,7 @@ def score_users(
     return _prepare(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
         relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
-        prune=prune, model=model,
+        prune=prune, model=model, by=by, attributes=attributes,
     ).per_user()  # fmt: skip
 
 
@@ -169,6 +199,8 @@ def summarise(
     per_user: DataFrame,
     on_invalid: str | None = None,
     *,
+    by: str | Sequence[str] = (),
+    totals: bool = False,
     ci: str | None = "t",
     level: float = 0.95,
     replicates: int = 1000,
@@ -183,6 +215,8 @@ def summarise(
     Args:
         per_user: the table.
         on_invalid: ``error`` or ``drop``, as in `evaluate`; None: as `score_users` was told.
+        by: columns of the table that part the users into slices: attributes it was scored with, or any others.
+        totals: as in `evaluate`.
         ci: as in `evaluate`, and so are the options that follow: the same ones give the same figures to the last digit.
         level: of the intervals.
         replicates: of the bootstrap.
@@ -207,20 +241,46 @@ def summarise(
         msg = f"the per-user table has no column of a metric; it has: {there}. Give it a table of score_users"
         raise InputError(msg)
     _need_users(users, options, "give a table of score_users whose columns still say what they are")
+    model = [name for name, said in facts.items() if said.get("kind") == "model"]
+    slices = _slices_of(per_user, by, [name for name, said in facts.items() if said.get("kind") == "slice"])
     counts = [name for name in COUNTS if name in facts]
     about_users = [name for name in counts if name in USER_COUNTS]
     invalid = [name for name in counts if name in INVALID_COUNTS]
-    described, found = describe_table(per_user, users, [*metrics], about_users, invalid, options)
-    if len(counts) < len(COUNTS):
-        missing = [name for name in COUNTS if name not in facts]
+    missing = [name for name in COUNTS if name not in facts]
+    if missing:
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
-        found |= {name: _no_count(described[0].moments) for name in missing}
-    quality = DataQuality.from_moments(found)
+    figures = describe_table(
+        per_user, users, [*metrics], about_users, invalid, options, [*model, *slices],
+        roll(len(slices), totals=totals, n_before=len(model)),
+    )  # fmt: skip
+    rows, qualities = [], {}
+    n_before = len(model)
+    for name in sorted({str(key[0]) if model and key else "" for key in figures}):
+        mine = {key[n_before:]: found for key, found in figures.items() if not (model and key) or str(key[0]) == name}
+        keys = in_order(list(mine))
+        found = dict(zip([*about_users, *invalid], mine[keys[0]].counts, strict=True))
+        found |= {lacking: _no_count(mine[keys[0]].values[0].moments) for lacking in missing}
+        qualities[name] = DataQuality.from_moments(found)
+        rows += [
+            _Row(said, name, slice_name(slices, key) if slices else "all", column, value)
+            for key in keys
+            for (column, said), value in zip(metrics.items(), mine[key].values, strict=True)
+        ]
     some = next(iter(metrics.values()))
-    raise_if_invalid(quality, some if on_invalid is None else {**some, "on_invalid": on_invalid})
-    rows = [_Row(said, name, figures) for (name, said), figures in zip(metrics.items(), described, strict=True)]
-    return _result(lambda: per_user, rows, quality, ("The table of users was summarised as it is.",), options)
+    said_of_all = some if on_invalid is None else {**some, "on_invalid": on_invalid}
+    raise_if_invalid(DataQuality.of_models(list(qualities.values())), said_of_all)
+    return _result(lambda: per_user, rows, qualities, ("The table of users was summarised as it is.",), options)
+
+
+def _slices_of(per_user: DataFrame, by: str | Sequence[str], known: list[str]) -> list[str]:
+    """The columns of a per-user table that part the users: those that it was scored by are in it; others may be joined."""
+    wanted = (by,) if isinstance(by, str) else tuple(by)
+    lacking = [name for name in wanted if name not in per_user.columns]
+    if lacking:
+        msg = f"by={list(wanted)}: the per-user table has no column {', '.join(map(repr, lacking))}; it can be parted by: "
+        raise InputError(msg + (", ".join(known) or "none; score_users(by=…) keeps attributes of the users"))
+    return list(wanted)
 
 
 def _need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -> None:
@@ -238,7 +298,7 @@ def _no_count(like: Moments) -> Moments:
 
 
 def _prepare(
-    predictions: DataFrame,
+    predictions: DataFrame | Mapping[str, DataFrame],
     labels: DataFrame | None,
     metrics: Metrics,
     *,
@@ -254,25 +314,29 @@ def _prepare(
     ties: str | None,
     on_invalid: str,
     prune: str,
-    model: str,
+    model: str | None,
+    by: str | Sequence[str],
+    attributes: DataFrame | None,
 ) -> Scoring:
     """Check everything that can be checked without a job."""
     _one_of("on_invalid", on_invalid, ("error", "drop"))
     _one_of("prune", prune, ("auto", "never"))
-    _one_of("ties", ties, (None, "item_asc", "item_desc", "position"))
+    _one_of("ties", ties, (None, "item_asc", "item_desc", "position", "average"))
     if not (relevance_threshold is None or _is_number(relevance_threshold)):
         msg = f"relevance_threshold must be a number or None; got {relevance_threshold!r}"
         raise OptionError(msg)
     convention = find_dialect(dialect)
     asked = parse_metrics(metrics)
-    names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None)
-    sources = read_sources(predictions, labels, users, exclude, names)
+    names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None, model=model)
+    parted = _as_names(by)
+    sources = read_sources(predictions, labels, users, exclude, names, attributes, parted)
     left, right = sources.predictions, sources.labels
     if ties == "position" and not (left.arrays and left.has_value):
         msg = "ties='position' is for predictions in arrays with scores; rows of a table have no position. Use 'item_asc' or 'item_desc'"
         raise OptionError(msg)
+    models = tuple(one.name for one in sources.models)
     lists = Lists(left.arrays and left.has_value, right.arrays, tuple(one.name for one in right.given_values))
-    resolved = resolve(asked, convention, relevance_threshold, lists)
+    resolved = resolve(asked, convention, relevance_threshold, lists, ties)
     views, values = views_of(
         resolved,
         convention,
@@ -280,34 +344,56 @@ def _prepare(
         ties=ties,  # type: ignore[arg-type] # checked above
         threshold=relevance_threshold,
         keep_best=on_invalid == "drop",
+        models=models,
     )
     task = ScoringTask(
         views=tuple(views),
         prediction_arrays=left.arrays,
         label_arrays=right.arrays,
-        keep_unusual_grades=convention.unusual_grades == "keep",
+        unusual_grades=convention.unusual_grades,
         keep_null_items=convention.null_items == "keep_rank" and left.arrays,
+        models=models,
     )
     facts = {
-        "model": model,
         "dialect": convention.name,
         "on_invalid": on_invalid,
         "conflicting_labels": "last" if views[0].ranking.conflicting_labels == "last" else "error",
         "mean": convention.mean,
     }
+    twice = [name for name in sources.slices if name.lower() in (*COUNTS, *map(str.lower, left.user))]
+    if twice:
+        msg = f"by: {twice[0]!r} is the name of another column of the per-user table; rename it"
+        raise InputError(msg)
     taken = [name for name in left.user if name.lower() in COUNTS]
     if taken:
         msg = f"the user column {taken[0]!r} has the name of a count in the per-user table; rename it ({', '.join(COUNTS)} are taken)"
         raise InputError(msg)
+    model_column = sources.model_column or ("model" if models != ("",) else "")
+    if model_column.lower() in [name.lower() for name in left.user]:
+        msg = f"the user column {model_column!r} has the name of the column of models in the per-user table; rename it"
+        raise InputError(msg)
     return Scoring(
         sources=sources,
         values=tuple(values),
-        columns=columns_of(values, asked, taken=(*left.user, *COUNTS)),
-        shown=tuple(in_order(values, list(asked))),
+        columns=columns_of(values, asked, taken=(*left.user, *sources.slices, *filter(None, [model_column]), *COUNTS)),
+        model_column=model_column,
+        shown=tuple(order_of(values, list(asked))),
         task=task,
         prune=prune,
         facts=facts,
     )
+
+
+def _as_names(by: str | Sequence[str]) -> tuple[str, ...]:
+    names = (by,) if isinstance(by, str) else by
+    if (
+        not isinstance(names, Sequence)
+        or not all(isinstance(name, str) for name in names)
+        or len(set(names)) < len(names)
+    ):
+        msg = f"by must be the name of a column, or a list of different names; got {by!r}"
+        raise InputError(msg)
+    return tuple(names)
 
 
 def _is_number(value: object) -> bool:
@@ -321,9 +407,11 @@ def _one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
 
 
 class _Row(NamedTuple):
-    """What becomes a row of the summary: what a value says of itself, its column and its figures."""
+    """What becomes a row of the summary: what a value says of itself, its model and slice, its column and its figures."""
 
     said: Mapping[str, Any]
+    model: str
+    slice_: str
     column: str
     figures: Description
 
@@ -331,7 +419,7 @@ class _Row(NamedTuple):
 def _result(
     per_user: Callable[[], DataFrame],
     rows: Sequence[_Row],
-    quality: DataQuality,
+    qualities: dict[str, DataQuality],
     words: tuple[str, ...],
     options: DescriptionOptions,
 ) -> Result:
@@ -339,22 +427,23 @@ def _result(
         summary_row(
             said["label"],
             figures,
-            model=said.get("model", ""),
+            model=model,
+            slice_=slice_,
             dialect=said.get("dialect", ""),
             relevance=said.get("relevance", ""),
             definition=said.get("metric", said["label"]),
             cutoff=parse_metric(said["metric"]).k if "metric" in said else None,
             over_all=said.get("mean") == "all",
         )
-        for said, _, figures in rows
+        for said, model, slice_, _, figures in rows
     )
-    columns = {row.key: column for row, (_, column, _) in zip(summary, rows, strict=True)}
+    columns = {row.key: told.column for row, told in zip(summary, rows, strict=True)}
     # What is written is summarised with the same options.
     write = partial(
         write_per_user, ci=options.method, level=options.level, replicates=options.replicates, seed=options.seed,
         quantiles=options.quantiles,
     )  # fmt: skip
-    return Result(summary, quality, columns, words, per_user, write)
+    return Result(summary, qualities, columns, words, per_user, write)
 
 
 def write_per_user(

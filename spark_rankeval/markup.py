@@ -7,10 +7,10 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from spark_rankeval.rendering import by_model, cells, headers, missing_intervals, number, render_quality, title
+from spark_rankeval.rendering import by_model, cells, headers, missing_intervals, number, tables_to_show, title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from spark_rankeval.summary import DataQuality, SummaryRow
 
@@ -36,10 +36,10 @@ _LATEX = {
 }
 
 
-def summary_as_html(rows: Sequence[SummaryRow], quality: DataQuality) -> str:
+def summary_as_html(rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality]) -> str:
     """A table with a bar a mean: the line is from 0 to 1, or as far as the interval goes, the box the interval."""
     parts = []
-    for mine in by_model(rows):
+    for mine, below in tables_to_show(rows, qualities):
         with_bars = bool(mine[0].interval_method)
         heads = headers(mine)
         if with_bars:
@@ -54,8 +54,7 @@ def summary_as_html(rows: Sequence[SummaryRow], quality: DataQuality) -> str:
             f'<table><caption style="text-align:left">{html.escape(title(mine[0]))}</caption>'
             f"<thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>"
         )
-        parts += [f"<div>{html.escape(words)}</div>" for words in missing_intervals(mine)]
-    parts += [f"<div>{html.escape(words)}</div>" for words in render_quality(quality)]
+        parts += [f"<div>{html.escape(words)}</div>" for words in [*missing_intervals(mine), *below] if words]
     return f"<div>{''.join(parts)}</div>"
 
 

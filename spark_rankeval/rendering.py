@@ -8,8 +8,9 @@ import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from spark_rankeval.comparison_rows import ComparisonRow, PairRow
     from spark_rankeval.summary import DataQuality, SummaryRow
 
 # Where nothing says how wide the page is.
@@ -17,24 +18,50 @@ _WIDTH = 140
 _NARROWEST_WORDS = 40
 _METHODS = {"": "", "t": "t", "percentile": "percentile bootstrap", "bca": "BCa bootstrap"}
 _MOST_LISTED = 4
+# So many models and slices are printed; a table for each.
+_MOST_TABLES = 24
 
 
-def render_summary(rows: Sequence[SummaryRow], quality: DataQuality) -> str:
+def render_summary(rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality]) -> str:
     """The summary as a table of aligned columns, and the users and their rows in a few lines below."""
     lines = []
-    for mine in by_model(rows):
+    for mine, below in tables_to_show(rows, qualities):
         lines += [title(mine[0]), *_aligned([headers(mine), *map(cells, mine)]), *missing_intervals(mine), ""]
-    return "\n".join([*lines, *render_quality(quality)])
+        lines += [*below, *[""] * bool(below)]
+    return "\n".join(lines[:-1])
+
+
+def tables_to_show(
+    rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality]
+) -> list[tuple[list[SummaryRow], list[str]]]:
+    """The tables that fit on a page, and the lines below each: what a model's users were like below its last one."""
+    tables = by_model(rows)
+    shown: list[tuple[list[SummaryRow], list[str]]] = []
+    for mine in tables[:_MOST_TABLES]:
+        model = mine[0].model
+        last = next(table for table in reversed(tables) if table[0].model == model)
+        shown.append((mine, render_quality(qualities[model]) if model in qualities and mine is last else []))
+    if len(tables) > _MOST_TABLES:
+        below = [f"{len(tables) - _MOST_TABLES:,} more slices: result.slices has them all"]
+        if len(qualities) == 1:
+            below += ["", *render_quality(next(iter(qualities.values())))]
+        shown[-1] = (shown[-1][0], below)
+    return shown
 
 
 def by_model(rows: Sequence[SummaryRow]) -> list[list[SummaryRow]]:
-    """The rows of each model, in the order in which the models come."""
-    return [[row for row in rows if row.model == model] for model in dict.fromkeys(row.model for row in rows)]
+    """The rows of each model and slice, model by model, in the order in which they come."""
+    tables: dict[tuple[str, str], list[SummaryRow]] = {}
+    for row in rows:
+        tables.setdefault((row.model, row.slice), []).append(row)
+    models = list(dict.fromkeys(row.model for row in rows))
+    return [table for model in models for (mine, _), table in tables.items() if mine == model]
 
 
 def title(row: SummaryRow) -> str:
     """What a table of rows like this one is about."""
-    return ", ".join([f"model {row.model!r}"] * bool(row.model) + [f"dialect {row.dialect!r}"])
+    told = [f"model {row.model!r}"] * bool(row.model) + [f"dialect {row.dialect!r}"]
+    return ", ".join(told + [f"users with {row.slice}"] * (row.slice != "all"))
 
 
 def headers(rows: Sequence[SummaryRow]) -> list[str]:
@@ -86,6 +113,92 @@ def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
         first, *more = textwrap.wrap(why, room) or [""]
         lines += [f"{line}  {first}".rstrip(), *(" " * indent + further for further in more)]
     return "\n".join(lines)
+
+
+def render_comparison(rows: Sequence[ComparisonRow], level: float, test: str, correction: str, replicates: int) -> str:
+    """Models against a baseline as a table: a line a metric and model; below it, what the columns are."""
+    head = ("metric", "model", "users", "mean", "baseline", "difference", f"{100 * level:g} % interval", "p", "d")
+    cells = [(*head, "wins/ties/losses", "verdict")]
+    metric = None
+    for row in rows:
+        shown, metric = "" if row.metric == metric else row.metric, row.metric
+        cells.append(
+            (
+                shown,
+                row.model,
+                f"{row.n_users:,}",
+                number(row.mean),
+                number(row.baseline_mean),
+                _signed(row.difference),
+                _between(row.interval_low, row.interval_high),
+                _probability(row.p),
+                _signed(row.cohens_d, 2),
+                f"{row.wins:,}/{row.ties:,}/{row.losses:,}",
+                row.verdict,
+            )
+        )
+    title = [f"baseline {rows[0].baseline!r}"] if rows else []
+    p = f"of {_test(test, replicates)}"
+    n_tests = sum(not math.isnan(row.p) for row in rows)
+    corrected = "" if correction == "none" else f", corrected for {n_tests} comparisons ({correction})"
+    margins = sorted({row.margin for row in rows} - {0.0})
+    notes = [f"p        {p}{corrected}", "d        difference / standard deviation of the users' differences"]
+    if margins:
+        notes.append(f"verdict  differences up to {' or '.join(f'{one:g}' for one in margins)} do not matter")
+    return "\n".join([*title, *_closing_left(cells, left=2), "", *notes])
+
+
+def render_pairs(rows: Sequence[PairRow], level: float, test: str, replicates: int) -> str:
+    """Pairs of models as a table: a line a metric and pair; below it, what the columns are."""
+    cells = [
+        (
+            "metric", "model", "other", "users", "mean", "other's", "difference", f"{100 * level:g} % interval", "p",
+            "verdict",
+        )
+    ]  # fmt: skip
+    metric = None
+    for row in rows:
+        shown, metric = "" if row.metric == metric else row.metric, row.metric
+        figures = (number(row.mean), number(row.other_mean), _signed(row.difference))
+        between = _between(row.interval_low, row.interval_high)
+        cells.append(
+            (shown, row.model, row.other, f"{row.n_users:,}", *figures, between, _probability(row.p), row.verdict)
+        )
+    notes = [
+        f"p        of {_test(test, replicates)}, corrected for the pairs of a metric, not for the number of metrics",
+        "interval those of a metric's pairs hold together; users are those for whom every model has a value",
+    ]
+    return "\n".join([*_closing_left(cells, left=3), "", *notes])
+
+
+def _closing_left(cells: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Cells as aligned lines, the last column, which are words, flush left too."""
+    return [f"{line}  {row[-1]}" for line, row in zip(_aligned([row[:-1] for row in cells], left), cells, strict=True)]
+
+
+def _test(test: str, replicates: int) -> str:
+    return {
+        "sign_flip": f"the sign-flip randomisation test, {replicates:,} replicates",
+        "t": "the paired t test",
+        "tukey": "Tukey's test in the two-way layout",
+        "randomised": f"the randomised Tukey test, {replicates:,} replicates",
+    }[test]
+
+
+def _signed(value: float, digits: int = 4) -> str:
+    if math.isnan(value):
+        return "undefined"
+    if digits == 4 and value and abs(value) < 1e-4:
+        return f"{value:+.1e}"
+    return f"{value:+.{digits}f}"
+
+
+def _between(low: float, high: float) -> str:
+    return "–" if math.isnan(low) else f"{_signed(low)} to {_signed(high)}"
+
+
+def _probability(p: float) -> str:
+    return "–" if math.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def render_quality(quality: DataQuality) -> list[str]:

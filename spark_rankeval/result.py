@@ -14,14 +14,14 @@ from spark_rankeval.curves import cutoff_curve, fits, recall_curve
 from spark_rankeval.errors import MetricError, UnknownMetricError
 from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.rendering import render_summary
 from spark_rankeval.spark.scoring import of_somebody
 from spark_rankeval.summary import DataQuality, SummaryRow, as_json_value
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -32,13 +32,13 @@ class Result:
 
     Attributes:
         summary: a row a metric, in the order asked for.
-        data_quality: what the users and their rows were like.
+        qualities: what the users and their rows were like, by model; of one model without a name under an empty one.
         columns: the column of each row in the per-user table, by the row's key.
         plan: in words, how the data was brought together.
     """
 
     summary: tuple[SummaryRow, ...]
-    data_quality: DataQuality
+    qualities: dict[str, DataQuality]
     columns: dict[str, str]
     plan: tuple[str, ...]
     _table: Callable[[], DataFrame]
@@ -49,8 +49,20 @@ class Result:
         """Every user's values, a lazy DataFrame: the user's columns, a double a metric (NaN: undefined) and counts."""
         return of_somebody(self._table())
 
-    def __getitem__(self, name: str | Metric) -> float:
+    @property
+    def data_quality(self) -> DataQuality:
+        """What the users and their rows were like; of several models, what hangs on predictions is added up."""
+        return DataQuality.of_models(list(self.qualities.values()))
+
+    @property
+    def models(self) -> list[str]:
+        """The names of the models; one empty name where nobody named any."""
+        return list(self.qualities)
+
+    def __getitem__(self, name: str | Metric | tuple[str, str | Metric]) -> float:
         """The mean of a metric, by the label it was asked for, an alias, an object or its column's name.
+
+        Of several models: ``result["als", "ndcg@10"]``.
 
         Raises:
             UnknownMetricError: nothing, or more than one row, answers to the name.
@@ -60,8 +72,9 @@ class Result:
             return rows[0].mean
         known = self.keys()
         if rows:
-            found = ", ".join(repr(row.key) for row in rows)
-            msg = f"{str(name)!r} is ambiguous: {found} answer to it; use one of these labels"
+            several = len({row.model for row in rows}) > 1
+            found = ", ".join(repr((row.model, row.key) if several else row.key) for row in rows)
+            msg = f"{str(name)!r} is ambiguous: {found} answer to it; use one of these{' pairs' if several else ' labels'}"
         else:
             near = difflib.get_close_matches(str(name).lower(), known, n=3, cutoff=0.3)
             hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
@@ -69,34 +82,47 @@ class Result:
         raise UnknownMetricError(msg)
 
     def keys(self) -> list[str]:
-        """The labels of the metrics, in the order asked for."""
-        return [row.key for row in self.summary]
+        """The labels of the metrics, in the order asked for; of several models each label once."""
+        return list(dict.fromkeys(row.key for row in self.summary))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
 
     def __len__(self) -> int:
-        return len(self.summary)
+        return len(self.keys())
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str | Metric) and len(self._find(name)) == 1
+        return isinstance(name, str | Metric | tuple) and len(self._find(name)) == 1
 
-    def _find(self, name: str | Metric) -> list[SummaryRow]:
+    def _find(self, name: str | Metric | tuple[str, str | Metric]) -> list[SummaryRow]:
+        if isinstance(name, tuple):
+            model, metric_name = name if len(name) == 2 else ("", "")
+            return self._rows_of(metric_name, [row for row in self.summary if row.model == model])
+        return self._rows_of(name, self.summary)
+
+    def _rows_of(self, name: str | Metric, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
+        summary = [row for row in rows if row.slice == "all"]
         for named in (lambda row: name in (row.key, self.columns.get(row.key)), lambda row: row.metric == name):
-            rows = [row for row in self.summary if named(row)]
+            rows = [row for row in summary if named(row)]
             if rows:
                 return rows
         try:
             metric = parse_metric(name)
         except MetricError:
             return []
-        asked = [row for row in self.summary if _reads_as(row.metric, metric)]
-        return asked or [row for row in self.summary if fits(metric, row.definition)]
+        asked = [row for row in summary if reads_as(row.metric, metric)]
+        return asked or [row for row in summary if fits(metric, row.definition)]
 
     def to_pandas(self) -> pd.DataFrame:
         """The summary as a pandas DataFrame, a row a metric; the columns are those of `SummaryRow`, and one a quantile."""
         frame = pd.DataFrame([row.record() for row in self.summary])
         return frame.astype({"cutoff": "Int64"})
+
+    @property
+    def slices(self) -> pd.DataFrame:
+        """The rows of `to_pandas` that are about slices of the users, without those about all of them."""
+        frame = self.to_pandas()
+        return frame[frame["slice"] != "all"].reset_index(drop=True)
 
     def curve(self, metric: str | Metric) -> pd.DataFrame:
         """A metric against its cutoff, ready to plot: a row a model, relevance and cutoff, those without a cutoff last.
@@ -112,7 +138,7 @@ class Result:
         Raises:
             UnknownMetricError: no row is of that metric, or rows of several definitions are.
         """
-        return cutoff_curve(self.summary, metric)
+        return cutoff_curve([row for row in self.summary if row.slice == "all"], metric)
 
     def precision_recall_curve(self) -> pd.DataFrame:
         """Interpolated precision against recall, ready to plot: a row a model, relevance and recall.
@@ -125,12 +151,15 @@ class Result:
         Raises:
             UnknownMetricError: no row is of ``iprec``, or rows of several definitions are.
         """
-        return recall_curve(self.summary)
+        return recall_curve([row for row in self.summary if row.slice == "all"])
 
     def to_dict(self) -> dict[str, Any]:
         """The summary and the data quality as plain values, NaN as None."""
         rows = [{name: as_json_value(value) for name, value in row.record().items()} for row in self.summary]
-        return {"summary": rows, "data_quality": self.data_quality.to_dict()}
+        told: dict[str, Any] = {"summary": rows, "data_quality": self.data_quality.to_dict()}
+        if len(self.qualities) > 1:
+            told["data_quality_of_models"] = {name: quality.to_dict() for name, quality in self.qualities.items()}
+        return told
 
     def to_json(self, indent: int | None = 2) -> str:
         """The summary and the data quality as JSON, NaN as null."""
@@ -138,8 +167,9 @@ class Result:
 
     def explain(self) -> str:
         """In words: by which definition each number is, and how the data was brought together."""
-        width = max(len(row.key) for row in self.summary)
-        return "\n".join([*(f"{row.key.ljust(width)}  {row.definition}" for row in self.summary), "", *self.plan])
+        definitions = {row.key: row.definition for row in self.summary}
+        width = max(map(len, definitions))
+        return "\n".join([*(f"{key.ljust(width)}  {text}" for key, text in definitions.items()), "", *self.plan])
 
     def write(self, path: str | os.PathLike[str], mode: str = "errorifexists") -> Result:
         """Write the per-user table as Parquet: to a staging place beside `path`, and published only if it is valid.
@@ -165,14 +195,7 @@ class Result:
         return summary_as_latex(self.summary)
 
     def __repr__(self) -> str:
-        return render_summary(self.summary, self.data_quality)
+        return render_summary(self.summary, self.qualities)
 
     def _repr_html_(self) -> str:
-        return summary_as_html(self.summary, self.data_quality)
-
-
-def _reads_as(label: str, metric: Metric) -> bool:
-    try:
-        return parse_metric(label) == metric
-    except MetricError:
-        return False
+        return summary_as_html(self.summary, self.qualities)

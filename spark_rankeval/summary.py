@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.statistics.description import MEDIAN
 from spark_rankeval.statistics.intervals import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from spark_rankeval.statistics.description import Description
     from spark_rankeval.statistics.moments import Moments
@@ -29,7 +29,7 @@ class SummaryRow:
         relevance: the column of grades, where several were named; else empty.
         definition: the metric with every parameter written out.
         cutoff: k, or None for the whole list.
-        slice: which users; ``all``.
+        slice: which users, such as ``country=DE``; ``all``.
         mean: over the users where the metric is defined; NaN over none.
         n_users: how many users the mean stands on.
         n_undefined: how many users it leaves out, because the metric is not defined for them.
@@ -80,7 +80,7 @@ class SummaryRow:
 
     @property
     def key(self) -> str:
-        """What names the row among those of its result: the metric's label, and the relevance where there are several."""
+        """What names the row among those of its model: the metric's label, and the relevance where there are several."""
         return f"{self.metric} [{self.relevance}]" if self.relevance else self.metric
 
 
@@ -102,6 +102,7 @@ class DataQuality:
         n_duplicate_labels: labels that repeat one of equal grade; they are merged.
         n_conflicting_labels: labels that repeat one of another grade.
         n_excluded: predictions that were left out before ranking, as asked with ``exclude``.
+        n_conflicting_attributes: attributes of a user in which the rows of the user do not agree.
     """
 
     n_users: int
@@ -117,6 +118,7 @@ class DataQuality:
     n_duplicate_labels: int
     n_conflicting_labels: int
     n_excluded: int
+    n_conflicting_attributes: int = 0
 
     @classmethod
     def from_moments(cls, moments: Mapping[str, Moments]) -> DataQuality:
@@ -131,9 +133,28 @@ class DataQuality:
             **totals,
         )
 
+    @classmethod
+    def of_models(cls, qualities: Sequence[DataQuality]) -> DataQuality:
+        """Of several models, evaluated on the same users and labels: what hangs on predictions is added up.
+
+        A user for whom two models predicted nothing counts twice as one without predictions.
+        """
+        summed = (
+            "n_without_predictions", "n_hanging_on_ties", "n_predictions", "n_invalid_predictions",
+            "n_duplicate_predictions", "n_excluded",
+        )  # fmt: skip
+        totals = {name: sum(getattr(quality, name) for quality in qualities) for name in summed}
+        return replace(qualities[0], **totals)
+
     def errors(self) -> dict[str, int]:
         """The counts of what is an error unless the caller says otherwise; only those above 0."""
-        names = ("n_invalid_predictions", "n_invalid_labels", "n_duplicate_predictions", "n_conflicting_labels")
+        names = (
+            "n_invalid_predictions",
+            "n_invalid_labels",
+            "n_duplicate_predictions",
+            "n_conflicting_labels",
+            "n_conflicting_attributes",
+        )
         return {name: count for name in names if (count := getattr(self, name))}
 
     def to_dict(self) -> dict[str, int]:
@@ -151,6 +172,7 @@ def summary_row(
     definition: str,
     cutoff: int | None,
     over_all: bool,
+    slice_: str = "all",
 ) -> SummaryRow:
     """One row of the summary.
 
@@ -163,6 +185,7 @@ def summary_row(
         definition: the metric with every parameter written out.
         cutoff: k.
         over_all: the mean is over every user, so that one undefined value makes it undefined.
+        slice_: which users.
     """
     moments = figures.moments
     interval = Interval.missing(math.nan, "", _NOT_ASKED) if figures.interval is None else figures.interval
@@ -178,7 +201,7 @@ def summary_row(
         relevance=relevance,
         definition=definition,
         cutoff=cutoff,
-        slice="all",
+        slice=slice_,
         mean=math.nan if spoilt else moments.mean,
         n_users=moments.n,
         n_undefined=moments.n_undefined,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.errors import DialectError
+from spark_rankeval.metrics.expected_ties import TiesOfTheCall
 from spark_rankeval.metrics.naming import column_names
 from spark_rankeval.worker.task import View
 
@@ -26,11 +28,13 @@ class Value:
         label: the metric as it was asked for.
         metric: the metric, resolved.
         relevance: the column of grades, where several were named; else empty.
+        model: whose predictions; empty where nobody named them.
     """
 
     label: str
     metric: Metric
     relevance: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Lists:
 
 
 def resolve(
-    asked: Mapping[str, Metric], dialect: Dialect, threshold: float | None, lists: Lists, *more: SuppliesDefaults
+    asked: Mapping[str, Metric], dialect: Dialect, threshold: float | None, lists: Lists, ties: str | None = None
 ) -> dict[str, Metric]:
     """The metrics with every parameter filled: the caller's own, then the caller's threshold, then the dialect's.
 
@@ -58,13 +62,16 @@ def resolve(
         dialect: the conventions.
         threshold: the caller's relevance threshold for all metrics; None: none.
         lists: what is known of the lists.
-        more: what fills parameters before the dialect does.
+        ties: the caller's rule for ties; ``average`` goes to every metric.
 
     Raises:
+        OptionError: the caller asked for averages over ties of a metric that has none.
         DialectError: the dialect's system lacks a metric, or it hangs on an order of labels that rows do not have.
     """
-    sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), *more, dialect]
+    callers_ties = TiesOfTheCall(ties)
+    sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), callers_ties, dialect]
     resolved = {label: metric.resolve(*sources) for label, metric in asked.items()}
+    callers_ties.check(resolved)
     ordered = [label for label, metric in resolved.items() if metric.needs_label_order]
     if ordered and lists.relevances and not lists.label_arrays:
         msg = (
@@ -80,9 +87,10 @@ def views_of(
     dialect: Dialect,
     lists: Lists,
     *,
-    ties: Ties | None = None,
+    ties: Ties | Literal["average"] | None = None,
     threshold: float | None = None,
     keep_best: bool = False,
+    models: Sequence[str] = ("",),
 ) -> tuple[list[View], list[Value]]:
     """The views that a dialect needs for some metrics: one for each ranking that they read and each relevance.
 
@@ -93,9 +101,10 @@ def views_of(
         ties: the caller's rule for ties, before the dialect's.
         threshold: the caller's relevance threshold.
         keep_best: leave out all but the best of an item that a list has twice, where the dialect calls it a mistake.
+        models: the names of the models.
 
     Returns:
-        the views, that of the dialect's own ranking first, and what each metric of each view in turn is a value of.
+        the views, model by model, of each that of the dialect's own ranking first, and what each metric of each view in turn is a value of.
     """
     own = policy_of(dialect.ranking, lists, ties, keep_best)
     groups: dict[tuple[RankingPolicy, Population], dict[str, Metric]] = {(own, dialect.population): {}}
@@ -103,7 +112,10 @@ def views_of(
         policy = policy_of(dialect.ranking_of(metric), lists, ties, keep_best)
         groups.setdefault((policy, dialect.population_of(metric)), {})[label] = metric
     views, values = [], []
-    for index, relevance in enumerate(lists.relevances or ("",)):
+    several = len(lists.relevances) > 1
+    for (place, model), (index, relevance) in itertools.product(
+        enumerate(models), enumerate(lists.relevances or ("",))
+    ):
         for (policy, population), metrics in groups.items():
             views.append(
                 View(
@@ -112,17 +124,22 @@ def views_of(
                     population=population,
                     relevance_threshold=threshold if threshold is not None else dialect.relevance_threshold,
                     relevance=index,
+                    model=place,
                 )
             )
-            named = relevance if len(lists.relevances) > 1 else ""
-            values += [Value(label, metric, named) for label, metric in metrics.items()]
+            values += [Value(label, metric, relevance if several else "", model) for label, metric in metrics.items()]
     return views, values
 
 
-def policy_of(policy: RankingPolicy, lists: Lists, ties: Ties | None, keep_best: bool) -> RankingPolicy:
+def policy_of(
+    policy: RankingPolicy, lists: Lists, ties: Ties | Literal["average"] | None, keep_best: bool
+) -> RankingPolicy:
     """A dialect's ranking as it is for these lists and what the caller said; see `views_of`."""
     changes: dict[str, Any] = {}
-    if ties is not None:
+    if ties == "average":
+        # The order that the counts, and metrics that ask for one, still need.
+        changes["ties"] = "item_asc"
+    elif ties is not None:
         changes["ties"] = ties
     elif policy.ties == "position" and not lists.scored_arrays:
         changes["ties"] = "item_asc"
@@ -146,7 +163,7 @@ class _CallersThreshold:
 
 
 def columns_of(values: Sequence[Value], asked: Mapping[str, Metric], taken: Sequence[str]) -> tuple[str, ...]:
-    """The column of each value in the per-user table: the metric's, and the relevance's where there are several.
+    """The column of each value of a model in the per-user table: the metric's, and the relevance's where there are several.
 
     Args:
         values: what each user gets.
@@ -156,14 +173,20 @@ def columns_of(values: Sequence[Value], asked: Mapping[str, Metric], taken: Sequ
     Raises:
         MetricError: two columns would have the same name.
     """
-    labels = {f"{v.label} {v.relevance}" if v.relevance else v.label: v for v in values}
+    labels = {f"{v.label} {v.relevance}" if v.relevance else v.label: v for v in values if v.model == values[0].model}
     metrics = {key: asked[value.label] for key, value in labels.items()}
     suffixes = {key: value.relevance for key, value in labels.items()}
     return tuple(column_names(metrics, taken, suffixes).values())
 
 
-def in_order(values: Sequence[Value], labels: Sequence[str]) -> list[int]:
-    """The places of values in the order to show them: by relevance as named, then as the labels were asked for."""
-    relevances = list(dict.fromkeys(value.relevance for value in values))
-    place = {label: index for index, label in enumerate(labels)}
-    return sorted(range(len(values)), key=lambda i: (relevances.index(values[i].relevance), place[values[i].label]))
+def order_of(values: Sequence[Value], labels: Sequence[str]) -> list[int]:
+    """The places of values in the order to show them: by model and relevance as named, then as the labels were asked for."""
+    models, relevances = (
+        list(dict.fromkeys(names)) for names in zip(*((v.model, v.relevance) for v in values), strict=True)
+    )
+
+    def place(index: int) -> tuple[int, int, int]:
+        value = values[index]
+        return models.index(value.model), relevances.index(value.relevance), labels.index(value.label)
+
+    return sorted(range(len(values)), key=place)

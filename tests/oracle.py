@@ -66,6 +66,9 @@ def value(name, user, k=None, undefined="nan", **parameters):
     threshold = parameters.get("relevance_threshold")
     if parameters.get("ideal") == "label_order" or name == "rbo":
         defined = len(user.grade) > 0
+    elif name in METRICS_OF_GAIN and parameters.get("gain") == "binary" and threshold == -math.inf:
+        # Grades are not read.
+        defined = len(user.grade) > 0
     elif name in METRICS_OF_GAIN:
         defined = any(grade > 0 for grade in user.grade.values())
     elif name in CORRELATIONS:

@@ -24,6 +24,17 @@ def test_the_readme_example_prints_what_the_readme_says(spark, capsys):
     assert capsys.readouterr().out == printed
 
 
+def test_the_readme_map_of_dialects_is_what_it_prints(spark, capsys, monkeypatch):
+    assert spark is not None
+    monkeypatch.setenv("COLUMNS", "110")
+    codes = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names = {}
+    exec(compile(codes[0], "README.md", "exec"), names)
+    capsys.readouterr()
+    exec(compile(next(code for code in codes if "dialect_map" in code), "README.md", "exec"), names)
+    assert capsys.readouterr().out == re.search(r"```\n(metric  dialect .*?)```", README, re.DOTALL)[1]
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0

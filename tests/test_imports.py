@@ -54,7 +54,25 @@ def run(package_zip, code, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "module", ["metrics", "worker.scoring", "worker.states", "worker.series", "dialects", "statistics.moments"]
+    "module",
+    [
+        "metrics",
+        "worker.scoring",
+        "worker.states",
+        "worker.series",
+        "worker.comparing",
+        "dialects",
+        "statistics.moments",
+        "statistics.means",
+        "statistics.bootstrap",
+        "statistics.paired",
+        "statistics.all_pairs",
+        "statistics.quantiles",
+        "statistics.merging",
+        "statistics.multiplicity",
+        "statistics.power",
+        "statistics.verdict",
+    ],
 )
 def test_executor_modules_import_from_the_zip_without_spark(package_zip, module, tmp_path):
     code = f"import spark_rankeval.{module} as m\nassert 'spark_rankeval.zip' in m.__file__\nassert 'pyspark' not in sys.modules"

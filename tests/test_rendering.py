@@ -51,7 +51,7 @@ class Reader(html.parser.HTMLParser):
 
 
 def test_text_has_the_interval_and_why_there_is_none():
-    lines = render_summary([ROW, NONE], QUALITY).split("\n")
+    lines = render_summary([ROW, NONE], {"": QUALITY}).split("\n")
     assert lines[:5] == [
         "dialect 'default'",
         "metric     mean  95% interval (t)     std  users  undefined",
@@ -66,21 +66,23 @@ def test_text_fits_a_hundred_columns():
         ROW, metric="ap(denominator='labels')@100", interval_method="percentile", interval_level=0.999,
         interval_low=-0.125, interval_high=1.25, n_users=123_456_789, n_undefined=12_345_678,
     )  # fmt: skip
-    table = render_summary([longest], QUALITY).split("\n\n")[0]
+    table = render_summary([longest], {"": QUALITY}).split("\n\n")[0]
     assert max(map(len, table.split("\n"))) <= 110
     ordinary = replace(ROW, metric="precision@10", interval_method="bca", n_users=123_456_789, n_undefined=12_345_678)
-    assert max(map(len, render_summary([ordinary], QUALITY).split("\n\n")[0].split("\n"))) <= 100
+    assert max(map(len, render_summary([ordinary], {"": QUALITY}).split("\n\n")[0].split("\n"))) <= 100
     assert "99.9% interval (percentile bootstrap)" in table
 
 
 def test_many_without_an_interval_are_not_all_listed():
     rows = [replace(NONE, metric=f"ndcg@{k}") for k in range(1, 10)]
-    assert "no interval of any mean: one user has no spread" in render_summary(rows, QUALITY)
-    assert "no interval of ndcg@1, ndcg@2, ndcg@3, ndcg@4 and 5 more: one" in render_summary([ROW, *rows], QUALITY)
+    assert "no interval of any mean: one user has no spread" in render_summary(rows, {"": QUALITY})
+    assert "no interval of ndcg@1, ndcg@2, ndcg@3, ndcg@4 and 5 more: one" in render_summary(
+        [ROW, *rows], {"": QUALITY}
+    )
 
 
 def test_html_has_the_figures_bars_and_the_data_quality():
-    page = Reader(summary_as_html([ROW, NONE], QUALITY))
+    page = Reader(summary_as_html([ROW, NONE], {"": QUALITY}))
     assert page.rows == [
         ["metric", "mean", "95% interval (t)", "", "std", "users", "undefined"],
         ["ndcg@10", "0.2500", "[0.2000, 0.3000]", "", "0.5000", "1,200", "34"],
@@ -99,16 +101,16 @@ def test_html_has_the_figures_bars_and_the_data_quality():
 def test_bars_of_large_and_of_negative_figures_stay_on_their_line():
     large = replace(ROW, mean=7.5, interval_low=5.0, interval_high=10.0)
     negative = replace(ROW, mean=0.0, interval_low=-1.0, interval_high=1.0)
-    page = summary_as_html([large, negative], QUALITY)
+    page = summary_as_html([large, negative], {"": QUALITY})
     assert page.count("left:50.00%;width:50.00%") == 1
     assert "on a line from 0.0000 to 10.0000" in page
     assert "left:0.00%;width:100.00%" in page
     undefined = replace(NONE, mean=math.nan, n_users=0)
-    assert "<span" not in summary_as_html([undefined], QUALITY)
+    assert "<span" not in summary_as_html([undefined], {"": QUALITY})
 
 
 def test_html_escapes_what_callers_chose():
-    page = Reader(summary_as_html([replace(ROW, metric=NASTY, model=f"m{NASTY}")], QUALITY))
+    page = Reader(summary_as_html([replace(ROW, metric=NASTY, model=f"m{NASTY}")], {"": QUALITY}))
     assert page.rows[1][0] == NASTY
     assert f"model {'m' + NASTY!r}, dialect 'default'" in page.texts
     assert "b" not in {tag for tag, _ in page.tags}
@@ -167,11 +169,23 @@ def test_several_models_are_several_tables():
     rows = [replace(ROW, model=model) for model in ("als", "popularity")]
     assert summary_as_markdown(rows).count("| --- |") == 2
     assert summary_as_latex(rows).count(r"\toprule") == 2
-    assert len([tag for tag, _ in Reader(summary_as_html(rows, QUALITY)).tags if tag == "table"]) == 2
+    qualities = {"als": QUALITY, "popularity": replace(QUALITY, n_users=77)}
+    page = Reader(summary_as_html(rows, qualities))
+    assert len([tag for tag, _ in page.tags if tag == "table"]) == 2
+    users = [re.match(r"users +([\d,]+) users", text) for text in page.texts]
+    assert [found[1] for found in users if found] == ["1,300", "77"]
+
+
+def test_only_the_first_of_many_slices_are_shown():
+    rows = [replace(ROW, slice=f"country = {n}") for n in range(40)]
+    for text in (render_summary(rows, {"": QUALITY}), " ".join(Reader(summary_as_html(rows, {"": QUALITY})).texts)):
+        assert text.count("users with country") == 24
+        assert "16 more slices: result.slices has them all" in text
+        assert text.count("1,300 users") == 1
 
 
 def test_without_intervals_there_is_no_column_of_them():
     plain = SummaryRow(**{**vars(ROW), "interval_method": "", "no_interval": "not asked for"})
-    assert Reader(summary_as_html([plain], QUALITY)).rows[0] == ["metric", "mean", "std", "users", "undefined"]
+    assert Reader(summary_as_html([plain], {"": QUALITY})).rows[0] == ["metric", "mean", "std", "users", "undefined"]
     assert "| metric | mean | std |" in summary_as_markdown([plain])
-    assert "no interval" not in render_summary([plain], QUALITY)
+    assert "no interval" not in render_summary([plain], {"": QUALITY})

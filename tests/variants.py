@@ -40,4 +40,6 @@ def variants(metric, cutoffs=CUTOFFS, **only):
 
 def parameters_of(metric):
     """The cutoff and the parameters of a resolved metric, as the oracle takes them."""
-    return {"k": metric.k, **metric.chosen()}
+    chosen = metric.chosen()
+    assert chosen.pop("ties", "order") == "order", "the oracle knows one order at a time"
+    return {"k": metric.k, **chosen}

@@ -33,7 +33,8 @@ registry of metrics and from the dialects; `make docs` writes it anew.
 
 γ is how many items are relevant to the user, ρ how many were predicted, H_j how many hits the first j places hold, g the
 grade of an item's label. Where nothing else is said: γ = 0 is undefined (NaN, left out of the mean and counted), ρ = 0
-is 0, a list shorter than k keeps the denominator of its formula, and no hit in the first k is 0.
+is 0, a list shorter than k keeps the denominator of its formula, and no hit in the first k is 0. With
+`relevance_threshold=-inf` and `gain='binary'` a metric of gain reads no grades: any label is enough to define it.
 """
 _NEEDS = {
     "relevant": "a relevant label",
@@ -76,8 +77,13 @@ def _metric(metric: type[Metric]) -> str:
 
 def _settings(dialect: Dialect, metric: type[Metric]) -> str:
     known = {item.name: item.metadata["default"] for item in metric.parameters()}
+    everywhere = dialect.parameters.get(EVERY_METRIC, {})
     chosen = {name: value for name, value in dialect.defaults_for(metric).items() if name in known}
-    return ", ".join(f"`{name}={_value(value)}`" for name, value in sorted(chosen.items()) if value != known[name])
+    # A default is told as well where the dialect has another value for the other metrics.
+    told = {
+        name: value for name, value in chosen.items() if value != known[name] or value != everywhere.get(name, value)
+    }
+    return ", ".join(f"`{name}={_value(value)}`" for name, value in sorted(told.items()))
 
 
 def _value(value: Any) -> str:
@@ -94,12 +100,14 @@ def _dialects(kinds: list[type[Metric]]) -> str:
         "## Dialects",
         "",
         'A system alone names the newest version: `dialect="lenskit"`. What the caller sets wins. Where a system does not',
-        "do what it documents, [deviations.md](deviations.md) says so.",
+        "do what it documents, [deviations.md](deviations.md) says so. Equal scores in the order given (`position`) need",
+        "arrays with scores: rows of a table have no order, and are ordered by item, upwards.",
         "",
         "| dialect | system | equal scores | scores | an item twice in a list | labelled, not predicted "
-        "| users without labels | users without predictions |",
-        "|---|---|---|---|---|---|---|---|",
+        "| users without labels | users without predictions | unusual grades |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
+    grades = {"error": "error", "negative": "negative ones gain nothing", "keep": "as they are"}
     duplicates = {"count": "error", "each": "each counts", "once": "the later is no hit"}
     for dialect in DIALECTS:
         ranking, population = dialect.ranking, dialect.population
@@ -112,6 +120,7 @@ def _dialects(kinds: list[type[Metric]]) -> str:
             "ranked last" if ranking.unpredicted_labels == "last" else "not ranked",
             "left out" if population.absent_from_labels == "left_out" else "as undefined",
             "left out" if population.without_predictions == "left_out" else "counted",
+            grades[dialect.unusual_grades],
         ]
         lines.append(f"| {' | '.join(map(_cell, row))} |")
     exceptions = [*map(_exceptions, DIALECTS)]
@@ -126,7 +135,10 @@ def _dialects(kinds: list[type[Metric]]) -> str:
 
 def _exceptions(dialect: Dialect) -> str:
     """What single metrics do otherwise, and what holds for all of them."""
-    told = [f"`{name}={_value(value)}` everywhere" for name, value in dialect.parameters.get(EVERY_METRIC, {}).items()]
+    told = [
+        f"`{name}={_value(value)}` unless a metric has another"
+        for name, value in dialect.parameters.get(EVERY_METRIC, {}).items()
+    ]
     for name, ranking in dialect.rankings.items():
         changed = [
             f"{item} {getattr(ranking, item)}"
@@ -135,6 +147,7 @@ def _exceptions(dialect: Dialect) -> str:
         ]
         told.append(f"`{name}` has {', '.join(changed)}")
     told += [f"`{name}` counts users without predictions" for name in dialect.populations]
+    told += ["one undefined user makes the mean undefined"] if dialect.mean == "all" else []
     return f"- **{dialect.name}**: {'; '.join(told)}." if told else ""
 
 

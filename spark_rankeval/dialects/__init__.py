@@ -6,6 +6,7 @@ import difflib
 
 from spark_rankeval.dialects.dialect import EVERY_METRIC as EVERY_METRIC
 from spark_rankeval.dialects.dialect import Dialect as Dialect
+from spark_rankeval.dialects.dialect import UnusualGrades as UnusualGrades
 from spark_rankeval.dialects.published import DEFAULT as DEFAULT
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.errors import DialectError

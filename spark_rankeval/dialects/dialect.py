@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 EVERY_METRIC = "*"
 
+UnusualGrades = Literal["error", "negative", "keep"]
+
 
 @dataclass(frozen=True)
 class Dialect:
@@ -36,7 +38,7 @@ class Dialect:
             with a cutoff.
         population: which users the system is about.
         populations: the same for single metrics, by name.
-        unusual_grades: negative, NaN and null grades: an error, or as they are.
+        unusual_grades: negative, NaN and null grades: an error; negative ones as they are; or all as they are.
         null_items: a null in an array of predictions: an error, or it takes a rank.
         mean: over the users where a metric is defined, or over all: then one undefined user makes it undefined.
     """
@@ -50,7 +52,7 @@ class Dialect:
     rankings: Mapping[str, RankingPolicy] = field(default_factory=dict)
     population: Population = Population()
     populations: Mapping[str, Population] = field(default_factory=dict)
-    unusual_grades: Literal["error", "keep"] = "error"
+    unusual_grades: UnusualGrades = "error"
     null_items: Literal["error", "keep_rank"] = "error"
     mean: Literal["defined", "all"] = "defined"
 

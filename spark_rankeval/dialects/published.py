@@ -60,6 +60,7 @@ TREC_EVAL = Dialect(
             "bpref",
             "iprec",
             "iprec_11pt",
+            "rbp",
         }
     ),
     parameters={
@@ -68,17 +69,22 @@ TREC_EVAL = Dialect(
         "ndcg": {"gain": "linear", "ideal": "labels"},
         "iprec": {"rounding": "half_away"},
         "iprec_11pt": {"rounding": "half_away"},
+        "rbp": {"p": 0.9},
     },
     ranking=RankingPolicy(ties="item_desc"),
     population=LABELLED,
+    unusual_grades="negative",
 )
 
 TREC_EVAL_9 = replace(
     TREC_EVAL,
     version="9.0",
     describes="trec_eval 9, which reads scores as float32 (without -c)",
+    metrics=(TREC_EVAL.metrics or frozenset()) - {"rbp"},
     parameters={
-        **TREC_EVAL.parameters,
+        EVERY_METRIC: COUNTED,
+        "ap": {"denominator": "labels"},
+        "ndcg": {"gain": "linear", "ideal": "labels"},
         "iprec": {"rounding": "floor_plus_0.9"},
         "iprec_11pt": {"rounding": "floor_plus_0.9"},
     },
@@ -116,6 +122,7 @@ IR_MEASURES = Dialect(
         "rbp": RankingPolicy(ties="position"),
     },
     population=LABELLED,
+    unusual_grades="negative",
 )
 
 RANX = Dialect(
@@ -134,6 +141,7 @@ RANX = Dialect(
         "iprec": {"rounding": "floor_plus_0.9"},
     },
     population=LABELLED,
+    unusual_grades="negative",
 )
 
 SKLEARN = Dialect(
@@ -157,7 +165,7 @@ TORCHMETRICS = Dialect(
     "torchmetrics",
     "1.9.0",
     "torchmetrics.retrieval, given the union of a user's predicted and labelled items, as documented",
-    metrics=frozenset({"precision", "recall", "hit_rate", "r_precision", "ap", "rr", "ndcg"}),
+    metrics=frozenset({"precision", "recall", "hit_rate", "r_precision", "ap", "rr", "ndcg", "auc"}),
     parameters={
         EVERY_METRIC: COUNTED,
         "ndcg": {"gain": "linear", "ideal": "labels", "ties": "average"},

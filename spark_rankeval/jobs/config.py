@@ -44,7 +44,8 @@ class Columns:
     item: str | tuple[str, ...] = "item"
     score: str | None = None
     rank: str | None = None
-    relevance: str | None = None
+    relevance: str | tuple[str, ...] | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Evaluation:
     metrics: str | tuple[str, ...] | Mapping[str, str]
     dialect: str = "default"
     relevance_threshold: float | None = None
-    ties: Literal["item_asc", "item_desc", "position"] | None = None
+    ties: Literal["item_asc", "item_desc", "position", "average"] | None = None
     on_invalid: Literal["error", "drop"] = "error"
     prune: Literal["auto", "never"] = "auto"
     model: str = ""

@@ -62,6 +62,8 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig) -> Result:
         msg = f"output.path: {', '.join(taken)} is there already; choose another path, or set output.mode = 'overwrite'"
         raise ConfigurationError(msg)
     call: dict[str, Any] = {**tables, **config.evaluation.scoring(), **vars(config.columns)}
+    if config.evaluation.model:
+        call["predictions"] = {config.evaluation.model: tables["predictions"]}
     try:
         result = write_per_user(score_users(**call), per_user, mode, **config.evaluation.intervals())
     except DataError:

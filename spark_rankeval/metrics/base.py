@@ -236,6 +236,11 @@ class Metric(ABC):
         return False
 
     @property
+    def order_of_ties_matters(self) -> bool:
+        """Whether the order of equal scores can change the value; true where nothing else is known."""
+        return True
+
+    @property
     def needs_label_order(self) -> bool:
         """Whether the order of a user's labels changes the value; rows of a table have none."""
         return False

@@ -93,6 +93,11 @@ class Correlation(LabelledMetric):
         """Equal scores count as equal."""
         return True
 
+    @property
+    def order_of_ties_matters(self) -> bool:
+        """Equal scores count as equal."""
+        return False
+
     @abstractmethod
     def _spread(self, batch: RankingBatch) -> Spread:
         """How the two sides vary together, and each alone; in any unit, 0 for a side that does not vary."""

@@ -11,10 +11,15 @@ import numpy as np
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import Needs, RelevanceMetric, Sees, Unset, parameter, ratio
 from spark_rankeval.metrics.batch import is_relevant
+from spark_rankeval.metrics.expected_ties import TieAwareMetric, chance_of_one, summed_over_places
 from spark_rankeval.metrics.gains import DISCOUNTS, GAINS, Discount
+from spark_rankeval.metrics.hypergeometric import draws
 from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, Ragged, position_within
+from spark_rankeval.metrics.tied_groups import tied_groups, tied_hits, tied_labels
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spark_rankeval.metrics.batch import RankingBatch
 
 # An ideal of k gains is a sum over k ranks, whatever the lists are like.
@@ -27,7 +32,8 @@ __all__ = ["CG", "DCG", "IDCG", "NDCG"]
 class GainMetric(RelevanceMetric):
     """A metric of gain: defined where a user has a label with a grade above 0, whatever the threshold.
 
-    A grade below 0 gains what grade 0 gains.
+    A grade below 0 gains what grade 0 gains. Binary gain with the threshold ``-inf`` does not read grades: there any label
+    is enough.
 
     Attributes:
         below_threshold: whether a grade below the relevance threshold keeps its gain or loses it.
@@ -44,7 +50,18 @@ class GainMetric(RelevanceMetric):
         """The grade, a negative one as 0."""
         return "gain"
 
+    @property
+    def _is_binary(self) -> bool:
+        """Whether every relevant item gains 1, and no other gains anything."""
+        return False
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        any_label_gains = self._is_binary and self.threshold == -math.inf
+        return batch.labels.lengths > 0 if any_label_gains else super()._is_defined(batch)
+
     def _gain_of(self, grade: FloatArray) -> FloatArray:
+        if self._is_binary:
+            return is_relevant(grade, self.threshold).astype(np.float64)
         gain = np.maximum(grade, 0)
         if self.below_threshold == "zero":
             gain = np.where(is_relevant(grade, self.threshold), gain, 0)
@@ -57,9 +74,13 @@ class GainMetric(RelevanceMetric):
     def _gain_key(self) -> tuple[object, ...]:
         return (self.below_threshold, self.threshold)
 
+    def _weighted(self, batch: RankingBatch, weight: FloatArray) -> FloatArray:
+        """The sum of each user's gains by the weight of each labelled prediction; one without weight may be worth NaN."""
+        return batch.total(batch.user, np.where(weight > 0, self._gains(batch), 0.0) * weight)
+
 
 @dataclass(frozen=True, kw_only=True)
-class CG(GainMetric):
+class CG(TieAwareMetric, GainMetric):
     """Cumulated gain: the sum of the grades in the first k places, Σ_{j≤k} g_j, a negative grade as grade 0. From 0 up.
 
     NaN without a label above 0, 0 without predictions.
@@ -76,11 +97,15 @@ class CG(GainMetric):
         return 0.0, math.inf
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        return batch.total(batch.user, self._gains(batch), batch.within(self.k))
+        if not self.averages_ties:
+            return batch.total(batch.user, self._gains(batch), batch.within(self.k))
+        groups = tied_labels(batch)
+        chance = np.repeat(groups.places_within(self.k) / groups.size, groups.held)
+        return self._weighted(batch, chance)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscountedMetric(GainMetric):
+class DiscountedMetric(TieAwareMetric, GainMetric):
     """A metric of discounted gain.
 
     Attributes:
@@ -105,6 +130,10 @@ class DiscountedMetric(GainMetric):
         return 1023.0 if self.gain == "exponential" else super().largest_grade
 
     @property
+    def _is_binary(self) -> bool:
+        return self.gain == "binary"
+
+    @property
     def _discount(self) -> Discount:
         return DISCOUNTS[str(self.discount)]
 
@@ -112,19 +141,36 @@ class DiscountedMetric(GainMetric):
         return (self.gain, *super()._gain_key())
 
     def _gain_of(self, grade: FloatArray) -> FloatArray:
-        if self.gain == "binary":
-            return is_relevant(grade, self.threshold).astype(np.float64)
-        return GAINS[str(self.gain)](super()._gain_of(grade))
+        gain = super()._gain_of(grade)
+        return gain if self._is_binary else GAINS[str(self.gain)](gain)
 
     def _dcg(self, batch: RankingBatch) -> FloatArray:
-        """The sum over the first k ranks of gain times discount."""
+        """The sum over the first k ranks of gain times discount, or its expected value."""
         kind = (self.discount, *self._gain_key())
+
+        def expect() -> FloatArray:
+            return self._weighted(batch, self._mean_discount(batch))
+
+        if self.averages_ties:
+            return batch.remember(("expected dcg", self.k, *kind), expect)
 
         def add() -> FloatArray:
             worth = batch.remember(("worth", *kind), lambda: self._gains(batch) * self._discount(batch.rank))
             return batch.total(batch.user, worth, batch.within(self.k))
 
         return batch.remember(("dcg", self.k, *kind), add)
+
+    def _mean_discount(self, batch: RankingBatch) -> FloatArray:
+        """The mean discount of the places that each labelled prediction can have, 0 below k."""
+
+        def mean() -> FloatArray:
+            groups = tied_labels(batch)
+            total = summed_over_places(
+                groups.places_within(self.k), lambda group, j: self._discount(groups.above[group] + j)
+            )
+            return np.repeat(total / groups.size, groups.held)
+
+        return batch.remember(("mean discount", self.discount, self.k), mean)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +216,14 @@ class IdealMetric(DiscountedMetric):
         if self.ideal == "k_ones" and not 1 <= (self.k or 0) <= _MOST_ONES:
             msg = f"{self.name}: ideal='k_ones' needs a cutoff, up to {_MOST_ONES:,}; write {self.name}(ideal='k_ones')@10"
             raise MetricError(msg)
+        graded = self.gain is not Unset.UNSET and self.gain != "binary"
+        if self.averages_ties and self.ideal == "retrieved" and self.k is not None and graded:
+            msg = (
+                f"{self.name}@{self.k}: ties='average' has no closed form with ideal='retrieved' and graded gain: which of the tied "
+                "items stand in the first k places decides the ideal, too. Use ideal='labels', the same for all orders, as in "
+                f"\"{self.name}(ideal='labels', ties='average')@{self.k}\"; or gain='binary'; or no cutoff"
+            )
+            raise MetricError(msg)
 
     @property
     def sees(self) -> Sees:
@@ -182,7 +236,7 @@ class IdealMetric(DiscountedMetric):
         return self.ideal == "label_order"
 
     def _gain_of(self, grade: FloatArray) -> FloatArray:
-        if self.ideal != "label_order" or self.gain == "binary":
+        if self.ideal != "label_order" or self._is_binary:
             return super()._gain_of(grade)
         gain = GAINS[str(self.gain)](grade)
         return np.where(is_relevant(grade, self.threshold), gain, 0) if self.below_threshold == "zero" else gain
@@ -230,6 +284,30 @@ class IdealMetric(DiscountedMetric):
         ideal_rank = position_within(user, batch.n_users) + 1
         return batch.total(user, gain * self._discount(ideal_rank))
 
+    def _mean_over_retrieved(
+        self, batch: RankingBatch, value: Callable[[FloatArray, FloatArray], FloatArray]
+    ) -> FloatArray:
+        """The expected value over all orders of tied items, where the ideal is of binary gains in the first k places.
+
+        Args:
+            batch: the lists.
+            value: the metric by the DCG of lists and of their ideals.
+        """
+        groups = tied_hits(batch, self.threshold)
+        within = groups.places_within(self.k)
+        cut = (within > 0) & (within < groups.size)
+        total = summed_over_places(within, lambda group, j: self._discount(groups.above[group] + j))
+        gained = batch.total(groups.user, groups.held / groups.size * total, ~cut)
+        values = value(gained, self._idcg(batch))
+        # A group that k cuts hangs on how many of its hits are among its first places: there they then stand at random.
+        split, discount = groups.where(cut), (total / within.clip(1))[cut]
+        top = draws(split.size, split.held, within[cut])
+        n_hits = split.held_above[top.case] + top.marked
+        best = np.cumsum(self._discount.up_to(int(n_hits.max(initial=0))))
+        expected = gained[split.user][top.case] + top.marked * discount[top.case]
+        values[split.user] = top.expected(value(expected, best[n_hits]))
+        return values
+
     def _label_order(self, batch: RankingBatch) -> FloatArray:
         raw = batch.labels_as_given
         if raw is None:
@@ -247,13 +325,23 @@ class IDCG(IdealMetric):
     """The DCG@k of the ideal list, the denominator of NDCG: Σ_{j≤k} of its gains times d(j). From 0 up.
 
     NaN without a label above 0; like every metric of gain it is 0 without predictions and where nothing in the first k
-    places has gain, whichever ideal is chosen.
+    places has gain, whichever ideal is chosen. So its mean over the orders of ties counts those without gain there as 0.
 
     Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
+
+    Raises:
+        MetricError: an ideal of ones without a cutoff; an average over ties with MLlib's label order, or of graded gain with
+            ``ideal="retrieved"`` and a cutoff.
     """
 
     name: ClassVar[str] = "idcg"
     aliases: ClassVar[tuple[str, ...]] = ("ideal_dcg",)
+
+    def _check_together(self) -> None:
+        super()._check_together()
+        if self.averages_ties and self.ideal == "label_order":
+            msg = "idcg: ties='average' has no closed form with ideal='label_order', whose gains can cancel; use ideal='labels'"
+            raise MetricError(msg)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -261,7 +349,16 @@ class IDCG(IdealMetric):
         return (-math.inf if self.ideal == "label_order" else 0.0), math.inf
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        return np.where(self._dcg(batch) == 0, 0.0, self._idcg(batch))
+        if self.averages_ties and self.ideal == "retrieved" and self.k is not None:
+            return self._mean_over_retrieved(batch, self._where_gained)
+        if self.averages_ties:
+            gaining = tied_groups(batch, np.flatnonzero(self._gains(batch) > 0))
+            return self._idcg(batch) * chance_of_one(batch, gaining, self.k)
+        return self._where_gained(self._dcg(batch), self._idcg(batch))
+
+    @staticmethod
+    def _where_gained(gained: FloatArray, ideal: FloatArray) -> FloatArray:
+        return np.where(gained == 0, 0.0, ideal)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,9 +369,13 @@ class NDCG(IdealMetric):
     too. NaN without a label above 0, 0 without predictions or without gain in the first k places.
 
     The systems differ in gain and ideal, so both have a name. With ``ideal="retrieved"`` (default) only the order of
-    what was retrieved counts; with ``ideal="labels"`` also what was missed.
+    what was retrieved counts; with ``ideal="labels"`` also what was missed. With ``ties="average"`` the value is the mean
+    of the ratio over all orders of tied items, which with ``ideal="retrieved"``, a cutoff and graded gain has no closed form.
 
     Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
+
+    Raises:
+        MetricError: an ideal of ones without a cutoff; an average over ties of graded gain with ``ideal="retrieved"`` and a cutoff.
     """
 
     name: ClassVar[str] = "ndcg"
@@ -288,4 +389,6 @@ class NDCG(IdealMetric):
         return 0.0, math.inf if self.ideal == "k_ones" and self.gain != "binary" else 1.0
 
     def _values(self, batch: RankingBatch) -> FloatArray:
+        if self.averages_ties and self.ideal == "retrieved" and self.k is not None:
+            return self._mean_over_retrieved(batch, ratio)
         return ratio(self._dcg(batch), self._idcg(batch))

@@ -30,7 +30,7 @@ def parse_metric(text: str | Metric) -> Metric:
         MetricError: the name or a parameter is not known (near ones are listed), or a value is not allowed.
 
     >>> parse_metric("P@5")
-    Precision(k=5, undefined=UNSET, relevance_threshold=UNSET, denominator=UNSET)
+    Precision(k=5, undefined=UNSET, relevance_threshold=UNSET, ties=UNSET, denominator=UNSET)
     >>> str(parse_metric("MAP(denominator=labels)@10"))
     "ap(denominator='labels')@10"
     """
@@ -55,6 +55,14 @@ def parse_metric(text: str | Metric) -> Metric:
             raise MetricError(msg)
         values["k"] = int(form["k"])
     return metric(**values)
+
+
+def reads_as(label: str, asked: object) -> bool:
+    """Whether a label is text for the same metric as another text or an object; free labels and what is no metric are not."""
+    try:
+        return parse_metric(label) == parse_metric(asked)  # type: ignore[arg-type]  # it refuses what is neither
+    except MetricError:
+        return False
 
 
 def _find(name: str, text: str) -> type[Metric]:

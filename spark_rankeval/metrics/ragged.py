@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -152,6 +153,19 @@ def runs_of(user: IntArray, n_users: int, *keys: Array) -> Runs:
     before[order] = position_within(user, n_users)[starts][run]
     size[order] = np.diff(np.append(starts, len(user)))[run]
     return Runs(before, size)
+
+
+def pieces(offsets: IntArray, size: int) -> Iterator[tuple[int, int]]:
+    """Consecutive lists that together have about `size` values; one list at least.
+
+    Yields:
+        the first list of a piece and the one after its last.
+    """
+    n_lists = len(offsets) - 1
+    if not n_lists:
+        return
+    bounds = np.flatnonzero(np.diff(offsets[:-1] // size)) + 1
+    yield from itertools.pairwise([0, *bounds.tolist(), n_lists])
 
 
 def width_classes(lengths: IntArray) -> Iterator[tuple[IntArray, int]]:

@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import UNSET, RelevanceMetric, Unset, number, parameter, ratio
+from spark_rankeval.metrics.base import UNSET, Unset, number, parameter, ratio
+from spark_rankeval.metrics.expected_ties import TieAwareMetric, summed_over_places
 from spark_rankeval.metrics.gains import geometric
+from spark_rankeval.metrics.hypergeometric import draws
+from spark_rankeval.metrics.ragged import grouped
 from spark_rankeval.metrics.set_based import findable, retrieved
+from spark_rankeval.metrics.tied_groups import tied_hits
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
-    from spark_rankeval.metrics.ragged import Array, FloatArray
+    from spark_rankeval.metrics.ragged import Array, FloatArray, IntArray
+    from spark_rankeval.metrics.tied_groups import TiedGroups
 
 __all__ = ["AveragePrecision", "ReciprocalRank"]
 
@@ -22,7 +27,7 @@ _DENOMINATORS = ("hits", "labels", "min_k_labels", "min_k_predictions", "min_lab
 
 
 @dataclass(frozen=True, kw_only=True)
-class AveragePrecision(RelevanceMetric):
+class AveragePrecision(TieAwareMetric):
     """The precision at the rank of each hit, summed over the first k places and divided by a number of items.
 
     Σ_{j≤ρ_k} w_j·h_j·H_j/j ÷ D. The systems differ in D, so it has a name: the hits in the first k places (default),
@@ -30,7 +35,8 @@ class AveragePrecision(RelevanceMetric):
     0 without predictions or without a hit.
 
     With ``by="threshold"`` every item of a group of equal scores counts with the precision at the group's last rank, as
-    scikit-learn's ``average_precision_score`` does; that takes the whole list.
+    scikit-learn's ``average_precision_score`` does; that takes the whole list. No order of ties changes it, and it is not
+    the mean over their orders, which is ``ties="average"``.
 
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
 
@@ -56,15 +62,24 @@ class AveragePrecision(RelevanceMetric):
     @property
     def reads_scores(self) -> bool:
         """Points by threshold are where the score changes."""
-        return self.by == "threshold"
+        return self.by == "threshold" or super().reads_scores
+
+    @property
+    def order_of_ties_matters(self) -> bool:
+        """A point by threshold is where a group of equal scores ends, whatever its order."""
+        return self.by != "threshold" and super().order_of_ties_matters
+
+    @property
+    def _decays(self) -> bool:
+        return self.decay is not UNSET and self.decay < 1
 
     def _check_together(self) -> None:
-        decays = self.decay is not UNSET and self.decay < 1
-        if decays and self.denominator not in ("labels", UNSET):
+        if self._decays and self.denominator not in ("labels", UNSET):
             msg = f"ap: a decay below 1 needs denominator='labels'; got decay={self.decay!r}, denominator={self.denominator!r}"
             raise MetricError(msg)
-        if self.by == "threshold" and (self.k is not None or decays):
-            msg = f"ap: by='threshold' takes the whole list, without a cutoff or a decay; got k={self.k!r}, decay={self.decay!r}"
+        if self.by == "threshold" and (self.k is not None or self._decays):
+            got = f"k={self.k!r}" if self.k is not None else f"decay={self.decay!r}"
+            msg = f"ap: by='threshold' takes the whole list, without a cutoff or a decay; got {got}"
             raise MetricError(msg)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
@@ -77,11 +92,50 @@ class AveragePrecision(RelevanceMetric):
             group_end = np.flatnonzero(following)
             ordinal = hits.ordinal[group_end][np.searchsorted(group_end, np.arange(len(last)))]
             return ratio(batch.total(hits.user, ordinal / last), self._denominator(batch))
+        if self.averages_ties:
+            return self._mean_over_orders(batch)
         precision = batch.remember(("precision at hits", self.threshold), lambda: hits.ordinal / hits.rank)
-        if self.decay is not UNSET and self.decay < 1:
-            precision = precision * geometric(self.decay)(hits.rank)
+        if self._decays:
+            precision = precision * self._weight(hits.rank)
         within = None if self.k is None else hits.rank <= self.k
         return ratio(batch.total(hits.user, precision, within), self._denominator(batch))
+
+    def _weight(self, rank: IntArray) -> FloatArray:
+        return geometric(float(self.decay))(rank)  # type: ignore[arg-type]  # called where it is a number
+
+    def _mean_over_orders(self, batch: RankingBatch) -> FloatArray:
+        """The expected value over all orders of tied items."""
+        groups = tied_hits(batch, self.threshold)
+        within = groups.places_within(self.k)
+        if self.denominator != "hits":
+            # No other denominator depends on the order.
+            return ratio(batch.total(groups.user, self._expected_precision(groups, within)), self._denominator(batch))
+        cut = (within > 0) & (within < groups.size)
+        precision = batch.total(groups.user, self._expected_precision(groups, np.where(cut, 0, within)))
+        values = ratio(precision, self._denominator(batch))
+        # A group that k cuts hangs on how many of its hits are among its first m places: there they then stand at
+        # random, like a group of m.
+        split, places = groups.where(cut), within[cut]
+        top = draws(split.size, split.held, places)
+        of, hits = top.case, top.marked
+        each = summed_over_places(places, lambda group, j: 1 / (split.above[group] + j))
+        further = summed_over_places(places, lambda group, j: (j - 1) / (split.above[group] + j))
+        before = split.held_above[of]
+        expected = (before + 1) * each[of] + (hits - 1) / np.maximum(places - 1, 1)[of] * further[of]
+        expected = precision[split.user][of] + hits / places[of] * expected
+        values[split.user] = top.expected(ratio(expected, before + hits))
+        return values
+
+    def _expected_precision(self, groups: TiedGroups, places: IntArray) -> FloatArray:
+        """Σ_j (s/t)·w·(C + 1 + (j−1)(s−1)/(t−1))/(a+j) over the first places of each group, whose first rank is a+1."""
+        further = (groups.held - 1) / np.maximum(groups.size - 1, 1)
+
+        def precision(group: IntArray, j: IntArray) -> FloatArray:
+            rank = groups.above[group] + j
+            expected = (groups.held_above[group] + 1 + (j - 1) * further[group]) / rank
+            return expected * self._weight(rank) if self._decays else expected
+
+        return groups.held / groups.size * summed_over_places(places, precision)
 
     def _denominator(self, batch: RankingBatch) -> Array | float:
         match self.denominator:
@@ -100,7 +154,7 @@ class AveragePrecision(RelevanceMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReciprocalRank(RelevanceMetric):
+class ReciprocalRank(TieAwareMetric):
     """1 ÷ the rank of the first relevant item, 0 if none stands in the first k places. Its mean over users is MRR.
 
     Between 0 and 1. NaN without a relevant label, 0 without predictions.
@@ -112,10 +166,30 @@ class ReciprocalRank(RelevanceMetric):
     aliases: ClassVar[tuple[str, ...]] = ("mrr", "reciprocal_rank", "mean_reciprocal_rank", "recip_rank")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
+        if self.averages_ties:
+            return self._mean_over_orders(batch)
         hits = batch.hits(self.threshold)
         first = hits.ordinal == 1
         if self.k is not None:
             first &= hits.rank <= self.k
         values = np.zeros(batch.n_users)
         values[hits.user[first]] = 1 / hits.rank[first]
+        return values
+
+    def _mean_over_orders(self, batch: RankingBatch) -> FloatArray:
+        """Σ_{j=1..t−s+1} [C(t−j, s−1)/C(t, s)]/(a+j) in the first group with a hit, as far as k reaches."""
+        groups = tied_hits(batch, self.threshold)
+        groups = groups.where((groups.held_above == 0) & (groups.places_within(self.k) > 0))
+        places = np.minimum(groups.places_within(self.k), groups.size - groups.held + 1)
+
+        def expected(group: IntArray, j: IntArray) -> FloatArray:
+            size, held = groups.size[group], groups.held[group]
+            # The first hit stands at place 1 with a chance of s/t; each further place has a share of the one before.
+            share = np.where(j == 1, held / size, (size - held - j + 2) / (size - j + 1))
+            chances = grouped(share, group - group[0], group[-1] - group[0] + 1).accumulated(np.multiply)
+            reciprocal: FloatArray = chances.values / (groups.above[group] + j)
+            return reciprocal
+
+        values = np.zeros(batch.n_users)
+        values[groups.user] = summed_over_places(places, expected)
         return values

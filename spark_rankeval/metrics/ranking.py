@@ -32,7 +32,8 @@ class RankingPolicy:
         conflicting_labels: the grade of an item that is labelled more than once.
         score_precision: what scores are rounded to before they compare; float32 makes near ones equal.
         unpredicted_labels: labelled items that a list does not have are left out of it, or stand at its end, all equal
-            and below the lowest score: for systems that rank the union of predicted and labelled items.
+            and below the lowest score: for systems that rank the union of predicted and labelled items. An empty list
+            stays empty.
     """
 
     ties: Ties = "item_asc"
@@ -106,6 +107,7 @@ class Findings(NamedTuple):
         tied: 1 where the user's value may hang on the order of equal scores: the tied items differ in what metrics see of
             them and stand, at least in part, within the largest cutoff.
         cut: 1 where pruning cut the list inside a group of equal scores that reaches into the largest cutoff.
+        unpredicted: how many labelled items stand in the ranking that were not predicted.
     """
 
     duplicate_predictions: IntArray
@@ -113,6 +115,7 @@ class Findings(NamedTuple):
     conflicting_labels: IntArray
     tied: IntArray
     cut: IntArray
+    unpredicted: IntArray
 
 
 def rank_lists(
@@ -153,6 +156,7 @@ def rank_lists(
                 lists, again = replace(lists, matchable=matchable), none
 
     labels = _settle_labels(lists, policy.conflicting_labels)
+    n_predicted = lists.items.lengths
     if policy.unpredicted_labels == "last":
         lists = _with_unpredicted(lists, labels.items)
     items = lists.items
@@ -179,9 +183,8 @@ def rank_lists(
         labels_as_given=labels.as_given if keep_label_order else None,
     )
     cut = _cut_within_tie(lists, largest_cutoff)
-    return batch, Findings(
-        again, labels.equal, labels.conflicts, _hangs_on_tie(batch, largest_cutoff, relevance_threshold, sees), cut
-    )
+    tied = _hangs_on_tie(batch, largest_cutoff, relevance_threshold, sees)
+    return batch, Findings(again, labels.equal, labels.conflicts, tied, cut, items.lengths - n_predicted)
 
 
 def _cut_within_tie(lists: Lists, largest_cutoff: int | None) -> IntArray:
@@ -221,15 +224,15 @@ def _without_duplicates(lists: Lists, keep: BoolArray, again: IntArray) -> Lists
 
 
 def _with_unpredicted(lists: Lists, labels: Ragged) -> Lists:
-    """The lists with the labelled items that they lack at their ends, tied below everything."""
+    """The lists, unless they are empty, with the labelled items that they lack at their ends, tied below everything."""
     items = lists.items
-    missing = np.ones(len(labels.values), np.bool_)
+    missing = items.lengths[labels.user] > 0
     missing[match(items, labels).label] = False
     further = labels.where(missing)
     scores = lists.scores
     if scores is None:
         scores = items.like(-position_within(items.user, items.n_users).astype(np.float64))
-    lowest = np.full(items.n_users, 1.0)
+    lowest = np.zeros(items.n_users)
     filled = np.flatnonzero(items.lengths > 0)
     lowest[filled] = np.minimum.reduceat(scores.values, items.offsets[filled])
     below = further.like(np.nextafter(lowest, -np.inf)[further.user])

@@ -3,59 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from spark_rankeval.metrics.base import UNSET, RelevanceMetric, Unset, number, parameter, ratio
 from spark_rankeval.metrics.gains import geometric, geometric_sum
 from spark_rankeval.metrics.ragged import Array, BoolArray, FloatArray, IntArray, grouped
+from spark_rankeval.metrics.tied_groups import tied_hits
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
 
 __all__ = ["AUC", "AUCPR", "PercentileRank"]
-
-
-class ScoreGroups(NamedTuple):
-    """The groups of equal scores that hold a hit, by user and then by score.
-
-    Attributes:
-        user: int64, whose list.
-        above: int64, how many items score higher.
-        size: int64, how many items the group has.
-        hits_above: int64, how many hits score higher.
-        hits: int64, how many hits the group has.
-        start: int64, the place of its first hit among the batch's hits.
-    """
-
-    user: IntArray
-    above: IntArray
-    size: IntArray
-    hits_above: IntArray
-    hits: IntArray
-    start: IntArray
-
-
-def score_groups(batch: RankingBatch, threshold: float | None) -> ScoreGroups:
-    """The groups of equal scores that hold a hit."""
-
-    def find() -> ScoreGroups:
-        hits = batch.hits(threshold)
-        above = batch.tied_above[hits.place]
-        new = np.ones(len(above), np.bool_)
-        new[1:] = (hits.user[1:] != hits.user[:-1]) | (above[1:] != above[:-1])
-        start = np.flatnonzero(new)
-        return ScoreGroups(
-            user=hits.user[start],
-            above=above[start],
-            size=batch.tied[hits.place[start]],
-            hits_above=hits.ordinal[start] - 1,
-            hits=np.diff(np.append(start, len(above))),
-            start=start,
-        )
-
-    return batch.remember(("score groups", threshold), find)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +80,11 @@ class AUC(RelevanceMetric):
         """Equal scores are half a pair each; trapezoids go by rank."""
         return self.weighting != "trapezoid"
 
+    @property
+    def order_of_ties_matters(self) -> bool:
+        """Trapezoids go by rank, and a decay weighs by rank."""
+        return self.weighting == "trapezoid" or self.decay not in (1, UNSET)
+
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         n_hits = batch.n_hits(None, self.threshold)
         return (n_hits > 0) & (n_hits < batch.n_predictions)
@@ -135,10 +100,10 @@ class AUC(RelevanceMetric):
         return n_hits * (batch.n_predictions - n_hits)
 
     def _pairs(self, batch: RankingBatch) -> FloatArray:
-        groups = score_groups(batch, self.threshold)
+        groups = tied_hits(batch, self.threshold)
         others = batch.n_predictions - batch.n_hits(None, self.threshold)
-        above, equal = groups.above - groups.hits_above, groups.size - groups.hits
-        twice_won = groups.hits * (2 * (others[groups.user] - above) - equal)
+        above, equal = groups.above - groups.held_above, groups.size - groups.held
+        twice_won = groups.held * (2 * (others[groups.user] - above) - equal)
         return ratio(batch.total(groups.user, twice_won.astype(np.float64)), 2 * self._n_pairs(batch))
 
     def _trapezoids(self, batch: RankingBatch, decay: float) -> FloatArray:
@@ -152,11 +117,11 @@ class AUC(RelevanceMetric):
         return ratio(batch.total(hits.user, hits.ordinal * weight), self._n_pairs(batch))
 
     def _weighted_pairs(self, batch: RankingBatch, decay: float) -> FloatArray:
-        hits, groups = batch.hits(self.threshold), score_groups(batch, self.threshold)
+        hits, groups = batch.hits(self.threshold), tied_hits(batch, self.threshold)
         user, rank, n_hits = hits.user, hits.rank, batch.n_hits(None, self.threshold)
         first = hits.ordinal == 1
         last = hits.ordinal == n_hits[user]
-        group = np.repeat(np.arange(len(groups.user)), groups.hits)
+        group = np.repeat(np.arange(len(groups.user)), groups.held)
         begin, end = groups.above[group], (groups.above + groups.size)[group]
         before_rank, before_end = (np.where(first, 0, np.append(0, column[:-1])[: len(user)]) for column in (rank, end))
 
@@ -216,6 +181,11 @@ class AUCPR(RelevanceMetric):
         """The points are where the score changes."""
         return True
 
+    @property
+    def order_of_ties_matters(self) -> bool:
+        """A point is where a group of equal scores ends, whatever its order."""
+        return False
+
     def _found_of(self, batch: RankingBatch) -> Array:
         return batch.n_hits(None, self.threshold) if self.recall == "hits" else batch.n_relevant(self.threshold)
 
@@ -223,7 +193,7 @@ class AUCPR(RelevanceMetric):
         return self._found_of(batch) > 0
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        groups = score_groups(batch, self.threshold)
-        before = np.where(groups.above == 0, 1.0, groups.hits_above / np.maximum(groups.above, 1))
-        after = (groups.hits_above + groups.hits) / (groups.above + groups.size)
-        return ratio(batch.total(groups.user, groups.hits * (before + after) / 2), self._found_of(batch))
+        groups = tied_hits(batch, self.threshold)
+        before = np.where(groups.above == 0, 1.0, groups.held_above / np.maximum(groups.above, 1))
+        after = (groups.held_above + groups.held) / (groups.above + groups.size)
+        return ratio(batch.total(groups.user, groups.held * (before + after) / 2), self._found_of(batch))

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import RelevanceMetric, Unset, number, parameter, ratio
+from spark_rankeval.metrics.base import Unset, number, parameter, ratio
+from spark_rankeval.metrics.expected_ties import TieAwareMetric, chance_of_one, expected_hits
+from spark_rankeval.metrics.tied_groups import tied_hits
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
@@ -28,7 +30,7 @@ def findable(batch: RankingBatch, k: int | None, threshold: float | None) -> Int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Precision(RelevanceMetric):
+class Precision(TieAwareMetric):
     """The share of the first k places that hold a relevant item: H_k / k.
 
     Without a cutoff the denominator is the length of the list. Between 0 and 1. A list shorter than k still divides by
@@ -46,11 +48,11 @@ class Precision(RelevanceMetric):
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         places = retrieved(batch, self.k) if self.k is None or self.denominator == "predictions" else self.k
-        return ratio(batch.n_hits(self.k, self.threshold), places)
+        return ratio(self._n_hits(batch, self.k), places)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recall(RelevanceMetric):
+class Recall(TieAwareMetric):
     """The share of the relevant items that stand in the first k places: H_k / γ.
 
     Between 0 and 1. NaN without a relevant label, 0 without predictions.
@@ -67,11 +69,11 @@ class Recall(RelevanceMetric):
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         k = self.k if self.denominator == "min_k_labels" else None
-        return ratio(batch.n_hits(self.k, self.threshold), findable(batch, k, self.threshold))
+        return ratio(self._n_hits(batch, self.k), findable(batch, k, self.threshold))
 
 
 @dataclass(frozen=True, kw_only=True)
-class FBeta(RelevanceMetric):
+class FBeta(TieAwareMetric):
     """The weighted harmonic mean of this user's precision@k and recall@k: (1+β²)·P·R / (β²·P + R).
 
     Between 0 and 1; 0 where both are 0. NaN without a relevant label, 0 without predictions.
@@ -90,14 +92,15 @@ class FBeta(RelevanceMetric):
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         square = 1.0 if self.beta is Unset.UNSET else self.beta**2
-        hits = batch.n_hits(self.k, self.threshold)
+        # F is H_k·(1+β²)/(β²·γ + k), linear in the hits: its expected value is that of the expected hits.
+        hits = self._n_hits(batch, self.k)
         precision = ratio(hits, batch.n_predictions if self.k is None else self.k)
         recall = ratio(hits, batch.n_relevant(self.threshold))
         return ratio((1 + square) * precision * recall, square * precision + recall)
 
 
 @dataclass(frozen=True, kw_only=True)
-class F1(RelevanceMetric):
+class F1(TieAwareMetric):
     """The harmonic mean of this user's precision@k and recall@k: 2·P·R / (P + R), 0 where both are 0.
 
     Between 0 and 1. NaN without a relevant label, 0 without predictions. Not the F of the two means.
@@ -109,16 +112,16 @@ class F1(RelevanceMetric):
     aliases: ClassVar[tuple[str, ...]] = ("f", "f_measure", "f1_score")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        same = FBeta(k=self.k, relevance_threshold=self.relevance_threshold, beta=1.0)
+        same = FBeta(k=self.k, relevance_threshold=self.relevance_threshold, beta=1.0, ties=self.ties)
         return same._values(batch)
 
 
 @dataclass(frozen=True, kw_only=True)
-class HitRate(RelevanceMetric):
+class HitRate(TieAwareMetric):
     """1 if a relevant item stands in the first k places, H_k/k > 0, else 0; also called accuracy@k or success@k.
 
-    Between 0 and 1: one or the other for a user, the share of users as a mean. NaN without a relevant label, 0 without
-    predictions.
+    Between 0 and 1: one or the other for a user, the share of users as a mean. With ``ties="average"`` it is the chance that
+    one does, where tied items stand in random order. NaN without a relevant label, 0 without predictions.
 
     Source: Deshpande, Karypis, Item-based top-N recommendation algorithms, TOIS 2004.
     """
@@ -127,11 +130,13 @@ class HitRate(RelevanceMetric):
     aliases: ClassVar[tuple[str, ...]] = ("hit", "hits", "hr", "success", "accuracy", "hit_ratio", "hitrate")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
+        if self.averages_ties:
+            return chance_of_one(batch, tied_hits(batch, self.threshold), self.k)
         return (batch.n_hits(self.k, self.threshold) > 0).astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RPrecision(RelevanceMetric):
+class RPrecision(TieAwareMetric):
     """The precision at rank γ, where precision and recall are equal: H_γ / γ.
 
     Between 0 and 1; it has no cutoff but the user's own. NaN without a relevant label, 0 without predictions.
@@ -145,5 +150,7 @@ class RPrecision(RelevanceMetric):
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         relevant, hits = batch.n_relevant(self.threshold), batch.hits(self.threshold)
+        if self.averages_ties:
+            return ratio(expected_hits(batch, relevant, self.threshold), relevant)
         within = hits.user[hits.rank <= relevant[hits.user]]
         return ratio(np.bincount(within, minlength=batch.n_users), relevant)

@@ -11,7 +11,6 @@ import numpy as np
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import Sees, Unset, number, parameter, ratio
-from spark_rankeval.metrics.batch import is_relevant
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.gains import exponential, geometric
 from spark_rankeval.metrics.ragged import FloatArray, IntArray, grouped
@@ -188,12 +187,11 @@ class RBP(ScaledMetric):
         return self._scale if self.gain == "max_grade" else super().largest_grade
 
     def _gain_key(self) -> tuple[object, ...]:
-        return ("rbp", self.gain == "binary", *super()._gain_key())
+        return ("rbp", self._is_binary, *super()._gain_key())
 
-    def _gain_of(self, grade: FloatArray) -> FloatArray:
-        if self.gain == "binary":
-            return is_relevant(grade, self.threshold).astype(np.float64)
-        return super()._gain_of(grade)
+    @property
+    def _is_binary(self) -> bool:
+        return self.gain == "binary"
 
     def _scaled(self, batch: RankingBatch) -> FloatArray:
         p = float(self.p)  # type: ignore[arg-type]  # resolved

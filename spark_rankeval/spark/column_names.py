@@ -25,6 +25,7 @@ class ColumnNames:
         score: column or field of scores.
         rank: column of ranks.
         relevance: columns or fields of grades; none where labels have none.
+        model: the column of predictions that names the model.
     """
 
     user: tuple[str, ...]
@@ -32,6 +33,7 @@ class ColumnNames:
     score: str | None = None
     rank: str | None = None
     relevance: tuple[str, ...] = ()
+    model: str | None = None
 
     @classmethod
     def given(
@@ -42,6 +44,7 @@ class ColumnNames:
         rank: str | None,
         relevance: str | Sequence[str] | None,
         one_table: bool,
+        model: str | None = None,
     ) -> ColumnNames:
         """Names as the front door takes them: one item column for both tables, or one for each.
 
@@ -68,7 +71,7 @@ class ColumnNames:
             problems.append("user must name at least one column")
         problems += [
             f"a column is named by a text; got {name!r}, a {type(name).__name__}"
-            for name in (*users, *items, score, rank, *grades)
+            for name in (*users, *items, score, rank, *grades, model)
             if name is not None and not isinstance(name, str)
         ]
         if not problems and len(set(users)) < len(users):
@@ -77,7 +80,7 @@ class ColumnNames:
             problems.append(f"relevance names a column twice: {list(grades)}")
         if problems:
             raise InputError("; ".join(problems))
-        return cls(users, (items[0], items[1]), score, rank, grades)
+        return cls(users, (items[0], items[1]), score, rank, grades, model)
 
 
 def _as_names(given: object, option: str) -> tuple[str, ...]:

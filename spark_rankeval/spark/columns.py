@@ -49,27 +49,27 @@ def metrics_column(
         scores: the array of scores beside `predictions`.
         relevance: the array of grades beside `labels`.
         dialect: as in `evaluate`. An array with a null item is refused in every dialect.
-        ties: how equal scores are ordered; None: as the dialect says.
+        ties: how equal scores are ordered, or ``average``, as in `evaluate`; None: as the dialect says.
 
     Raises:
         MetricError: a name or parameter is not known.
         DialectError: the dialect is not known, or lacks a metric.
-        OptionError: `ties` is not known.
+        OptionError: `ties` is not known, or is ``average`` and a metric has none.
     """
     convention = find_dialect(dialect)
     asked = parse_metrics(metrics)
     names = column_names(asked, taken=(N_INVALID,))
-    if ties not in (None, "item_asc", "item_desc", "position"):
-        msg = f"ties must be one of None, 'item_asc', 'item_desc', 'position'; got {ties!r}"
+    if ties not in (None, "item_asc", "item_desc", "position", "average"):
+        msg = f"ties must be one of None, 'item_asc', 'item_desc', 'position', 'average'; got {ties!r}"
         raise OptionError(msg)
     lists = Lists(scores is not None, label_arrays=True, relevances=() if relevance is None else ("relevance",))
-    resolved = resolve(asked, convention, None, lists)
+    resolved = resolve(asked, convention, None, lists, ties)
     views, values = views_of(resolved, convention, lists, ties=ties)  # type: ignore[arg-type] # checked above
     task = ScoringTask(
         views=tuple(views),
         prediction_arrays=True,
         label_arrays=True,
-        keep_unusual_grades=convention.unusual_grades == "keep",
+        unusual_grades=convention.unusual_grades,
     )
     fields_of_values = [names[value.label] for value in values]
     arguments = {"items": predictions, "labels": labels, "scores": scores, "grades": relevance}

@@ -14,24 +14,32 @@ from spark_rankeval.spark.inputs import any_null, column
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from spark_rankeval.spark.inputs import Source
+    from spark_rankeval.dialects import UnusualGrades
+    from spark_rankeval.spark.inputs import Source, Sources
 
 
 def diagnose(
-    source: Source, *, keep_unusual_grades: bool, keep_null_items: bool, largest_grade: float
+    source: Source,
+    *,
+    unusual_grades: UnusualGrades,
+    keep_null_items: bool,
+    largest_grade: float,
+    model_column: str | None = None,
 ) -> list[tuple[str, int, str]]:
     """Count the rows of a table that cannot be used by reason.
 
     Returns:
         reason, count and example, for each reason that was met; a row with several counts under the first.
     """
-    entries, ids, values = _entries(source)
+    entries, ids, values = _entries(source, model_column)
     reasons: dict[str, Column] = {f"null user ({name})": column(name).isNull() for name in source.user}
+    if model_column is not None:
+        reasons[f"null model ({model_column})"] = column(model_column).isNull()
     if source.arrays:
         reasons[f"null array of {source.role}"] = F.col("null_array")
         names = " and ".join([source.item, *(one.name for one in source.given_values)])
         reasons[f"unequal lengths of {names}"] = F.col("unequal")
-    entry_reasons = invalid_reasons(source, ids, values, keep_unusual_grades, largest_grade)
+    entry_reasons = invalid_reasons(source, ids, values, unusual_grades, largest_grade)
     if keep_null_items and source.role == "predictions":
         entry_reasons = {name: reason for name, reason in entry_reasons.items() if not name.endswith("item")}
     reasons |= entry_reasons
@@ -43,7 +51,7 @@ def diagnose(
     rows = found.groupBy("reason").agg(F.count(F.lit(1)).alias("n"), F.first("example").alias("example")).collect()
     order = list(reasons)
     rows.sort(key=lambda row: order.index(row["reason"]))
-    return [(row["reason"], row["n"], _shown(row["example"])) for row in rows] + _repeated_users(source)
+    return [(row["reason"], row["n"], _shown(row["example"])) for row in rows] + _repeated_users(source, model_column)
 
 
 def null_users(source: Source) -> list[tuple[str, int, str]]:
@@ -53,13 +61,15 @@ def null_users(source: Source) -> list[tuple[str, int, str]]:
     return [("null user in the table of users", n, "user=None")] if n else []
 
 
-def _repeated_users(source: Source) -> list[tuple[str, int, str]]:
+def _repeated_users(source: Source, model_column: str | None) -> list[tuple[str, int, str]]:
     """Users in several rows of a table of arrays, of which only the first is read."""
     if not source.arrays or source.shares_table:
         return []
     users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
     nobody = any_null(source.user_columns())
-    groups = source.frame.where(~nobody).select(*users).groupBy(*(f"user_{i}" for i in range(len(users)))).count()
+    models = [] if model_column is None else [column(model_column).alias("model")]
+    keys = [*(f"user_{index}" for index in range(len(users))), *["model"] * len(models)]
+    groups = source.frame.where(~nobody).select(*users, *models).groupBy(*keys).count()
     more = groups.where("count > 1")
     row = more.agg(F.sum(F.col("count") - 1).alias("n"), F.first(F.struct(*groups.columns)).alias("example")).first()
     if row is None or not row["n"]:
@@ -68,11 +78,12 @@ def _repeated_users(source: Source) -> list[tuple[str, int, str]]:
     return [("user in several rows", row["n"], f"{shown} in {row['example']['count']} rows")]
 
 
-def example_of_duplicates(source: Source, differing: bool) -> str:
+def example_of_duplicates(source: Source, differing: bool, model_column: str | None = None) -> str:
     """An item that a user has twice; with `differing`, with different values."""
-    entries, ids, values = _entries(source)
+    entries, ids, values = _entries(source, model_column)
     users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
-    selected = entries.select(*users, ids.alias("item"), *(one.alias("value") for one in _as_one(values)))
+    models = [] if model_column is None else [column(model_column).alias("model")]
+    selected = entries.select(*users, *models, ids.alias("item"), *(one.alias("value") for one in _as_one(values)))
     keys = [name for name in selected.columns if name != "value"]
     # In one table of arrays without ids of users there is nothing to group by but the row.
     aggregates = [F.count(F.lit(1)).alias("n")]
@@ -91,12 +102,31 @@ def example_of_duplicates(source: Source, differing: bool) -> str:
     return ", ".join(parts)
 
 
+def example_of_conflicts(sources: Sources) -> str:
+    """A user whose rows do not agree in an attribute."""
+    source = sources.attributes
+    assert source is not None, "conflicts of attributes were counted"
+    users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
+    for attribute in sources.slices:
+        values = F.sort_array(F.collect_set(column(attribute).cast("string"))).alias("values")
+        found = (
+            source.frame.select(*users, column(attribute))
+            .groupBy(*(f"user_{i}" for i in range(len(users))))
+            .agg(values)
+        )
+        row = found.where(F.size("values") > 1).limit(1).collect()
+        if row:
+            shown = ", ".join(f"{name}={row[0][f'user_{index}']!r}" for index, name in enumerate(source.user))
+            return f"{shown} has {attribute} {row[0]['values'][:5]!r}"
+    return ""
+
+
 def _as_one(values: list[Column]) -> list[Column]:
     """No value, the value, or a struct of several."""
     return values if len(values) < 2 else [F.struct(*values)]
 
 
-def _entries(source: Source) -> tuple[DataFrame, Column, list[Column]]:
+def _entries(source: Source, model_column: str | None = None) -> tuple[DataFrame, Column, list[Column]]:
     """One row an entry: of a table of rows the rows themselves, of arrays the exploded entries."""
     if not source.arrays:
         return source.frame, source.ids(), source.values()
@@ -105,7 +135,7 @@ def _entries(source: Source) -> tuple[DataFrame, Column, list[Column]]:
     unequal = reduce(or_, [F.size(ids) != F.size(one) for one in values], F.lit(False))
     whole = null_array | F.coalesce(unequal, F.lit(False))
     whole = whole | any_null(source.user_columns())
-    users = [column(name) for name in source.user]
+    users = [column(name) for name in (*source.user, *([] if model_column is None else [model_column]))]
     names = ["ids", *(f"values_{index}" for index in range(len(values)))]
     fields = [one.alias(name) for one, name in zip([ids, *values], names, strict=True)]
     arrays = source.frame.select(

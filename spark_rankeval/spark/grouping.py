@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_
+from operator import add, and_
 from typing import TYPE_CHECKING, Literal
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
-from spark_rankeval.spark.inputs import Source, any_null, common_id_type, user_hash
+from spark_rankeval.spark.inputs import Source, any_null, column, common_id_type, user_hash
 from spark_rankeval.worker import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
+
+    from spark_rankeval.dialects import UnusualGrades
+    from spark_rankeval.spark.inputs import Sources
 
 #: How a user's predictions are brought together. ``all``: every one. ``best_by_score``: the best of them by score, more
 #: than the cutoff needs, so that nearly every tie at the boundary is whole; users where it is not are seen.
@@ -26,8 +30,15 @@ if TYPE_CHECKING:
 #: ``first``: of arrays in order, their first items.
 Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window", "first"]
 
-_ROW = "n_rows"
+# Columns of ours on the way: how many rows a row stands for, or what one row of arrays holds; its model's place; the best;
+# whether a user is known from more than attributes.
+_ROW, _MODEL, _BEST, _KNOWN = "row_", "model_", "best_", "known_"
 _HUGE = 1e300
+
+
+def slice_column(index: int) -> str:
+    """The name that an attribute of the user has on the way."""
+    return f"slice_{index}"
 
 
 def user_column(index: int) -> str:
@@ -40,48 +51,46 @@ class Grouping:
     """How tables become one row a user.
 
     Attributes:
-        predictions: the predicted items.
-        labels: the labelled items.
-        users: users to count besides.
-        exclude: items to leave out of the predictions.
+        sources: the caller's tables.
         gathering: how a user's predictions are brought together.
         keep: with a gathering of the best: how many predictions a user keeps.
         merge_duplicates: keep the best of equal (user, item) already before predictions are left out.
-        keep_unusual_grades: negative and NaN grades are no mistake.
+        unusual_grades: which grades are no mistake; see `Dialect`.
         largest_grade: the largest grade that the metrics can take.
     """
 
-    predictions: Source
-    labels: Source
-    users: Source | None = None
-    exclude: Source | None = None
+    sources: Sources
     gathering: Gathering = "all"
     keep: int = 0
     merge_duplicates: bool = False
-    keep_unusual_grades: bool = False
+    unusual_grades: UnusualGrades = "error"
     largest_grade: float = math.inf
 
     @property
     def user_columns(self) -> list[str]:
         """The names of the user's columns on the way."""
-        return [user_column(index) for index in range(len(self.predictions.user))]
+        return [user_column(index) for index in range(len(self.sources.predictions.user))]
 
     def user_types(self) -> list[T.DataType]:
         """The types that the user's columns get: wide enough for all tables."""
-        types = self.predictions.user_types()
-        for other in (self.labels, self.users, self.exclude):
-            if other is not None:
-                # The inputs were checked: these types compare.
-                types = [common_id_type(one, two) or one for one, two in zip(types, other.user_types(), strict=True)]
+        types = self.sources.predictions.user_types()
+        for other in self._others():
+            # The inputs were checked: these types compare.
+            types = [common_id_type(one, two) or one for one, two in zip(types, other.user_types(), strict=True)]
         return types
 
     def item_type(self) -> T.DataType:
         """The type that items of all sides get."""
-        kind = self.predictions.item_type
-        for other in (self.labels, self.exclude):
-            if other is not None:
+        kind = self.sources.predictions.item_type
+        for other in self._others():
+            if other.role not in ("users", "attributes"):
                 kind = common_id_type(kind, other.item_type) or kind
         return kind
+
+    def _others(self) -> list[Source]:
+        sources = self.sources
+        others = (sources.labels, sources.users, sources.exclude, sources.attributes)
+        return [*(model.source for model in sources.models[1:]), *(other for other in others if other is not None)]
 
     def frame(self, *, with_users: bool = False, with_user_hash: bool = False) -> DataFrame:
         """The grouped table: whether a row belongs to nobody, what the worker reads, and on request who the user is.
@@ -90,26 +99,37 @@ class Grouping:
             with_users: with the user's columns.
             with_user_hash: with a hash of them.
         """
-        if self.labels.shares_table:
+        first, labels = self.sources.predictions, self.sources.labels
+        if labels.shares_table:
             # One table with both arrays: its rows are the users, nothing needs to move.
-            return self.predictions.frame.select(
-                *(self._named_users(self.predictions) if with_users else ()),
-                *self._array_columns(self.predictions),
-                *self._array_columns(self.labels),
-                any_null(self.predictions.user_columns()).alias(reading.NO_USER),
-                *([user_hash(self._named_users(self.predictions), self.user_types())] if with_user_hash else ()),
+            return first.frame.select(
+                *(self._named_users(first) if with_users else ()),
+                *self._array_columns(first),
+                *self._array_columns(labels),
+                any_null(first.user_columns()).alias(reading.NO_USER),
+                *([user_hash(self._named_users(first), self.user_types())] if with_user_hash else ()),
+                *(slice_.alias(slice_column(index)) for index, slice_ in enumerate(self._slices())),
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         predictions = self._predictions()
-        if self.exclude is not None:
+        if self.sources.exclude is not None:
             # Before the other join, which forgets that its left side is sorted by user.
-            predictions = predictions.join(self._excluded(self.exclude), self.user_columns, "left")
+            predictions = predictions.join(self._excluded(self.sources.exclude), self.user_columns, "left")
         joined = predictions.join(self._labels(), self.user_columns, "full")
         users = [F.col(name) for name in self.user_columns]
         no_user = any_null(users).alias(reading.NO_USER)
         hashed = [user_hash(users, self.user_types())] if with_user_hash else []
-        kept = joined.columns if with_users else [name for name in joined.columns if name not in self.user_columns]
+        left_behind = {_KNOWN} if with_users else {_KNOWN, *self.user_columns}
+        kept = [name for name in joined.columns if name not in left_behind]
+        if self.sources.attributes is not None:
+            # Somebody whom only the attributes know is not evaluated; but an empty slice is a slice.
+            absent = F.col(reading.PREDICTION_ROWS).isNull() & (F.coalesce(F.col(_KNOWN), F.lit(0)) == 0)
+            kept = [*kept, absent.alias(reading.ABSENT)]  # type: ignore[list-item] # names and columns
         return joined.select(*kept, no_user, *hashed)
+
+    def _slices(self) -> list[Column]:
+        """The columns that part the users, as text."""
+        return [column(name).cast("string") for name in self.sources.slices]
 
     def _named_users(self, source: Source) -> list[Column]:
         named = zip(source.user_columns(), self.user_types(), self.user_columns, strict=True)
@@ -133,84 +153,151 @@ class Grouping:
         """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest."""
         ids, values = _names(source)
         valid = reduce(and_, [column.isNotNull() for column in source.user_columns()], valid)
+        if source.role == "predictions" and self.sources.model_column is not None:
+            valid = valid & column(self.sources.model_column).isNotNull()
         columns = [F.when(valid, source.ids().cast(self.item_type())).alias(ids)]
         columns += [F.when(valid, one).alias(name) for one, name in zip(_as_numbers(source), values, strict=True)]
-        return source.frame.select(*self._named_users(source), *columns)
+        return source.frame.select(*self._named_users(source), *self._model_of(source), *columns)
 
     def _predictions(self) -> DataFrame:
-        source = self.predictions
-        if source.arrays:
-            return self._grouped_arrays(source, reading.PREDICTION_ROWS)
-        rows = self._rows(source, valid_prediction(source))
-        users, n_rows = self.user_columns, F.count(F.lit(1)).alias(reading.PREDICTION_ROWS)
-        if self.gathering == "all":
-            return rows.groupBy(users).agg(
-                n_rows,
-                F.collect_list(reading.ITEMS).alias(reading.ITEMS),
-                F.collect_list(reading.SCORES).alias(reading.SCORES),
-            )
-        counts = [n_rows, F.count(reading.ITEMS).alias(reading.VALID_PREDICTIONS)]
+        """A row a user with the predictions of every model, each in columns of its own."""
+        first = self.sources.predictions
+        if first.arrays:
+            return self._grouped_arrays(self._rows_of_models(self._arrays), reading.PREDICTION_ROWS, len(self._models))
+        rows = self._rows_of_models(lambda source: self._rows(source, valid_prediction(source)))
+        users = self.user_columns
+        n_rows, merged = F.lit(1), None
         if self.merge_duplicates:
+            keys = [*users, *([_MODEL] if self._several else []), reading.ITEMS]
             rows = (
                 rows.repartition(*users)
-                .groupBy(*users, reading.ITEMS)
+                .groupBy(*keys)
                 .agg(F.count(F.lit(1)).alias(_ROW), F.max(reading.SCORES).alias(reading.SCORES))
             )
-            merged = F.when(F.col(reading.ITEMS).isNotNull(), F.col(_ROW) - 1).otherwise(0)
-            counts = [
-                F.sum(_ROW).alias(reading.PREDICTION_ROWS),
-                F.count(reading.ITEMS).alias(reading.VALID_PREDICTIONS),
-                F.sum(merged).alias(reading.MERGED_PREDICTIONS),
-            ]
+            n_rows, merged = F.col(_ROW), F.when(F.col(reading.ITEMS).isNotNull(), F.col(_ROW) - 1).otherwise(0)
         if self.gathering == "window":
-            return self._best_by_window(rows, counts)
+            # A sort, which spills: a user's predictions need not fit into memory.
+            order = Window.partitionBy(*users, *([_MODEL] if self._several else []))
+            order = order.orderBy(F.col(reading.SCORES).desc_nulls_last(), F.col(reading.ITEMS))
+            rows = rows.withColumn("place", F.row_number().over(order))
+        grouped = rows.groupBy(users).agg(
+            *(column for model in self._models for column in self._gathered(model, n_rows, merged))
+        )
+        if self.gathering != "best_by_score_and_item":
+            return grouped
+        names = [name for name in grouped.columns if not name.startswith(_BEST)]
+        lists = [
+            F.col(f"{_BEST}{model}").getField(name).alias(reading.of_model(name, model))
+            for model in self._models
+            for name in (reading.ITEMS, reading.SCORES)
+        ]
+        return grouped.select(*names, *lists)
+
+    def _gathered(self, model: int, n_rows: Column, merged: Column | None) -> list[Column]:
+        """How many rows a user has of a model, and its predictions."""
+
+        def named(column: Column, name: str) -> Column:
+            return column.alias(reading.of_model(name, model))
+
+        items, scores = self._of(model, F.col(reading.ITEMS)), self._of(model, F.col(reading.SCORES))
+        counts = [named(F.coalesce(F.sum(self._of(model, n_rows)), F.lit(0)), reading.PREDICTION_ROWS)]
+        if self.gathering == "all":
+            return [*counts, named(F.collect_list(items), reading.ITEMS), named(F.collect_list(scores), reading.SCORES)]
+        counts.append(named(F.count(items), reading.VALID_PREDICTIONS))
+        if merged is not None:
+            counts.append(named(F.coalesce(F.sum(self._of(model, merged)), F.lit(0)), reading.MERGED_PREDICTIONS))
+        both = ((reading.ITEMS, items), (reading.SCORES, scores))
+        if self.gathering == "window":
+            kept = F.col("place") <= self.keep
+            return [*counts, *(named(F.collect_list(F.when(kept, column)), name) for name, column in both)]
         keep = F.lit(self.keep)
         if self.gathering == "best_by_score":
             # Both heaps see the same scores in the same order, so that items and scores stay aligned, ties included
             # (a test says so); one heap of structs costs a sixth more.
-            order = F.col(reading.SCORES)
-            best = [
-                F.call_function("max_by", F.col(name), order, keep).alias(name)
-                for name in (reading.ITEMS, reading.SCORES)
-            ]
-            return rows.groupBy(users).agg(*counts, *best)
-        pair = F.struct(F.col(reading.ITEMS), F.col(reading.SCORES))
-        order = F.struct((-F.col(reading.SCORES)).alias("score"), F.col(reading.ITEMS).alias("item"))
-        order = F.when(F.col(reading.ITEMS).isNotNull(), order)
-        grouped = rows.groupBy(users).agg(*counts, F.call_function("min_by", pair, order, keep).alias("best"))
-        lists = [F.col("best").getField(name).alias(name) for name in (reading.ITEMS, reading.SCORES)]
-        return grouped.select(*(name for name in grouped.columns if name != "best"), *lists)
+            return [*counts, *(named(F.call_function("max_by", column, scores, keep), name) for name, column in both)]
+        order = F.struct((-scores).alias("score"), items.alias("item"))
+        pair = F.struct(items.alias(reading.ITEMS), scores.alias(reading.SCORES))
+        best = F.call_function("min_by", pair, F.when(items.isNotNull(), order), keep)
+        return [*counts, best.alias(f"{_BEST}{model}")]
 
-    def _best_by_window(self, rows: DataFrame, counts: Sequence[Column]) -> DataFrame:
-        """The best by score and item through a sort, which spills: a user's predictions need not fit into memory."""
-        users = self.user_columns
-        order = Window.partitionBy(*users).orderBy(F.col(reading.SCORES).desc_nulls_last(), F.col(reading.ITEMS))
-        ranked = rows.withColumn("place", F.row_number().over(order))
-        kept = F.col("place") <= self.keep
-        lists = [F.collect_list(F.when(kept, F.col(name))).alias(name) for name in (reading.ITEMS, reading.SCORES)]
-        return ranked.groupBy(users).agg(*counts, *lists)
+    @property
+    def _models(self) -> range:
+        return range(len(self.sources.models))
+
+    @property
+    def _several(self) -> bool:
+        return len(self.sources.models) > 1
+
+    def _of(self, model: int, column: Column) -> Column:
+        """A column where the row is of a model, else null."""
+        return F.when(F.col(_MODEL) == model, column) if self._several else column
+
+    def _rows_of_models(self, rows: Callable[[Source], DataFrame]) -> DataFrame:
+        """The rows of all models under our names, each with its model's place where there are several."""
+        models = self.sources.models
+        if self.sources.model_column is not None:
+            return rows(models[0].source)
+        tables = [rows(model.source) for model in models]
+        if not self._several:
+            return tables[0]
+        return reduce(DataFrame.unionByName, [table.withColumn(_MODEL, F.lit(n)) for n, table in enumerate(tables)])
+
+    def _model_of(self, source: Source) -> list[Column]:
+        """The place of a row's model, where a column names it; a row that names none counts as one of the first model's."""
+        if self.sources.model_column is None or source.role != "predictions" or not self._several:
+            return []
+        named, place = column(self.sources.model_column).cast("string"), F.lit(0)
+        for index, model in enumerate(self.sources.models[1:], start=1):
+            place = F.when(named == model.name, index).otherwise(place)
+        return [place.alias(_MODEL)]
 
     def _labels(self) -> DataFrame:
-        source = self.labels
+        source, others = self.sources.labels, self._users_without_labels()
         if source.arrays:
-            labels = self._grouped_arrays(source, reading.LABEL_ROWS)
-            return labels if self.users is None else labels.join(self._everyone(), self.user_columns, "full")
-        rows = self._rows(source, valid_label(source, self.keep_unusual_grades, self.largest_grade))
-        n_rows = F.count(F.lit(1))
-        if self.users is not None:
-            # Users to count besides are rows without a label: a third table in a join would cost a shuffle more.
-            rows = rows.withColumn(_ROW, F.lit(1)).unionByName(
-                self.users.frame.select(*self._named_users(self.users)).withColumn(
-                    # A row that names nobody is no user to count; it is reported as a row that cannot be used.
-                    _ROW,
-                    F.when(any_null([F.col(name) for name in self.user_columns]), 1).otherwise(0),
-                ),
-                allowMissingColumns=True,
-            )
-            n_rows = F.sum(_ROW)
+            labels = self._grouped_arrays(self._arrays(source), reading.LABEL_ROWS)
+            if others is None:
+                return labels
+            grouped = others.groupBy(self.user_columns).agg(F.max(_KNOWN).alias(_KNOWN), *self._slices_of_users())
+            joined = labels.join(grouped, self.user_columns, "full")
+            known = F.when(F.col(reading.LABEL_ROWS).isNotNull(), 1).otherwise(F.col(_KNOWN))
+            return joined.withColumn(_KNOWN, known)
+        rows = self._rows(source, valid_label(source, self.unusual_grades, self.largest_grade))
+        n_rows, more = F.count(F.lit(1)), []
+        if others is not None:
+            # They are rows without a label: a third table in a join would cost a shuffle more.
+            rows = rows.withColumns({_ROW: F.lit(1), _KNOWN: F.lit(1)}).unionByName(others, allowMissingColumns=True)
+            n_rows, more = F.sum(_ROW), [F.max(_KNOWN).alias(_KNOWN), *self._slices_of_users()]
         ids, values = _names(source)
         lists = [F.collect_list(name).alias(name) for name in (ids, *values)]
-        return rows.groupBy(self.user_columns).agg(n_rows.alias(reading.LABEL_ROWS), *lists)
+        return rows.groupBy(self.user_columns).agg(n_rows.alias(reading.LABEL_ROWS), *lists, *more)
+
+    def _users_without_labels(self) -> DataFrame | None:
+        """Users to count besides, and users whose attributes are known, as rows; those of nobody are rows of the former only."""
+        users, attributes = self.sources.users, self.sources.attributes
+        rows = None
+        if users is not None:
+            # A row that names nobody is no user to count; it is reported as a row that cannot be used.
+            nobody = any_null(users.user_columns())
+            rows = users.frame.select(
+                *self._named_users(users), F.when(nobody, 1).otherwise(0).alias(_ROW), F.lit(1).alias(_KNOWN)
+            )
+        if attributes is not None:
+            slices = [one.alias(slice_column(index)) for index, one in enumerate(self._slices())]
+            about = attributes.frame.where(~any_null(attributes.user_columns())).select(
+                *self._named_users(attributes), F.lit(0).alias(_ROW), F.lit(0).alias(_KNOWN), *slices
+            )
+            rows = about if rows is None else rows.unionByName(about, allowMissingColumns=True)
+        return rows
+
+    def _slices_of_users(self) -> list[Column]:
+        """The slices of a user, null where its rows do not agree, and in how many attributes they do not."""
+        names = [slice_column(index) for index in range(len(self.sources.slices))]
+        if not names:
+            return []
+        agree = [F.min(name) == F.max(name) for name in names]
+        conflicts = reduce(add, [F.when(~one, 1).otherwise(0) for one in agree])
+        slices = [F.when(one, F.min(name)).alias(name) for one, name in zip(agree, names, strict=True)]
+        return [*slices, conflicts.cast("bigint").alias(reading.ATTRIBUTE_CONFLICTS)]
 
     def _excluded(self, source: Source) -> DataFrame:
         """The items that each user's predictions leave out; a null matches nothing."""
@@ -218,19 +305,30 @@ class Grouping:
         rows = source.frame.select(*self._named_users(source), items)
         return rows.groupBy(self.user_columns).agg(F.collect_list(reading.EXCLUDED).alias(reading.EXCLUDED))
 
-    def _everyone(self) -> DataFrame:
-        users = self.users
-        assert users is not None
-        return users.frame.select(*self._named_users(users)).distinct()
+    def _arrays(self, source: Source) -> DataFrame:
+        """The arrays of a table in one struct, so that those of one row stay together."""
+        arrays = F.struct(*self._array_columns(source))
+        if source.role == "predictions" and self.sources.model_column is not None:
+            arrays = F.when(column(self.sources.model_column).isNotNull(), arrays)
+        return source.frame.select(*self._named_users(source), *self._model_of(source), arrays.alias(_ROW))
 
-    def _grouped_arrays(self, source: Source, n_rows: str) -> DataFrame:
-        """One row a user of a table of arrays: a user's first row, and how many rows there are."""
-        frame = source.frame.select(*self._named_users(source), *self._array_columns(source))
-        arrays = frame.columns[len(self.user_columns) :]
-        # One struct, so that the arrays of one row stay together.
-        first = F.first(F.struct(*arrays)).alias("row")
-        grouped = frame.groupBy(self.user_columns).agg(F.count(F.lit(1)).alias(n_rows), first)
-        return grouped.select(*self.user_columns, n_rows, *(F.col("row").getField(name).alias(name) for name in arrays))
+    def _grouped_arrays(self, rows: DataFrame, n_rows: str, n_models: int = 1) -> DataFrame:
+        """One row a user of a table of arrays: a user's first row, and how many rows there are, of each model."""
+        first, counts = [], []
+        for model in range(n_models):
+            row, one = F.col(_ROW), F.lit(1)
+            if n_models > 1:
+                row, one = self._of(model, row), self._of(model, one)
+            counts.append(F.count(one).alias(reading.of_model(n_rows, model)))
+            first.append(F.first(row, ignorenulls=True).alias(f"{_ROW}{model}"))
+        grouped = rows.groupBy(self.user_columns).agg(*counts, *first)
+        names = rows.schema[_ROW].dataType.names  # type: ignore[attr-defined] # a struct, by construction
+        arrays = [
+            F.col(f"{_ROW}{model}").getField(name).alias(reading.of_model(name, model))
+            for model in range(n_models)
+            for name in names
+        ]
+        return grouped.select(*(name for name in grouped.columns if not name.startswith(_ROW)), *arrays)
 
 
 def _names(source: Source) -> tuple[str, list[str]]:
@@ -251,7 +349,7 @@ def _as_numbers(source: Source) -> list[Column]:
 
 
 def invalid_reasons(
-    source: Source, ids: Column, values: Sequence[Column], keep_unusual_grades: bool, largest_grade: float
+    source: Source, ids: Column, values: Sequence[Column], unusual_grades: UnusualGrades, largest_grade: float
 ) -> dict[str, Column]:
     """Why a row, or an entry of an array, cannot be used: conditions by what they mean."""
     reasons = {f"null {source.role.rstrip('s')} item": ids.isNull()}
@@ -262,10 +360,10 @@ def invalid_reasons(
         kind = f"{source.value_kind} {given.name!r}" if several else str(source.value_kind)
         number = value.cast("double")
         reasons[f"null {kind}"] = value.isNull()
-        if source.value_kind == "relevance" and keep_unusual_grades:
+        if source.value_kind == "relevance" and unusual_grades == "keep":
             continue
         reasons[f"NaN {kind}"] = F.isnan(number)
-        if source.value_kind != "score":
+        if source.value_kind == "rank" or (source.value_kind == "relevance" and unusual_grades == "error"):
             reasons[f"negative {kind}"] = number < 0
         if source.value_kind == "rank":
             reasons["infinite rank"] = number == F.lit(math.inf)
@@ -276,16 +374,16 @@ def invalid_reasons(
     return reasons
 
 
-def _valid(source: Source, keep_unusual_grades: bool, largest_grade: float) -> Column:
-    reasons = invalid_reasons(source, source.ids(), source.values(), keep_unusual_grades, largest_grade)
+def _valid(source: Source, unusual_grades: UnusualGrades, largest_grade: float) -> Column:
+    reasons = invalid_reasons(source, source.ids(), source.values(), unusual_grades, largest_grade)
     return reduce(and_, [~F.coalesce(reason, F.lit(False)) for reason in reasons.values()])
 
 
 def valid_prediction(source: Source) -> Column:
     """Whether a row of predictions can be ranked."""
-    return _valid(source, keep_unusual_grades=False, largest_grade=math.inf)
+    return _valid(source, unusual_grades="error", largest_grade=math.inf)
 
 
-def valid_label(source: Source, keep_unusual_grades: bool, largest_grade: float) -> Column:
+def valid_label(source: Source, unusual_grades: UnusualGrades, largest_grade: float) -> Column:
     """Whether a row of labels can be used."""
-    return _valid(source, keep_unusual_grades, largest_grade)
+    return _valid(source, unusual_grades, largest_grade)

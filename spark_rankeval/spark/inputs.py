@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-Role = Literal["predictions", "labels", "users", "exclude"]
+Role = Literal["predictions", "labels", "users", "exclude", "attributes"]
 ValueKind = Literal["score", "rank", "relevance"]
 
+_MOST_MODELS = 100
 _FLOATING = (T.FloatType, T.DoubleType)
 #: What tables can be grouped and joined by, and Arrow carries.
 _USER_TYPES = (
@@ -144,69 +146,196 @@ def find_column(frame: DataFrame, name: str) -> str | None:
     return matches[0] if matches else None
 
 
-class Sources(NamedTuple):
+class Model(NamedTuple):
+    """The predictions of a model.
+
+    Attributes:
+        name: what the caller calls it; empty where there is but one, without a name.
+        source: the table that holds them.
+    """
+
+    name: str
+    source: Source
+
+
+@dataclass(frozen=True)
+class Sources:
     """The sides of the input.
 
     Attributes:
-        predictions: the predicted items.
+        models: the predictions of each model; all of one table where a column says which model a row is of.
         labels: the labelled items.
         users: users to count besides.
         exclude: items to leave out of the predictions.
+        model_column: the column that says which model a row of predictions is of.
+        attributes: the table whose columns part the users into slices.
+        slices: these columns.
     """
 
-    predictions: Source
+    models: tuple[Model, ...]
     labels: Source
     users: Source | None = None
     exclude: Source | None = None
+    model_column: str | None = None
+    attributes: Source | None = None
+    slices: tuple[str, ...] = ()
+
+    @property
+    def predictions(self) -> Source:
+        """The predictions of the first model."""
+        return self.models[0].source
+
+    def tables(self) -> list[Source]:
+        """Every table of predictions, once."""
+        return list({id(model.source.frame): model.source for model in self.models}.values())
 
 
 def read_sources(
-    predictions: DataFrame,
+    predictions: DataFrame | Mapping[str, DataFrame],
     labels: DataFrame | None,
     users: DataFrame | None,
     exclude: DataFrame | None,
     names: ColumnNames,
+    attributes: DataFrame | None = None,
+    by: tuple[str, ...] = (),
 ) -> Sources:
-    """Find and check the columns of all tables, before any job.
+    """Find and check the columns of all tables, before any job; but a column of models is read for their names.
 
     Args:
-        predictions: rows or arrays of predicted items.
+        predictions: rows or arrays of predicted items; or such a table for each model, by the model's name.
         labels: rows or arrays of labelled items; None: they are in the table of predictions.
         users: a table of users to count besides; only the user's columns are read.
         exclude: rows of items to leave out of the predictions; the columns are named as those of predictions.
         names: the caller's names.
+        attributes: a table of users with the columns of `by`.
+        by: columns that part the users into slices; without `attributes`, of the first of users, labels and predictions
+            that has them all.
 
     Raises:
         InputError: columns are missing, ambiguous or of types that cannot be used or compared; all offenders at once.
     """
-    tables = {"predictions": predictions, "labels": labels, "users": users, "exclude": exclude}
+    by_model = predictions if isinstance(predictions, Mapping) else {"": predictions}
+    if isinstance(predictions, Mapping) and (wrong := _wrong_names(predictions)):
+        raise InputError(wrong)
+    _check_tables(
+        {
+            **{_called("predictions", name): one for name, one in by_model.items()},
+            "users": users,
+            "exclude": exclude,
+            "attributes": attributes,
+        }
+    )
+    if labels is not None:
+        _check_tables({"labels": labels})
+    first = next(iter(by_model.values()))
+    problems: list[str] = []
+    if isinstance(predictions, Mapping) and names.model is not None:
+        problems.append("predictions come as a dict by model; leave the column of models (model=) out")
+    if labels is None and names.user == ("user",) and find_column(first, "user") is None:
+        # Spark's evaluators take one table of two arrays, which names no user.
+        names = replace(names, user=())
+    models = [Model(name, _read("predictions", frame, names, problems)) for name, frame in by_model.items()]
+    left = models[0].source
+    right = _read("labels", first if labels is None else labels, names, problems)
+    everyone = None if users is None else _read("users", users, names, problems)
+    left_out = None if exclude is None else _read("exclude", exclude, names, problems)
+    about = _attributes(attributes, by, [users, labels, *by_model.values()], names, problems)
+    if labels is None:
+        if not problems and not (left.arrays and right.arrays):
+            problems.append(
+                "labels=None means one table with an array of predictions and an array of labels; got "
+                f"{left.item!r} of {_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a table of its own"
+            )
+        several = len(models) > 1 or names.model is not None
+        problems += [
+            words
+            for words, met in zip(_ONE_TABLE, (users, exclude, attributes, several or None), strict=True)
+            if met is not None
+        ]
+    if not problems:
+        _compare(left, (*(model.source for model in models[1:]), right, everyone, left_out, about), problems)
+        problems += [
+            f"predictions of model {model.name!r} come as {'arrays' if model.source.arrays else 'rows'}, those of "
+            f"{models[0].name!r} do not; give all models in one form"
+            for model in models[1:]
+            if (model.source.arrays, model.source.has_value) != (left.arrays, left.has_value)
+        ]
+    column = None
+    if names.model is not None:
+        column = _require("predictions", first, names.model, "model", problems)
+    if problems:
+        raise InputError("; ".join(dict.fromkeys(problems)))
+    if column is not None:
+        models = [Model(name, left) for name in _model_names(first, column)]
+    shared = labels is None
+    models = [model._replace(source=replace(model.source, shares_table=shared)) for model in models]
+    slices = () if about is None else tuple(str(find_column(about.frame, name)) for name in by)
+    return Sources(tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices)
+
+
+_ONE_TABLE = (
+    "users cannot be given with one table: each of its rows is counted",
+    "exclude cannot be given with one table, whose rows are users already; pass labels as a table",
+    "attributes cannot be given with one table; name columns of the table itself with by=",
+    "several models cannot stand in one table with the labels; pass labels as a table of their own",
+)
+
+
+def _attributes(
+    given: DataFrame | None,
+    by: tuple[str, ...],
+    others: Iterable[DataFrame | None],
+    names: ColumnNames,
+    problems: list[str],
+) -> Source | None:
+    """The table that has the columns of the slices."""
+    if not by:
+        if given is not None:
+            problems.append("attributes are for slices: name the columns that part the users with by=")
+        return None
+    frames = [frame for frame in ([given] if given is not None else others) if frame is not None]
+    holder = next((frame for frame in frames if all(find_column(frame, name) for name in by)), None)
+    if holder is None:
+        there = "; ".join(", ".join(frame.columns) for frame in frames)
+        problems.append(f"by={list(by)}: no table has these columns of the user together; there are: {there}")
+        return None
+    for name in by:
+        kind = holder.schema[str(find_column(holder, name))].dataType
+        if not isinstance(kind, _USER_TYPES):
+            problems.append(
+                f"by: the column {name!r} is {kind.simpleString()}; slices are made by plain values: cast it"
+            )
+    return _read("attributes", holder, names, problems)
+
+
+def _called(role: str, model: str) -> str:
+    return f"{role} of model {model!r}" if model else role
+
+
+def _check_tables(tables: Mapping[str, DataFrame | None]) -> None:
     for role, frame in tables.items():
         if frame is not None and not (hasattr(frame, "schema") and hasattr(frame, "select")):
             msg = f"{role} must be a Spark DataFrame; got a {type(frame).__name__}"
             raise InputError(msg)
-    problems: list[str] = []
-    if labels is None and names.user == ("user",) and find_column(predictions, "user") is None:
-        # Spark's evaluators take one table of two arrays, which names no user.
-        names = replace(names, user=())
-    left = _read("predictions", predictions, names, problems)
-    right = _read("labels", predictions if labels is None else labels, names, problems)
-    left, right = (replace(source, shares_table=labels is None) for source in (left, right))
-    everyone = None if users is None else _read("users", users, names, problems)
-    left_out = None if exclude is None else _read("exclude", exclude, names, problems)
-    if labels is None and not problems and not (left.arrays and right.arrays):
-        problems.append(
-            "labels=None means one table with an array of predictions and an array of labels; "
-            f"got {left.item!r} of {_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a table of its own"
-        )
-    if labels is None and users is not None:
-        problems.append("users cannot be given with one table: each of its rows is counted")
-    if labels is None and exclude is not None:
-        problems.append("exclude cannot be given with one table, whose rows are users already; pass labels as a table")
-    if not problems:
-        _compare(left, (right, everyone, left_out), problems)
-    if problems:
-        raise InputError("; ".join(dict.fromkeys(problems)))
-    return Sources(left, right, everyone, left_out)
+
+
+def _wrong_names(tables: Mapping[str, DataFrame]) -> str:
+    if not tables:
+        return "predictions is an empty dict; give a table for each model, by its name"
+    wrong = [name for name in tables if not isinstance(name, str) or not name.strip()]
+    return f"a model's name is a text that is not empty; got {wrong!r}" if wrong else ""
+
+
+def _model_names(frame: DataFrame, model: str) -> list[str]:
+    """The models that a column names, in the order of the alphabet."""
+    named = column(model).cast("string")
+    rows = frame.select(named.alias("model")).where(named.isNotNull()).distinct().limit(_MOST_MODELS + 1).collect()
+    found = sorted(row["model"] for row in rows)
+    if not found or len(found) > _MOST_MODELS:
+        shown = f"more than {_MOST_MODELS} models, {found[0]!r} among them" if found else "no model: every row is null"
+        msg = f"predictions: the column {model!r} (model=) names {shown}. Name the column whose values are models"
+        raise InputError(msg)
+    return found
 
 
 def _read(role: Role, frame: DataFrame, names: ColumnNames, problems: list[str]) -> Source:
@@ -223,7 +352,7 @@ def _read(role: Role, frame: DataFrame, names: ColumnNames, problems: list[str])
             )
     if len(set(users)) < len(users):
         problems.append(f"{role}: user names the column {users[0]!r} twice")
-    if role == "users":
+    if role in ("users", "attributes"):
         return Source(role, frame, tuple(users), "", T.NullType())
     wanted = names.item[1 if role == "labels" else 0]
     item = find_column(frame, wanted) or (None if role == "exclude" else _array_with(frame, wanted, names))
@@ -376,7 +505,7 @@ def _compare(left: Source, others: Iterable[Source | None], problems: list[str])
     for other in others:
         if other is None:
             continue
-        if other.role != "users" and common_id_type(left.item_type, other.item_type) is None:
+        if other.role not in ("users", "attributes") and common_id_type(left.item_type, other.item_type) is None:
             problems.append(
                 f"items do not compare: predictions' {left.item!r} is {left.item_type.simpleString()}, {other.role}' "
                 f"{other.item!r} is {other.item_type.simpleString()}; cast one of them (nothing is cast in silence: '01' would equal 1)"

@@ -101,13 +101,17 @@ def _plan_for_arrays(task: ScoringTask, predictions: Source, prune: str, exclude
 def _obstacle(task: ScoringTask, metrics: Mapping[str, Metric], prune: str, excludes: bool) -> str | None:
     """Why predictions cannot be left out, or None."""
     whole = [label for label, metric in metrics.items() if metric.needs_whole_list]
+    averaging = [label for label, metric in metrics.items() if metric.reads_scores]
     rankings = [view.ranking for view in task.views]
     ties = next((ranking.ties for ranking in rankings if ranking.ties != "item_asc"), None)
     obstacles = {
         "prune='never' was asked for.": prune == "never",
         f"the cutoff {task.largest_cutoff} is too large to leave any out.": (task.largest_cutoff or 0) + _SLACK
         > _MOST_KEPT,
-        f"{_listed(whole)} without a cutoff.": bool(whole),
+        f"{_listed(whole, 'looks', 'look')} at whole lists, without a cutoff.": bool(whole),
+        f"{_listed(averaging, 'is', 'are')} averaged over the orders of equal scores, of which none may be missing.": bool(
+            averaging
+        ),
         "items are left out of them (exclude=), and others move up.": excludes,
         f"ties={ties!r} needs them.": ties is not None,
         "scores compare as float32 in this dialect.": any(r.score_precision == "float32" for r in rankings),
@@ -119,11 +123,11 @@ def _obstacle(task: ScoringTask, metrics: Mapping[str, Metric], prune: str, excl
     return next((words for words, met in obstacles.items() if met), None)
 
 
-def _listed(labels: list[str]) -> str:
+def _listed(labels: list[str], one: str, several: str) -> str:
     if not labels:
         return ""
     shown = ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
-    return f"{shown} look at whole lists," if len(labels) > 1 else f"{shown} looks at whole lists,"
+    return f"{shown} {several if len(labels) > 1 else one}"
 
 
 def _version(text: str) -> tuple[int, int]:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.spark.grouping import Grouping
+from spark_rankeval.spark.grouping import Grouping, slice_column
 from spark_rankeval.spark.inputs import any_null, column, user_hash
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of
 from spark_rankeval.statistics.moments import moments_of
 from spark_rankeval.worker.reading import NO_USER
-from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, USER_COUNTS, score_batches
+from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, MODEL, USER_COUNTS, score_batches
 from spark_rankeval.worker.states import (
     STATE,
     TableAccumulator,
     merge_batches,
+    merged_by_key,
     merged_states,
     state_of_batches,
     state_of_columns,
@@ -27,7 +28,7 @@ from spark_rankeval.worker.states import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
     from spark_rankeval.views import Value
-    from spark_rankeval.worker.states import TableState
+    from spark_rankeval.worker.states import Key, TableState
     from spark_rankeval.worker.task import ScoringTask
 
 STATE_SCHEMA = T.StructType([T.StructField(STATE, T.BinaryType())])
@@ -43,8 +44,22 @@ STATE_SCHEMA = T.StructType([T.StructField(STATE, T.BinaryType())])
 _MERGED_BY_DRIVER = 128_000
 # What a value takes of a compressed state, in bytes: its moments, its quantiles (seldom more), a replicate.
 _MOMENTS, _SKETCH, _REPLICATE = 100, 4_000, 9
+# How many slices a partition is thought to have where users are parted.
+_SLICES = 20
 #: The key under which a column's metadata says what the column is.
 METADATA_KEY = "spark_rankeval"
+
+
+class Figures(NamedTuple):
+    """What is said of a group of users.
+
+    Attributes:
+        values: the figures of each value.
+        counts: the moments of each count.
+    """
+
+    values: list[Description]
+    counts: list[Moments]
 
 
 @dataclass(frozen=True)
@@ -54,7 +69,8 @@ class Scoring:
     Attributes:
         sources: the caller's tables.
         values: what each user gets, in the order of the task's metrics.
-        columns: the column of each value in the per-user table.
+        columns: the column of each value of a model in the per-user table.
+        model_column: the column of models in it, where they have names.
         shown: the places of the values in the order to show them.
         task: what the worker computes.
         prune: ``auto`` or ``never``.
@@ -64,6 +80,7 @@ class Scoring:
     sources: Sources
     values: tuple[Value, ...]
     columns: tuple[str, ...]
+    model_column: str
     shown: tuple[int, ...]
     task: ScoringTask
     prune: str
@@ -85,11 +102,11 @@ class Scoring:
     def _grouping(self, plan: Plan) -> Grouping:
         keeps_best = any(view.ranking.duplicates == "keep_best" for view in self.task.views)
         return Grouping(
-            *self.sources,
+            self.sources,
             gathering=plan.gathering,
             keep=plan.keep,
             merge_duplicates=plan.keep > 0 and keeps_best,
-            keep_unusual_grades=self.task.keep_unusual_grades,
+            unusual_grades=self.task.unusual_grades,
             largest_grade=self.task.largest_grade,
         )
 
@@ -101,18 +118,27 @@ class Scoring:
         grouping = self._grouping(self.plan(exact=True))
         users = grouping.user_columns
         # Names of our own until the last step: the caller's may hold any character, or be one of ours.
-        values = [f"metric_{index}" for index in range(len(self.values))]
+        values = [f"metric_{index}" for index in range(len(self.columns))]
         fields = [
             *(T.StructField(name, kind) for name, kind in zip(users, grouping.user_types(), strict=True)),
+            *(T.StructField(slice_column(index), T.StringType()) for index in range(len(self.sources.slices))),
+            T.StructField(MODEL, T.StringType()),
             *(T.StructField(name, T.DoubleType()) for name in values),
             *(T.StructField(name, T.LongType()) for name in COUNTS),
         ]
-        run = score_batches(self.task, tuple(users), tuple(values))
+        slices = [slice_column(index) for index in range(len(self.sources.slices))]
+        run = score_batches(self.task, (*users, *slices), tuple(values))
         scored = grouping.frame(with_users=True).mapInArrow(run, T.StructType(fields))
         named = []
         for original, name in zip(self.sources.predictions.user, users, strict=True):
             named.append(_described(name, original, {"kind": "user"}))
-        named += [_described(values[index], self.columns[index], self.said_of(index)) for index in self.shown]
+        for attribute, name in zip(self.sources.slices, slices, strict=True):
+            named.append(_described(name, attribute, {"kind": "slice"}))
+        if self.task.models != ("",):
+            named.append(_described(MODEL, self.model_column, {"kind": "model"}))
+        # The values of further models stand in further rows.
+        first = [index for index in self.shown if index < len(self.columns)]
+        named += [_described(values[index], self.columns[index], self.said_of(index)) for index in first]
         named += [_described(name, name, {"kind": "count", **self.facts}) for name in COUNTS]
         return scored.select(*named)
 
@@ -128,23 +154,43 @@ class Scoring:
         }
 
     def describe(
-        self, plan: Plan, options: DescriptionOptions = MOMENTS_ALONE
-    ) -> tuple[list[Description], dict[str, Moments], int]:
-        """The figures of every value and the moments of every count, in one action.
+        self,
+        plan: Plan,
+        options: DescriptionOptions = MOMENTS_ALONE,
+        roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
+    ) -> tuple[dict[Key, Figures], int]:
+        """The figures of every value and of every count, in one action.
 
         Args:
             plan: how predictions are brought together.
             options: what is to be said of the values.
+            roll: the groups that the users of a slice belong to.
 
         Returns:
-            those of the values, those of the counts by name, and how many users the plan could not settle.
+            the figures of each group, their counts as `counts_of` reads them; and how many users the plan could not settle.
         """
+        keys = [slice_column(index) for index in range(len(self.sources.slices))]
         frame = self._grouping(plan).frame(with_user_hash=options.resamples)
-        states = frame.mapInArrow(state_of_batches(self.task, options, NO_USER), STATE_SCHEMA)
-        empty = TableAccumulator(len(self.values), 1 + len(USER_COUNTS), len(INVALID_COUNTS), options).state()
-        described, (open_users, *counts) = collected(states, empty, options)
-        unresolved = int(open_users.total) if plan.gathering == "best_by_score" else 0
-        return described, dict(zip(COUNTS, counts, strict=True)), unresolved
+        states = frame.mapInArrow(state_of_batches(self.task, options, NO_USER, tuple(keys)), STATE_SCHEMA)
+        n_models = len(self.task.models)
+        empty = TableAccumulator(
+            len(self.values), 1 + n_models * len(USER_COUNTS), n_models * len(INVALID_COUNTS), options
+        ).state()
+        found = collected(states, empty, options, n_keys=len(keys), roll=roll)
+        unresolved = max(int(figures.counts[0].total) for figures in found.values())
+        return found, unresolved if plan.gathering == "best_by_score" else 0
+
+    def counts_of(self, figures: Figures) -> list[dict[str, Moments]]:
+        """The counts of each model by name, from those of `describe`."""
+        n_models, counts = len(self.task.models), figures.counts[1:]
+        users, invalid = counts[: n_models * len(USER_COUNTS)], counts[n_models * len(USER_COUNTS) :]
+        return [
+            {
+                **dict(zip(USER_COUNTS, users[model * len(USER_COUNTS) :], strict=False)),
+                **dict(zip(INVALID_COUNTS, invalid[model * len(INVALID_COUNTS) :], strict=False)),
+            }
+            for model in range(n_models)
+        ]
 
 
 def facts_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,26 +213,45 @@ def _described(name: str, alias: str, facts: dict[str, Any]) -> Any:
 
 
 def collected(
-    states: DataFrame, empty: TableState, options: DescriptionOptions
-) -> tuple[list[Description], list[Moments]]:
+    states: DataFrame,
+    empty: TableState,
+    options: DescriptionOptions,
+    *,
+    n_keys: int = 0,
+    roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
+) -> dict[Key, Figures]:
     """Merge the states of all partitions, in one action.
 
     Args:
-        states: a state a row, in the column `STATE`.
+        states: the states of a partition a row, in the column `STATE`.
         empty: the state of no users.
         options: what is to be said of the values.
+        n_keys: how many columns part the users.
+        roll: the groups that the users of a key belong to.
 
     Returns:
-        the figures of the values, and the moments of the counts.
+        the figures of each group; of no row at all those of the group ``()``, or of what it rolls into.
     """
     n_values, n_counts = (len(part["n"]) for part in (empty.values["moments"], empty.counts))
-    if n_counts * _MOMENTS + n_values * _bytes_of_a_value(options) > _MERGED_BY_DRIVER:
+    size = n_counts * _MOMENTS + n_values * _bytes_of_a_value(options)
+    if size * (_SLICES if n_keys else 1) > _MERGED_BY_DRIVER:
         # Into as many partitions as their size asks for: Spark sees it when the states are there.
         states = states.hint("rebalance").mapInArrow(merge_batches, STATE_SCHEMA)
+    found = merged_by_key(unpacked(bytes(row[0]) for row in states.collect()))
+    groups: dict[Key, list[TableState]] = {}
+    for key, state in found.items():
+        for group in roll(key):
+            groups.setdefault(group, []).append(state)
     # A table without a partition yields no state at all.
-    total = merged_states([empty, *unpacked(bytes(row[0]) for row in states.collect())])
-    counts = [moments_of({field: each[index] for field, each in total.counts.items()}) for index in range(n_counts)]
-    return descriptions_of(total.values, options), counts
+    for group in [()] * (not n_keys) + [()] * (not groups):
+        groups.setdefault(group, [])
+    return {group: _figures(merged_states([empty, *parts]), options) for group, parts in groups.items()}
+
+
+def _figures(state: TableState, options: DescriptionOptions) -> Figures:
+    n_counts = len(state.counts["n"])
+    counts = [moments_of({field: each[index] for field, each in state.counts.items()}) for index in range(n_counts)]
+    return Figures(descriptions_of(state.values, options), counts)
 
 
 def _bytes_of_a_value(options: DescriptionOptions) -> int:
@@ -200,7 +265,9 @@ def describe_table(
     counts: list[str],
     invalid: list[str],
     options: DescriptionOptions,
-) -> tuple[list[Description], dict[str, Moments]]:
+    keys: Sequence[str] = (),
+    roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
+) -> dict[Key, Figures]:
     """The figures of a per-user table, fresh or read back, in one action.
 
     Args:
@@ -210,22 +277,26 @@ def describe_table(
         counts: columns of users' counts.
         invalid: columns of counts of invalid rows.
         options: what is to be said of the values.
+        keys: columns that part the rows into groups.
+        roll: the groups that the rows of a key belong to.
 
     Returns:
-        the figures of the values, and the moments of the counts by name.
+        the figures of each group; its counts are those of users, then those of invalid rows.
     """
     columns = {f"value_{index}": name for index, name in enumerate(values)}
     counted = {f"count_{index}": name for index, name in enumerate([*counts, *invalid])}
+    keyed = {f"key_{index}": name for index, name in enumerate(keys)}
     ids = [column(name) for name in users]
     hashed = [user_hash(ids, [per_user.schema[name].dataType for name in users])] if options.resamples else []
     frame = per_user.select(
         *(column(name).cast("double").alias(alias) for alias, name in columns.items()),
         *(column(name).cast("bigint").alias(alias) for alias, name in counted.items()),
+        *(column(name).cast("string").alias(alias) for alias, name in keyed.items()),
         any_null(ids).alias(NO_USER),
         *hashed,
     )
     names = tuple(counted)
-    run = state_of_columns(tuple(columns), names[: len(counts)], names[len(counts) :], options, NO_USER)
+    run = state_of_columns(tuple(columns), names[: len(counts)], names[len(counts) :], options, NO_USER, tuple(keyed))
     empty = TableAccumulator(len(columns), len(counts), len(invalid), options).state()
-    described, found = collected(frame.mapInArrow(run, STATE_SCHEMA), empty, options)
-    return described, dict(zip([*counts, *invalid], found, strict=True))
+    states = frame.mapInArrow(run, STATE_SCHEMA)
+    return collected(states, empty, options, n_keys=len(keyed), roll=roll)

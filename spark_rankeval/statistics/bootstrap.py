@@ -42,10 +42,15 @@ class BootstrapAccumulator:
         Args:
             users: 64-bit hashes of the users' ids (int64 or uint64); no user may come twice.
             values: float64, columns × users; NaN is left out, a value from 2³¹ on is counted and left out.
-            weights: float64, one a user, not negative; None for 1 each. They and their products with values are held to
-                2⁻⁴², so that weights of about 1 are best; only their ratios matter.
+            weights: float64, one a user; None for 1 each. Users without a valid one above 0 are left out, as `MeanAccumulator`
+                does, which counts them. Weights and their products with values are held to 2⁻⁴², so that weights of about 1
+                are best; only their ratios matter.
         """
-        excessive = np.abs(values) >= LIMIT
+        if weights is not None:
+            usable = (weights > 0) & np.isfinite(weights)
+            users, values, weights = users[usable], values[:, usable], weights[usable]
+        largest = np.abs(values) if weights is None else np.maximum(np.abs(values), 1.0) * weights
+        excessive = largest >= LIMIT
         used = ~(np.isnan(values) | excessive)
         self._n_excessive += np.count_nonzero(excessive, axis=1)
         # Most metrics are undefined for the same users: their weights are added up once.

@@ -21,7 +21,7 @@ class Interval:
         low: the lower end; NaN where there is none.
         high: the upper end; NaN where there is none.
         level: the share of such intervals that hold the true value, 0.95 say.
-        method: ``t``, ``percentile`` or ``bca``.
+        method: ``t``, ``percentile``, ``bca`` or ``tukey``.
         reason: why there is no interval, in a few words; empty where there is one.
     """
 

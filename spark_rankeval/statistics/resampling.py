@@ -44,6 +44,7 @@ def mixed(words: Hashes) -> Hashes:
 
 
 def _mix(words: Hashes, scratch: Hashes) -> None:
+    """Mix words as `mixed` does, without new memory."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         np.right_shift(words, np.uint64(shift), out=scratch)
         np.bitwise_xor(words, scratch, out=words)
@@ -155,7 +156,7 @@ def resampled_sums(values: Floats, users: Array, draw: Draw, replicates: int, se
     Returns:
         The sums, rows × replicates.
     """
-    ones, fraction = _limbs(values)
+    ones, fraction = limbs_of(values)
     n_words = -(-replicates // draw.per_word)
     keys = _keys(np.arange(n_words), seed, draw.purpose)
     starts = mixed(np.asarray(users).view(np.uint64))
@@ -172,7 +173,7 @@ def exact_sums(values: Floats) -> FixedPoint:
     """
     total = FixedPoint.zeros(len(values))
     for first in range(0, values.shape[1], _USERS_BEFORE_CARRY):
-        ones, fraction = _limbs(values[:, first : first + _USERS_BEFORE_CARRY])
+        ones, fraction = limbs_of(values[:, first : first + _USERS_BEFORE_CARRY])
         units = FixedPoint(np.zeros(1, np.int64) if ones is None else ones.astype(np.int64), fraction.astype(np.int64))
         ones_carried, below_one = units.carried()
         total = total.plus(FixedPoint(ones_carried.sum(axis=1), below_one.sum(axis=1)))
@@ -180,11 +181,12 @@ def exact_sums(values: Floats) -> FixedPoint:
 
 
 def _keys(replicates: Array, seed: int, purpose: int) -> Hashes:
+    """What is added to a user's mixed hash and mixed again, for each of some replicates."""
     start = mixed(np.array([(seed + purpose * _GOLDEN) & _WORD], np.uint64))
     return mixed(start + (replicates.astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN))
 
 
-def _limbs(values: Floats) -> tuple[Floats | None, Floats]:
+def limbs_of(values: Floats) -> tuple[Floats | None, Floats]:
     """Values as whole numbers of 1 (None if not needed) and of 2⁻⁴²."""
     if np.abs(values).max(initial=0.0) <= _UNSPLIT:
         return None, np.rint(values * _FRACTION)

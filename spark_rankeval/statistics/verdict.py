@@ -75,7 +75,9 @@ def verdict_of(
     figures = (
         f"difference {difference:+.4g}, {100 * interval.level:g} % interval {interval.low:+.4g} to {interval.high:+.4g}"
     )
-    return Verdict(word, f"{says[0].upper()}{says[1:]} ({figures}, p = {_p_text(p)}).")
+    # A model's name is written as it is.
+    begin = says[0].upper() if says.startswith(("the model", "whether")) else says[0]
+    return Verdict(word, f"{begin}{says[1:]} ({figures}, {_p_text(p)}).")
 
 
 def _word(interval: Interval, p: float, margin: float, higher_is_better: bool) -> str:
@@ -91,4 +93,4 @@ def _word(interval: Interval, p: float, margin: float, higher_is_better: bool) -
 
 
 def _p_text(p: float) -> str:
-    return "unknown" if math.isnan(p) else "less than 0.0001" if p < 1e-4 else f"{p:.4f}"
+    return "p unknown" if math.isnan(p) else "p < 0.0001" if p < 1e-4 else f"p = {p:.4f}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,8 +24,19 @@ _INT32 = np.iinfo(np.int32)
 ITEMS, SCORES, LABELS, EXCLUDED = "items", "scores", "labels", "excluded"
 PREDICTION_ROWS, LABEL_ROWS, VALID_PREDICTIONS = "n_prediction_rows", "n_label_rows", "n_valid_predictions"
 MERGED_PREDICTIONS, NO_USER = "n_merged_predictions", "no_user"
+#: Those that each model has.
+PREDICTION_COLUMNS = (ITEMS, SCORES, PREDICTION_ROWS, VALID_PREDICTIONS, MERGED_PREDICTIONS)
 #: A hash of the user's id, where users are resampled.
 USER_HASH = "user_hash"
+#: Whether a row is of somebody whom only a table of attributes knows: not evaluated, but its slice is there.
+ABSENT = "absent"
+#: In how many attributes the rows of a user do not agree.
+ATTRIBUTE_CONFLICTS = "n_attribute_conflicts"
+
+
+def of_model(name: str, model: int) -> str:
+    """The column of a model's predictions, by the model's place: one table of predictions has the plain name."""
+    return f"{name}_of_{model}" if model else name
 
 
 def grades_column(index: int) -> str:
@@ -44,21 +56,20 @@ class Side(NamedTuple):
     total: IntArray | None = None
 
 
-def read_predictions(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
-    """The predictions of a batch of grouped users."""
-    rows = _rows(columns, PREDICTION_ROWS)
-    ids, offsets = _flat(columns[ITEMS])
+def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int = 0) -> Side:
+    """The predictions of a model, of a batch of grouped users."""
+    mine = {name: columns[of_model(name, model)] for name in PREDICTION_COLUMNS if of_model(name, model) in columns}
+    rows = _rows(mine, PREDICTION_ROWS)
+    ids, offsets = _flat(mine[ITEMS])
     lists = Ragged(np.empty(len(ids), np.bool_), offsets)
-    merged = (
-        whole_numbers(columns[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in columns else np.zeros(len(rows), np.int64)
-    )
+    merged = whole_numbers(mine[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in mine else np.zeros(len(rows), np.int64)
     if task.prediction_arrays:
         nobody = _nobody(columns, len(rows))
-        side = _check_arrays(rows, nobody, columns[ITEMS], _present(columns, SCORES), _bad_score, task.keep_null_items)
-        return side._replace(total=whole_numbers(columns[VALID_PREDICTIONS])) if VALID_PREDICTIONS in columns else side
-    scores = numbers(_flat(columns[SCORES])[0])
-    if VALID_PREDICTIONS in columns:
-        total = whole_numbers(columns[VALID_PREDICTIONS])
+        side = _check_arrays(rows, nobody, mine[ITEMS], _present(mine, SCORES), _bad_score, task.keep_null_items)
+        return side._replace(total=whole_numbers(mine[VALID_PREDICTIONS])) if VALID_PREDICTIONS in mine else side
+    scores = numbers(_flat(mine[SCORES])[0])
+    if VALID_PREDICTIONS in mine:
+        total = whole_numbers(mine[VALID_PREDICTIONS])
         return Side(lists, ids, [scores], rows - total - merged, merged, total=total)
     return Side(lists, ids, [scores], rows - lists.lengths - merged, merged)
 
@@ -68,7 +79,9 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
     rows = _rows(columns, LABEL_ROWS)
     grades = _present(columns, *(grades_column(index) for index in range(len(columns))))
     if task.label_arrays:
-        bad = _never if task.keep_unusual_grades else partial(_bad_grade, largest=task.largest_grade)
+        least = -math.inf if task.unusual_grades == "negative" else 0.0
+        checked = partial(_bad_grade, least=least, largest=task.largest_grade)
+        bad = _never if task.unusual_grades == "keep" else checked
         nobody = _nobody(columns, len(rows))
         return _check_arrays(rows, nobody, columns[LABELS], grades, bad, keep_null_items=False)
     ids, offsets = _flat(columns[LABELS])
@@ -84,7 +97,9 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
 
 def _rows(columns: dict[str, pa.Array], name: str) -> IntArray:
     """How many rows of a table each user has; 1 where a row is a user and nobody counted."""
-    return whole_numbers(columns[name]) if name in columns else np.ones(len(columns[ITEMS]), np.int64)
+    if name in columns:
+        return whole_numbers(columns[name])
+    return np.ones(len(columns[ITEMS] if ITEMS in columns else columns[LABELS]), np.int64)
 
 
 def read_excluded(columns: dict[str, pa.Array]) -> Side | None:
@@ -104,8 +119,8 @@ def _bad_score(values: Array) -> BoolArray:
     return np.isnan(values)
 
 
-def _bad_grade(values: Array, largest: float) -> BoolArray:
-    return ~((values >= 0) & (values <= largest))
+def _bad_grade(values: Array, least: float, largest: float) -> BoolArray:
+    return ~((values >= least) & (values <= largest))
 
 
 def _never(values: Array) -> BoolArray:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_rankeval.metrics.batch import RankingBatch
 from spark_rankeval.metrics.matching import contained
+from spark_rankeval.metrics.ragged import pieces
 from spark_rankeval.metrics.ranking import Findings, Lists, rank_lists
-from spark_rankeval.worker.reading import comparable, read_excluded, read_labels, read_predictions
+from spark_rankeval.worker.reading import (
+    ABSENT,
+    ATTRIBUTE_CONFLICTS,
+    Side,
+    comparable,
+    read_excluded,
+    read_labels,
+    read_predictions,
+    whole_numbers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,6 +34,8 @@ if TYPE_CHECKING:
 # core's cache, and memory stays bounded.
 _SLICE = 1 << 17
 
+#: The column of a model's name in a per-user table on the way.
+MODEL = "model"
 #: The counts that stand beside the metrics of every user.
 USER_COUNTS = ("n_predictions", "n_labels", "n_relevant", "hangs_on_tie", "n_excluded")
 INVALID_COUNTS = (
@@ -32,6 +44,7 @@ INVALID_COUNTS = (
     "n_duplicate_predictions",
     "n_duplicate_labels",
     "n_conflicting_labels",
+    "n_conflicting_attributes",
 )
 COUNTS = (*USER_COUNTS, *INVALID_COUNTS)
 
@@ -41,50 +54,64 @@ class Scores(NamedTuple):
 
     Attributes:
         metrics: float64 (n_users,), one a metric: those of the first view, of the second, and so on.
-        counts: int64 (n_users,), one for each of `COUNTS`.
+        counts: for each model int64 (n_users,), one for each of `COUNTS`.
         unresolved: int64 (n_users,), 1 where a pruned list leaves a tie open.
     """
 
     metrics: list[Array]
-    counts: list[Array]
+    counts: list[list[Array]]
     unresolved: IntArray
 
 
 def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
     """Compute every metric of every user of an Arrow batch."""
     columns = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
-    predictions = read_predictions(task, columns)
-    labels = read_labels(task, columns)
-    excluded = read_excluded(columns)
-    (items, label_items, *excluded_items), order = comparable(
-        predictions.ids, labels.ids, *([] if excluded is None else [excluded.ids])
-    )
-    lists = Lists(
-        items=predictions.lists.like(items),
-        scores=predictions.lists.like(predictions.values[0]) if predictions.values else None,
-        labels=labels.lists.like(label_items),
-        order=order,
-        matchable=predictions.present,
-        n_predictions=predictions.total,
-    )
-    n_excluded = np.zeros(lists.items.n_users, np.int64)
-    if excluded is not None:
-        left_out = contained(lists.items, excluded.lists.like(excluded_items[0]))
-        n_excluded = np.bincount(lists.items.user[left_out], minlength=lists.items.n_users)
-        lists = lists.where(~left_out)
-    parts = list(_slices(lists))
+    predictions = [read_predictions(task, columns, model) for model in range(len(task.models))]
+    labels, excluded = read_labels(task, columns), read_excluded(columns)
+    sides = [*predictions, labels, *([] if excluded is None else [excluded])]
+    ids, order = comparable(*(side.ids for side in sides))
+    lists_of_ids = [side.lists.like(own) for side, own in zip(sides, ids, strict=True)]
+    label_items = lists_of_ids[len(predictions)]
+    n_conflicts = np.zeros(batch.num_rows, np.int64)
+    if ATTRIBUTE_CONFLICTS in columns:
+        n_conflicts = whole_numbers(columns[ATTRIBUTE_CONFLICTS])
     metrics: list[Array] = []
-    ranked: list[tuple[RankingBatch, Findings]] = []
-    for view in task.views:
-        grades = labels.lists.like(labels.values[view.relevance]) if labels.values else None
-        ranked.append(_rank(view, replace(lists, grades=grades), parts))
-        metrics += _compute(view, ranked[-1][0])
-    own, found = ranked[0]
-    threshold = task.views[0].relevance_threshold
-    counts = [
-        own.n_predictions,
-        own.labels.lengths,
-        own.n_relevant(threshold),
+    counts, unresolved = [], np.zeros(batch.num_rows, np.int64)
+    for model, side in enumerate(predictions):
+        lists = Lists(
+            items=lists_of_ids[model],
+            scores=side.lists.like(side.values[0]) if side.values else None,
+            labels=label_items,
+            order=order,
+            matchable=side.present,
+            n_predictions=side.total,
+        )
+        n_excluded = np.zeros(batch.num_rows, np.int64)
+        if excluded is not None:
+            left_out = contained(lists.items, lists_of_ids[-1])
+            n_excluded = np.bincount(lists.items.user[left_out], minlength=batch.num_rows)
+            lists = lists.where(~left_out)
+        views = [view for view in task.views if view.model == model]
+        parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
+        ranked: list[tuple[RankingBatch, Findings]] = []
+        for view in views:
+            grades = labels.lists.like(labels.values[view.relevance]) if labels.values else None
+            ranked.append(_rank(view, replace(lists, grades=grades), parts))
+            metrics += _compute(view, ranked[-1][0])
+        counts.append([*_counts(views[0], ranked, n_excluded, side, labels), n_conflicts])
+        unresolved = np.maximum.reduce([unresolved, *(findings.cut for _, findings in ranked)])
+    return Scores(metrics, counts, unresolved)
+
+
+def _counts(
+    own: View, ranked: list[tuple[RankingBatch, Findings]], n_excluded: IntArray, predictions: Side, labels: Side
+) -> list[Array]:
+    """What `COUNTS` names, but for the attributes, of the users of a model; of what its views count, the model's own view."""
+    batch, found = ranked[0]
+    return [
+        batch.n_predictions - found.unpredicted,
+        batch.labels.lengths,
+        batch.n_relevant(own.relevance_threshold),
         np.minimum(found.tied + found.cut, 1),
         n_excluded,
         predictions.invalid,
@@ -93,7 +120,6 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
         np.minimum.reduce([findings.duplicate_labels for _, findings in ranked]),
         np.maximum.reduce([findings.conflicting_labels for _, findings in ranked]),
     ]
-    return Scores(metrics, counts, np.maximum.reduce([findings.cut for _, findings in ranked]))
 
 
 def _rank(view: View, lists: Lists, parts: list[tuple[int, int]]) -> tuple[RankingBatch, Findings]:
@@ -120,31 +146,28 @@ def _compute(view: View, batch: RankingBatch) -> list[Array]:
     return values if included.all() else [np.where(included, one, np.nan) for one in values]
 
 
-def _slices(lists: Lists) -> Iterator[tuple[int, int]]:
-    """Consecutive users whose lists together have about `_SLICE` entries; one user at least, none of an empty batch."""
-    n_users = lists.items.n_users
-    piece = (lists.items.offsets + lists.labels.offsets)[:-1] // _SLICE
-    bounds = np.flatnonzero(np.diff(piece)) + 1
-    edges = [0, *bounds.tolist(), n_users]
-    yield from itertools.pairwise(edges)
-
-
 def score_batches(
     task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str, ...]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: the metrics and counts of every user.
+    """A function for ``mapInArrow``: the metrics and counts of every user, a row a model.
 
     Args:
         task: what to compute.
         passed_on: columns that go through unchanged, first.
-        names: the metrics' column names.
+        names: the metrics' column names, those of one model; between them and what is passed on stands the model's name.
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+        for whole in batches:
+            # Somebody whom only a table of attributes knows is not evaluated.
+            present = None if ABSENT not in whole.schema.names else pc.invert(whole.column(ABSENT))
+            batch = whole if present is None else whole.filter(present)
             scores = score(task, batch)
             kept = [batch.column(batch.schema.get_field_index(name)) for name in passed_on]
-            columns = [*kept, *map(pa.array, scores.metrics), *map(pa.array, scores.counts)]
-            yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, *names, *COUNTS])
+            for model, name in enumerate(task.models):
+                metrics = scores.metrics[model * len(names) : (model + 1) * len(names)]
+                who = pa.repeat(pa.scalar(name), batch.num_rows)
+                columns = [*kept, who, *map(pa.array, metrics), *map(pa.array, scores.counts[model])]
+                yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *COUNTS])
 
     return run

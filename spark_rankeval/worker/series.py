@@ -46,7 +46,7 @@ def score_series(task: ScoringTask, given: tuple[str, ...], names: tuple[str, ..
         arrays = {_COLUMNS[name]: _list_array(values, types[name]) for name, values in by_name.items()}
         scores = score(task, pa.RecordBatch.from_pydict(arrays))
         columns = dict(zip(names, scores.metrics, strict=True))
-        invalid = np.sum([scores.counts[index] for index in refusing], axis=0)
+        invalid = np.sum([scores.counts[0][index] for index in refusing], axis=0)
         return pd.DataFrame({**columns, N_INVALID: invalid})
 
     return run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow as pa
 from spark_rankeval.statistics.description import DescriptionAccumulator, State, merged_descriptions
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
-from spark_rankeval.worker.reading import USER_HASH, filled, numbers, whole_numbers
+from spark_rankeval.worker.reading import ABSENT, USER_HASH, filled, numbers, whole_numbers
 from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, score
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 STATE = "state"
 
 
+#: The values of the columns that part users into groups.
+Key = tuple[Any, ...]
+
+
 class TableState(NamedTuple):
     """What is known of the users of a table.
 
@@ -39,6 +43,10 @@ class TableState(NamedTuple):
 
     values: State
     counts: dict[str, Array]
+
+
+#: The state of each group.
+States = dict[Key, TableState]
 
 
 class TableAccumulator:
@@ -82,25 +90,40 @@ def merged_states(states: Iterable[TableState]) -> TableState:
     return TableState(merged_descriptions(values), merged(counts))
 
 
-def state_of_batches(task: ScoringTask, options: DescriptionOptions, no_user: str) -> Callable[[Batches], Batches]:
+def merged_by_key(parts: Iterable[States]) -> States:
+    """The state of each key, from those of parts of the users."""
+    by_key: dict[Key, list[TableState]] = {}
+    for part in parts:
+        for key, state in part.items():
+            by_key.setdefault(key, []).append(state)
+    return {key: merged_states(states) for key, states in by_key.items()}
+
+
+def state_of_batches(
+    task: ScoringTask, options: DescriptionOptions, no_user: str, keys: tuple[str, ...] = ()
+) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the state of all users of a partition.
 
-    Its counts are those of unresolved users, of `USER_COUNTS` and of `INVALID_COUNTS`.
+    Its counts are those of unresolved users, then `USER_COUNTS` of each model, then `INVALID_COUNTS` of each model.
 
     Args:
         task: what to compute.
         options: what is to be said of the metrics; if users are resampled, the table has a column `USER_HASH`.
         no_user: a column of booleans: rows that belong to nobody, of which only the invalid rows are counted.
+        keys: columns whose values part the users into groups, each with a state of its own.
     """
+    n_models = len(task.models)
 
     def run(batches: Batches) -> Batches:
-        table = TableAccumulator(len(task.metrics), 1 + len(USER_COUNTS), len(INVALID_COUNTS), options)
+        tables = _Tables(
+            len(task.metrics), 1 + n_models * len(USER_COUNTS), n_models * len(INVALID_COUNTS), options, no_user, keys
+        )
         for batch in batches:
             scores = score(task, batch)
-            by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
-            nobody = filled(by_name[no_user], 0).astype(np.bool_)
-            table.add(scores.metrics, [scores.unresolved, *scores.counts], nobody, _hashes(by_name, options))
-        yield _packed(table.state())
+            users = [count for counts in scores.counts for count in counts[: len(USER_COUNTS)]]
+            invalid = [count for counts in scores.counts for count in counts[len(USER_COUNTS) :]]
+            tables.add(batch, scores.metrics, [scores.unresolved, *users, *invalid])
+        yield packed(tables.states())
 
     return run
 
@@ -111,6 +134,7 @@ def state_of_columns(
     invalid: tuple[str, ...],
     options: DescriptionOptions,
     no_user: str,
+    keys: tuple[str, ...] = (),
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the state of the users whose values a table holds.
 
@@ -120,18 +144,76 @@ def state_of_columns(
         invalid: columns of counts of invalid rows, also of those that belong to nobody.
         options: what is to be said of the values; if users are resampled, the table has a column `USER_HASH`.
         no_user: a column of booleans: rows that belong to nobody.
+        keys: columns whose values part the users into groups, each with a state of its own.
     """
 
     def run(batches: Batches) -> Batches:
-        table = TableAccumulator(len(values), len(counts), len(invalid), options)
+        tables = _Tables(len(values), len(counts), len(invalid), options, no_user, keys)
         for batch in batches:
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
-            nobody = filled(by_name[no_user], 0).astype(np.bool_)
             counted = [whole_numbers(by_name[name]) for name in (*counts, *invalid)]
-            table.add([numbers(by_name[name]) for name in values], counted, nobody, _hashes(by_name, options))
-        yield _packed(table.state())
+            tables.add(batch, [numbers(by_name[name]) for name in values], counted)
+        yield packed(tables.states())
 
     return run
+
+
+class _Tables:
+    """The state of each group of a partition's users; without keys all are one group."""
+
+    def __init__(
+        self,
+        n_values: int,
+        n_counts: int,
+        n_invalid: int,
+        options: DescriptionOptions,
+        no_user: str,
+        keys: tuple[str, ...],
+    ) -> None:
+        self._new = partial(TableAccumulator, n_values, n_counts, n_invalid, options)
+        self._options, self._no_user, self._keys = options, no_user, keys
+        self._tables: dict[Key, TableAccumulator] = {}
+
+    def add(self, batch: pa.RecordBatch, values: Sequence[Array], counts: Sequence[Array]) -> None:
+        """Take in the users of a batch."""
+        by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
+        nobody = filled(by_name[self._no_user], 0).astype(np.bool_)
+        hashes = _hashes(by_name, self._options)
+        absent = filled(by_name[ABSENT], 0).astype(np.bool_) if ABSENT in by_name else None
+        for key, group in _groups([by_name[name] for name in self._keys], batch.num_rows):
+            table = self._tables.setdefault(key, self._new())
+            # A group that nobody is in who is evaluated is a group all the same.
+            rows = (
+                group
+                if absent is None
+                else np.flatnonzero(~absent)[group]
+                if isinstance(group, slice)
+                else group[~absent[group]]
+            )
+            table.add(
+                [one[rows] for one in values],
+                [one[rows] for one in counts],
+                nobody[rows],
+                None if hashes is None else hashes[rows],
+            )
+
+    def states(self) -> States:
+        """The state of each group so far."""
+        return {key: table.state() for key, table in self._tables.items()}
+
+
+def _groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | slice]]:
+    """The rows of each combination of values; all of them where there is no column."""
+    if not columns:
+        yield (), slice(None)
+        return
+    encoded = [column.dictionary_encode("encode") for column in columns]
+    code = np.zeros(n_rows, np.int64)
+    for one in encoded:
+        code = code * len(one.dictionary) + filled(one.indices, 0)
+    for combination in np.unique(code):
+        rows = np.flatnonzero(code == combination)
+        yield tuple(column[int(rows[0])].as_py() for column in columns), rows
 
 
 def _hashes(by_name: dict[str, pa.Array], options: DescriptionOptions) -> Array | None:
@@ -144,10 +226,10 @@ def merge_batches(batches: Batches) -> Batches:
     states = (state for batch in batches for state in unpacked(batch.column(0)))
     first = next(states, None)
     if first is not None:
-        yield _packed(reduce(lambda one, other: merged_states([one, other]), states, first))
+        yield packed(reduce(lambda one, other: merged_by_key([one, other]), states, first))
 
 
-def unpacked(states: Iterable[pa.Scalar | bytes]) -> Iterator[TableState]:
+def unpacked(states: Iterable[pa.Scalar | bytes]) -> Iterator[Any]:
     """States from the cells of the column `STATE`."""
     for state in states:
         data = state if isinstance(state, bytes) else state.as_py()
@@ -155,6 +237,7 @@ def unpacked(states: Iterable[pa.Scalar | bytes]) -> Iterator[TableState]:
         yield pickle.loads(zlib.decompress(data))
 
 
-def _packed(state: TableState) -> pa.RecordBatch:
+def packed(states: Any) -> pa.RecordBatch:
+    """States as the one row that travels; `unpacked` reads it."""
     # Most bytes of sums and counts are 0.
-    return pa.RecordBatch.from_pydict({STATE: pa.array([zlib.compress(pickle.dumps(state), 1)], pa.binary())})
+    return pa.RecordBatch.from_pydict({STATE: pa.array([zlib.compress(pickle.dumps(states), 1)], pa.binary())})

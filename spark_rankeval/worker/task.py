@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spark_rankeval.metrics.population import Population
 
 if TYPE_CHECKING:
+    from spark_rankeval.dialects import UnusualGrades
     from spark_rankeval.metrics.base import Metric, Sees
     from spark_rankeval.metrics.ranking import RankingPolicy
 
@@ -22,6 +23,7 @@ class View:
         population: which users it is about.
         relevance_threshold: what `n_relevant` counts, and what hangs on a tie.
         relevance: which of the columns of grades, by its place.
+        model: whose predictions, by the model's place.
     """
 
     metrics: tuple[Metric, ...]
@@ -29,6 +31,7 @@ class View:
     population: Population = Population()
     relevance_threshold: float | None = None
     relevance: int = 0
+    model: int = 0
 
     @property
     def largest_cutoff(self) -> int | None:
@@ -57,18 +60,21 @@ class ScoringTask:
     """What a worker computes; small, immutable and pickled into the plan.
 
     Attributes:
-        views: the readings of the lists, the evaluation's own first: its counts are those that are reported.
+        views: the readings of the lists, those of the first model first; of each model the evaluation's own first: its
+            counts are those that are reported.
         prediction_arrays: predictions come as the arrays of a table, not as grouped rows: entries are checked here.
         label_arrays: the same for labels.
-        keep_unusual_grades: negative and NaN grades are no mistake.
+        unusual_grades: which grades are no mistake; see `Dialect`.
         keep_null_items: a null item takes a rank.
+        models: the names of the models; one of an empty name where nobody named any.
     """
 
     views: tuple[View, ...]
     prediction_arrays: bool = False
     label_arrays: bool = False
-    keep_unusual_grades: bool = False
+    unusual_grades: UnusualGrades = "error"
     keep_null_items: bool = False
+    models: tuple[str, ...] = ("",)
 
     @property
     def metrics(self) -> list[Metric]:

@@ -215,7 +215,8 @@ def test_a_crash_is_1_with_a_traceback(files, capsys, monkeypatch):
 def test_the_smallest_config_takes_the_defaults_of_evaluate():
     config = parse_config(SMALLEST)
     assert (config.labels, config.users) == (None, None)
-    assert vars(config.columns) == {"user": "user", "item": "item", "score": None, "rank": None, "relevance": None}
+    none = dict.fromkeys(("score", "rank", "relevance", "model"))
+    assert vars(config.columns) == {"user": "user", "item": "item", **none}
     assert config.evaluation.metrics == ("rr",)
     assert config.evaluation.intervals() == {
         "ci": "t",

@@ -1,8 +1,10 @@
+import math
 import re
+import statistics
 
 import pytest
 
-from spark_rankeval import summarise
+from spark_rankeval import compare, summarise
 from spark_rankeval.errors import ConfigurationError
 
 MODELS = ["als", "popularity"]
@@ -16,6 +18,28 @@ def test_runs_without_an_argument_and_prints_both_tables(quickstart_run, quickst
         assert f"model '{model}', dialect 'default'" in done.stdout
     for metric in quickstart.METRICS:
         assert len(re.findall(rf"^{re.escape(metric)} +[0-9.]+ ", done.stdout, re.MULTILINE)) == len(MODELS)
+
+
+def test_ends_with_als_against_popularity_in_one_sentence(spark, quickstart_run, quickstart):
+    folder, done = quickstart_run
+    *_, verdict, written = done.stdout.strip().split("\n\n")
+    stored = {model: spark.read.parquet(str(folder / "output/quickstart" / f"per_user_{model}")) for model in MODELS}
+    row = compare(stored, "popularity")[quickstart.HEADLINE]
+    assert verdict == row.sentence
+    figures = r"\(difference ([+-]\S+), 95 % interval ([+-]\S+) to ([+-]\S+), p [=<] ([0-9.]+)\)\.$"
+    difference, low, high, p = map(float, re.search(figures, verdict).groups())
+    assert low < difference < high
+    als, popularity = (
+        {r["user"]: r["ndcg_at_10"] for r in stored[model].collect() if not math.isnan(r["ndcg_at_10"])}
+        for model in MODELS
+    )
+    mean = statistics.fmean(als[user] - popularity[user] for user in als.keys() & popularity.keys())
+    assert difference == pytest.approx(mean, rel=1e-3)
+    assert p == pytest.approx(row.p, abs=1e-4)
+    assert verdict.startswith({"better": "als is better", "undecided": "Whether als is better"}[row.verdict])
+    assert written.startswith("written to ")
+    for metric in quickstart.METRICS:
+        assert re.search(rf"^{re.escape(metric)} +als ", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -112,11 +112,13 @@ def test_the_variants_leave_out_only_parameters_that_do_not_fit_together(metric)
     n_possible = math.prod(len(item.metadata["choices"] or VALUES[item.name]) for item in metric.parameters())
     n_cutoffs = len(CUTOFFS) if metric.takes_cutoff else 1
     # AP: a decay fits one denominator of six, and the points by threshold neither a decay nor a cutoff.
-    # NDCG: one of the four ideals needs a cutoff. RBP: one of the four gains needs a largest grade.
+    # NDCG: one of the four ideals needs a cutoff, and with one the default ideal takes averages over ties of one gain of
+    # three alone; IDCG has none of a second ideal either. RBP: one of the four gains needs a largest grade.
+    of_ndcg = n_possible // 24 * (24 * n_cutoffs - 6 - 2 * (n_cutoffs - 1))
     fitting = {
         "ap": n_possible // 24 * (n_cutoffs * 7 + 6),
-        "idcg": n_possible // 4 * (n_cutoffs * 4 - 1),
-        "ndcg": n_possible // 4 * (n_cutoffs * 4 - 1),
+        "idcg": of_ndcg - n_possible // 8 * n_cutoffs,
+        "ndcg": of_ndcg,
         "rbp": n_possible // 8 * 7 * n_cutoffs,
     }
     assert len(variants(metric)) == fitting.get(metric.name, n_possible * n_cutoffs)
@@ -412,7 +414,21 @@ def test_a_sorted_list_has_the_values_that_its_scores_give(metric):
     by_position = batch_of([(in_order(items), labels) for items, (_, labels) in zip(ranked, USERS, strict=True)])
     for variant in variants(metric):
         alike = np.array_equal(variant.compute(BATCH), variant.compute(by_position), equal_nan=True)
-        assert alike != variant.reads_scores, variant
+        # Of what counts the whole list the mean over orders is the value of any.
+        may_be_alike = getattr(variant, "ties", "order") == "average"
+        assert alike != variant.reads_scores or (alike and may_be_alike), variant
+
+
+@EVERY
+def test_the_order_of_ties_matters_only_to_a_metric_that_says_so(metric):
+    backwards = batch_of(USERS, ties="item_desc")
+    changed = False
+    for variant in variants(metric):
+        values, others = variant.compute(BATCH), variant.compute(backwards)
+        alike = np.allclose(values, others, rtol=1e-12, atol=1e-12, equal_nan=True)
+        assert alike or variant.order_of_ties_matters, variant
+        changed |= not alike
+    assert changed == any(variant.order_of_ties_matters for variant in variants(metric))
 
 
 BY_TIES = {ties: batch_of(USERS, ties=ties) for ties in ("item_asc", "item_desc", "position")}

@@ -159,6 +159,40 @@ def test_repeated_predictions_are_counted_unless_each_is_an_item_of_its_own(dupl
     assert found["duplicate_predictions"] == expected
 
 
+def test_once_takes_a_rank_each_and_matches_the_best_ranked_alone():
+    assert ranks(TWICE, duplicates="once") == {1: 1, 2: 2, 3: 4}
+    assert ranks([(1, 0.1), (2, 0.5), (1, 0.9)], duplicates="once") == {1: 1, 2: 2}
+    assert findings(TWICE, ungraded([1]), duplicates="once")["duplicate_predictions"] == 0
+
+
+def test_scores_may_compare_as_float32():
+    near = [(1, 1.0), (2, 1.0 + 2.0**-30), (3, 1.0 + 2.0**-20)]
+    assert ranks(near) == {3: 1, 2: 2, 1: 3}
+    assert ranks(near, score_precision="float32") == {3: 1, 1: 2, 2: 3}
+
+
+def test_labelled_items_that_were_not_predicted_may_stand_last_all_equal():
+    users = [([(4, 0.5), (2, -3.0)], ungraded([2, 9, 7]))]
+    batch, found = ranked(lists_of(users), unpredicted_labels="last")
+    assert batch.rank.tolist() == [2, 3, 4]
+    assert batch.tied.tolist() == [1, 2, 2]
+    assert batch.n_predictions.tolist() == [4]
+    assert found.unpredicted.tolist() == [2]
+    assert ranked(lists_of(users))[1].unpredicted.tolist() == [0]
+
+
+def test_unpredicted_labels_stand_below_lists_that_come_in_order():
+    batch, _ = ranked(lists_of([(in_order([5, 2]), ungraded([2, 9]))]), unpredicted_labels="last")
+    assert batch.rank.tolist() == [2, 3]
+
+
+def test_a_user_without_predictions_is_not_given_the_labels_for_them():
+    users = [([], ungraded([1])), ([(1, 0.0)], ungraded([2])), ([], [])]
+    batch, found = ranked(lists_of(users), unpredicted_labels="last")
+    assert batch.n_predictions.tolist() == [0, 2, 0]
+    assert found.unpredicted.tolist() == [0, 1, 0]
+
+
 def test_only_users_with_duplicates_are_counted_as_having_some():
     users = [(in_order([1, 1]), []), (in_order([1, 2]), []), ([], []), (in_order([2, 2, 2]), [])]
     assert ranked(lists_of(users))[1].duplicate_predictions.tolist() == [1, 0, 0, 2]

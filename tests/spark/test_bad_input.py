@@ -119,6 +119,20 @@ def test_labels_that_conflict_are_an_error_and_the_highest_grade_stays_when_drop
     assert dropped.data_quality.n_conflicting_labels == 1
 
 
+@pytest.mark.parametrize("arrays", [False, True])
+def test_a_dialect_may_take_negative_grades_and_still_no_nan(spark, arrays):
+    def evaluated(*more):
+        given = labels(spark, *more)
+        if arrays:
+            given = given.groupBy("user").agg(F.collect_list(F.struct("item", "grade")).alias("item"))
+        return evaluate(predictions(spark), given, "bpref", score="score", relevance="grade", dialect="trec_eval")
+
+    assert evaluated(("a", "x", 0.0))["bpref"] == 0.5
+    assert evaluated(("a", "x", -1.0))["bpref"] == 1.0
+    with pytest.raises(DataError, match="NaN relevance"):
+        evaluated(("a", "x", NAN))
+
+
 def test_all_kinds_are_named_in_one_error(spark):
     bad = predictions(spark, (None, "x", 1.0), ("a", None, 1.0), ("a", "q", NAN), ("a", "x", 0.0))
     with pytest.raises(DataError) as caught:

@@ -71,10 +71,11 @@ def test_the_words_name_the_choice_that_makes_the_difference(spark):
     # ann has a hit at rank 2, tied with jam: jam comes before tea, and after it where ids run downwards. bob has 0.
     assert [row.mean for row in table.rows[:2]] == [0.25, 0.25]
     assert words["ap@2", "trec_eval-10.0"] == (
-        "denominator 'labels', not 'hits' (-0.1250); equal scores in descending order of items (+0.1250)"
+        "denominator: relevant items (-0.1250); equal scores in descending order of items (+0.1250)"
     )
     assert words["ap@2", "pytrec_eval-0.5.11"].startswith("users without predictions are left out (+0.2500)")
-    assert words["precision@2", "lenskit-2025.8"] == "the same on this data"
+    # eve has a list and no labels: LensKit's precision counts her.
+    assert words["precision@2", "lenskit-2025.8"] == "users with nothing to find count as 0 (-0.0833)"
     assert words["precision@2", "default"] == "the same definition"
 
 

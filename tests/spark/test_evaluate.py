@@ -109,7 +109,10 @@ def test_labels_of_a_dict_name_rows_and_columns(rows):
 
 def test_definitions_say_every_parameter(result):
     definition = next(row.definition for row in result.summary if row.metric == "ap@5")
-    assert definition == "ap(relevance_threshold=None, denominator='hits', decay=1.0, by='rank', undefined='nan')@5"
+    assert (
+        definition
+        == "ap(relevance_threshold=None, ties='order', denominator='hits', decay=1.0, by='rank', undefined='nan')@5"
+    )
     assert definition in result.explain()
 
 

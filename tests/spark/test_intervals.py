@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -166,6 +167,28 @@ def test_rows_of_nobody_are_in_no_sample(tables):
     counted = evaluate(predictions.union(nobody), labels, METRICS, **GRADED, ci="bca", on_invalid="drop")
     assert counted.data_quality.n_invalid_predictions == 1
     assert counted.summary == evaluate(*tables, METRICS, **GRADED, ci="bca").summary
+
+
+def test_models_beside_one_another_have_the_intervals_they_have_alone(tables):
+    predictions, labels = tables
+    worse = predictions.withColumn("score", -F.col("score"))
+    # The same users, so that what is compared with both are the same.
+    both = {"one": predictions, "other": worse}
+    options = {"ci": "bca", "replicates": 200, "users": predictions.select("user").distinct()}
+    together = evaluate(both, labels, METRICS, **GRADED, **options)
+    assert [row.model for row in together.summary] == ["one"] * 4 + ["other"] * 4
+    for model, table in both.items():
+        alone = evaluate(table, labels, METRICS, **GRADED, **options, model=None)
+        assert [replace(row, model="") for row in together.summary if row.model == model] == list(alone.summary)
+
+
+def test_a_slice_has_the_interval_of_its_users(tables):
+    users = tables[0].sparkSession.range(N_USERS).select(F.col("id").alias("user"), (F.col("id") % 3).alias("part"))
+    sliced = evaluate(*tables, METRICS, **GRADED, by="part", attributes=users, ci="percentile", replicates=200)
+    mine = tuple(table.where(F.col("user") % 3 == 1) for table in tables)
+    alone = evaluate(*mine, METRICS, **GRADED, ci="percentile", replicates=200)
+    rows = [replace(row, slice="all") for row in sliced.summary if row.slice.endswith("1")]
+    assert rows == list(alone.summary)
 
 
 # --- where there is none

@@ -15,7 +15,7 @@ def tables(spark):
 
 
 def test_what_is_written_reads_back_to_the_same_result(tables, spark, tmp_path):
-    result = evaluate(*tables, METRICS, score="score", model="m")
+    result = evaluate({"m": tables[0]}, tables[1], METRICS, score="score")
     written = result.write(str(tmp_path / "per_user"))
     assert written.summary == result.summary
     again = summarise(spark.read.parquet(str(tmp_path / "per_user")))

@@ -72,6 +72,19 @@ def test_equal_weights_change_no_mean():
     assert samples(values, np.full(300, 4.0)).means == pytest.approx(samples(values).means, rel=1e-10)
 
 
+def test_users_without_a_valid_weight_are_left_out():
+    values, weights = RNG.random(300), RNG.exponential(size=300)
+    weights[:4] = np.nan, -1.0, np.inf, 0.0
+    drawn = samples(values, weights, replicates=50)
+    alone = samples(values[4:], weights[4:], users=np.arange(4, 300), replicates=50)
+    assert np.array_equal(drawn.means, alone.means)
+
+
+def test_weights_too_large_to_add_up_have_no_interval():
+    for interval in intervals([0.1, 0.2, 0.3], np.array([1.0, 1e10, 1.0])):
+        assert interval.reason == "values too large to be resampled"
+
+
 def test_undefined_values_count_in_neither_numerator_nor_denominator():
     values = np.where(RNG.random((6, 500)) < 0.3, np.nan, RNG.random((6, 500)))
     values[1] = np.where(np.isnan(values[0]), np.nan, values[1])

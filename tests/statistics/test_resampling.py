@@ -12,6 +12,7 @@ from spark_rankeval.statistics.resampling import (
     FixedPoint,
     PoissonDraw,
     checked_replicates,
+    exact_sums,
     mixed,
     resampled_sums,
     uniform64,
@@ -49,11 +50,21 @@ def test_no_split_and_no_order_changes_a_bit(draw, size):
         assert np.array_equal(merged.fraction, whole.fraction)
 
 
-def test_many_blocks_of_the_largest_values_do_not_overflow():
-    n = 128 * 1100
-    sums = resampled_sums(np.full((2, n), [[2.0], [-2.0]]), np.arange(n), PoissonDraw(), 4, 0)
-    drawn = resampled_sums(np.ones((1, n)), np.arange(n), PoissonDraw(), 4, 0)
-    assert np.array_equal(sums.floats(), np.array([[2], [-2]]) * drawn.floats())
+def test_over_two_million_of_the_largest_values_neither_overflow_nor_round():
+    n = 2_200_000
+    # Units that are odd: a sum of floats that is not exact shows.
+    size = 2**43 - 1
+    values = np.array([[1], [-1]]) * np.full((2, n), size / 2**42)
+    sums = resampled_sums(values, np.arange(n), PoissonDraw(), 4, 0)
+    drawn = resampled_sums(np.ones((1, n)), np.arange(n), PoissonDraw(), 4, 0).ones[0]
+    for sign, ones, fraction in zip((1, -1), sums.ones.tolist(), sums.fraction.tolist(), strict=True):
+        found = [one * 2**42 + rest for one, rest in zip(ones, fraction, strict=True)]
+        assert found == [sign * size * int(total) for total in drawn]
+    totals = exact_sums(values)
+    assert [one * 2**42 + rest for one, rest in zip(totals.ones.tolist(), totals.fraction.tolist(), strict=True)] == [
+        size * n,
+        -size * n,
+    ]
 
 
 @DRAWS

@@ -51,7 +51,11 @@ def test_the_sentence_has_the_models_the_metric_and_the_figures():
 def test_sentences(low, high, margin, says):
     result = verdict(low, high, 1e-7, margin=margin)
     assert result.sentence.startswith(says)
-    assert result.sentence.endswith("p = less than 0.0001).")
+    assert result.sentence.endswith("p < 0.0001).")
+
+
+def test_a_name_stays_as_it_is_spelled():
+    assert verdict(0.01, 0.03, names=("als_v2", "als_v1")).sentence.startswith("als_v2 is better than als_v1 on ")
 
 
 def test_without_an_interval_nothing_can_be_said_and_the_reason_is():

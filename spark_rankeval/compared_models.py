@@ -1,0 +1,131 @@
+"""What a comparison of models gives: a table to print, rows by name, sentences."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import pandas as pd
+
+from spark_rankeval.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.errors import UnknownMetricError
+from spark_rankeval.metrics.naming import reads_as
+from spark_rankeval.rendering import render_comparison, render_pairs
+from spark_rankeval.summary import as_json_value
+
+if TYPE_CHECKING:
+    from spark_rankeval.metrics.base import Metric
+
+Row = TypeVar("Row", bound=ComparisonRow | PairRow)
+
+_HEADS = {
+    "interval_low": "from",
+    "interval_high": "to",
+    "cohens_d": "d",
+    "n_users": "users",
+    "baseline_mean": "baseline",
+}
+
+
+@dataclass(frozen=True)
+class _Compared(Generic[Row]):
+    """Rows of a comparison.
+
+    Attributes:
+        rows: metric by metric.
+        level: of the intervals; a corrected p up to 1 − level counts as a difference.
+        test: which p-value the verdicts stand on.
+        replicates: of the randomisation test.
+        seed: of its draws.
+    """
+
+    rows: tuple[Row, ...]
+    level: float
+    test: str
+    replicates: int
+    seed: int
+
+    @property
+    def sentences(self) -> list[str]:
+        """The verdict of every row in a sentence."""
+        return [row.sentence for row in self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, key: str | Metric | tuple[str | Metric, ...]) -> Row:
+        """The row of a metric; where there are several, of a metric and a model, or of a metric and two models.
+
+        Raises:
+            UnknownMetricError: no row, or more than one, answers to these names.
+        """
+        metric, *models = key if isinstance(key, tuple) else (key,)
+        rows: list[Row] = [row for row in self.rows if row.metric == metric]
+        rows = rows or [row for row in self.rows if reads_as(row.metric, metric)]
+        rows = [row for row in rows if all(model in _models_of(row) for model in models)]
+        if len(rows) == 1:
+            return rows[0]
+        known = ", ".join(repr((row.metric, *_models_of(row))) for row in rows or self.rows)
+        msg = f"{'several rows answer' if rows else 'no row answers'} to {key!r}; there are {known}"
+        raise UnknownMetricError(msg)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rows and the options as plain values, NaN and infinities as None."""
+        rows = [{name: as_json_value(value) for name, value in asdict(row).items()} for row in self.rows]
+        options = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "rows"}
+        return {"rows": rows, **options}
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """The rows and the options as JSON, NaN as null."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def _frame(self, kind: type[Row]) -> pd.DataFrame:
+        return pd.DataFrame([asdict(row) for row in self.rows], columns=[item.name for item in fields(kind)])
+
+
+def _models_of(row: ComparisonRow | PairRow) -> tuple[str, ...]:
+    return (row.model,) if isinstance(row, ComparisonRow) else (row.model, row.other)
+
+
+def _html(frame: pd.DataFrame) -> str:
+    table = frame.rename(columns=_HEADS).to_html(index=False, na_rep="–", float_format="{:.4f}".format)
+    return str(table)
+
+
+@dataclass(frozen=True, repr=False)
+class ModelComparison(_Compared[ComparisonRow]):
+    """What `compare` returns; prints as a table.
+
+    Attributes:
+        baseline: the model that the others are compared with.
+        correction: how p-values are corrected for the number of comparisons.
+    """
+
+    baseline: str
+    correction: str
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row a metric and model; the columns are those of `ComparisonRow`."""
+        return self._frame(ComparisonRow)
+
+    def __repr__(self) -> str:
+        return render_comparison(self.rows, self.level, self.test, self.correction, self.replicates)
+
+    def _repr_html_(self) -> str:
+        return _html(self.to_pandas().drop(columns=["n_undefined", "std", "standard_error", "margin", "sentence"]))
+
+
+@dataclass(frozen=True, repr=False)
+class PairwiseComparison(_Compared[PairRow]):
+    """What `all_pairs` returns; prints as a table."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row a metric and pair of models; the columns are those of `PairRow`."""
+        return self._frame(PairRow)
+
+    def __repr__(self) -> str:
+        return render_pairs(self.rows, self.level, self.test, self.replicates)
+
+    def _repr_html_(self) -> str:
+        return _html(self.to_pandas().drop(columns=["n_undefined", "margin", "sentence"]))

@@ -1,0 +1,346 @@
+"""Models side by side on the same users: which is better, by how much, and whether it is noise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_rankeval.compared_models import ModelComparison, PairwiseComparison
+from spark_rankeval.comparison_inputs import (
+    check_baseline,
+    check_number,
+    check_seed,
+    labels_of,
+    larger_is_better,
+    margins_of,
+    names_of,
+    one_of,
+    read_results,
+)
+from spark_rankeval.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.errors import DataError, InputError
+from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
+from spark_rankeval.statistics.intervals import checked_level
+from spark_rankeval.statistics.moments import moments_of
+from spark_rankeval.statistics.multiplicity import adjusted
+from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
+from spark_rankeval.statistics.resampling import checked_replicates
+from spark_rankeval.statistics.verdict import verdict_of
+from spark_rankeval.worker.comparing import (
+    N_INVALID,
+    N_REPEATED,
+    N_SHARED,
+    N_USERS,
+    all_pairs_batches,
+    by_owner,
+    paired_batches,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.comparison_inputs import Margin, Metrics, Results
+    from spark_rankeval.spark.model_tables import ModelTables
+    from spark_rankeval.statistics.all_pairs import Pair
+    from spark_rankeval.statistics.moments import State
+    from spark_rankeval.statistics.paired import Comparison
+    from spark_rankeval.worker.comparing import Owner
+
+# A replicate's sum takes so many bytes in a state.
+_SUM = 16
+
+
+def compare(
+    results: Results,
+    baseline: str,
+    *,
+    metrics: Metrics = None,
+    user: str | Sequence[str] | None = None,
+    model: str | None = None,
+    level: float = 0.95,
+    margin: Margin = 0.0,
+    test: str = "sign_flip",
+    correction: str = "holm",
+    replicates: int = 9999,
+    seed: int = 0,
+) -> ModelComparison:
+    """Compare models with a baseline, metric by metric, on the users for whom both have a value, in one action.
+
+    A user's difference is model − baseline. Sums of differences are exact, and a user's random signs hang on the user, the
+    replicate and the seed alone: the result does not depend on partitions, and is the same on classic Spark and Connect.
+
+    Args:
+        results: a dict from a model's name to its per-user table (of `score_users`, fresh or read back) or its `Result`; or
+            one table or `Result` of several models.
+        baseline: the name of the model that the others are compared with.
+        metrics: which ones, by label or as objects; None: all that every table has.
+        user: the columns that make a user, where tables do not say it themselves; metadata survives Parquet, not CSV.
+        model: the column of models' names of a table of several models, where it does not say it itself.
+        level: of the intervals; a p-value up to 1 − level, after correction, counts as a difference.
+        margin: the difference that does not matter, in the metric's units; or a dict by metric (others: 0).
+        test: the p-value that is corrected and judged: ``sign_flip``, the randomisation test, which assumes no distribution,
+            or ``t``, the paired t test. Both are given.
+        correction: for the number of metrics × models: ``holm``, ``benjamini_hochberg`` or ``none``.
+        replicates: of the randomisation test; its smallest p-value is 1 / (replicates + 1).
+        seed: of its signs.
+
+    Returns:
+        the comparison: it prints as a table; `rows`, `sentences` and `to_pandas()` have all figures.
+
+    Raises:
+        OptionError, InputError, UnknownMetricError: something is wrong with the call.
+        DataError: a user stands twice in one model's table, or a table counts rows that could not be ranked.
+    """
+    checked_level(level)
+    one_of("test", test, ("sign_flip", "t"))
+    adjusted([], correction)
+    checked_replicates(replicates)
+    check_seed(seed)
+    tables = read_results(results, user, model)
+    names = names_of(results, tables)
+    check_baseline(baseline, names)
+    labels = labels_of(tables, metrics)
+    margins = margins_of(margin, tables, labels)
+    size = len(labels) * max(len(names) - 1, 1) * replicates * _SUM
+    owners = by_owner(tables.collected(labels, paired_batches(baseline, len(labels), replicates, seed), size))
+    _check_users(owners, tables)
+    models = names or _models_met(owners)
+    check_baseline(baseline, models or [""])
+    # A model without a row has no state.
+    empty = PairedAccumulator(len(labels), replicates=replicates, seed=seed).state()
+    states = {
+        name: {field: owners.get(name, {}).get(field, entries) for field, entries in empty.items()}
+        for name in models
+        if name != baseline
+    }
+    found = []
+    for place, label in enumerate(labels):
+        for name, state in states.items():
+            own = {field: entries[place] for field, entries in state.items()}
+            # Users of neither table are no concern of the two.
+            own["n_undefined"] = _n_of_either(owners, name, baseline) - own["difference_n"]
+            found.append((label, name, comparison_of(own, level)))
+    p_values = adjusted([each.p_sign_flip if test == "sign_flip" else each.p_t for *_, each in found], correction)
+    rows = [
+        _row(label, name, baseline, each, p, margins[label], larger_is_better(tables, label))
+        for (label, name, each), p in zip(found, p_values.tolist(), strict=True)
+    ]
+    return ModelComparison(tuple(rows), level, test, replicates, seed, baseline, correction)
+
+
+def _row(
+    label: str, model: str, baseline: str, found: Comparison, p: float, margin: float, upwards: bool
+) -> ComparisonRow:
+    verdict = verdict_of(
+        found.interval,
+        p,
+        margin=margin,
+        difference=found.difference,
+        names=(model, baseline),
+        metric=label,
+        higher_is_better=upwards,
+    )
+    wins, losses = (found.wins, found.losses) if upwards else (found.losses, found.wins)
+    return ComparisonRow(
+        metric=label,
+        model=model,
+        baseline=baseline,
+        n_users=found.n,
+        n_undefined=found.n_undefined,
+        mean=found.mean,
+        baseline_mean=found.baseline_mean,
+        difference=found.difference,
+        relative_lift=found.relative_lift,
+        std=found.std,
+        standard_error=found.standard_error,
+        interval_low=found.interval.low,
+        interval_high=found.interval.high,
+        p_t=found.p_t,
+        p_sign_flip=found.p_sign_flip,
+        p=p,
+        cohens_d=found.cohens_d,
+        wins=wins,
+        ties=found.ties,
+        losses=losses,
+        margin=margin,
+        verdict=verdict.word,
+        sentence=verdict.sentence,
+    )
+
+
+def all_pairs(
+    results: Results,
+    *,
+    metrics: Metrics = None,
+    user: str | Sequence[str] | None = None,
+    model: str | None = None,
+    level: float = 0.95,
+    margin: Margin = 0.0,
+    test: str = "tukey",
+    replicates: int = 9999,
+    seed: int = 0,
+) -> PairwiseComparison:
+    """Compare each of several models with each other, on the users for whom all have a value, in one action.
+
+    Tukey's honestly significant difference, with users as blocks: intervals and p-values of a metric's pairs hold together,
+    however many models there are. They are not corrected for the number of metrics. Sources: Tukey 1953; Carterette,
+    Multiple testing in statistical analysis of systems-based information retrieval experiments, TOIS 2012.
+
+    Args:
+        results: as in `compare`, and so all that is not said here.
+        metrics: which ones.
+        user: the columns that make a user.
+        model: the column of models' names.
+        level: of the intervals of all pairs of a metric together.
+        margin: the difference that does not matter.
+        test: the p-value that is judged: ``tukey``, by the studentized range, or ``randomised``, by permuting the models
+            within each user, for up to 8 models, which assumes no distribution. Intervals are Tukey's in either case.
+        replicates: of the randomised test; no other test draws any.
+        seed: of its permutations.
+
+    Raises:
+        OptionError, InputError, UnknownMetricError: something is wrong with the call.
+        DataError: a user stands twice in one model's table, or a table counts rows that could not be ranked.
+    """
+    checked_level(level)
+    one_of("test", test, ("tukey", "randomised"))
+    checked_replicates(replicates)
+    check_seed(seed)
+    drawn = replicates if test == "randomised" else 0
+    tables = read_results(results, user, model)
+    names = names_of(results, tables)
+    check_number(names, drawn)
+    labels = labels_of(tables, metrics)
+    margins = margins_of(margin, tables, labels)
+    size = len(labels) * max(len(names), 1) * max(drawn, 1) * _SUM
+    owners = by_owner(tables.collected(labels, all_pairs_batches(len(labels), drawn, seed), size))
+    _check_users(owners, tables)
+    models = sorted({*names, *_models_met(owners)})
+    check_number(models, drawn)
+    if len(models) < 2:
+        msg = f"pairs are of two models or more; the table has {', '.join(map(repr, models)) or 'none'}"
+        raise InputError(msg)
+    # States of fewer models are of users who lack one.
+    complete = owners.get(tuple(models)) or AllPairsAccumulator(len(labels), len(models), replicates=drawn).state()
+    n_users = int(owners[()][N_USERS][0]) if () in owners else 0
+    rows = []
+    for place, label in enumerate(labels):
+        state = {field: entries[place] for field, entries in complete.items()}
+        values = {
+            field.removeprefix("value_"): entries for field, entries in state.items() if field.startswith("value_")
+        }
+        means = [
+            moments_of({field: entries[index] for field, entries in values.items()}).mean
+            for index in range(len(models))
+        ]
+        upwards = larger_is_better(tables, label)
+        rows += [
+            _pair_row(label, models, means, n_users, pair, test, margins[label], upwards)
+            for pair in all_pairs_of(state, level)
+        ]
+    return PairwiseComparison(tuple(rows), level, test, drawn, seed)
+
+
+def _pair_row(
+    label: str, models: list[str], means: list[float], n_users: int, pair: Pair, test: str, margin: float, upwards: bool
+) -> PairRow:
+    model, other = models[pair.second], models[pair.first]
+    p = pair.p_tukey if test == "tukey" else pair.p_randomised
+    verdict = verdict_of(
+        pair.interval,
+        p,
+        margin=margin,
+        difference=pair.difference,
+        names=(model, other),
+        metric=label,
+        higher_is_better=upwards,
+    )
+    return PairRow(
+        metric=label,
+        model=model,
+        other=other,
+        n_users=pair.n,
+        n_undefined=n_users - pair.n,
+        mean=means[pair.second],
+        other_mean=means[pair.first],
+        difference=pair.difference,
+        interval_low=pair.interval.low,
+        interval_high=pair.interval.high,
+        q=pair.q,
+        p_tukey=pair.p_tukey,
+        p_randomised=pair.p_randomised,
+        p=p,
+        margin=margin,
+        verdict=verdict.word,
+        sentence=verdict.sentence,
+    )
+
+
+def differences(
+    results: Results,
+    baseline: str,
+    *,
+    metrics: Metrics = None,
+    user: str | Sequence[str] | None = None,
+    model: str | None = None,
+) -> DataFrame:
+    """Every user's difference to the baseline, as a lazy DataFrame: for a look at where models rank differently.
+
+    ``differences(tables, "popularity").orderBy("ndcg_at_10").show()`` begins with those who lose most.
+
+    Args:
+        results: as in `compare`.
+        baseline: the model whose values are subtracted.
+        metrics: which ones.
+        user: the columns that make a user.
+        model: the column of models' names.
+
+    Returns:
+        a row a user and model other than the baseline: the user's columns, the model's name in ``model`` (or the column that
+        the table has for it), and a double a metric, NaN where one of the two has no value. A user who stands several times in
+        a model's table has as many rows.
+
+    Raises:
+        OptionError, InputError, UnknownMetricError: something is wrong with the call.
+    """
+    tables = read_results(results, user, model)
+    check_baseline(baseline, names_of(results, tables))
+    return tables.differences(labels_of(tables, metrics), baseline)
+
+
+def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
+    """Raise where a user stands twice, or rows could not be ranked."""
+    problems, counts = [], {}
+    for owner, fields in owners.items():
+        if not isinstance(owner, str):
+            continue
+        if repeated := int(fields[N_REPEATED][0]):
+            example = tables.repeated_user(owner)
+            problems.append(
+                f"users that stand in several rows of {owner!r}: {repeated:,}{f', for example {example}' if example else ''}; "
+                "a per-user table has one row a user: give one day, one slice, one model at a time"
+            )
+            counts[f"n_repeated_users of {owner}"] = repeated
+        if invalid := int(fields[N_INVALID][0]):
+            problems.append(
+                f"rows of {owner!r} that could not be ranked: {invalid:,}; summarise(table) says which. "
+                "Mend the data, or score with on_invalid='drop'"
+            )
+            counts[f"n_invalid of {owner}"] = invalid
+    if problems:
+        raise DataError("; ".join(problems), counts)
+
+
+def _models_met(owners: dict[Owner, State]) -> list[str]:
+    """The models that a user has a row of."""
+    return sorted(owner for owner, fields in owners.items() if isinstance(owner, str) and int(fields[N_USERS][0]))
+
+
+def _n_of_either(owners: dict[Owner, State], model: str, baseline: str) -> int:
+    """How many users have a row of the model or of the baseline."""
+
+    def count(owner: str, name: str) -> int:
+        return int(owners[owner][name][0]) if owner in owners else 0
+
+    return count(model, N_USERS) + count(baseline, N_USERS) - count(model, N_SHARED)

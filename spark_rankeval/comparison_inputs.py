@@ -1,0 +1,168 @@
+"""What a comparison is told: tables of models, their metrics, margins and options, checked before a job."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from spark_rankeval.errors import InputError, MetricError, OptionError, UnknownMetricError
+from spark_rankeval.metrics.naming import parse_metric, reads_as
+from spark_rankeval.result import Result
+from spark_rankeval.spark.model_tables import ModelTables, read_table
+from spark_rankeval.statistics.permuting import MOST_LABELS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.metrics.base import Metric
+
+    Results = Mapping[str, DataFrame | Result] | DataFrame | Result
+    Metrics = str | Metric | Iterable[str | Metric] | None
+    Margin = float | Mapping[str, float]
+
+
+def read_results(results: Results, user: str | Sequence[str] | None, model: str | None) -> ModelTables:
+    """The tables that a caller gave, each with its columns found.
+
+    Args:
+        results: a dict from model to table or result, or one of several models.
+        user: the user's columns; None: those that the tables mark.
+        model: the column of models' names; None: the one that the table marks.
+
+    Raises:
+        InputError: a table cannot be used, or two do not compare.
+    """
+    users = [user] if isinstance(user, str) else user
+    if not isinstance(results, Mapping):
+        return ModelTables.checked([read_table(_frame(results), None, users, model)])
+    if not results or not all(isinstance(name, str) and name.strip() for name in results):
+        msg = f"results are per-user tables by the names of their models; got the names {list(results)!r}"
+        raise InputError(msg)
+    if model is not None:
+        msg = f"model={model!r} is for one table of several models; here the dict says whose a table is"
+        raise InputError(msg)
+    tables = [read_table(_frame(table), name, users, None) for name, table in results.items()]
+    return ModelTables.checked(tables)
+
+
+def _frame(table: DataFrame | Result) -> DataFrame:
+    return table.per_user if isinstance(table, Result) else table
+
+
+def names_of(results: Results, tables: ModelTables) -> list[str]:
+    """The models, as far as they are known before a job."""
+    if isinstance(results, Result):
+        return list(dict.fromkeys(row.model for row in results.summary))
+    return tables.names
+
+
+def check_baseline(baseline: str, models: Sequence[str]) -> None:
+    """Refuse a baseline that is none of the models, or all of them; where no model is known yet, nothing is said.
+
+    Raises:
+        InputError: so it is.
+    """
+    if not models:
+        return
+    if baseline not in models:
+        msg = f"the baseline {baseline!r} is none of the models: {', '.join(map(repr, models))}"
+        raise InputError(msg)
+    if len(models) < 2:
+        msg = f"there is only the baseline {baseline!r}: give it a model to compare"
+        raise InputError(msg)
+
+
+def check_number(models: Sequence[str], drawn: int) -> None:
+    """Refuse more models than can be permuted.
+
+    Raises:
+        OptionError: so it is.
+    """
+    if drawn and len(models) > MOST_LABELS:
+        msg = f"test='randomised' permutes up to {MOST_LABELS} models; there are {len(models)}. Take test='tukey'"
+        raise OptionError(msg)
+
+
+def labels_of(tables: ModelTables, metrics: Metrics) -> list[str]:
+    """The labels of the metrics to compare.
+
+    Raises:
+        MetricError, UnknownMetricError: what was asked for is no metric, or not in every table.
+        InputError: the tables have none in common, or mean different things by one.
+    """
+    known = tables.labels
+    if not known:
+        each = "; ".join(f"{table.name} has {', '.join(table.metrics)}" for table in tables.tables)
+        msg = f"the tables have no metric in common: {each}"
+        raise InputError(msg)
+    if metrics is None:
+        labels = known
+    else:
+        asked = [metrics] if isinstance(metrics, str) or not hasattr(metrics, "__iter__") else list(metrics)
+        labels = list(dict.fromkeys(_label(tables, one) for one in asked))
+        if not labels:
+            msg = f"no metric was asked for; there are {', '.join(known)}"
+            raise MetricError(msg)
+    tables.check_definitions(labels)
+    return labels
+
+
+def _label(tables: ModelTables, asked: str | Metric) -> str:
+    """The label by which a metric is known: itself, a column's name, or another spelling."""
+    first = tables.tables[0].metrics
+    for label in tables.labels:
+        if asked in (label, first[label].column):
+            return label
+    metric = parse_metric(asked)
+    found = [label for label in tables.labels if reads_as(label, metric)]
+    if len(found) == 1:
+        return found[0]
+    msg = f"not every table has a metric {str(asked)!r}; all have: {', '.join(tables.labels)}"
+    raise UnknownMetricError(msg)
+
+
+def larger_is_better(tables: ModelTables, label: str) -> bool:
+    """As the metric says; of a column of an unknown metric, yes."""
+    for text in (tables.tables[0].metrics[label].definition, label):
+        try:
+            return parse_metric(text).larger_is_better
+        except MetricError:
+            continue
+    return True
+
+
+def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> dict[str, float]:
+    """The margin of each metric.
+
+    Raises:
+        OptionError: a margin is none, or of a metric that is not compared.
+    """
+    given = {_label(tables, name): one for name, one in margin.items()} if isinstance(margin, Mapping) else {}
+    margins = {label: given.get(label, 0.0) if isinstance(margin, Mapping) else margin for label in labels}
+    unused = [label for label in given if label not in margins]
+    if unused:
+        msg = f"margin has {', '.join(unused)}, which is not compared: {', '.join(labels)} are"
+        raise OptionError(msg)
+    for label, one in margins.items():
+        if isinstance(one, bool) or not isinstance(one, numbers.Real) or not 0 <= one < math.inf:
+            msg = f"a margin is a finite number from 0 on, or a dict of them by metric; got {one!r} for {label}"
+            raise OptionError(msg)
+    return {label: float(one) for label, one in margins.items()}
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse a seed that is no whole number."""
+    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral):
+        msg = f"the seed is a whole number; got {seed!r}"
+        raise OptionError(msg)
+
+
+def one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
+    """Refuse a value that an option does not have."""
+    if value not in allowed:
+        msg = f"{option} must be one of {', '.join(map(repr, allowed))}; got {value!r}"
+        raise OptionError(msg)

@@ -1,0 +1,103 @@
+"""The figures of comparisons as plain records: a row a metric and model, or a row a metric and pair of models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """One metric of one model against the baseline, over the users for whom both have a value.
+
+    Attributes:
+        metric: the metric's label.
+        model: the model.
+        baseline: what it is compared with.
+        n_users: how many users these are.
+        n_undefined: how many users of either table are left out, because one of the two or both have no value.
+        mean: the model's mean over these users, which may be another than that over all of the model's users.
+        baseline_mean: the baseline's mean over the same.
+        difference: the mean of the users' differences, model − baseline.
+        relative_lift: difference / baseline's mean; NaN where that is 0.
+        std: the standard deviation of the users' differences, divisor n − 1.
+        standard_error: of the difference, std / √n.
+        interval_low: the lower end of the t interval of the difference; NaN where there is none.
+        interval_high: its upper end.
+        p_t: the two-sided p-value of the paired t test.
+        p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign.
+        p: that of the two which was asked for, corrected for all comparisons that were made.
+        cohens_d: difference / std, the effect size.
+        wins: how many users are better off, having a larger value; of a metric whose smaller values are better, a smaller one.
+        ties: for how many users both are equal.
+        losses: how many users are worse off.
+        margin: the difference that does not matter.
+        verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
+        sentence: the same in a sentence, with the figures.
+    """
+
+    metric: str
+    model: str
+    baseline: str
+    n_users: int
+    n_undefined: int
+    mean: float
+    baseline_mean: float
+    difference: float
+    relative_lift: float
+    std: float
+    standard_error: float
+    interval_low: float
+    interval_high: float
+    p_t: float
+    p_sign_flip: float
+    p: float
+    cohens_d: float
+    wins: int
+    ties: int
+    losses: int
+    margin: float
+    verdict: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """One metric of two of several models, over the users for whom all models have a value.
+
+    Attributes:
+        metric: the metric's label.
+        model: the one model.
+        other: the one that it is compared with.
+        n_users: how many users these are.
+        n_undefined: how many users of any table are left out, because a model has no value.
+        mean: the model's mean over these users.
+        other_mean: the other's.
+        difference: model − other.
+        interval_low: the lower end of the difference's interval; the intervals of all pairs hold together.
+        interval_high: its upper end.
+        q: |difference| / √(residual mean square / n).
+        p_tukey: of Tukey's test in the two-way layout; corrected for the number of pairs.
+        p_randomised: of the test that permutes models within each user; NaN where it was not asked for.
+        p: that of the two which was asked for.
+        margin: the difference that does not matter.
+        verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
+        sentence: the same in a sentence, with the figures.
+    """
+
+    metric: str
+    model: str
+    other: str
+    n_users: int
+    n_undefined: int
+    mean: float
+    other_mean: float
+    difference: float
+    interval_low: float
+    interval_high: float
+    q: float
+    p_tukey: float
+    p_randomised: float
+    p: float
+    margin: float
+    verdict: str
+    sentence: str

@@ -1,0 +1,138 @@
+"""The expected value of a metric over all orders of tied items: equal scores promise none of them.
+
+In the formulas a tied group holds the ranks a+1 … a+t, with s items of a kind, C of that kind above it; m of its places
+stand within the cutoff.
+
+Source: McSherry, Najork, Computing information retrieval performance measures efficiently in the presence of tied scores,
+ECIR 2008.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_rankeval.errors import OptionError
+from spark_rankeval.metrics.base import RelevanceMetric, Unset, parameter
+from spark_rankeval.metrics.hypergeometric import chance_of_any
+from spark_rankeval.metrics.ragged import FloatArray, IntArray, offsets_of, pieces
+from spark_rankeval.metrics.tied_groups import TiedGroups, tied_hits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.metrics.batch import RankingBatch
+
+# Sums over places are made for about so many at a time, so that whole lists of equal scores stay in a core's cache.
+_PLACES = 1 << 17
+
+
+@dataclass(frozen=True, kw_only=True)
+class TieAwareMetric(RelevanceMetric):
+    """A metric whose expected value over all orders of tied items has a closed form.
+
+    Attributes:
+        ties: whether equal scores stand in one order, which the evaluation decides, or the value is the mean of the values of
+            all their orders: the metric's, not a ratio of expected values.
+    """
+
+    ties: str | Unset = parameter(
+        "order",
+        choices=("order", "average"),
+        doc="equal scores stand in the order of the evaluation, or the value is its mean over all their orders",
+    )
+
+    @property
+    def averages_ties(self) -> bool:
+        """Whether the value is the mean over all orders of tied items."""
+        return self.ties == "average"
+
+    @property
+    def reads_scores(self) -> bool:
+        """The mean is over the orders of scores that are equal."""
+        return self.averages_ties or super().reads_scores
+
+    @property
+    def order_of_ties_matters(self) -> bool:
+        """A mean over all orders does not hang on one of them."""
+        return not self.averages_ties and super().order_of_ties_matters
+
+    def _n_hits(self, batch: RankingBatch, k: int | None) -> FloatArray:
+        """H_k of each user, or its expected value."""
+        return expected_hits(batch, k, self.threshold) if self.averages_ties else batch.n_hits(k, self.threshold)
+
+
+class TiesOfTheCall:
+    """How the caller of an evaluation wants equal scores treated, for all metrics: it comes before the dialect."""
+
+    def __init__(self, ties: str | None) -> None:
+        self._values = {} if ties is None else {"ties": "average" if ties == "average" else "order"}
+
+    def defaults_for(self, metric: type[Metric]) -> Mapping[str, Any]:
+        """The parameter, for metrics that have it."""
+        return self._values
+
+    def check(self, metrics: Mapping[str, Metric]) -> None:
+        """Refuse an average over ties for metrics that have none.
+
+        Args:
+            metrics: resolved metrics by label.
+
+        Raises:
+            OptionError: the caller asked for averages, and some metrics have none and hang on the order of ties.
+        """
+        if self._values.get("ties") != "average":
+            return
+        without = [
+            label
+            for label, metric in metrics.items()
+            if metric.order_of_ties_matters and not isinstance(metric, TieAwareMetric)
+        ]
+        if without:
+            msg = (
+                f"ties='average': the order of ties decides, and no average over it is known, of {', '.join(without)}. Leave "
+                "these out, or leave ties in order and ask single metrics for the average, as in \"rr(ties='average')\""
+            )
+            raise OptionError(msg)
+
+
+def summed_over_places(n_places: IntArray, worth: Callable[[IntArray, IntArray], FloatArray]) -> FloatArray:
+    """Σ_{j=1..n} worth(group, j) of every group, added in the order of j; float64, an entry a group.
+
+    Args:
+        n_places: n, how many places of each group count.
+        worth: what places are worth: gets two arrays of int64, the groups and the j of some places, whole groups at a time.
+    """
+    offsets = offsets_of(n_places)
+    sums = np.zeros(len(n_places))
+    for low, high in pieces(offsets, _PLACES):
+        group = np.repeat(np.arange(low, high), n_places[low:high])
+        j = np.arange(offsets[low], offsets[high]) - offsets[group] + 1
+        sums[low:high] = np.bincount(group - low, worth(group, j), high - low)
+    return sums
+
+
+def expected_hits(batch: RankingBatch, cutoff: IntArray | int | None, threshold: float | None) -> FloatArray:
+    """The expected number of hits within a cutoff: every place of a group carries its mean, s/t.
+
+    Args:
+        batch: the lists.
+        cutoff: of all users, or int64 (n_users,); None: the whole list.
+        threshold: what is relevant.
+    """
+    groups = tied_hits(batch, threshold)
+    return batch.total(groups.user, groups.held * groups.places_within(cutoff) / groups.size)
+
+
+def chance_of_one(batch: RankingBatch, groups: TiedGroups, cutoff: int | None) -> FloatArray:
+    """The chance that an item of the kind stands within the cutoff; float64 (n_users,).
+
+    The first group that holds one decides: as a whole within the cutoff it makes it sure, and below it no other helps.
+    """
+    first = groups.where(groups.held_above == 0)
+    chance = np.zeros(batch.n_users)
+    chance[first.user] = chance_of_any(first.size, first.held, first.places_within(cutoff))
+    return chance

@@ -1,0 +1,65 @@
+"""Slices of the users: which users a figure is about, by attributes of theirs."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    Key = tuple[Any, ...]
+
+
+class _Every(enum.Enum):
+    """In the place of an attribute's value: all users, whatever theirs is."""
+
+    EVERY = "every"
+
+
+EVERY: Final = _Every.EVERY
+
+
+def roll(n_attributes: int, *, totals: bool = False, n_before: int = 0) -> Callable[[Key], Iterator[Key]]:
+    """What slices the users of a key belong to: all users, their own slice, and on request every total in between.
+
+    Args:
+        n_attributes: how many attributes part the users.
+        totals: with totals over some of the attributes, as a cube has them.
+        n_before: how many entries of the key come first that are no attributes, and stay as they are.
+
+    >>> [key for key in roll(2, totals=True)(("DE", "ios")) if EVERY not in key]
+    [('DE', 'ios')]
+    >>> len(list(roll(2, totals=True)(("DE", "ios")))), len(list(roll(2)(("DE", "ios")))), list(roll(0)(()))
+    (4, 2, [()])
+    """
+
+    def rolled(key: Key) -> Iterator[Key]:
+        before, values = key[:n_before], key[n_before:]
+        for kept in itertools.product((False, True), repeat=n_attributes):
+            if totals or all(kept) or not any(kept):
+                yield before + tuple(v if keep else EVERY for v, keep in zip(values, kept, strict=True))
+
+    return rolled
+
+
+def slice_name(attributes: Sequence[str], values: Key) -> str:
+    """A slice in words.
+
+    >>> slice_name(["country", "device"], ("DE", "ios")), slice_name(["country", "device"], (EVERY, None))
+    ('country=DE, device=ios', 'device=null')
+    >>> slice_name(["country"], (EVERY,))
+    'all'
+    """
+    said = [
+        f"{name}={'null' if value is None else value}"
+        for name, value in zip(attributes, values, strict=True)
+        if value is not EVERY
+    ]
+    return ", ".join(said) or "all"
+
+
+def in_order(keys: Sequence[Key]) -> list[Key]:
+    """All users first, then totals, then slices, each by value."""
+    return sorted(keys, key=lambda key: (-sum(v is EVERY for v in key), [("" if v is EVERY else str(v)) for v in key]))

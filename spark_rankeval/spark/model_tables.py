@@ -1,0 +1,330 @@
+"""Per-user tables of several models: which columns are the same in all, and one row a user with the models inside."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.errors import InputError
+from spark_rankeval.spark.inputs import any_null, column, common_id_type, find_column
+from spark_rankeval.spark.scoring import METADATA_KEY, STATE_SCHEMA, facts_of
+from spark_rankeval.statistics.merging import merged
+from spark_rankeval.worker.comparing import INVALID, MODEL, NOBODY, ROWS, USER, merge_comparisons, value_field
+from spark_rankeval.worker.states import unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from spark_rankeval.statistics.moments import State
+    from spark_rankeval.worker.comparing import Run
+
+_ROW, _BASELINE = "row", "baseline"
+#: Counts of rows that an evaluation calls errors.
+_ERRORS = ("n_invalid_predictions", "n_invalid_labels", "n_duplicate_predictions", "n_conflicting_labels")
+# So many bytes of states the driver takes as they are; more are merged by so many tasks first.
+_TAKEN_BY_DRIVER, _MERGERS = 1 << 26, 16
+# What is expected where the number of partitions is the platform's to choose.
+_PARTITIONS = 200
+
+
+@dataclass(frozen=True)
+class MetricColumn:
+    """A metric in a table.
+
+    Attributes:
+        column: its name there.
+        definition: the metric with all parameters, and the dialect; empty where the table does not say.
+    """
+
+    column: str
+    definition: str
+    dialect: str
+
+    def __str__(self) -> str:
+        return f"{self.definition} in the dialect {self.dialect!r}"
+
+
+@dataclass(frozen=True)
+class ModelTable:
+    """One table of users, of one model or of several.
+
+    Attributes:
+        frame: the table.
+        users: the user's columns.
+        metrics: its metrics by label.
+        errors: columns that count rows that could not be ranked, where that was to be an error.
+        model: the model's name; None: `model_column` says whose a row is.
+        model_column: the column of models' names.
+    """
+
+    frame: DataFrame
+    users: tuple[str, ...]
+    metrics: dict[str, MetricColumn]
+    errors: tuple[str, ...]
+    model: str | None = None
+    model_column: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return "the table" if self.model is None else f"{self.model!r}"
+
+
+def read_table(
+    frame: DataFrame, model: str | None, users: Sequence[str] | None, model_column: str | None
+) -> ModelTable:
+    """Find the columns of a per-user table, by their metadata or by the caller's names.
+
+    Args:
+        frame: the table.
+        model: whose it is; None: a column says it.
+        users: the user's columns; None: those whose metadata says so.
+        model_column: the column of models' names; None: the one whose metadata says so.
+
+    Raises:
+        InputError: the table has no user, no model or no metric.
+    """
+    name = "the table" if model is None else f"the table of {model!r}"
+    if not (hasattr(frame, "schema") and hasattr(frame, "select")):
+        msg = f"{name} must be a per-user DataFrame or a Result; got a {type(frame).__name__}"
+        raise InputError(msg)
+    facts = {field.name: facts_of(field.metadata) for field in frame.schema.fields}
+    user = _named(frame, users, name) or tuple(column for column, said in facts.items() if said.get("kind") == "user")
+    if not user:
+        msg = f"{name} does not say which columns are the user (its storage lost the metadata): pass user=. It has: {_columns(frame)}"
+        raise InputError(msg)
+    marked = tuple(column for column, said in facts.items() if said.get("kind") == "model")
+    if model is None:
+        marked = _named(frame, None if model_column is None else [model_column], name) or marked
+        if len(marked) != 1:
+            msg = (
+                "one table alone must hold several models and say whose a row is, in one column: pass model=, "
+                f"or a dict from model to table. It has: {_columns(frame)}"
+            )
+            raise InputError(msg)
+    elif marked:
+        msg = f"{name} holds several models (in its column {marked[0]!r}): pass it alone, or one model's rows without that column"
+        raise InputError(msg)
+    metrics = _metrics_of(frame, {*user, *marked})
+    if not metrics:
+        msg = f"{name} has no column of a metric; it has: {_columns(frame)}. Give it a table of score_users"
+        raise InputError(msg)
+    first = next((said for said in facts.values() if said.get("kind") == "metric"), {})
+    errors = [] if first.get("on_invalid") != "error" else [one for one in _ERRORS if one in facts]
+    if first.get("conflicting_labels") == "last":
+        errors = [one for one in errors if one != "n_conflicting_labels"]
+    return ModelTable(frame, user, metrics, tuple(errors), model, marked[0] if model is None else None)
+
+
+def _columns(frame: DataFrame) -> str:
+    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema.fields)
+
+
+def _named(frame: DataFrame, names: Sequence[str] | None, table: str) -> tuple[str, ...]:
+    found = []
+    for name in names or ():
+        there = find_column(frame, name)
+        if there is None:
+            msg = f"{table} has no column {name!r}; it has: {_columns(frame)}"
+            raise InputError(msg)
+        found.append(there)
+    return tuple(found)
+
+
+def _metrics_of(frame: DataFrame, taken: set[str]) -> dict[str, MetricColumn]:
+    """The metrics of a table by their labels; of a table whose storage lost the metadata, every column of floats."""
+    metrics = {}
+    for field in frame.schema.fields:
+        said = facts_of(field.metadata)
+        if said.get("kind") == "metric":
+            relevance = said.get("relevance")
+            label = f"{said['label']} [{relevance}]" if relevance else said["label"]
+            metrics[label] = MetricColumn(field.name, said.get("metric", ""), said.get("dialect", ""))
+    if metrics:
+        return metrics
+    floats = (field for field in frame.schema.fields if isinstance(field.dataType, T.DoubleType | T.FloatType))
+    return {field.name: MetricColumn(field.name, "", "") for field in floats if field.name not in taken}
+
+
+@dataclass(frozen=True)
+class ModelTables:
+    """Tables whose users compare.
+
+    Attributes:
+        tables: one a model, or one of all.
+        user_types: the types of the user's columns, wide enough for all tables.
+    """
+
+    tables: tuple[ModelTable, ...]
+    user_types: tuple[T.DataType, ...]
+
+    @classmethod
+    def checked(cls, tables: Sequence[ModelTable]) -> ModelTables:
+        """The tables, each user column of one being that of the same name in the others.
+
+        Raises:
+            InputError: they name their users differently, or in types that do not compare.
+        """
+        first = tables[0]
+        kinds = {name.lower(): first.frame.schema[name].dataType for name in first.users}
+        for other in tables[1:]:
+            if sorted(kinds) != sorted(name.lower() for name in other.users):
+                msg = (
+                    f"users have different columns: {', '.join(first.users)} in {first.name}, "
+                    f"{', '.join(other.users)} in {other.name}; rename them"
+                )
+                raise InputError(msg)
+            for name in other.users:
+                kind, theirs = kinds[name.lower()], other.frame.schema[name].dataType
+                common = common_id_type(kind, theirs)
+                if common is None:
+                    msg = (
+                        f"users do not compare: {name!r} is {kind.simpleString()} in {first.name} and "
+                        f"{theirs.simpleString()} in {other.name}; cast one of them"
+                    )
+                    raise InputError(msg)
+                kinds[name.lower()] = common
+        return cls(tuple(tables), tuple(kinds.values()))
+
+    @property
+    def names(self) -> list[str]:
+        """The models' names, where the tables are known by them."""
+        return [table.model for table in self.tables if table.model is not None]
+
+    @property
+    def labels(self) -> list[str]:
+        """The metrics that all tables have, in the order of the first."""
+        return [label for label in self.tables[0].metrics if all(label in table.metrics for table in self.tables)]
+
+    def check_definitions(self, labels: Sequence[str]) -> None:
+        """Refuse labels that do not mean the same in all tables.
+
+        Raises:
+            InputError: two tables define a metric differently; those that say nothing are taken at the label's word.
+        """
+        for label in labels:
+            known = [(table, table.metrics[label]) for table in self.tables if table.metrics[label].definition]
+            for table, metric in known[1:]:
+                if str(metric) != str(known[0][1]):
+                    msg = (
+                        f"{label!r} is not the same metric in all tables: {known[0][1]} in {known[0][0].name}, "
+                        f"{metric} in {table.name}. Evaluate both alike, or leave it out with metrics="
+                    )
+                    raise InputError(msg)
+
+    def grouped(self, labels: Sequence[str]) -> DataFrame:
+        """One row a user: the user's columns, and an array of a struct a row of the tables.
+
+        Args:
+            labels: the metrics whose values the structs hold, in this order.
+        """
+        names = [_user(index) for index in range(len(self.user_types))]
+        parts = [self._rows(table, labels) for table in self.tables]
+        together = reduce(lambda one, other: one.unionByName(other), parts)
+        return together.groupBy(*names).agg(F.collect_list(_ROW).alias(ROWS))
+
+    def _users_of(self, table: ModelTable) -> list[Column]:
+        """The user's columns in the order of the first table."""
+        by_name = {name.lower(): name for name in table.users}
+        return [column(by_name[name.lower()]) for name in self.tables[0].users]
+
+    def _rows(self, table: ModelTable, labels: Sequence[str]) -> DataFrame:
+        users = [
+            one.cast(kind).alias(_user(index))
+            for index, (one, kind) in enumerate(zip(self._users_of(table), self.user_types, strict=True))
+        ]
+        errors = [F.coalesce(column(name).cast("bigint"), F.lit(0)) for name in table.errors]
+        values = [
+            column(table.metrics[label].column).cast("double").alias(value_field(index))
+            for index, label in enumerate(labels)
+        ]
+        row = F.struct(
+            _model_of(table).alias(MODEL),
+            reduce(lambda a, b: a + b, errors, F.lit(0).cast("bigint")).alias(INVALID),
+            *values,
+        )
+        return table.frame.select(*users, row.alias(_ROW))
+
+    def collected(self, labels: Sequence[str], run: Run, bytes_each: int) -> State:
+        """Run the worker on all users, and merge what its partitions say, in one action.
+
+        Args:
+            labels: the metrics.
+            run: a function of `worker.comparing`.
+            bytes_each: about how many bytes a partition's state has.
+        """
+        names = [_user(index) for index in range(len(self.user_types))]
+        # A hash hangs on the type: whole numbers of any width, and floats of both, are to be the same users.
+        wide = [_widened(F.col(name), kind) for name, kind in zip(names, self.user_types, strict=True)]
+        nobody = any_null([F.col(name) for name in names])
+        users = self.grouped(labels).select(F.xxhash64(*wide).alias(USER), nobody.alias(NOBODY), ROWS)
+        states = users.mapInArrow(run, STATE_SCHEMA)
+        partitions = users.sparkSession.conf.get("spark.sql.shuffle.partitions", str(_PARTITIONS)) or ""
+        if bytes_each * (int(partitions) if partitions.isdigit() else _PARTITIONS) > _TAKEN_BY_DRIVER:
+            states = states.repartition(_MERGERS).mapInArrow(merge_comparisons, STATE_SCHEMA)
+        return merged(unpacked(bytes(row[0]) for row in states.collect()))
+
+    def repeated_user(self, model: str) -> str:
+        """A user who stands in several rows of a model, for a message; empty where there is none."""
+        for table in self.tables:
+            if table.model not in (None, model):
+                continue
+            users = [one.alias(_user(index)) for index, one in enumerate(self._users_of(table))]
+            rows = table.frame.where(_model_of(table) == F.lit(model)).select(*users).dropna()
+            found = rows.groupBy(*rows.columns).count().where("count > 1").limit(1).collect()
+            if found:
+                named = zip(self.tables[0].users, found[0], strict=False)
+                return ", ".join(f"{name}={value!r}" for name, value in named) + f" in {found[0]['count']} rows"
+        return ""
+
+    def differences(self, labels: Sequence[str], baseline: str) -> DataFrame:
+        """A row a user and model other than the baseline: each metric less the baseline's."""
+        first = self.tables[0]
+        model = first.model_column or "model"
+        columns = {label: first.metrics[label].column for label in labels}
+        taken = [name for name in (*first.users, *columns.values()) if name.lower() == model.lower()]
+        if taken:
+            msg = f"the column {taken[0]!r} has the name that the column of models gets; rename it"
+            raise InputError(msg)
+        names = [_user(index) for index in range(len(self.user_types))]
+        grouped = self.grouped(labels).where(~any_null([F.col(name) for name in names]))
+        own = F.get(F.filter(ROWS, lambda row: row[MODEL] == F.lit(baseline)), F.lit(0))
+        others = F.filter(ROWS, lambda row: row[MODEL] != F.lit(baseline))
+        rows = grouped.select(*names, own.alias(_BASELINE), F.explode(others).alias(_ROW))
+        shown = [
+            F.col(alias).alias(name, metadata=_facts(kind="user"))
+            for alias, name in zip(names, first.users, strict=True)
+        ]
+        shown.append(F.col(_ROW).getField(MODEL).alias(model, metadata=_facts(kind="model")))
+        for index, (label, name) in enumerate(columns.items()):
+            mine, theirs = (F.col(side).getField(value_field(index)) for side in (_ROW, _BASELINE))
+            said = _facts(kind="difference", label=label, baseline=baseline)
+            shown.append(F.coalesce(mine - theirs, F.lit(float("nan"))).alias(name, metadata=said))
+        return rows.select(*shown)
+
+
+def _user(index: int) -> str:
+    return f"user_{index}"
+
+
+def _model_of(table: ModelTable) -> Column:
+    if table.model_column is None:
+        return F.lit(table.model)
+    return F.coalesce(column(table.model_column).cast("string"), F.lit("null"))
+
+
+def _widened(user: Column, kind: T.DataType) -> Column:
+    if isinstance(kind, T.IntegralType):
+        return user.cast("bigint")
+    return user.cast("double") if isinstance(kind, T.FloatType) else user
+
+
+def _facts(**said: str) -> Mapping[str, str]:
+    return {METADATA_KEY: json.dumps(said)}

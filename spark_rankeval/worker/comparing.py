@@ -1,0 +1,227 @@
+"""From users with their rows of several models to the state of a comparison, which the driver merges and reads."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from spark_rankeval.statistics.all_pairs import AllPairsAccumulator
+from spark_rankeval.statistics.merging import merged
+from spark_rankeval.statistics.paired import PairedAccumulator
+from spark_rankeval.statistics.permuting import MOST_LABELS
+from spark_rankeval.worker.reading import filled, numbers, whole_numbers
+from spark_rankeval.worker.states import packed, unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pyarrow as pa
+
+    from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray
+    from spark_rankeval.statistics.moments import State
+
+    Owner = str | tuple[str, ...]
+    Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+#: The columns of a user: a 64-bit hash, whether the row belongs to nobody, and the rows of all models as structs.
+USER, NOBODY, ROWS = "user", "nobody", "rows"
+#: The fields of a model's row, beside its values: the model's name, and how many of its rows could not be ranked.
+MODEL, INVALID = "model", "invalid"
+
+#: What is counted of a model: users with a row, with a row of the baseline's too, with several rows, and invalid rows.
+N_USERS, N_SHARED, N_REPEATED, N_INVALID = "n_users", "n_shared", "n_repeated", "n_invalid"
+
+
+def value_field(index: int) -> str:
+    """The field of a metric's value in a model's row, by its place."""
+    return f"value_{index}"
+
+
+def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int) -> Run:
+    """A function for ``mapInArrow``: every model against the baseline.
+
+    The state has `PairedAccumulator`'s fields and the counts for each model; `by_owner` takes it apart. Which models there
+    are is seen from the rows: a partition that never meets a model has nothing to say of it.
+
+    Args:
+        baseline: the model that the others are compared with.
+        n_metrics: how many values a row has.
+        replicates: of the sign-flip test.
+        seed: of its signs.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counts = _Counts(baseline)
+        accumulators: list[tuple[list[str], PairedAccumulator]] = []
+        for batch in batches:
+            users = _read(batch, n_metrics)
+            counts.add(users)
+            known = {baseline}.union(*(models for models, _ in accumulators))
+            # Models that are met together share an accumulator, and so the drawing of their users' signs.
+            if new := sorted(set(users.present) - known):
+                accumulator = PairedAccumulator(len(new) * n_metrics, replicates=replicates, seed=seed)
+                accumulators.append((new, accumulator))
+            for models, accumulator in accumulators:
+                values = np.concatenate([users.of(model) for model in models])
+                accumulator.add(users.hashes, values, np.tile(users.of(baseline), (len(models), 1)))
+        state = counts.state()
+        for models, accumulator in accumulators:
+            for name, entries in accumulator.state().items():
+                parts = np.split(entries, len(models))
+                state |= {_owned(model, name): part for model, part in zip(models, parts, strict=True)}
+        yield packed(state)
+
+    return run
+
+
+def merge_comparisons(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: one state instead of the many of a partition."""
+    states = [state for batch in batches for state in unpacked(batch.column(0).to_pylist())]
+    if states:
+        yield packed(merged(states))
+
+
+def all_pairs_batches(n_metrics: int, replicates: int, seed: int) -> Run:
+    """A function for ``mapInArrow``: all models as the columns of one block a user.
+
+    The state has `AllPairsAccumulator`'s fields for the set of all models that the partition met, and the models' counts.
+    Users seen before the last of them was met lack a model, and with it a place in the blocks; for the same reason the
+    driver reads only the states of the set of all models.
+
+    Args:
+        n_metrics: how many values a row has.
+        replicates: of the permutations of the models' labels; 0: none.
+        seed: of these.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counts = _Counts(None)
+        models: list[str] = []
+        accumulator: AllPairsAccumulator | None = None
+        for batch in batches:
+            users = _read(batch, n_metrics)
+            counts.add(users)
+            if not set(users.present) <= set(models):
+                models = sorted({*models, *users.present})
+                # Nothing raises here; that there are too many models for permutations is said by the driver.
+                dealt = replicates if len(models) <= MOST_LABELS else 0
+                accumulator = (
+                    AllPairsAccumulator(n_metrics, len(models), replicates=dealt, seed=seed)
+                    if len(models) > 1
+                    else None
+                )
+            if accumulator is not None:
+                accumulator.add(users.hashes, np.stack([users.of(model) for model in models], axis=1))
+        state = counts.state()
+        if accumulator is not None:
+            state |= {_owned(tuple(models), name): entries for name, entries in accumulator.state().items()}
+        yield packed(state)
+
+    return run
+
+
+def by_owner(state: Mapping[str, Array]) -> dict[Owner, dict[str, Array]]:
+    """A merged state taken apart: the fields of each model by its name, and of each set of models by their names.
+
+    The empty set has the number of all users, `N_USERS`.
+    """
+    owners: dict[Owner, dict[str, Array]] = {}
+    for key, entries in state.items():
+        text, _, name = key.rpartition("/")
+        owner = json.loads(text)
+        owners.setdefault(owner if isinstance(owner, str) else tuple(owner), {})[name] = entries
+    return owners
+
+
+def _owned(owner: Owner, name: str) -> str:
+    # States merge by the ends of their fields' names, so the owner comes first.
+    return f"{json.dumps(owner)}/{name}"
+
+
+class _Users(NamedTuple):
+    """Users of a batch with their values of all models that it has.
+
+    Attributes:
+        hashes: int64, of the users.
+        models: the names of the models.
+        values: float64, metrics × models × users; NaN where there is none.
+        n_rows: int64, models × users; 0 for nobody.
+        n_invalid: a number a model.
+    """
+
+    hashes: IntArray
+    models: list[str]
+    values: Array
+    n_rows: Array
+    n_invalid: Array
+
+    @property
+    def present(self) -> list[str]:
+        """The models that a user has; rows of nobody may name others, or none."""
+        return [model for model, rows in zip(self.models, self.n_rows, strict=True) if rows.any()]
+
+    def of(self, model: str) -> Array:
+        """The values of a model, metrics × users; NaN where the batch does not have it."""
+        if model not in self.models:
+            return np.full((len(self.values), len(self.hashes)), np.nan)
+        values: Array = self.values[:, self.models.index(model)]
+        return values
+
+    def has(self, model: str | None) -> BoolArray:
+        """Which users have a row of a model."""
+        if model not in self.models:
+            return np.zeros(len(self.hashes), np.bool_)
+        rows: BoolArray = self.n_rows[self.models.index(model)] > 0
+        return rows
+
+
+def _read(batch: pa.RecordBatch, n_metrics: int) -> _Users:
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    n_users = batch.num_rows
+    rows = columns[ROWS].flatten()
+    fields = dict(zip([field.name for field in rows.type], rows.flatten(), strict=True))
+    owner = np.repeat(np.arange(n_users), whole_numbers(columns[ROWS].value_lengths()))
+    encoded = fields[MODEL].dictionary_encode()
+    models = encoded.dictionary.to_pylist()
+    code = filled(encoded.indices, 0).astype(np.int64)
+    somebody = ~filled(columns[NOBODY], 0).astype(np.bool_)[owner]
+    place = (code * n_users + owner)[somebody]
+    values = np.full((n_metrics, len(models) * n_users), np.nan)
+    for index in range(n_metrics):
+        values[index, place] = numbers(fields[value_field(index)])[somebody]
+    return _Users(
+        hashes=whole_numbers(columns[USER]),
+        models=models,
+        values=values.reshape(n_metrics, len(models), n_users),
+        n_rows=np.bincount(place, minlength=len(models) * n_users).reshape(len(models), n_users),
+        n_invalid=np.bincount(code, whole_numbers(fields[INVALID]), len(models)).astype(np.int64),
+    )
+
+
+class _Counts:
+    """What is counted of every model."""
+
+    def __init__(self, baseline: str | None) -> None:
+        self._baseline = baseline
+        self._state: dict[str, Array] = {}
+
+    def add(self, users: _Users) -> None:
+        """Count the users of a batch, in which no user stands that another batch has."""
+        self._count((), N_USERS, np.any(users.n_rows, axis=0))
+        shared = users.has(self._baseline)
+        for index, model in enumerate(users.models):
+            n_rows = users.n_rows[index]
+            self._count(model, N_USERS, n_rows > 0)
+            self._count(model, N_SHARED, shared & (n_rows > 0))
+            self._count(model, N_REPEATED, n_rows > 1)
+            self._count(model, N_INVALID, users.n_invalid[index])
+
+    def _count(self, owner: Owner, name: str, counted: Array) -> None:
+        key = _owned(owner, name)
+        self._state[key] = self._state.get(key, np.zeros(1, np.int64)) + counted.sum()
+
+    def state(self) -> State:
+        """The counts so far, by owner and name."""
+        return dict(self._state)

@@ -1,0 +1,39 @@
+"""The worker's way from lists to values, without Spark: a dialect's views of an Arrow batch."""
+
+import math
+
+import pyarrow as pa
+
+from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.views import Lists, resolve, views_of
+from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, grades_column
+from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.task import ScoringTask
+
+KNOWN = Lists(scored_arrays=True, label_arrays=True, relevances=("grade",))
+
+
+def values_in(dialect, metrics, users, threshold=None, ties=None):
+    """Every metric of every user in a dialect, by label and then by the user's name; without a value no entry.
+
+    Args:
+        dialect: whose conventions.
+        metrics: as `evaluate` takes them.
+        users: by name, (predictions, labels): pairs of item and score, and of item and grade.
+        threshold: the caller's relevance threshold.
+        ties: the caller's rule for ties.
+    """
+    resolved = resolve(parse_metrics(metrics), dialect, threshold, KNOWN, ties)
+    views, values = views_of(resolved, dialect, KNOWN, ties=ties, threshold=threshold)
+    task = ScoringTask(tuple(views), prediction_arrays=True, label_arrays=True, unusual_grades=dialect.unusual_grades)
+    columns = {ITEMS: (0, 0), SCORES: (0, 1), LABELS: (1, 0), grades_column(0): (1, 1)}
+    types = dict(zip(columns, (pa.string(), pa.float64()) * 2, strict=True))
+    arrays = {
+        name: pa.array([[pair[field] for pair in user[side]] for user in users.values()], pa.list_(types[name]))
+        for name, (side, field) in columns.items()
+    }
+    found = score(task, pa.RecordBatch.from_pydict(arrays)).metrics
+    return {
+        value.label: {name: float(one) for name, one in zip(users, column, strict=True) if not math.isnan(one)}
+        for value, column in zip(values, found, strict=True)
+    }

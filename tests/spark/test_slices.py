@@ -1,0 +1,205 @@
+"""Slices of the users by their attributes."""
+
+import math
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import functions as F
+from random_logs import random_logs
+
+from spark_rankeval import evaluate, score_users, summarise
+from spark_rankeval.errors import DataError, InputError
+
+METRICS = ["ndcg@5", "recall@3", "rr"]
+FIELDS = (
+    "metric",
+    "mean",
+    "std",
+    "n_users",
+    "n_undefined",
+    "minimum",
+    "maximum",
+    "interval_low",
+    "interval_high",
+    "median",
+)
+OPTIONS = {"score": "score", "relevance": "grade"}
+COUNTRIES, DEVICES = ("DE", "FR", None), ("ios", "web")
+
+
+def country(user):
+    return COUNTRIES[user % 3]
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    logs = random_logs(120, 5, seed=41)
+    predictions = [(u, i, s) for u, pairs in enumerate(logs.predictions) for i, s in pairs]
+    labels = [(u, i, g) for u, pairs in enumerate(logs.labels) for i, g in pairs]
+    about = [(u, country(u), DEVICES[u % 2]) for u in range(120)]
+    # Nobody of JP is evaluated, and one user of Germany neither.
+    about += [(5000, "JP", "web"), (5001, "DE", "ios")]
+    return (
+        spark.createDataFrame(predictions, "user long, item long, score double"),
+        spark.createDataFrame(labels, "user long, item long, grade double"),
+        spark.createDataFrame(about, "user int, country string, device string"),
+    )
+
+
+def figures(rows):
+    return [tuple(getattr(row, name) for name in FIELDS) for row in rows]
+
+
+def same(one, two):
+    return repr(figures(one)) == repr(figures(two))
+
+
+def test_a_slice_has_the_figures_of_its_users_alone(tables):
+    predictions, labels, about = tables
+    result = evaluate(predictions, labels, METRICS, by=["country"], attributes=about, **OPTIONS)
+    assert [row.slice for row in result.summary[:: len(METRICS)]] == [
+        "all",
+        "country=DE",
+        "country=FR",
+        "country=JP",
+        "country=null",
+    ]
+    whole = evaluate(predictions, labels, METRICS, **OPTIONS)
+    assert same(result.summary[:3], whole.summary)
+    assert result["ndcg@5"] == whole["ndcg@5"]
+    assert result.data_quality == whole.data_quality
+    for name in COUNTRIES:
+        users = about.where(F.col("country").eqNullSafe(name)).select(F.col("user").cast("long").alias("user"))
+        alone = evaluate(predictions.join(users, "user"), labels.join(users, "user"), METRICS, **OPTIONS)
+        mine = [row for row in result.summary if row.slice == f"country={name or 'null'}"]
+        assert same(mine, alone.summary)
+    empty = [row for row in result.summary if row.slice == "country=JP"]
+    assert {row.n_users for row in empty} == {0}
+    assert all(math.isnan(row.mean) for row in empty)
+    assert {row.no_interval for row in empty} == {"no user"}
+    assert len(result.slices) == 4 * len(METRICS)
+    assert "users with country=FR" in repr(result)
+
+
+def test_totals_are_those_of_a_cube(tables):
+    predictions, labels, about = tables
+    cube = evaluate(predictions, labels, METRICS, by=["country", "device"], attributes=about, totals=True, **OPTIONS)
+    finest = evaluate(predictions, labels, METRICS, by=["country", "device"], attributes=about, **OPTIONS)
+    by_country = evaluate(predictions, labels, METRICS, by="country", attributes=about, **OPTIONS)
+    slices = {row.slice for row in cube.summary}
+    assert {"all", "country=DE", "device=ios", "country=DE, device=ios", "country=null, device=web"} <= slices
+    for part in (finest, by_country):
+        names = {row.slice for row in part.summary}
+        assert names <= slices
+        for name in names:
+            assert same([r for r in cube.summary if r.slice == name], [r for r in part.summary if r.slice == name])
+    assert sum(r.n_users for r in cube.summary if r.slice in ("device=ios", "device=web") and r.metric == "rr") == (
+        cube.summary[2].n_users
+    )
+
+
+@pytest.mark.parametrize("side", ["labels", "predictions", "users"])
+def test_attributes_may_stand_in_the_other_tables(tables, side):
+    predictions, labels, about = tables
+    expected = evaluate(predictions, labels, METRICS, by=["device"], attributes=about, users=about.limit(0), **OPTIONS)
+    about = about.where("user < 1000").withColumn("user", F.col("user").cast("long"))
+    given = {"predictions": predictions, "labels": labels, "users": about.limit(0).select("user")}
+    known = labels if side == "labels" else predictions
+    if side == "users":
+        given["users"] = about.join(
+            predictions.select("user").union(labels.select("user")).distinct(), "user", "left_semi"
+        )
+    else:
+        given[side] = given[side].join(about, "user", "left")
+    result = evaluate(given["predictions"], given["labels"], METRICS, by=["device"], users=given["users"], **OPTIONS)
+    if side == "users":
+        assert same(result.summary, expected.summary)
+    else:
+        # Users that this table does not know have no device.
+        unknown = (
+            predictions.select("user").union(labels.select("user")).distinct().join(known, "user", "left_anti").count()
+        )
+        assert unknown > 0
+        assert (
+            sum(r.n_users + r.n_undefined for r in result.summary if r.slice == "device=null" and r.metric == "rr")
+            == unknown
+        )
+
+
+def test_arrays_and_several_models_have_slices(tables):
+    predictions, labels, about = tables
+    models = {"one": predictions, "two": predictions.withColumn("score", -F.col("score"))}
+    result = evaluate(models, labels, METRICS, by="device", attributes=about, **OPTIONS)
+    for name, table in models.items():
+        alone = evaluate(table, labels, METRICS, by="device", attributes=about, **OPTIONS)
+        assert same([row for row in result.summary if row.model == name], alone.summary)
+    arrays = labels.groupBy("user").agg(F.collect_list("item").alias("item"), F.collect_list("grade").alias("grade"))
+    expected = evaluate(predictions, labels, METRICS, by="device", attributes=about, **OPTIONS)
+    assert same(
+        evaluate(predictions, arrays, METRICS, by="device", attributes=about, **OPTIONS).summary, expected.summary
+    )
+    one_table = (
+        predictions.groupBy("user").agg(F.collect_list("item").alias("prediction"))
+        .join(arrays.select("user", F.col("item").alias("label")), "user").join(about, "user")
+    )  # fmt: skip
+    assert {row.slice for row in evaluate(one_table, None, METRICS, by="device").summary} == {
+        "all",
+        "device=ios",
+        "device=web",
+    }
+
+
+def test_the_per_user_table_keeps_the_slices_and_is_summarised_by_them(spark, tables, tmp_path):
+    predictions, labels, about = tables
+    table = score_users(predictions, labels, METRICS, by=["country", "device"], attributes=about, **OPTIONS)
+    assert table.columns[:3] == ["user", "country", "device"]
+    table.write.parquet(str(tmp_path / "table"))
+    stored = spark.read.parquet(str(tmp_path / "table"))
+    expected = evaluate(
+        predictions,
+        labels,
+        METRICS,
+        by=["country"],
+        attributes=about.where("country is null or country <> 'JP'"),
+        **OPTIONS,
+    )
+    assert summarise(stored, by="country").summary == expected.summary
+    assert summarise(stored).summary == expected.summary[: len(METRICS)]
+    plain = score_users(predictions, labels, METRICS, **OPTIONS)
+    assert_df_equality(
+        stored.drop("country", "device"), plain, ignore_row_order=True, allow_nan_equality=True, ignore_metadata=True
+    )
+    with pytest.raises(InputError, match="no column 'city'; it can be parted by: country, device"):
+        summarise(stored, by="city")
+
+
+def test_an_attribute_that_is_not_constant_within_a_user_is_a_counted_error(tables):
+    predictions, labels, about = tables
+    # One of these seven users is in neither table.
+    other = about.where("user < 7").withColumn("device", F.lit("tv"))
+    with pytest.raises(
+        DataError, match=r"attributes in which the rows of a user do not agree: 6 \(for example user=\d has device"
+    ) as caught:
+        evaluate(predictions, labels, METRICS, by="device", attributes=about.unionByName(other), **OPTIONS)
+    assert caught.value.counts == {"n_conflicting_attributes": 6}
+    result = evaluate(
+        predictions, labels, METRICS, by="device", attributes=about.unionByName(other), on_invalid="drop", **OPTIONS
+    )
+    assert result.data_quality.n_conflicting_attributes == 6
+    assert sum(r.n_users + r.n_undefined for r in result.summary if r.slice == "device=null" and r.metric == "rr") > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": ["city"]}, r"by=\['city'\]: no table has these columns of the user together"),
+        ({"by": ["country", "country"]}, "a list of different names"),
+        ({"by": 3}, "a list of different names"),
+        ({"by": ["user"]}, "'user' is the name of another column"),
+        ({}, "attributes are for slices"),
+    ],
+)
+def test_slices_that_cannot_be_made_are_errors(tables, options, message):
+    predictions, labels, about = tables
+    with pytest.raises(InputError, match=message):
+        evaluate(predictions, labels, METRICS, attributes=about, **OPTIONS, **options)
