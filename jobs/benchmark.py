@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 METRICS = ("precision", "recall", "ndcg", "ap", "rr", "hit_rate")
+TEN = ("precision", "recall", "ndcg", "ap", "rr")
 FILES = 8
 HITS = 2
 CORES, PARTITIONS = 2, 8
@@ -196,6 +197,7 @@ def all_works(spark: SparkSession, options: argparse.Namespace, folder: str) -> 
     )
     many = [f"{metric}@{k}" for metric in METRICS for k in options.cutoffs]
     every = every_metric(options.cutoffs)
+    ten = [f"{metric}@{k}" for metric in TEN for k in (5, 10)]
     one = [f"ndcg@{options.cutoffs[len(options.cutoffs) // 2]}"]
 
     def sink(frame: DataFrame) -> None:
@@ -222,6 +224,9 @@ def all_works(spark: SparkSession, options: argparse.Namespace, folder: str) -> 
         "shuffle": lambda: sink(both(shuffled=True)),
         "one": lambda: evaluate(predictions, labels, one, score="score", prune="never"),
         "many": lambda: evaluate(predictions, labels, many, score="score", prune="never"),
+        "no-quantiles": lambda: evaluate(predictions, labels, many, score="score", prune="never", quantiles=()),
+        "ten": lambda: evaluate(predictions, labels, ten, score="score", prune="never"),
+        "ten-bootstrap": lambda: evaluate(predictions, labels, ten, score="score", prune="never", ci="bca"),
         "every": lambda: evaluate(predictions, labels, every, score="score", prune="never"),
         "pruned": lambda: evaluate(predictions, labels, many, score="score"),
         "per-user": lambda: sink(score_users(predictions, labels, many, score="score", prune="never")),
@@ -230,6 +235,7 @@ def all_works(spark: SparkSession, options: argparse.Namespace, folder: str) -> 
         "arrays": lambda: evaluate(arrays, None, many),
         "arrays-every": lambda: evaluate(arrays, None, every, prune="never"),
         "arrays-many": lambda: evaluate(arrays, None, many, prune="never"),
+        "arrays-no-quantiles": lambda: evaluate(arrays, None, many, prune="never", quantiles=()),
         "arrays-spark": lambda: spark_evaluator(arrays),
     }
     if options.ids == "string":
@@ -267,6 +273,9 @@ WORDS = {
     "shuffle": "bare shuffle of both by user (the floor)",
     "one": "evaluate, 1 value",
     "many": "evaluate, {n} values",
+    "no-quantiles": "evaluate, {n} values, no quantiles",
+    "ten": "evaluate, 10 values",
+    "ten-bootstrap": "evaluate, 10 values, 1,000 replicates",
     "every": "evaluate, every metric, {every} values",
     "pruned": "evaluate, {n} values, pruned",
     "per-user": "score_users, {n} values, all rows",
@@ -275,18 +284,22 @@ WORDS = {
     "arrays": "arrays: evaluate, {n} values",
     "arrays-every": "arrays: every metric, {every} values, whole",
     "arrays-many": "arrays: evaluate, {n} values, whole",
+    "arrays-no-quantiles": "arrays: {n} values, whole, no quantiles",
     "arrays-spark": "arrays: RankingEvaluator, 1 value",
 }
 #: What is divided by what.
 RATIOS = (
     ("many", "shuffle"),
     ("many", "spark"),
+    ("many", "no-quantiles"),
+    ("ten-bootstrap", "ten"),
     ("pruned", "many"),
     ("many", "one"),
     ("every", "many"),
     ("per-user", "shuffle"),
     ("arrays", "arrays-spark"),
     ("arrays-every", "arrays-many"),
+    ("arrays-many", "arrays-no-quantiles"),
 )
 
 

@@ -76,11 +76,10 @@ def _bar(row: SummaryRow) -> str:
         return 100 * (value - first) / (last - first)
 
     said = f"{number(row.mean)} on a line from {number(first)} to {number(last)}"
-    return (
-        f'<span style="{_BAR}" title="{said}"><span style="{_LINE}"></span>'
-        f'<span style="{_SPAN};left:{place(low):.2f}%;width:{place(high) - place(low):.2f}%"></span>'
-        f'<span style="{_MARK};left:{place(row.mean):.2f}%"></span></span>'
-    )
+    reach = f"left:{place(low):.2f}%;width:{place(high) - place(low):.2f}%"
+    span = "" if row.no_interval else f'<span style="{_SPAN};{reach}"></span>'
+    mark = f'<span style="{_MARK};left:{place(row.mean):.2f}%"></span>'
+    return f'<span style="{_BAR}" title="{said}"><span style="{_LINE}"></span>{span}{mark}</span>'
 
 
 def summary_as_markdown(rows: Sequence[SummaryRow]) -> str:

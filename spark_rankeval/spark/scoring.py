@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 STATE_SCHEMA = T.StructType([T.StructField(STATE, T.BinaryType())])
 # The driver takes so many bytes of a partition as they are; a shuffle in between costs more unless there are many of them.
-_MERGED_BY_DRIVER = 64_000
+_MERGED_BY_DRIVER = 128_000
 # What a value takes of a compressed state, in bytes: its moments, its quantiles (seldom more), a replicate.
-_MOMENTS, _SKETCH, _REPLICATE = 100, 2_000, 9
+_MOMENTS, _SKETCH, _REPLICATE = 100, 4_000, 9
 # How many slices a partition is thought to have where users are parted.
 _SLICES = 20
 #: The key under which a column's metadata says what the column is.

@@ -44,19 +44,25 @@ class QuantileAccumulator:
             column: which one.
             values: float64; NaN is left out.
         """
-        # Sorted, a bucket's values are neighbours and its least is the first; −0 becomes 0.
-        ordered = np.sort(values[~np.isnan(values)]) + 0.0
+        # Sorted, equal values are neighbours, a bucket's values too, and its least is the first; NaN comes last.
+        ordered = np.sort(values)
+        if len(ordered) and math.isnan(ordered[-1]):
+            ordered = ordered[: np.searchsorted(ordered, math.inf, side="right")]
         if not len(ordered):
             return
-        size = np.abs(ordered).view(np.int64) >> _SHIFT
-        buckets = np.where(ordered < 0, -size, size)
-        firsts = np.flatnonzero(np.concatenate([[True], buckets[1:] != buckets[:-1]]))
+        # Most metrics have few distinct values: only those are looked at any further.
+        starts = _firsts(ordered)
+        distinct = ordered[starts]
+        size = np.abs(distinct).view(np.int64) >> _SHIFT
+        buckets = np.where(distinct < 0, -size, size)
+        firsts = _firsts(buckets)
         self._pending.append(
             {
                 "column": np.full(len(firsts), column, np.int64),
                 "bucket": buckets[firsts],
-                "count": np.diff(np.append(firsts, len(ordered))),
-                "least": ordered[firsts],
+                "count": np.diff(starts[firsts], append=len(ordered)),
+                # −0 becomes 0.
+                "least": distinct[firsts] + 0.0,
             }
         )
         self._n_pending += len(firsts)
@@ -67,6 +73,14 @@ class QuantileAccumulator:
     def state(self) -> dict[str, Array]:
         """The state so far, a row a bucket that holds a value: ``column``, ``bucket``, ``count`` (added) and ``least``."""
         return merged_sketches(self._pending)
+
+
+def _firsts(ordered: Array) -> Array:
+    """Where each run of equal values starts."""
+    new = np.empty(len(ordered), np.bool_)
+    new[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return np.flatnonzero(new)
 
 
 def merged_sketches(states: Iterable[dict[str, Array]]) -> dict[str, Array]:

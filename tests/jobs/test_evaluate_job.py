@@ -135,6 +135,33 @@ def test_other_formats_ranks_and_labels_of_metrics(spark, files, capsys):
     assert document["data_quality"]["n_users"] == 2
 
 
+def test_intervals_and_quantiles_are_as_the_config_asks(spark, files):
+    asked = 'metrics = ["rr"]\nci = "percentile"\nlevel = 0.9\nreplicates = 50\nseed = 2\nquantiles = [0.25, 1]'
+    assert start(files, asked, **{"l.json": "both.json"}) == 2
+    (files / "both.json").write_text('{"user": 1, "bought": "a"}\n{"user": 2, "bought": "a"}\n')
+    assert start(files, asked, **{"l.json": "both.json"}) == 0
+    (row,) = spark.read.parquet(f"{files}/out/summary").collect()
+    assert (row.interval_method, row.interval_level, row.no_interval) == ("percentile", 0.9, "")
+    assert (row.interval_low, row.interval_high) == (0.5, 1.0)
+    assert (row["q0.25"], row.median, row["q1.0"]) == (0.625, 0.75, 1.0)
+    written = summarise(
+        spark.read.parquet(f"{files}/out/per_user"),
+        ci="percentile",
+        level=0.9,
+        replicates=50,
+        seed=2,
+        quantiles=(0.25, 1),
+    )
+    assert only_document(files / "out/summary_json") == written.to_dict()
+
+
+def test_a_config_can_ask_for_no_interval(spark, files):
+    assert start(files, 'metrics = ["rr"]\nci = "none"\nquantiles = []') == 0
+    (row,) = spark.read.parquet(f"{files}/out/summary").collect()
+    assert (row.interval_method, row.no_interval) == ("", "not asked for")
+    assert only_document(files / "out/summary_json")["summary"][0]["median"] is None
+
+
 def test_existing_output_is_kept_unless_the_mode_says_overwrite(files, capsys):
     assert start(files) == 0
     before = only_document(files / "out/summary_json")
@@ -191,6 +218,13 @@ def test_the_smallest_config_takes_the_defaults_of_evaluate():
     none = dict.fromkeys(("score", "rank", "relevance", "model"))
     assert vars(config.columns) == {"user": "user", "item": "item", **none}
     assert config.evaluation.metrics == ("rr",)
+    assert config.evaluation.intervals() == {
+        "ci": "t",
+        "level": 0.95,
+        "replicates": 1000,
+        "seed": 0,
+        "quantiles": (0.5,),
+    }
     assert (config.evaluation.dialect, config.evaluation.on_invalid, config.evaluation.prune) == (
         "default",
         "error",
@@ -243,6 +277,18 @@ def test_every_offender_is_named_at_once():
             changed(evaluation={"relevance_threshold": True}),
             "evaluation.relevance_threshold must be a number; found True",
         ),
+        (
+            changed(evaluation={"ci": "normal"}),
+            "evaluation.ci must be one of 't', 'bca', 'bootstrap', 'percentile', 'none'",
+        ),
+        (changed(evaluation={"level": 95}), "evaluation: the level of an interval is between 0 and 1"),
+        (
+            changed(evaluation={"replicates": 0}),
+            "evaluation: the number of replicates is a whole number from 1 on, got 0",
+        ),
+        (changed(evaluation={"seed": 0.5}), "evaluation.seed must be a whole number; found 0.5"),
+        (changed(evaluation={"quantiles": [50]}), "evaluation: quantiles must be shares from 0 to 1"),
+        (changed(evaluation={"quantiles": ["a"]}), "evaluation.quantiles must be a list of numbers; found ['a']"),
         (changed(predictions={"options": {"sep": []}}), "predictions.options must be a table of key = value"),
         ({**SMALLEST, "columns": "user"}, "columns must be a section, [columns]; found 'user'"),
     ],

@@ -1,0 +1,80 @@
+"""The bundle of accumulators: what is asked for is there, however the users come in."""
+
+import math
+
+import numpy as np
+import pytest
+
+from spark_rankeval.statistics.bootstrap import BootstrapAccumulator, bca_interval, bootstrap_means_of
+from spark_rankeval.statistics.description import (
+    MOMENTS_ALONE,
+    DescriptionAccumulator,
+    DescriptionOptions,
+    descriptions_of,
+    merged_descriptions,
+)
+from spark_rankeval.statistics.intervals import mean_interval
+from spark_rankeval.statistics.means import MeanAccumulator, mean_of
+
+RNG = np.random.default_rng(8)
+USERS = RNG.integers(-(2**62), 2**62, 500)
+VALUES = [RNG.random(500), np.where(RNG.random(500) < 0.3, np.nan, RNG.integers(0, 6, 500) / 5), np.full(500, np.nan)]
+
+
+def state(options, users=slice(None)):
+    accumulator = DescriptionAccumulator(len(VALUES), options)
+    accumulator.add([values[users] for values in VALUES], USERS[users])
+    return accumulator.state()
+
+
+def one(part, index=0):
+    return {name: values[index] for name, values in part.items()}
+
+
+@pytest.mark.parametrize("ci", ["t", "percentile", "bca", None])
+@pytest.mark.parametrize("quantiles", [(), (0.5, 0.9)])
+def test_no_split_or_order_changes_a_bit(ci, quantiles):
+    options = DescriptionOptions.given(ci, 0.9, 60, 5, quantiles)
+    whole = descriptions_of(state(options), options)
+    order = RNG.permutation(500)
+    parts = [state(options, part) for part in np.split(order, [0, 3, 200, 201])]
+    for pieces in (parts, parts[::-1]):
+        assert repr(descriptions_of(merged_descriptions(pieces), options)) == repr(whole)
+
+
+def test_the_figures_are_those_of_the_parts():
+    options = DescriptionOptions("bca", 0.8, 300, 7, (0.25,))
+    described = descriptions_of(state(options), options)
+    bootstrap, means = BootstrapAccumulator(3, replicates=300, seed=7), MeanAccumulator(3)
+    bootstrap.add(USERS, np.stack(VALUES))
+    for index, values in enumerate(VALUES):
+        means.add(index, values)
+        expected = bca_interval(
+            bootstrap_means_of(one(bootstrap.state(), index)), mean_of(one(means.state(), index)), 0.8
+        )
+        assert repr(described[index].interval) == repr(expected)
+    assert described[1].median == np.nanmedian(VALUES[1])
+    assert described[1].quantiles == {0.25: np.nanquantile(VALUES[1], 0.25)}
+    assert described[2].interval.reason == "no user"
+    assert math.isnan(described[2].median)
+
+
+def test_t_intervals_are_of_the_moments():
+    options = DescriptionOptions(level=0.5)
+    described = descriptions_of(state(options), options)
+    assert described[0].interval == mean_interval(described[0].moments, 0.5)
+
+
+def test_what_nobody_asked_for_is_not_there():
+    assert set(state(MOMENTS_ALONE)) == {"moments"}
+    assert set(state(DescriptionOptions())) == {"moments", "quantiles"}
+    plain = descriptions_of(state(MOMENTS_ALONE), MOMENTS_ALONE)[0]
+    assert (plain.interval, plain.quantiles) == (None, {})
+    assert math.isnan(plain.median)
+
+
+def test_options_are_plain_values_whatever_they_came_as():
+    given = DescriptionOptions.given("bootstrap", np.float64(0.9), np.int64(10), np.int32(3), np.array([0, 0.5, 0.5]))
+    assert repr(given) == repr(DescriptionOptions("bca", 0.9, 10, 3, (0.0, 0.5)))
+    assert given.resamples
+    assert not DescriptionOptions().resamples

@@ -1,0 +1,177 @@
+"""Summaries as text, HTML, Markdown and LaTeX, from rows that need no Spark."""
+
+import html.parser
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
+from spark_rankeval.rendering import render_summary
+from spark_rankeval.summary import DataQuality, SummaryRow
+
+ROW = SummaryRow(
+    model="", dialect="default", metric="ndcg@10", relevance="", definition="ndcg@10", cutoff=10, slice="all",
+    mean=0.25, n_users=1200, n_undefined=34, std=0.5, standard_error=0.0144, minimum=0.0, maximum=1.0, n_zero=7,
+    interval_low=0.2, interval_high=0.3, interval_level=0.95, interval_method="t", no_interval="",
+)  # fmt: skip
+NONE = replace(
+    ROW, metric="rr", n_users=1, interval_low=math.nan, interval_high=math.nan, no_interval="one user has no spread"
+)
+QUALITY = DataQuality(*range(1300, 1313))
+NASTY = r"a<b> & 'c' | d_e * [f] 100% #1 $x$ {y} ~^ \z" + "\nnext"
+
+
+class Reader(html.parser.HTMLParser):
+    """The texts of the cells of each row, and the tags."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.rows, self.tags, self.open, self.texts = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open, "a tag is left open"
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+        if self.open[-1] in ("td", "th"):
+            self.rows[-1][-1] += data
+
+
+def test_text_has_the_interval_and_why_there_is_none():
+    lines = render_summary([ROW, NONE], QUALITY).split("\n")
+    assert lines[:5] == [
+        "dialect 'default'",
+        "metric     mean  95% interval (t)     std  users  undefined",
+        "ndcg@10  0.2500  [0.2000, 0.3000]  0.5000  1,200         34",
+        "rr       0.2500                 –  0.5000      1         34",
+        "no interval of rr: one user has no spread",
+    ]
+
+
+def test_text_fits_a_hundred_columns():
+    longest = replace(
+        ROW, metric="ap(denominator='labels')@100", interval_method="percentile", interval_level=0.999,
+        interval_low=-0.125, interval_high=1.25, n_users=123_456_789, n_undefined=12_345_678,
+    )  # fmt: skip
+    table = render_summary([longest], QUALITY).split("\n\n")[0]
+    assert max(map(len, table.split("\n"))) <= 110
+    ordinary = replace(ROW, metric="precision@10", interval_method="bca", n_users=123_456_789, n_undefined=12_345_678)
+    assert max(map(len, render_summary([ordinary], QUALITY).split("\n\n")[0].split("\n"))) <= 100
+    assert "99.9% interval (percentile bootstrap)" in table
+
+
+def test_many_without_an_interval_are_not_all_listed():
+    rows = [replace(NONE, metric=f"ndcg@{k}") for k in range(1, 10)]
+    assert "no interval of any mean: one user has no spread" in render_summary(rows, QUALITY)
+    assert "no interval of ndcg@1, ndcg@2, ndcg@3, ndcg@4 and 5 more: one" in render_summary([ROW, *rows], QUALITY)
+
+
+def test_html_has_the_figures_bars_and_the_data_quality():
+    page = Reader(summary_as_html([ROW, NONE], QUALITY))
+    assert page.rows == [
+        ["metric", "mean", "95% interval (t)", "", "std", "users", "undefined"],
+        ["ndcg@10", "0.2500", "[0.2000, 0.3000]", "", "0.5000", "1,200", "34"],
+        ["rr", "0.2500", "–", "", "0.5000", "1", "34"],
+    ]
+    assert "no interval of rr: one user has no spread" in page.texts
+    assert any("1,300 users" in text for text in page.texts)
+    styles = [attributes.get("style", "") for _, attributes in page.tags]
+    assert sum("left:20.00%;width:10.00%" in style for style in styles) == 1
+    assert sum("left:25.00%" in style for style in styles) == 2
+    assert {tag for tag, _ in page.tags} <= {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "span"}
+    # Colours of the text around are readable on any ground.
+    assert not any(re.search(r"#[0-9a-f]{3}|rgb|white|black", style) for style in styles)
+
+
+def test_bars_of_large_and_of_negative_figures_stay_on_their_line():
+    large = replace(ROW, mean=7.5, interval_low=5.0, interval_high=10.0)
+    negative = replace(ROW, mean=0.0, interval_low=-1.0, interval_high=1.0)
+    page = summary_as_html([large, negative], QUALITY)
+    assert page.count("left:50.00%;width:50.00%") == 1
+    assert "on a line from 0.0000 to 10.0000" in page
+    assert "left:0.00%;width:100.00%" in page
+    undefined = replace(NONE, mean=math.nan, n_users=0)
+    assert "<span" not in summary_as_html([undefined], QUALITY)
+
+
+def test_html_escapes_what_callers_chose():
+    page = Reader(summary_as_html([replace(ROW, metric=NASTY, model=f"m{NASTY}")], QUALITY))
+    assert page.rows[1][0] == NASTY
+    assert f"model {'m' + NASTY!r}, dialect 'default'" in page.texts
+    assert "b" not in {tag for tag, _ in page.tags}
+
+
+def test_markdown():
+    assert summary_as_markdown([ROW, NONE]).split("\n") == [
+        "dialect 'default'",
+        "",
+        "| metric | mean | 95% interval (t) | std | users | undefined |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| ndcg@10 | 0.2500 | [0.2000, 0.3000] | 0.5000 | 1,200 | 34 |",
+        "| rr | 0.2500 | – | 0.5000 | 1 | 34 |",
+        "",
+        "no interval of rr: one user has no spread",
+    ]
+
+
+def test_markdown_escapes_what_callers_chose():
+    lines = summary_as_markdown([replace(ROW, metric=NASTY)]).split("\n")
+    assert len(lines) == 5
+    cells = re.split(r"(?<!\\) ?\| ?", lines[4])[1:-1]
+    assert len(cells) == 6
+    assert re.sub(r"\\([^a-z])", r"\1", cells[0]) == NASTY.replace("\n", " ")
+    assert not re.search(r"(?<!\\)[<>&|_*\[\]`$#~]", cells[0])
+
+
+def test_latex():
+    assert summary_as_latex([replace(ROW, interval_low=-0.1), NONE]).split("\n") == [
+        "% dialect 'default'",
+        r"\begin{tabular}{lrrrrr}",
+        r"\toprule",
+        r"metric & mean & 95\% interval (t) & std & users & undefined \\",
+        r"\midrule",
+        r"ndcg@10 & 0.2500 & [$-$0.1000, 0.3000] & 0.5000 & 1,200 & 34 \\",
+        r"rr & 0.2500 & -- & 0.5000 & 1 & 34 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        "% no interval of rr: one user has no spread",
+    ]
+
+
+@pytest.mark.parametrize("metric", [NASTY, "[x]", "*"])
+def test_latex_escapes_what_callers_chose(metric):
+    lines = summary_as_latex([replace(ROW, metric=metric, model=NASTY)]).split("\n")
+    assert len(lines) == 8
+    first = lines[5]
+    assert first.endswith(r"& 34 \\")
+    label = first.removesuffix(r" & 0.2500 & [0.2000, 0.3000] & 0.5000 & 1,200 & 34 \\")
+    assert not label.startswith(("[", "*"))
+    bare = re.sub(r"\\text[a-z]+\{\}|\\[&%$#_{}]|\{[\[*]\}", "", label)
+    assert not set(bare) & set("&%$#_{}~^\\<>|[*")
+
+
+def test_several_models_are_several_tables():
+    rows = [replace(ROW, model=model) for model in ("als", "popularity")]
+    assert summary_as_markdown(rows).count("| --- |") == 2
+    assert summary_as_latex(rows).count(r"\toprule") == 2
+    assert len([tag for tag, _ in Reader(summary_as_html(rows, QUALITY)).tags if tag == "table"]) == 2
+
+
+def test_without_intervals_there_is_no_column_of_them():
+    plain = SummaryRow(**{**vars(ROW), "interval_method": "", "no_interval": "not asked for"})
+    assert Reader(summary_as_html([plain], QUALITY)).rows[0] == ["metric", "mean", "std", "users", "undefined"]
+    assert "| metric | mean | std |" in summary_as_markdown([plain])
+    assert "no interval" not in render_summary([plain], QUALITY)
