@@ -319,7 +319,7 @@ def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
             example = tables.repeated_user(owner)
             problems.append(
                 f"users that stand in several rows of {owner!r}: {repeated:,}{f', for example {example}' if example else ''}; "
-                "a per-user table has one row a user: give one day, one slice, one model at a time"
+                "each model has one row a user: give one day at a time, and a table of several models alone, not in a dict"
             )
             counts[f"n_repeated_users of {owner}"] = repeated
         if invalid := int(fields[N_INVALID][0]):

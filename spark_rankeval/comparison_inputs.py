@@ -45,6 +45,10 @@ def read_results(results: Results, user: str | Sequence[str] | None, model: str 
     if model is not None:
         msg = f"model={model!r} is for one table of several models; here the dict says whose a table is"
         raise InputError(msg)
+    for name, table in results.items():
+        if isinstance(table, Result) and len(table.models) > 1:
+            msg = f"the result of {name!r} is of several models ({', '.join(table.models)}): pass it alone"
+            raise InputError(msg)
     tables = [read_table(_frame(table), name, users, None) for name, table in results.items()]
     return ModelTables.checked(tables)
 
@@ -56,7 +60,7 @@ def _frame(table: DataFrame | Result) -> DataFrame:
 def names_of(results: Results, tables: ModelTables) -> list[str]:
     """The models, as far as they are known before a job."""
     if isinstance(results, Result):
-        return list(dict.fromkeys(row.model for row in results.summary))
+        return results.models
     return tables.names
 
 

@@ -32,7 +32,7 @@ def detectable_difference(
         level: 1 − α, α being the probability of finding a difference where there is none; not corrected for several tests.
 
     Returns:
-        a row a metric and model: metric, model, n_users, std, std_of (``values`` or ``differences``),
+        a row a metric, model and slice: metric, model, slice, n_users, std, std_of (``values`` or ``differences``),
         detectable_difference in the metric's units, and relative, that ÷ the mean of the result or the baseline. NaN with
         fewer than two users.
 
@@ -42,9 +42,12 @@ def detectable_difference(
         UnknownMetricError: it has no such metric.
     """
     if isinstance(result, Result):
-        known = [(row.key, row.model, row.n_users, row.std, "values", row.mean) for row in result.summary]
+        known = [(row.key, row.model, row.slice, row.n_users, row.std, "values", row.mean) for row in result.summary]
     elif isinstance(result, ModelComparison):
-        known = [(row.metric, row.model, row.n_users, row.std, "differences", row.baseline_mean) for row in result.rows]
+        known = [
+            (row.metric, row.model, "all", row.n_users, row.std, "differences", row.baseline_mean)
+            for row in result.rows
+        ]
     else:
         msg = f"detectable_difference takes a Result or a comparison; got a {type(result).__name__}"
         raise InputError(msg)
@@ -55,8 +58,8 @@ def detectable_difference(
             msg = f"there is no metric {str(metric)!r}; there are {', '.join(labels)}"
             raise UnknownMetricError(msg)
     rows = []
-    for label, model, n_users, std, std_of, mean in known:
+    for label, model, users, n_users, std, std_of, mean in known:
         found = smallest_difference(std, n_users, level, power)
-        rows.append((label, model, n_users, std, std_of, found, found / abs(mean) if mean else float("nan")))
-    names = ["metric", "model", "n_users", "std", "std_of", "detectable_difference", "relative"]
+        rows.append((label, model, users, n_users, std, std_of, found, found / abs(mean) if mean else float("nan")))
+    names = ["metric", "model", "slice", "n_users", "std", "std_of", "detectable_difference", "relative"]
     return pd.DataFrame(rows, columns=names)

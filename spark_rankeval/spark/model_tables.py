@@ -15,6 +15,7 @@ from spark_rankeval.spark.inputs import any_null, column, common_id_type, find_c
 from spark_rankeval.spark.scoring import METADATA_KEY, STATE_SCHEMA, facts_of
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.worker.comparing import INVALID, MODEL, NOBODY, ROWS, USER, merge_comparisons, value_field
+from spark_rankeval.worker.scoring import INVALID_COUNTS
 from spark_rankeval.worker.states import unpacked
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from spark_rankeval.worker.comparing import Run
 
 _ROW, _BASELINE = "row", "baseline"
-#: Counts of rows that an evaluation calls errors.
-_ERRORS = ("n_invalid_predictions", "n_invalid_labels", "n_duplicate_predictions", "n_conflicting_labels")
+# Counts of rows that an evaluation calls errors; labels that repeat an equal one are merged.
+_ERRORS = tuple(name for name in INVALID_COUNTS if name != "n_duplicate_labels")
 # So many bytes of states the driver takes as they are; more are merged by so many tasks first.
 _TAKEN_BY_DRIVER, _MERGERS = 1 << 26, 16
 # What is expected where the number of partitions is the platform's to choose.
@@ -84,7 +85,7 @@ def read_table(
 
     Args:
         frame: the table.
-        model: whose it is; None: a column says it.
+        model: whose it is, whatever a column says; None: a column says it.
         users: the user's columns; None: those whose metadata says so.
         model_column: the column of models' names; None: the one whose metadata says so.
 
@@ -109,9 +110,6 @@ def read_table(
                 f"or a dict from model to table. It has: {_columns(frame)}"
             )
             raise InputError(msg)
-    elif marked:
-        msg = f"{name} holds several models (in its column {marked[0]!r}): pass it alone, or one model's rows without that column"
-        raise InputError(msg)
     metrics = _metrics_of(frame, {*user, *marked})
     if not metrics:
         msg = f"{name} has no column of a metric; it has: {_columns(frame)}. Give it a table of score_users"

@@ -259,6 +259,23 @@ def test_results_and_tables_may_stand_beside_each_other(small):
     assert (row.metric, row.n_users, row.mean, row.baseline_mean) == ("rr", 2, 1.0, 0.75)
 
 
+def test_what_an_evaluation_of_several_models_gives_is_compared_as_it_is(small):
+    predictions, labels = small
+    turned = predictions.selectExpr("user", "item", "-score as score")
+    models = {"plain": predictions, "turned": turned}
+    result = evaluate(models, labels, ["rr", "ndcg@2"], score="score")
+    apart = {name: evaluate({name: table}, labels, ["rr", "ndcg@2"], score="score") for name, table in models.items()}
+    expected = compare(apart, "turned", replicates=99)
+    assert expected["rr"].difference == -0.25
+    assert compare(result, "turned", replicates=99) == expected
+    assert compare(score_users(models, labels, ["rr", "ndcg@2"], score="score"), "turned", replicates=99) == expected
+    assert detectable_difference(result, "rr")["model"].tolist() == ["plain", "turned"]
+    with pytest.raises(InputError, match=r"the baseline 'als' is none of the models: 'plain', 'turned'"):
+        compare(result, "als")
+    with pytest.raises(InputError, match=r"the result of 'both' is of several models \(plain, turned\): pass it alone"):
+        compare({"both": result, "plain": apart["plain"]}, "plain")
+
+
 def test_it_takes_one_pass_over_each_table(small, spark, tmp_path):
     predictions, labels = small
     marks = tmp_path / "marks"
@@ -280,7 +297,7 @@ def test_it_takes_one_pass_over_each_table(small, spark, tmp_path):
 
 def test_a_user_in_several_rows_is_named(tables):
     twice = tables["new"].union(tables["new"].where("user in (0, 7919)"))
-    message = r"several rows of 'new': 2, for example user=(0|7919) in 2 rows; a per-user table has one row a user"
+    message = r"several rows of 'new': 2, for example user=(0|7919) in 2 rows; each model has one row a user"
     with pytest.raises(DataError, match=message) as caught:
         compare({"old": tables["old"], "new": twice}, "old", replicates=9)
     assert caught.value.counts == {"n_repeated_users of new": 2}
@@ -375,8 +392,8 @@ def test_the_baseline_of_a_long_table_is_looked_for_in_it(tables):
     with pytest.raises(InputError, match="only the baseline 'old'"):
         compare(long.where("model = 'old'"), "old", model="model", replicates=9)
     marked_long = marked(long, {"user": "user", "model": "model"})
-    with pytest.raises(InputError, match="'both' holds several models"):
-        compare({"both": marked_long, "new": tables["new"]}, "new")
+    with pytest.raises(DataError, match=r"several rows of 'both': .* a table of several models alone"):
+        compare({"both": marked_long, "new": tables["new"]}, "new", replicates=9)
 
 
 def test_a_row_of_nobody_is_of_no_model(spark, tables):
