@@ -62,11 +62,11 @@ def test_tables_bucketed_by_user_are_not_shuffled(tables, spark):
         spark.sql("drop table bucketed_labels")
 
 
-def test_a_hundred_values_take_as_many_jobs_as_one(tables, spark):
+def test_a_hundred_values_take_no_more_jobs_than_one_but_that_which_merges_large_states(tables, spark):
     predictions, labels = tables
     few = jobs(spark, "one value", lambda: evaluate(predictions, labels, METRICS[:1], score="score", prune="never"))
     many = jobs(spark, "hundred values", lambda: evaluate(predictions, labels, METRICS, score="score", prune="never"))
-    assert few == many > 0
+    assert 0 < few <= many <= few + 1
 
 
 def test_the_per_user_table_is_made_when_it_is_used(tables, spark):
