@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.slices import Key
     from spark_rankeval.statistics.description import Description
     from spark_rankeval.statistics.moments import Moments
 
@@ -256,7 +257,7 @@ def summarise(
     )  # fmt: skip
     rows, qualities = [], {}
     n_before = len(model)
-    for name in sorted({str(key[0]) if model and key else "" for key in figures}):
+    for name in _models_of(facts[model[0]] if model else {}, figures):
         mine = {key[n_before:]: found for key, found in figures.items() if not (model and key) or str(key[0]) == name}
         keys = in_order(list(mine))
         found = dict(zip([*about_users, *invalid], mine[keys[0]].counts, strict=True))
@@ -271,6 +272,15 @@ def summarise(
     said_of_all = some if on_invalid is None else {**some, "on_invalid": on_invalid}
     raise_if_invalid(DataQuality.of_models(list(qualities.values())), said_of_all)
     return _result(lambda: per_user, rows, qualities, ("The table of users was summarised as it is.",), options)
+
+
+def _models_of(said: dict[str, Any], keys: Iterable[Key]) -> list[str]:
+    """The models of a per-user table: those found, in the order in which they were named; of no row at all, all of them."""
+    named = list(said.get("models", [""]))
+    if () in keys:
+        return named
+    found = {str(key[0]) if said else "" for key in keys}
+    return [name for name in named if name in found] + sorted(found - set(named))
 
 
 def _slices_of(per_user: DataFrame, by: str | Sequence[str], known: list[str]) -> list[str]:
@@ -360,7 +370,10 @@ def _prepare(
         "conflicting_labels": "last" if views[0].ranking.conflicting_labels == "last" else "error",
         "mean": convention.mean,
     }
-    twice = [name for name in sources.slices if name.lower() in (*COUNTS, *map(str.lower, left.user))]
+    model_column = sources.model_column or ("model" if models != ("",) else "")
+    lower = [name.lower() for name in sources.slices]
+    others = {*COUNTS, *map(str.lower, (*left.user, model_column))}
+    twice = [name for name in sources.slices if name.lower() in others or lower.count(name.lower()) > 1]
     if twice:
         msg = f"by: {twice[0]!r} is the name of another column of the per-user table; rename it"
         raise InputError(msg)
@@ -368,7 +381,6 @@ def _prepare(
     if taken:
         msg = f"the user column {taken[0]!r} has the name of a count in the per-user table; rename it ({', '.join(COUNTS)} are taken)"
         raise InputError(msg)
-    model_column = sources.model_column or ("model" if models != ("",) else "")
     if model_column.lower() in [name.lower() for name in left.user]:
         msg = f"the user column {model_column!r} has the name of the column of models in the per-user table; rename it"
         raise InputError(msg)

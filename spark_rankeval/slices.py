@@ -45,16 +45,17 @@ def roll(n_attributes: int, *, totals: bool = False, n_before: int = 0) -> Calla
 
 
 def slice_name(attributes: Sequence[str], values: Key) -> str:
-    """A slice in words.
+    """A slice in words; no values at all are the group of a table without a row, which is of all users.
 
     >>> slice_name(["country", "device"], ("DE", "ios")), slice_name(["country", "device"], (EVERY, None))
     ('country=DE, device=ios', 'device=null')
-    >>> slice_name(["country"], (EVERY,))
-    'all'
+    >>> slice_name(["country"], (EVERY,)), slice_name(["country"], ()), slice_name(["country"], ("null",))
+    ('all', 'all', "country='null'")
     """
+    # Text that reads as null is quoted: two slices of one name could not be told apart.
     said = [
-        f"{name}={'null' if value is None else value}"
-        for name, value in zip(attributes, values, strict=True)
+        f"{name}={'null' if value is None else repr(value) if value == 'null' else value}"
+        for name, value in zip(attributes, values or [EVERY] * len(attributes), strict=True)
         if value is not EVERY
     ]
     return ", ".join(said) or "all"

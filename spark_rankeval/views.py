@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from spark_rankeval.errors import DialectError
+from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.expected_ties import TiesOfTheCall
 from spark_rankeval.metrics.naming import column_names
 from spark_rankeval.worker.task import View
@@ -173,7 +173,16 @@ def columns_of(values: Sequence[Value], asked: Mapping[str, Metric], taken: Sequ
     Raises:
         MetricError: two columns would have the same name.
     """
-    labels = {f"{v.label} {v.relevance}" if v.relevance else v.label: v for v in values if v.model == values[0].model}
+    labels: dict[str, Value] = {}
+    for value in (value for value in values if value.model == values[0].model):
+        key = f"{value.label} {value.relevance}" if value.relevance else value.label
+        other = labels.setdefault(key, value)
+        if other is not value:
+            msg = (
+                f"the metric {value.label!r} of relevance {value.relevance!r} would have the column {key!r}, which the metric "
+                f"{other.label!r} of relevance {other.relevance!r} has; give one of them another label"
+            )
+            raise MetricError(msg)
     metrics = {key: asked[value.label] for key, value in labels.items()}
     suffixes = {key: value.relevance for key, value in labels.items()}
     return tuple(column_names(metrics, taken, suffixes).values())

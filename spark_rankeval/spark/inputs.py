@@ -16,7 +16,7 @@ from spark_rankeval.spark.column_names import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.worker.reading import USER_HASH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -418,6 +418,7 @@ def _read_rows(
         if found is not None:
             values.append(ValueColumn(found, frame.schema[found].dataType))
             _check_value_type(role, values[-1], value_kind, problems)
+    _check_twice(role, value_kind, values, problems)
     return Source(role, frame, users, item, item_type, given_values=tuple(values), value_kind=value_kind)
 
 
@@ -449,6 +450,7 @@ def _read_arrays(
         if found is not None:
             values.append(found)
             _check_value_type(role, found, value_kind, problems)
+    _check_twice(role, value_kind, values, problems)
     _check_item_type(role, item, item_type, problems)
     return Source(role, frame, users, item, item_type, field, tuple(values), value_kind, arrays=True)
 
@@ -480,6 +482,13 @@ def _check_item_type(role: Role, name: str, kind: T.DataType, problems: list[str
         problems.append(
             f"{role}: the item column {name!r} is {kind.simpleString()}; items are whole numbers, text or doubles: cast it to string"
         )
+
+
+def _check_twice(role: Role, meaning: ValueKind, values: Sequence[ValueColumn], problems: list[str]) -> None:
+    """Names that differ in case alone are of one column."""
+    names = [value.name for value in values]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    problems += [f"{role}: {meaning} names the column {name!r} twice" for name in twice]
 
 
 def _check_value_type(role: Role, value: ValueColumn, meaning: ValueKind, problems: list[str]) -> None:

@@ -135,7 +135,7 @@ class Scoring:
         for attribute, name in zip(self.sources.slices, slices, strict=True):
             named.append(_described(name, attribute, {"kind": "slice"}))
         if self.task.models != ("",):
-            named.append(_described(MODEL, self.model_column, {"kind": "model"}))
+            named.append(_described(MODEL, self.model_column, {"kind": "model", "models": list(self.task.models)}))
         # The values of further models stand in further rows.
         first = [index for index in self.shown if index < len(self.columns)]
         named += [_described(values[index], self.columns[index], self.said_of(index)) for index in first]

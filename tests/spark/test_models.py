@@ -90,6 +90,22 @@ def test_the_per_user_table_is_long_and_is_summarised_by_model(spark, tables, tm
     )
 
 
+def test_what_is_summarised_has_the_models_in_the_order_in_which_they_were_named(tables):
+    tables, labels = tables
+    named = dict(reversed(tables.items()))
+    per_user = score_users(named, labels, METRICS, **OPTIONS)
+    assert summarise(per_user).summary == evaluate(named, labels, METRICS, **OPTIONS).summary
+    assert summarise(per_user.where("model != 'popular'")).models == ["random", "als"]
+
+
+@pytest.mark.parametrize("name", [("nobody", "rr@5"), ("als", "rr@5", 3)])
+def test_a_wrong_pair_is_told_the_models(tables, name):
+    tables, labels = tables
+    result = evaluate(tables, labels, METRICS, **OPTIONS)
+    with pytest.raises(UnknownMetricError, match="has the models: 'als', 'popular', 'random'"):
+        result[name]
+
+
 def test_models_that_come_as_arrays(spark, tables):
     tables, labels = tables
     arrays = {

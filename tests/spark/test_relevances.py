@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 from random_logs import random_logs
 
 from spark_rankeval import evaluate, score_users, summarise
-from spark_rankeval.errors import DataError, InputError, UnknownMetricError
+from spark_rankeval.errors import DataError, InputError, MetricError, UnknownMetricError
 
 METRICS = ["ndcg@5", "recall@3", "ap", "rr"]
 FIELDS = ("mean", "std", "n_users", "n_undefined", "minimum", "maximum", "n_zero", "metric", "definition")
@@ -79,3 +79,19 @@ def test_a_grade_that_cannot_be_used_is_named_with_its_column(spark, tables):
         evaluate(predictions, labels, METRICS, score="score", relevance=["click", "click"])
     with pytest.raises(InputError, match=r"labels has no column 'view' \(relevance=\)"):
         evaluate(predictions, labels, METRICS, score="score", relevance=["click", "view"])
+
+
+@pytest.mark.parametrize("arrays", [False, True])
+def test_one_column_named_twice_in_other_letters_is_an_error(tables, arrays):
+    predictions, labels = tables
+    if arrays:
+        labels = labels.groupBy("user").agg(F.collect_list("item").alias("item"), F.collect_list("click").alias("click"))
+    with pytest.raises(InputError, match="labels: relevance names the column 'click' twice"):
+        evaluate(predictions, labels, METRICS, score="score", relevance=["click", "CLICK"])
+
+
+def test_values_that_would_share_a_column_are_an_error(tables):
+    predictions, labels = tables
+    metrics, relevance = {"x": "rr", "x click": "precision@1"}, ["click", "click click"]
+    with pytest.raises(MetricError, match="'x' of relevance 'click click' .*'x click' of relevance 'click' has"):
+        evaluate(predictions, labels.withColumnRenamed("purchase", relevance[1]), metrics, score="score", relevance=relevance)

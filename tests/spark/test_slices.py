@@ -196,6 +196,7 @@ def test_an_attribute_that_is_not_constant_within_a_user_is_a_counted_error(tabl
         ({"by": ["country", "country"]}, "a list of different names"),
         ({"by": 3}, "a list of different names"),
         ({"by": ["user"]}, "'user' is the name of another column"),
+        ({"by": ["country", "COUNTRY"]}, "'country' is the name of another column"),
         ({}, "attributes are for slices"),
     ],
 )
@@ -203,3 +204,32 @@ def test_slices_that_cannot_be_made_are_errors(tables, options, message):
     predictions, labels, about = tables
     with pytest.raises(InputError, match=message):
         evaluate(predictions, labels, METRICS, attributes=about, **OPTIONS, **options)
+
+
+@pytest.mark.parametrize("run", [evaluate, score_users])
+def test_an_attribute_named_like_the_column_of_models_is_an_error(tables, run):
+    predictions, labels, about = tables
+    models = {"one": predictions, "other": predictions}
+    with pytest.raises(InputError, match="'Model' is the name of another column of the per-user table"):
+        run(models, labels, METRICS, by="Model", attributes=about.withColumnRenamed("country", "Model"), **OPTIONS)
+
+
+@pytest.mark.parametrize("n_models", [1, 2])
+def test_nobody_at_all_is_a_slice_of_all(tables, n_models):
+    predictions, labels, about = (table.limit(0) for table in tables)
+    models = predictions if n_models == 1 else {"one": predictions, "another": predictions}
+    options = {**OPTIONS, "by": ["country", "device"], "attributes": about}
+    result = evaluate(models, labels, METRICS, totals=True, **options)
+    assert [row.slice for row in result.summary] == ["all"] * len(METRICS) * n_models
+    assert result.models == ([""] if n_models == 1 else ["one", "another"])
+    assert math.isnan(result.summary[0].mean)
+    assert result.data_quality.n_users == 0
+    summarised = summarise(score_users(models, labels, METRICS, **options), by=["country", "device"])
+    assert (same(summarised.summary, result.summary), summarised.models) == (True, result.models)
+
+
+def test_no_value_and_the_text_null_are_two_slices(spark, tables):
+    predictions, labels, _ = tables
+    about = spark.createDataFrame([(u, ("null", None)[u % 2]) for u in range(120)], "user long, country string")
+    result = evaluate(predictions, labels, ["rr"], by="country", attributes=about, **OPTIONS)
+    assert sorted(row.slice for row in result.summary) == ["all", "country='null'", "country=null"]
