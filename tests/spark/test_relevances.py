@@ -85,7 +85,9 @@ def test_a_grade_that_cannot_be_used_is_named_with_its_column(spark, tables):
 def test_one_column_named_twice_in_other_letters_is_an_error(tables, arrays):
     predictions, labels = tables
     if arrays:
-        labels = labels.groupBy("user").agg(F.collect_list("item").alias("item"), F.collect_list("click").alias("click"))
+        labels = labels.groupBy("user").agg(
+            F.collect_list("item").alias("item"), F.collect_list("click").alias("click")
+        )
     with pytest.raises(InputError, match="labels: relevance names the column 'click' twice"):
         evaluate(predictions, labels, METRICS, score="score", relevance=["click", "CLICK"])
 
@@ -93,5 +95,7 @@ def test_one_column_named_twice_in_other_letters_is_an_error(tables, arrays):
 def test_values_that_would_share_a_column_are_an_error(tables):
     predictions, labels = tables
     metrics, relevance = {"x": "rr", "x click": "precision@1"}, ["click", "click click"]
-    with pytest.raises(MetricError, match="'x' of relevance 'click click' .*'x click' of relevance 'click' has"):
-        evaluate(predictions, labels.withColumnRenamed("purchase", relevance[1]), metrics, score="score", relevance=relevance)
+    with pytest.raises(MetricError, match=r"'x' of relevance 'click click' .*'x click' of relevance 'click' has"):
+        evaluate(
+            predictions, labels.withColumnRenamed("purchase", relevance[1]), metrics, score="score", relevance=relevance
+        )
