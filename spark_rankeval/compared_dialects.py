@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +22,7 @@ from spark_rankeval.views import Lists, Value, policy_of, resolve
 from spark_rankeval.worker.task import ScoringTask, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -127,7 +128,7 @@ def dialect_map(
     relevance_threshold: float | None = None,
     users: DataFrame | None = None,
     exclude: DataFrame | None = None,
-    dialects: Sequence[str | Dialect] | None = None,
+    dialects: str | Dialect | Sequence[str | Dialect] | None = None,
     on_invalid: str = "error",
 ) -> DialectMap:
     """Evaluate the same data under all dialects, in one pass, and say which choices make the difference.
@@ -136,7 +137,7 @@ def dialect_map(
     without that, or with ``on_invalid="drop"`` on the data as they are.
 
     Args:
-        predictions: as in `evaluate`, and so all that follows, unless it says more.
+        predictions: those of one model, as in `evaluate`, and so all that follows, unless it says more.
         labels: the labelled items.
         metrics: a parameter that a metric sets holds in every dialect.
         user: the column that makes a user, or several.
@@ -160,6 +161,11 @@ def dialect_map(
     if relevance is not None and not isinstance(relevance, str):
         msg = f"dialect_map takes one relevance; got {relevance!r}"
         raise InputError(msg)
+    if isinstance(predictions, Mapping):
+        msg = f"dialect_map takes one model; got {len(predictions)}, by name. Pass the table of one of them"
+        raise InputError(msg)
+    if isinstance(dialects, str | Dialect):
+        dialects = [dialects]
     chosen = [find_dialect(name) for name in (dialects if dialects is not None else every_dialect())]
     chosen = list({dialect.name: dialect for dialect in [DEFAULT, *chosen]}.values())
     asked = parse_metrics(metrics)

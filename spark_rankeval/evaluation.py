@@ -155,7 +155,8 @@ def evaluate(
         for key in keys
         for place in scoring.shown
     ]
-    return _result(scoring.per_user, rows, dict(zip(scoring.task.models, everyone, strict=True)), words, options)
+    qualities = dict(zip(scoring.task.models, everyone, strict=True))
+    return _result(scoring.per_user, rows, qualities, words, options, slices, totals)
 
 
 def score_users(
@@ -271,7 +272,8 @@ def summarise(
     some = next(iter(metrics.values()))
     said_of_all = some if on_invalid is None else {**some, "on_invalid": on_invalid}
     raise_if_invalid(DataQuality.of_models(list(qualities.values())), said_of_all)
-    return _result(lambda: per_user, rows, qualities, ("The table of users was summarised as it is.",), options)
+    words = ("The table of users was summarised as it is.",)
+    return _result(lambda: per_user, rows, qualities, words, options, slices, totals)
 
 
 def _models_of(said: dict[str, Any], keys: Iterable[Key]) -> list[str]:
@@ -434,6 +436,8 @@ def _result(
     qualities: dict[str, DataQuality],
     words: tuple[str, ...],
     options: DescriptionOptions,
+    by: Sequence[str],
+    totals: bool,
 ) -> Result:
     summary = tuple(
         summary_row(
@@ -452,8 +456,8 @@ def _result(
     columns = {row.key: told.column for row, told in zip(summary, rows, strict=True)}
     # What is written is summarised with the same options.
     write = partial(
-        write_per_user, ci=options.method, level=options.level, replicates=options.replicates, seed=options.seed,
-        quantiles=options.quantiles,
+        write_per_user, by=tuple(by), totals=totals, ci=options.method, level=options.level,
+        replicates=options.replicates, seed=options.seed, quantiles=options.quantiles,
     )  # fmt: skip
     return Result(summary, qualities, columns, words, per_user, write)
 
@@ -463,6 +467,8 @@ def write_per_user(
     path: str | os.PathLike[str],
     mode: str = "errorifexists",
     *,
+    by: str | Sequence[str] = (),
+    totals: bool = False,
     ci: str | None = "t",
     level: float = 0.95,
     replicates: int = 1000,
@@ -477,6 +483,8 @@ def write_per_user(
         per_user: a table of `score_users`.
         path: where the Parquet table is to be.
         mode: ``errorifexists`` or ``overwrite``.
+        by: columns of the table that part the users into slices, as in `summarise`.
+        totals: as in `evaluate`.
         ci: as in `evaluate`, and so are the options that follow.
         level: of the intervals.
         replicates: of the bootstrap.
@@ -497,6 +505,8 @@ def write_per_user(
         msg = f"there is something at {path} already; choose another path, or pass mode='overwrite'"
         raise OptionError(msg)
     with staged(per_user, path) as table:
-        result = summarise(table, ci=ci, level=level, replicates=replicates, seed=seed, quantiles=quantiles)
+        result = summarise(
+            table, by=by, totals=totals, ci=ci, level=level, replicates=replicates, seed=seed, quantiles=quantiles
+        )
         published = publish(table, path, mode)
     return replace(result, _table=lambda: published)

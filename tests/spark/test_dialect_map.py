@@ -106,6 +106,10 @@ def test_bad_calls_and_bad_rows_are_errors(spark, tables):
         dialect_map(predictions, labels, "rr", score="score", on_invalid="ignore")
     with pytest.raises(InputError, match="takes one relevance"):
         dialect_map(predictions, labels, "rr", score="score", relevance=["grade", "item"])
+    with pytest.raises(InputError, match="takes one model; got 2"):
+        dialect_map({"one": predictions, "other": predictions}, labels, "rr", score="score")
+    with pytest.raises(DialectError, match="'lens_kit'"):
+        dialect_map(predictions, labels, "rr", score="score", dialects="lens_kit")
     twice = predictions.unionByName(predictions.limit(3))
     with pytest.raises(DataError, match="predictions that repeat an item of their user: 3"):
         dialect_map(twice, labels, "rr", score="score")

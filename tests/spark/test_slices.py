@@ -165,6 +165,8 @@ def test_the_per_user_table_keeps_the_slices_and_is_summarised_by_them(spark, ta
     )
     assert summarise(stored, by="country").summary == expected.summary
     assert summarise(stored).summary == expected.summary[: len(METRICS)]
+    written = expected.write(tmp_path / "written")
+    assert (written.summary, written.qualities) == (expected.summary, expected.qualities)
     plain = score_users(predictions, labels, METRICS, **OPTIONS)
     assert_df_equality(
         stored.drop("country", "device"), plain, ignore_row_order=True, allow_nan_equality=True, ignore_metadata=True
