@@ -84,12 +84,14 @@ def evaluate(
             more than 15 digits are rounded to it, and may tie.
         rank: the column of ranks, lower is better, instead of scores.
         relevance: the column of grades; None: every labelled item has grade 1. Several columns, such as
-            ``["click", "purchase"]``, are evaluated in the same pass, each with rows of its own in the summary.
+            ``["click", "purchase"]``, are evaluated in the same pass, each with rows of its own in the summary; a label must
+            have a grade in each of them.
         relevance_threshold: a labelled item is relevant from this grade on; None: above 0, or as the dialect says.
         users: a table of users to count besides, when some are in neither table.
         exclude: a table of (user, item), such as training data or seen items, to leave out of the predictions before
             they are ranked; how many were is counted. Its columns are named as those of predictions.
-        dialect: whose conventions fill the parameters that a metric leaves open: ``default`` or ``mllib``.
+        dialect: whose conventions fill the parameters that a metric leaves open: ``default``, or a system such as ``mllib`` or
+            ``trec_eval``; docs/conventions.md lists them.
         ties: how equal scores are ordered: ``item_asc``, ``item_desc``, or ``position`` for arrays; None: as the
             dialect says. ``average``: every metric is its mean over all orders of equal scores, which takes all
             predictions of a user; it is an error for metrics that hang on that order and have no such mean. Single
