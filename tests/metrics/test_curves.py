@@ -10,9 +10,10 @@ from spark_rankeval.errors import MetricError, UnknownMetricError
 from spark_rankeval.metrics import NDCG
 from spark_rankeval.metrics.curves import expand
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
-from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
+from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions, descriptions_of
 from spark_rankeval.summary import summary_row
 
+OPTIONS = DescriptionOptions()
 USERS = random_users(np.random.default_rng(5), 60, distinct=True)
 
 
@@ -20,9 +21,9 @@ def rows_of(metrics, model="als"):
     rows = []
     for label, asked in parse_metrics(metrics).items():
         metric = asked.resolve()
-        moments = MomentsAccumulator(1)
-        moments.add(0, metric.compute(batch_of(USERS)))
-        figures = moments_of({name: values[0] for name, values in moments.state().items()})
+        described = DescriptionAccumulator(1, OPTIONS)
+        described.add([metric.compute(batch_of(USERS))])
+        figures = descriptions_of(described.state(), OPTIONS)[0]
         rows.append(
             summary_row(label, figures, model=model, dialect="default", relevance="", definition=str(metric),
                         cutoff=metric.k, over_all=False)
