@@ -15,6 +15,7 @@ from spark_rankeval.errors import MetricError, UnknownMetricError
 from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, reads_as
+from spark_rankeval.plotting import ResultPlots
 from spark_rankeval.rendering import render_summary
 from spark_rankeval.spark.scoring import of_somebody
 from spark_rankeval.summary import DataQuality, SummaryRow, as_json_value
@@ -155,6 +156,15 @@ class Result:
             UnknownMetricError: no row is of ``iprec``, or rows of several definitions are.
         """
         return recall_curve([row for row in self.summary if row.slice == "all"])
+
+    @property
+    def plot(self) -> ResultPlots:
+        """Charts of the result, as Altair's objects; needs the extra ``report``.
+
+        ``result.plot()`` draws all means, ``result.plot("ndcg@10")`` the models side by side, ``result.plot("ndcg")`` the
+        curve against the cutoff; ``result.plot.slices("ndcg@10")`` and so on are the charts by name: see `ResultPlots`.
+        """
+        return ResultPlots(self.summary, self.columns, self.models, lambda: self.per_user)
 
     def to_dict(self) -> dict[str, Any]:
         """The summary and the data quality as plain values, NaN as None."""
