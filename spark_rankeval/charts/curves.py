@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import altair as alt
 
 from spark_rankeval.charts.marks import (
+    EDGE,
     ROOMY,
     UNFRAMED,
     WIDTH,
@@ -20,6 +21,7 @@ from spark_rankeval.charts.marks import (
     listed,
     nothing,
     shape,
+    text_colour,
     told,
     upright,
 )
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from spark_rankeval.charts.marks import Estimate
 
 _LINE_OF_TEXT = 15
+# Where names stand, the title of the upright axis is below them.
+_ABOVE_TITLE = 26
 # Points are drawn as such where there is room between them.
 _MOST_POINTS = 25
 
@@ -68,13 +72,13 @@ def curve_chart(
     reach = domain(ends, floor=0.0)
     beside = len(present) > 1 and width >= ROOMY and len(present) * _LINE_OF_TEXT <= height
     legend = len(present) > 1 and not beside
-    x_axis = axis(title=x_title, grid=False, domain=True, domainColor="#AAAAAA")
+    x_axis = axis(title=x_title, grid=False, domain=True, domainColor=EDGE)
     if whole_numbers:
-        x_axis = axis(title=x_title, grid=False, domain=True, domainColor="#AAAAAA", format="d", tickMinStep=1)
+        x_axis = axis(title=x_title, grid=False, domain=True, domainColor=EDGE, format="d", tickMinStep=1)
         x_axis.values = places if len(places) <= 6 else alt.Undefined
     span = [places[0], places[-1]] if len(places) > 1 else [places[0] - 1, places[0] + 1]
     # All layers tell their colours alike, or none would be told.
-    told_above = colour(present, series, legend=legend)
+    told_above = colour(present, series, legend=legend, offset=_ABOVE_TITLE)
     base = alt.Chart(data(one.record() for one in drawn)).encode(
         x=alt.X("place:Q", scale=alt.Scale(domain=span, nice=False), axis=x_axis),
         color=told_above,
@@ -93,15 +97,19 @@ def curve_chart(
         layers.append(known.mark_rule(strokeWidth=2).encode(**between))
     size = 40 if len(places) <= _MOST_POINTS else 0
     points = base.mark_point(filled=True, size=size or 60, opacity=1 if size else 0)
-    layers.append(points.encode(y=y, shape=shape(present, series, legend=legend), tooltip=hints))
+    layers.append(points.encode(y=y, shape=shape(present, series, legend=legend, offset=_ABOVE_TITLE), tooltip=hints))
     if beside:
         layers.append(_labels(drawn, present, series, reach, height, y_scale))
-    return alt.layer(*layers).properties(
-        width=width,
-        height=height,
-        view=UNFRAMED,
-        title=heading(title, reading),
-        description=f"Line chart of {y_title} against {x_title}. {listed(_ends(drawn, present))}.",
+    return (
+        alt.layer(*layers)
+        .resolve_scale(color="independent" if beside else "shared")
+        .properties(
+            width=width,
+            height=height,
+            view=UNFRAMED,
+            title=heading(title, reading),
+            description=f"Line chart of {y_title} against {x_title}. {listed(_ends(drawn, present))}.",
+        )
     )
 
 
@@ -124,7 +132,7 @@ def _labels(
             x=alt.value("width"),
             y=alt.Y("at:Q", scale=scale),
             text="series:N",
-            color=colour(present, series),
+            color=text_colour(present, series),
         )
     )
 

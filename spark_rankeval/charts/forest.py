@@ -127,7 +127,7 @@ def _panel(
         layers.append(alt.Chart(data([{"at": 0}])).mark_rule(color=INK).encode(x=alt.X("at:Q", **x)))
     lines = [{"series": name, "at": at} for name, at in reference.items() if math.isfinite(at)]
     if lines:
-        dashed = alt.Chart(data(lines)).mark_rule(strokeDash=[4, 3], opacity=0.8)
+        dashed = alt.Chart(data(lines)).mark_rule(strokeDash=[4, 3], opacity=0.7)
         layers.append(dashed.encode(x=alt.X("at:Q", **x), color=told_above))
     known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
     layers.append(known.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **x), x2="high:Q"))

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import altair as alt
 
 from spark_rankeval.charts.marks import (
+    EDGE,
     GAIN,
     INK,
     LOSS,
     PALETTE,
+    PAPER,
     QUIET,
     ROOMY,
     UNFRAMED,
@@ -133,13 +135,13 @@ def _panel(
         if each.count
     ]
     x_axis = axis(title=x_title or None, grid=False, format="+.3~g" if signed else ".3~g", domain=True)
-    x_axis.domainColor = "#AAAAAA"
+    x_axis.domainColor = EDGE
     x_axis.labelExpr = "datum.value == 0 ? '0' : datum.label"
     y_axis = axis(**upright("share of users" if first else ""), format="~%", tickCount=4)
     x = alt.X("low:Q", scale=x_scale, axis=x_axis)
     bars = (
         alt.Chart(data(records))
-        .mark_rect(stroke="white", strokeWidth=0.5)
+        .mark_rect(stroke=PAPER, strokeWidth=0.5)
         .encode(
             x=x,
             x2="high:Q",
@@ -175,6 +177,6 @@ def _panel(
     above = (
         {}
         if width >= ROOMY
-        else {"title": alt.Title(" · ".join(words), anchor="start", fontSize=11, fontWeight="normal")}
+        else {"title": alt.Title(" · ".join(words), anchor="start", fontSize=11, fontWeight="normal", color=QUIET)}
     )
     return alt.layer(*layers).properties(width=width, height=height, view=UNFRAMED, **above)

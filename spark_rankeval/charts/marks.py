@@ -17,9 +17,22 @@ Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.VConcatChart
 
 #: Okabe and Ito's colours, which colour-blind people tell apart; the light ones darkened to a contrast of 3 on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#B8558F", "#B07A00", "#3B8FC4", "#555555")
+# The same hues with the contrast that text needs, 4.5 on white.
+_TEXTS = ("#0072B2", "#B34F00", "#00795A", "#A3457C", "#8A5F00", "#2A74A4", "#555555")
 #: Gains and losses, whatever the model.
 GAIN, LOSS = PALETTE[0], PALETTE[1]
-INK, QUIET, FAINT = "#222222", "#666666", "#DDDDDD"
+INK, QUIET, EDGE, FAINT = "#222222", "#666666", "#999999", "#DDDDDD"
+PAPER = "#FFFFFF"
+#: What each colour of the drawings is on a dark ground.
+ON_DARK = {
+    **dict(zip(PALETTE, ("#56B4E9", "#F0883E", "#2FC79A", "#E08FBF", "#E5B73B", "#A5D8F5", "#B8BDC4"), strict=True)),
+    **dict(zip(_TEXTS, ("#56B4E9", "#F0883E", "#2FC79A", "#E08FBF", "#E5B73B", "#A5D8F5", "#B8BDC4"), strict=True)),
+    INK: "#E8EAED",
+    QUIET: "#A9AFB7",
+    EDGE: "#7C838C",
+    FAINT: "#363B42",
+    PAPER: "#16191D",
+}
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 # Lines of more models than colours are dashed.
 _DASHES = ([1, 0], [6, 3], [2, 2])
@@ -96,22 +109,23 @@ def domain(values: Iterable[float], *, floor: float | None = None) -> list[float
     return [low if low == floor else low - room, high + room]
 
 
-def colour(shown: Sequence[str], series: Sequence[str], *, legend: bool = False) -> alt.Color:
+def colour(shown: Sequence[str], series: Sequence[str], *, legend: bool = False, offset: int = 10) -> alt.Color:
     """The colour of a series.
 
     Args:
         shown: the series that are drawn.
         series: all, in the order of their colours.
         legend: whether the names stand above the chart.
+        offset: how far above, in pixels.
     """
     looks = _looks(shown, series, PALETTE)
-    return alt.Color("series:N", scale=looks, sort=list(shown), legend=_legend() if legend else None)
+    return alt.Color("series:N", scale=looks, sort=list(shown), legend=_legend(offset) if legend else None)
 
 
-def shape(shown: Sequence[str], series: Sequence[str], *, legend: bool = False) -> alt.Shape:
+def shape(shown: Sequence[str], series: Sequence[str], *, legend: bool = False, offset: int = 10) -> alt.Shape:
     """The shape of a series's points, for who does not see its colour; arguments as of `colour`."""
     looks = _looks(shown, series, _SHAPES)
-    return alt.Shape("series:N", scale=looks, sort=list(shown), legend=_legend() if legend else None)
+    return alt.Shape("series:N", scale=looks, sort=list(shown), legend=_legend(offset) if legend else None)
 
 
 def dash(shown: Sequence[str], series: Sequence[str]) -> alt.StrokeDash:
@@ -120,13 +134,28 @@ def dash(shown: Sequence[str], series: Sequence[str]) -> alt.StrokeDash:
     return alt.StrokeDash("series:N", scale=looks, sort=list(shown), legend=None)
 
 
+def text_colour(shown: Sequence[str], series: Sequence[str]) -> alt.Color:
+    """The colour of a series's name; arguments as of `colour`."""
+    return alt.Color("series:N", scale=_looks(shown, series, _TEXTS), sort=list(shown), legend=None)
+
+
 def _looks(shown: Sequence[str], series: Sequence[str], looks: Sequence[Any]) -> alt.Scale:
     places = {name: index for index, name in enumerate(series)}
     return alt.Scale(domain=list(shown), range=[looks[places[name] % len(looks)] for name in shown])
 
 
-def _legend() -> alt.Legend:
-    return alt.Legend(title=None, orient="top", labelLimit=240, columns=3, symbolStrokeWidth=2)
+def _legend(offset: int) -> alt.Legend:
+    return alt.Legend(
+        title=None,
+        orient="top",
+        labelLimit=240,
+        labelColor=INK,
+        columns=3,
+        columnPadding=14,
+        symbolOpacity=1,
+        symbolStrokeWidth=2,
+        offset=offset,
+    )
 
 
 def axis(**options: Any) -> alt.Axis:
@@ -148,7 +177,14 @@ def heading(title: str, reading: Sequence[str]) -> alt.Title:
         reading: lines that say what the marks are.
     """
     return alt.Title(
-        title, subtitle=list(reading), anchor="start", subtitleColor=QUIET, subtitlePadding=4, offset=14, fontSize=14
+        title,
+        subtitle=list(reading),
+        anchor="start",
+        color=INK,
+        subtitleColor=QUIET,
+        subtitlePadding=4,
+        offset=14,
+        fontSize=14,
     )
 
 

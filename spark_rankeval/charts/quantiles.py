@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
@@ -22,6 +22,7 @@ from spark_rankeval.charts.marks import (
     heading,
     listed,
     nothing,
+    shape,
 )
 from spark_rankeval.rendering import number
 
@@ -68,12 +69,14 @@ def quantile_chart(
     if not drawn:
         return nothing(title, "no user has a value", width)
     roomy = width >= ROOMY
+    present = [name for name in series if any(one.series == name for one in drawn)]
+    places = list(dict.fromkeys(one.place for one in drawn))
     records = []
     for one in drawn:
         known = [value for _, value in one.quantiles if math.isfinite(value)]
         records.append(
             {
-                "line": " · ".join(filter(None, (one.place, one.series))),
+                "place": one.place,
                 "series": one.series,
                 "least": one.least,
                 "greatest": one.greatest,
@@ -84,41 +87,56 @@ def quantile_chart(
             }
         )
     ticks = [
-        {"line": record["line"], "series": one.series, "at": value, "told": f"{share:.0%} of the users below"}
-        for one, record in zip(drawn, records, strict=True)
+        {"place": one.place, "series": one.series, "at": value, "told": f"{share:.0%} of the users below"}
+        for one in drawn
         for share, value in one.quantiles
         if math.isfinite(value)
     ]
-    lines = [str(record["line"]) for record in records]
     scale = alt.Scale(domain=domain([end for one in drawn for end in (one.least, one.greatest)]), nice=False)
     x_axis = axis(title="a user's value", tickCount=6 if roomy else 4, format=".3~g")
-    y = alt.Y("line:N", sort=lines, axis=axis(title=None, grid=False, labelColor=INK, labelLimit=230 if roomy else 120))
-    present = [name for name in series if any(one.series == name for one in drawn)]
-    base = alt.Chart(data(records)).encode(y=y, color=colour(present, series))
-    inner = base.transform_filter("isValid(datum.low)")
+    line: dict[str, Any] = {
+        "y": alt.Y(
+            "place:N",
+            sort=places,
+            scale=alt.Scale(paddingInner=0.25, paddingOuter=0.15),
+            axis=axis(title=None, grid=False, labelColor=INK, labelLimit=230 if roomy else 120),
+        ),
+        "color": colour(present, series, legend=len(present) > 1),
+    }
+    if len(present) > 1:
+        line["yOffset"] = alt.YOffset("series:N", sort=present, scale=alt.Scale(domain=present))
+    base = alt.Chart(data(records)).encode(**line)
+    shapes = shape(present, series, legend=len(present) > 1)
     layers = [
         base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
             x=alt.X("least:Q", scale=scale, axis=x_axis), x2="greatest:Q"
         ),
-        inner.mark_rule(strokeWidth=6, opacity=0.5).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
+        base.transform_filter("isValid(datum.low)")
+        .mark_rule(strokeWidth=6, opacity=0.4)
+        .encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
         alt.Chart(data(ticks))
-        .mark_tick(thickness=2, size=14)
-        .encode(x=alt.X("at:Q", scale=scale), y=y, color=colour(present, series), tooltip=["at:Q", "told:N"]),
+        .mark_tick(thickness=2, size=12)
+        .encode(x=alt.X("at:Q", scale=scale), tooltip=["at:Q", "told:N"], **line),
         base.transform_filter("isValid(datum.mean)")
-        .mark_point(filled=True, size=45, opacity=1)
-        .encode(x=alt.X("mean:Q", scale=scale), tooltip=["line:N", "mean:Q", "least:Q", "greatest:Q"]),
+        .mark_point(filled=True, size=50, opacity=1)
+        .encode(
+            x=alt.X("mean:Q", scale=scale),
+            shape=shapes,
+            tooltip=["place:N", "series:N", "mean:Q", "least:Q", "greatest:Q"],
+        ),
     ]
     if roomy and any(one.note for one in drawn):
         layers.append(
             base.mark_text(align="left", dx=10).encode(x=alt.value("width"), text="note:N", color=alt.value(QUIET))
         )
     said = [
-        f"{line}: from {number(one.least)} to {number(one.greatest)}, mean {number(one.mean)}"
-        for line, one in zip(lines, drawn, strict=True)
+        f"{' '.join(filter(None, (one.place, one.series)))}: from {number(one.least)} to {number(one.greatest)}, "
+        f"mean {number(one.mean)}"
+        for one in drawn
     ]
     return alt.layer(*layers).properties(
         width=width,
-        height=26 * len(lines),
+        height=len(places) * (18 * len(present) + 10),
         view=UNFRAMED,
         title=heading(title, reading),
         description=f"Lines from the least to the greatest value of a user. {listed(said)}.",
