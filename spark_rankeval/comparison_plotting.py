@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.charts import Drawing, Estimate
+    from spark_rankeval.metrics.base import Metric
     from spark_rankeval.plotting import Metrics
+    from spark_rankeval.spark.binning import Counts
 
 Row = TypeVar("Row", bound=ComparisonRow | PairRow)
 
@@ -123,7 +125,8 @@ class ComparisonPlots:
         rows = _compared(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
         key = rows[0].metric
         spread = max((row.std for row in rows if row.std > 0), default=1.0)
-        counts, grid = {}, Grid(-_REACH * spread, spread / _FINE, 2 * _FINE * _REACH)
+        counts: Counts = {}
+        grid = Grid(-_REACH * spread, spread / _FINE, 2 * _FINE * _REACH)
         if any(row.wins + row.losses for row in rows):
             frame = self.per_user()
             said = {field.name: facts_of(field.metadata) for field in frame.schema.fields}

@@ -16,8 +16,8 @@ from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.plotting import ResultPlots
-from spark_rankeval.report.writing import write_report
 from spark_rankeval.rendering import render_summary
+from spark_rankeval.report.writing import write_report
 from spark_rankeval.spark.scoring import of_somebody
 from spark_rankeval.summary import DataQuality, SummaryRow, as_json_value
 

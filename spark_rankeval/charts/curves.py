@@ -10,7 +10,6 @@ import altair as alt
 from spark_rankeval.charts.marks import (
     EDGE,
     ROOMY,
-    UNFRAMED,
     WIDTH,
     axis,
     colour,
@@ -18,6 +17,7 @@ from spark_rankeval.charts.marks import (
     data,
     domain,
     heading,
+    layered,
     listed,
     nothing,
     shape,
@@ -100,17 +100,15 @@ def curve_chart(
     layers.append(points.encode(y=y, shape=shape(present, series, legend=legend, offset=_ABOVE_TITLE), tooltip=hints))
     if beside:
         layers.append(_labels(drawn, present, series, reach, height, y_scale))
-    return (
-        alt.layer(*layers)
-        .resolve_scale(color="independent" if beside else "shared")
-        .properties(
-            width=width,
-            height=height,
-            view=UNFRAMED,
-            title=heading(title, reading),
-            description=f"Line chart of {y_title} against {x_title}. {listed(_ends(drawn, present))}.",
-        )
+    chart = layered(
+        layers,
+        width=width,
+        height=height,
+        title=heading(title, reading),
+        description=f"Line chart of {y_title} against {x_title}. {listed(_ends(drawn, present))}.",
     )
+    # The names have colours of their own, fit for text.
+    return chart.resolve_scale(color="independent") if beside else chart
 
 
 def _labels(
@@ -125,15 +123,9 @@ def _labels(
     last = [max((one for one in drawn if one.series == name), key=lambda one: float(one.place)) for name in present]
     apart = spread_out([one.value for one in last], _LINE_OF_TEXT * (reach[1] - reach[0]) / height)
     records = [{"series": one.series, "at": at} for one, at in zip(last, apart, strict=True)]
-    return (
-        alt.Chart(data(records))
-        .mark_text(align="left", dx=8, limit=160, fontWeight="bold")
-        .encode(
-            x=alt.value("width"),
-            y=alt.Y("at:Q", scale=scale),
-            text="series:N",
-            color=text_colour(present, series),
-        )
+    names: alt.Chart = alt.Chart(data(records)).mark_text(align="left", dx=8, limit=160, fontWeight="bold")
+    return names.encode(
+        x=alt.value("width"), y=alt.Y("at:Q", scale=scale), text="series:N", color=text_colour(present, series)
     )
 
 

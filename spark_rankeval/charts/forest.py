@@ -12,7 +12,6 @@ from spark_rankeval.charts.marks import (
     INK,
     QUIET,
     ROOMY,
-    UNFRAMED,
     WIDTH,
     Drawing,
     axis,
@@ -20,6 +19,7 @@ from spark_rankeval.charts.marks import (
     data,
     domain,
     heading,
+    layered,
     listed,
     nothing,
     shape,
@@ -141,4 +141,4 @@ def _panel(
         )
         layers.append(notes)
     height = len(labels) * ((len(present) if several else 1) * _LINE + _ROOM)
-    return alt.layer(*layers).properties(width=width, height=height, view=UNFRAMED)
+    return layered(layers, width=width, height=height)

@@ -17,12 +17,12 @@ from spark_rankeval.charts.marks import (
     PAPER,
     QUIET,
     ROOMY,
-    UNFRAMED,
     WIDTH,
     Drawing,
     axis,
     data,
     heading,
+    layered,
     listed,
     nothing,
     upright,
@@ -179,4 +179,4 @@ def _panel(
         if width >= ROOMY
         else {"title": alt.Title(" · ".join(words), anchor="start", fontSize=11, fontWeight="normal", color=QUIET)}
     )
-    return alt.layer(*layers).properties(width=width, height=height, view=UNFRAMED, **above)
+    return layered(layers, width=width, height=height, **above)

@@ -39,7 +39,6 @@ _DASHES = ([1, 0], [6, 3], [2, 2])
 #: Wide enough for labels beside the marks.
 ROOMY = 420
 WIDTH = 560
-UNFRAMED = alt.ViewBackground(strokeWidth=0)
 _MOST_TOLD = 12
 
 
@@ -160,7 +159,13 @@ def _legend(offset: int) -> alt.Legend:
 
 def axis(**options: Any) -> alt.Axis:
     """An axis that says no more than it must."""
-    quiet = {"gridColor": FAINT, "domain": False, "ticks": False, "labelColor": QUIET, "labelPadding": 6}
+    quiet: dict[str, Any] = {
+        "gridColor": FAINT,
+        "domain": False,
+        "ticks": False,
+        "labelColor": QUIET,
+        "labelPadding": 6,
+    }
     return alt.Axis(**(quiet | {"titleColor": QUIET, "titleFontWeight": "normal", "tickCount": 6} | options))
 
 
@@ -190,8 +195,13 @@ def heading(title: str, reading: Sequence[str]) -> alt.Title:
 
 def nothing(title: str, why: str, width: int) -> alt.Chart:
     """The chart of no figure, which says so."""
-    text = alt.Chart(data([{"why": why}])).mark_text(color=QUIET, fontSize=12).encode(text="why:N")
+    text: alt.Chart = alt.Chart(data([{"why": why}])).mark_text(color=QUIET, fontSize=12).encode(text="why:N")
     return text.properties(width=width, height=60, title=heading(title, []), description=f"{title}: {why}")
+
+
+def layered(layers: Sequence[alt.Chart], **properties: Any) -> alt.LayerChart:
+    """Charts one upon the other, without a frame."""
+    return alt.LayerChart(layer=list(layers)).properties(view=alt.ViewBackground(strokeWidth=0), **properties)
 
 
 def listed(texts: Sequence[str]) -> str:

@@ -12,7 +12,6 @@ from spark_rankeval.charts.marks import (
     INK,
     QUIET,
     ROOMY,
-    UNFRAMED,
     WIDTH,
     Drawing,
     axis,
@@ -20,6 +19,7 @@ from spark_rankeval.charts.marks import (
     data,
     domain,
     heading,
+    layered,
     listed,
     nothing,
     shape,
@@ -134,10 +134,10 @@ def quantile_chart(
         f"mean {number(one.mean)}"
         for one in drawn
     ]
-    return alt.layer(*layers).properties(
+    return layered(
+        layers,
         width=width,
         height=len(places) * (18 * len(present) + 10),
-        view=UNFRAMED,
         title=heading(title, reading),
         description=f"Lines from the least to the greatest value of a user. {listed(said)}.",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -105,10 +106,9 @@ def _sections(contents: Contents) -> Iterator[Section]:
             words=["How the means grow with the length of the list that is looked at."],
             pictures=_drawn(curves),
         )
-    try:
+    # The curve may not have been asked for.
+    with suppress(UnknownMetricError):
         yield Section("precision-recall", "Precision and recall", pictures=_drawn([contents.plots.precision_recall]))
-    except UnknownMetricError:
-        pass  # the curve was not asked for
     if len(of_all) < len(contents.summary):
         yield _slices(contents)
     yield _users(contents, of_all)

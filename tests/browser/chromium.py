@@ -37,7 +37,7 @@ class Chromium:
 
         self.process = subprocess.Popen(
             [find(), *FLAGS, f"--user-data-dir={profile}", "about:blank"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=False, preexec_fn=descriptors,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=False, preexec_fn=descriptors,  # noqa: PLW1509 # no thread runs here
         )  # fmt: skip
         os.close(their_in)
         os.close(their_out)

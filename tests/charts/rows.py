@@ -77,11 +77,11 @@ def models_rows(models=("als", "popularity"), cutoffs=(1, 5, 10, 20, 50), recall
             ]  # fmt: skip
         for index, name in enumerate(slices):
             for metric, mean in (("ndcg@10", 0.29 - shift), ("recall@10", 0.3 - shift)):
-                mean += 0.03 * math.sin(3 * index + place)
+                here = mean + 0.03 * math.sin(3 * index + place)
                 users = 700 // (index + 1)
                 spread = 0.7 / math.sqrt(users)
                 rows.append(
-                    row(metric, mean, model=model, slice=name, n_users=users, interval_low=mean - spread,
-                        interval_high=mean + spread)
+                    row(metric, here, model=model, slice=name, n_users=users, interval_low=here - spread,
+                        interval_high=here + spread)
                 )  # fmt: skip
     return tuple(rows)
