@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from spark_rankeval.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.errors import InputError, UnknownMetricError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.charts import Drawing, Estimate
+    from spark_rankeval.charts import Drawing, Estimate, Histogram
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.plotting import Metrics
     from spark_rankeval.spark.binning import Counts
@@ -28,6 +28,20 @@ Row = TypeVar("Row", bound=ComparisonRow | PairRow)
 
 # Differences are counted in bins of a 16th of their standard deviation, up to 16 of them to either side; then joined.
 _FINE, _REACH, _MOST_BINS = 16, 16, 40
+
+
+class CountedDifferences(NamedTuple):
+    """Users by their differences.
+
+    Attributes:
+        row: one of the metric.
+        histograms: one a model.
+        beyond: whether somebody is beyond the outer bins.
+    """
+
+    row: ComparisonRow
+    histograms: list[Histogram]
+    beyond: bool
 
 
 @dataclass(frozen=True)
@@ -117,49 +131,52 @@ class ComparisonPlots:
             UnknownMetricError: it is not in the comparison.
             InputError: the comparison was not made by `compare`, and knows no users.
         """
+        return self.draw_users(self.count_users(metric), width=width)
+
+    def count_users(self, metric: str | Metric | None = None) -> CountedDifferences:
+        """What `histogram` draws; the part that runs on Spark."""
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts import Bin, Histogram, histogram_chart
+            from spark_rankeval.charts import Bin, Histogram
         if self.per_user is None:
             msg = "this comparison does not know its users' differences: make it with compare(…)"
             raise InputError(msg)
         rows = _compared(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
-        key = rows[0].metric
         spread = max((row.std for row in rows if row.std > 0), default=1.0)
         counts: Counts = {}
         grid = Grid(-_REACH * spread, spread / _FINE, 2 * _FINE * _REACH)
+        beyond = False
         if any(row.wins + row.losses for row in rows):
             frame = self.per_user()
             said = {field.name: facts_of(field.metadata) for field in frame.schema.fields}
-            named = next(name for name, facts in said.items() if facts.get("label") == key)
+            named = next(name for name, facts in said.items() if facts.get("label") == rows[0].metric)
             owner = next(name for name, facts in said.items() if facts.get("kind") == "model")
-            fine = binned(frame, named, grid, owner, leave_out=0.0)
-            beyond = any({0, grid.n - 1} & set(mine) for mine in fine.values())
-            counts, grid = coarsened(fine, grid, _MOST_BINS)
-        else:
-            beyond = False
-        histograms = [
-            Histogram(
-                row.model,
-                tuple(Bin(*grid.edges(index), count) for index, count in sorted(counts.get(row.model, {}).items())),
-                row.n_users,
-                row.difference,
-                row.interval_low,
-                row.interval_high,
-                f"{row.wins:,} better, {row.losses:,} worse\n{row.ties:,} equal: not drawn",
-            )
-            for row in rows
-        ]
-        reading = [
-            f"Dashed: mean difference; shade: its {self.level * 100:.6g}% interval. Users who are equal are not drawn."
-        ]
-        reading += [f"The outer bars hold all users beyond {_REACH} standard deviations."] * beyond
+            counts = binned(frame, named, grid, owner, leave_out=0.0)
+            beyond = any({0, grid.n - 1} & set(mine) for mine in counts.values())
+            counts, grid = coarsened(counts, grid, _MOST_BINS)
+        histograms = []
+        for row in rows:
+            mine = sorted(counts.get(row.model, {}).items())
+            columns = tuple(Bin(*grid.edges(index), count) for index, count in mine)
+            ends = (row.difference, row.interval_low, row.interval_high)
+            note = f"{row.wins:,} better, {row.losses:,} worse\n{row.ties:,} equal: not drawn"
+            histograms.append(Histogram(row.model, columns, row.n_users, *ends, note))
+        return CountedDifferences(rows[0], histograms, beyond)
+
+    def draw_users(self, counted: CountedDifferences, *, width: int = WIDTH) -> Drawing:
+        """The chart of `count_users`."""
+        with needs_extra("report", PURPOSE):
+            from spark_rankeval.charts import histogram_chart
+        key = counted.row.metric
+        level = f"{self.level * 100:.6g}%"
+        reading = [f"Dashed: mean difference; shade: its {level} interval. Grey: users who are worse off; those who are equal are not drawn."]
+        reading += [f"The outer bars hold all users beyond {_REACH} standard deviations."] * counted.beyond
         return histogram_chart(
-            histograms,
+            counted.histograms,
             title=f"Users by their difference of {key} to {self.baseline}",
             reading=reading,
             x_title=f"a user's difference of {key} to {self.baseline}",
             series=self.models,
-            signed=1 if rows[0].larger_is_better else -1,
+            signed=1 if counted.row.larger_is_better else -1,
             width=width,
         )
 

@@ -120,7 +120,8 @@ class ResultPlots:
             UnknownMetricError: no row is of that metric, or rows of several definitions are.
         """
         points = cutoff_points(self._of_all(), metric)
-        name = str(parse_metric(metric))
+        labels = {re.sub(r"@\d+$", "", row.metric) for _, row in points}
+        name = labels.pop() if len(labels) == 1 else str(parse_metric(metric))
         uncut = [f"{row.model} {number(row.mean)}".strip() for cutoff, row in points if cutoff is None]
         more = [f"Of whole lists: {', '.join(uncut)}."] if uncut else []
         places = [(cutoff, row) for cutoff, row in points if cutoff is not None]
@@ -256,32 +257,38 @@ class ResultPlots:
         Raises:
             UnknownMetricError: it is not in the result.
         """
+        return self.draw_users(self.count_users(metric, bins), width=width)
+
+    def count_users(self, metric: str | Metric, bins: int = 20) -> tuple[list[SummaryRow], list[Histogram]]:
+        """What `histogram` draws, and the rows it is of; the part that runs on Spark."""
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts import Bin, Histogram, histogram_chart
+            from spark_rankeval.charts import Bin, Histogram
         rows = _chosen(self._of_all(), metric)
-        key = rows[0].key
         known = [row for row in rows if row.n_users]
-        histograms: list[Histogram] = []
-        if known:
-            low = min(0.0, *(row.minimum for row in known))
-            high = max(row.maximum for row in known)
-            high = 1.0 if low == 0.0 and high <= 1.0 else high
-            grid = Grid(low, (high - low) / bins or 1.0, bins)
-            frame = self.per_user()
-            owner = [field.name for field in frame.schema.fields if facts_of(field.metadata).get("kind") == "model"]
-            counts = binned(frame, self.columns[key], grid, owner[0] if owner else None)
-            for row in known:
-                mine = counts.get(row.model if owner else "", {})
-                columns = tuple(Bin(*grid.edges(index), count) for index, count in sorted(mine.items()))
-                histograms.append(
-                    Histogram(
-                        row.model, columns, sum(mine.values()), row.mean, row.interval_low, row.interval_high,
-                        f"{row.n_users:,} users",
-                    )
-                )  # fmt: skip
-        weighted = [f"Each user counts once; the mean is weighted by {rows[0].user_weight}."] * bool(
-            rows[0].user_weight
-        )
+        if not known:
+            return rows, []
+        low = min(0.0, *(row.minimum for row in known))
+        high = max(row.maximum for row in known)
+        high = 1.0 if low == 0.0 and high <= 1.0 else high
+        grid = Grid(low, (high - low) / bins or 1.0, bins)
+        frame = self.per_user()
+        owner = [field.name for field in frame.schema.fields if facts_of(field.metadata).get("kind") == "model"]
+        counts = binned(frame, self.columns[rows[0].key], grid, owner[0] if owner else None)
+        histograms = []
+        for row in known:
+            mine = counts.get(row.model if owner else "", {})
+            columns = tuple(Bin(*grid.edges(index), count) for index, count in sorted(mine.items()))
+            ends = (row.mean, row.interval_low, row.interval_high)
+            histograms.append(Histogram(row.model, columns, sum(mine.values()), *ends, f"{row.n_users:,} users"))
+        return rows, histograms
+
+    def draw_users(self, counted: tuple[list[SummaryRow], list[Histogram]], *, width: int = WIDTH) -> Drawing:
+        """The chart of `count_users`."""
+        with needs_extra("report", PURPOSE):
+            from spark_rankeval.charts import histogram_chart
+        rows, histograms = counted
+        key, weight = rows[0].key, rows[0].user_weight
+        weighted = [f"Each user counts once; the mean is weighted by {weight}."] * bool(weight)
         return histogram_chart(
             histograms,
             title=f"Users by their {key}",
@@ -311,6 +318,16 @@ def headline_keys(rows: Sequence[SummaryRow]) -> list[str]:
         kept += list(keys)
     order = dict.fromkeys(row.key for row in rows)
     return [key for key in order if key in set(kept)][:MOST_LINES] or list(order)[:MOST_LINES]
+
+
+def one_of_each(rows: Sequence[SummaryRow]) -> list[str]:
+    """One of the headline metrics of each kind: that at cutoff 10, or one amid the cutoffs."""
+    cutoffs = {row.key: row.cutoff for row in rows}
+    kinds: dict[str, list[str]] = {}
+    for key in headline_keys(rows):
+        kinds.setdefault(re.sub(r"@\d+(?=$| \[)", "", key), []).append(key)
+    at_ten = [[key for key in keys if cutoffs[key] == 10] for keys in kinds.values()]
+    return [(ten or [keys[len(keys) // 2]])[0] for ten, keys in zip(at_ten, kinds.values(), strict=True)]
 
 
 def _mean(row: SummaryRow, place: str, *, of_users: bool = False) -> Estimate:

@@ -93,7 +93,7 @@ def _panel(
     first: bool,
 ) -> alt.LayerChart:
     labels = list(dict.fromkeys(str(one.place) for one in estimates))
-    present = [name for name in series if any(one.series == name for one in estimates)]
+    present = [name for name in series if name in reference or any(one.series == name for one in estimates)]
     by_itself = all(one.place == one.series for one in estimates)
     several = len(present) > 1 and not by_itself
     roomy = width >= ROOMY
@@ -115,7 +115,7 @@ def _panel(
     if several:
         line["yOffset"] = alt.YOffset("series:N", sort=present, scale=alt.Scale(domain=present))
     # All layers tell their colours alike, or none would be told.
-    told_above = colour(present if several else series, series, legend=several and first)
+    told_above = colour(present, series, legend=several and first)
     base = alt.Chart(data(one.record() for one in estimates)).encode(**line, color=told_above)
     layers: list[alt.Chart] = []
     if margins:
@@ -133,7 +133,7 @@ def _panel(
     layers.append(known.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **x), x2="high:Q"))
     hints = ["place:N", alt.Tooltip("series:N", title="model"), alt.Tooltip("told:N", title=x_title), "note:N"]
     dots = base.transform_filter("isValid(datum.value)").mark_point(filled=True, opacity=1, size=55)
-    shapes = shape(present if several else series, series, legend=several and first)
+    shapes = shape(present, series, legend=several and first)
     layers.append(dots.encode(x=alt.X("value:Q", **x), shape=shapes, tooltip=hints))
     if roomy and any(one.note for one in estimates):
         notes = base.mark_text(align="left", dx=10, limit=220).encode(

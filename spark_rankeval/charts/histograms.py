@@ -10,9 +10,7 @@ import altair as alt
 
 from spark_rankeval.charts.marks import (
     EDGE,
-    GAIN,
     INK,
-    LOSS,
     PALETTE,
     PAPER,
     QUIET,
@@ -85,6 +83,7 @@ def histogram_chart(
         x_title: what the values are.
         series: all models, in the order of their colours.
         signed: values are differences, and 1: positive ones are gains, −1: they are losses; 0: values are no differences.
+            Losses are grey.
         width: of the drawing without its labels, in pixels.
         height: of a panel, in pixels.
     """
@@ -100,7 +99,7 @@ def histogram_chart(
         _panel(one, x_title if one is drawn[-1] else "", x, y, series, signed, width, height, first=one is drawn[0])
         for one in drawn
     ]
-    whole: alt.LayerChart | alt.VConcatChart = panels[0] if len(panels) == 1 else alt.vconcat(*panels, spacing=12)
+    whole: alt.LayerChart | alt.VConcatChart = panels[0] if len(panels) == 1 and width >= ROOMY else alt.vconcat(*panels, spacing=12)
     said = []
     for one in drawn:
         mode = max(one.bins, key=lambda each: each.count)
@@ -122,14 +121,13 @@ def _panel(
     first: bool,
 ) -> alt.LayerChart:
     own = PALETTE[list(series).index(histogram.series) % len(PALETTE)] if histogram.series in series else PALETTE[0]
-    gain, loss = (GAIN, LOSS) if signed >= 0 else (LOSS, GAIN)
     records = [
         {
             "low": each.low,
             "high": each.high,
             "share": each.count / histogram.n_users,
             "count": each.count,
-            "fill": own if not signed else gain if each.low + each.high > 0 else loss,
+            "fill": own if (each.low + each.high) * signed >= 0 else EDGE,
         }
         for each in histogram.bins
         if each.count

@@ -19,8 +19,6 @@ Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.VConcatChart
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#B8558F", "#B07A00", "#3B8FC4", "#555555")
 # The same hues with the contrast that text needs, 4.5 on white.
 _TEXTS = ("#0072B2", "#B34F00", "#00795A", "#A3457C", "#8A5F00", "#2A74A4", "#555555")
-#: Gains and losses, whatever the model.
-GAIN, LOSS = PALETTE[0], PALETTE[1]
 INK, QUIET, EDGE, FAINT = "#222222", "#666666", "#999999", "#DDDDDD"
 PAPER = "#FFFFFF"
 #: What each colour of the drawings is on a dark ground.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from markupsafe import Markup
 import spark_rankeval
 from spark_rankeval.charts.marks import ON_DARK
 from spark_rankeval.errors import UnknownMetricError
-from spark_rankeval.plotting import headline_keys
+from spark_rankeval.plotting import headline_keys, one_of_each
 from spark_rankeval.rendering import missing_intervals
 from spark_rankeval.report import tables
 from spark_rankeval.report.pictures import picture
@@ -97,7 +97,7 @@ def _sections(contents: Contents) -> Iterator[Section]:
         yield _gates(contents)
     yield _means(contents, of_all)
     if contents.comparison is not None:
-        yield _differences(contents.comparison, contents.distributions)
+        yield _differences(contents.comparison, contents.plots.models, contents.distributions)
     curves = [partial(contents.plots.curve, name) for name in _curves(of_all)]
     if curves:
         yield Section(
@@ -142,13 +142,17 @@ def _means(contents: Contents, of_all: list[SummaryRow]) -> Section:
     )
 
 
-def _differences(comparison: Comparison, distributions: Sequence[str]) -> Section:
+def _differences(comparison: Comparison, models: Sequence[str], distributions: Sequence[str]) -> Section:
     rows, sliced = comparison.rows, comparison.sliced
+    # Models have the colours that they have in the charts of their means.
+    plot = replace(comparison.plot, models=list(dict.fromkeys([*models, *comparison.plot.models])))
     known = {row.metric for row in rows}
-    draws: list[Callable[..., Drawing]] = [comparison.plot]
-    draws += [partial(comparison.plot.histogram, metric) for metric in distributions if metric in known]
+    draws: list[Callable[..., Drawing]] = [plot]
+    # Counted once, drawn in several widths.
+    counted = [plot.count_users(metric) for metric in distributions if metric in known]
+    draws += [partial(plot.draw_users, users) for users in counted]
     draws += [
-        partial(comparison.plot.slices, metric)
+        partial(plot.slices, metric)
         for metric in list(dict.fromkeys(row.metric for row in sliced))[:_MOST_SLICED]
     ]
     sentences = [row.sentence for row in rows]
@@ -190,8 +194,9 @@ def _curves(rows: Sequence[SummaryRow]) -> list[str]:
 def _slices(contents: Contents) -> Section:
     rows = [row for row in contents.summary if row.slice != "all"]
     present = {row.key for row in rows}
-    keys = [key for key in headline_keys([row for row in contents.summary if row.slice == "all"]) if key in present]
-    chosen = [row for row in rows if row.key in set(keys)]
+    of_all = [row for row in contents.summary if row.slice == "all"]
+    keys = [key for key in one_of_each(of_all) if key in present]
+    chosen = [row for row in rows if row.key in set(headline_keys(of_all))]
     return Section(
         "slices",
         "Slices of the users",
@@ -202,11 +207,11 @@ def _slices(contents: Contents) -> Section:
 
 
 def _users(contents: Contents, of_all: list[SummaryRow]) -> Section:
-    keys = headline_keys(of_all)
-    chosen = [row for row in of_all if row.key in set(keys)]
-    draws: list[Callable[..., Drawing]] = [
-        partial(contents.plots.histogram, metric) for metric in contents.distributions
-    ]
+    keys = one_of_each(of_all)
+    chosen = [row for row in of_all if row.key in set(headline_keys(of_all))]
+    # Counted once, drawn in several widths.
+    counted = [contents.plots.count_users(metric) for metric in contents.distributions]
+    draws: list[Callable[..., Drawing]] = [partial(contents.plots.draw_users, users) for users in counted]
     # Figures of different sizes would press one another together; those from 0 to 1 are the usual ones.
     small = [key for key in keys if all(abs(row.maximum) <= 1 for row in chosen if row.key == key)] or keys
     lines = max(_MOST_LINES // len(contents.qualities), 1)
