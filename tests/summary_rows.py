@@ -78,7 +78,7 @@ def models_rows(models=("als", "popularity"), cutoffs=(1, 5, 10, 20, 50), recall
         for index, name in enumerate(slices):
             for metric, mean in (("ndcg@10", 0.29 - shift), ("recall@10", 0.3 - shift)):
                 here = mean + 0.03 * math.sin(3 * index + place)
-                users = 700 // (index + 1)
+                users = 700 // (index + 1) + 2
                 spread = 0.7 / math.sqrt(users)
                 rows.append(
                     row(metric, here, model=model, slice=name, n_users=users, interval_low=here - spread,

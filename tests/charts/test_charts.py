@@ -1,5 +1,6 @@
 """Charts hold the figures that they were given, and draw something sensible of few or none. Altair checks their form."""
 
+import itertools
 import json
 import math
 
@@ -164,7 +165,13 @@ def test_no_slices_say_so():
 def test_quantiles_have_ends_ticks_and_the_share_at_0():
     chart = plots([row(quantiles={0.25: 0.1, 0.5: 0.2, 0.9: 0.8})], [""]).quantiles()
     line = next(one for one in records(chart) if "least" in one)
-    assert (line["least"], line["low"], line["high"], line["greatest"], line["note"]) == (0.0, 0.1, 0.8, 1.0, "25% at 0")
+    assert (line["least"], line["low"], line["high"], line["greatest"], line["note"]) == (
+        0.0,
+        0.1,
+        0.8,
+        1.0,
+        "25% at 0",
+    )
     assert [one["at"] for one in records(chart) if "at" in one] == [0.1, 0.2, 0.8]
     assert "Thick line: from the 0.25 to the 0.9 quantile." in chart.to_dict()["title"]["subtitle"][1]
     assert "NaN" not in svg(plots([undefined()], [""]).quantiles())
@@ -250,7 +257,7 @@ def test_more_data_than_altair_takes_of_a_table_are_drawn():
 def test_labels_keep_their_order_and_are_a_gap_apart(places, gap):
     moved = spread_out(places, gap)
     order = sorted(range(len(places)), key=lambda index: (places[index], index))
-    steps = [moved[b] - moved[a] for a, b in zip(order, order[1:], strict=False)]
+    steps = [moved[b] - moved[a] for a, b in itertools.pairwise(order)]
     assert all(step >= gap - 1e-9 for step in steps)
     assert sum(moved) == pytest.approx(sum(places), abs=1e-6), "on the whole they stay where they are"
     if all(abs(a - b) >= gap for i, a in enumerate(places) for b in places[:i]):
