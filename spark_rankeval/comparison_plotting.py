@@ -168,7 +168,9 @@ class ComparisonPlots:
             from spark_rankeval.charts import histogram_chart
         key = counted.row.metric
         level = f"{self.level * 100:.6g}%"
-        reading = [f"Dashed: mean difference; shade: its {level} interval. Grey: users who are worse off; those who are equal are not drawn."]
+        reading = [
+            f"Dashed: mean difference; shade: its {level} interval. Grey: users who are worse off; those who are equal are not drawn."
+        ]
         reading += [f"The outer bars hold all users beyond {_REACH} standard deviations."] * counted.beyond
         return histogram_chart(
             counted.histograms,

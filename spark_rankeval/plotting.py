@@ -98,7 +98,7 @@ class ResultPlots:
         headline = headline_keys(rows) if metrics is None else keys
         shown = [row for row in rows if row.key in headline]
         reading = [_reading(rows, "line")]
-        reading += ["Of means, not of differences: compare() says which models differ."] * several
+        reading += ["Each mean's own interval: whether models differ is told by their differences (compare)."] * several
         reading += [f"{len(headline)} of {len(keys)} metrics; curves have the others."] * (len(headline) < len(keys))
         return forest_chart(
             [_mean(row, row.model if alone else row.key) for row in shown],
@@ -183,7 +183,7 @@ class ResultPlots:
         """
         with needs_extra("report", PURPOSE):
             from spark_rankeval.charts import forest_chart
-        of_all = _chosen(self._of_all(), self.rows[0].key if metric is None else metric)
+        of_all = _one(self._of_all(), self.rows[0].key if metric is None else metric)
         key = of_all[0].key
         rows = [row for row in self.rows if row.slice != "all" and row.key == key]
         shown = largest(rows)
@@ -263,7 +263,7 @@ class ResultPlots:
         """What `histogram` draws, and the rows it is of; the part that runs on Spark."""
         with needs_extra("report", PURPOSE):
             from spark_rankeval.charts import Bin, Histogram
-        rows = _chosen(self._of_all(), metric)
+        rows = _one(self._of_all(), metric)
         known = [row for row in rows if row.n_users]
         if not known:
             return rows, []
@@ -374,6 +374,16 @@ def _chosen(rows: Sequence[SummaryRow], metrics: Metrics) -> list[SummaryRow]:
             msg = f"there is no metric {str(name)!r} to draw; there are {known}"
             raise UnknownMetricError(msg)
         found += mine
+    return found
+
+
+def _one(rows: Sequence[SummaryRow], metric: str | Metric) -> list[SummaryRow]:
+    """The rows of a single metric."""
+    found = _chosen(rows, [metric])
+    keys = list(dict.fromkeys(row.key for row in found))
+    if len(keys) > 1:
+        msg = f"{str(metric)!r} is ambiguous: {', '.join(map(repr, keys))} answer to it; draw one of these"
+        raise UnknownMetricError(msg)
     return found
 
 

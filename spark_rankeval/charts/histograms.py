@@ -99,7 +99,9 @@ def histogram_chart(
         _panel(one, x_title if one is drawn[-1] else "", x, y, series, signed, width, height, first=one is drawn[0])
         for one in drawn
     ]
-    whole: alt.LayerChart | alt.VConcatChart = panels[0] if len(panels) == 1 and width >= ROOMY else alt.vconcat(*panels, spacing=12)
+    whole: alt.LayerChart | alt.VConcatChart = (
+        panels[0] if len(panels) == 1 and width >= ROOMY else alt.vconcat(*panels, spacing=12)
+    )
     said = []
     for one in drawn:
         mode = max(one.bins, key=lambda each: each.count)

@@ -88,6 +88,8 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
     facts = [("models", ", ".join(models))] * bool(models)
     facts += [("users", f"{users:,}"), ("metrics", f"{len({row.key for row in contents.summary}):,}")]
     facts += [("slices", f"{len(slices):,}")] * bool(slices)
+    weights = list(dict.fromkeys(row.user_weight for row in contents.summary if row.user_weight))
+    facts += [("users weighted by", ", ".join(weights))] * bool(weights)
     return [*facts, *[("dialect", ", ".join(dialects))] * bool(dialects)]
 
 
@@ -152,8 +154,7 @@ def _differences(comparison: Comparison, models: Sequence[str], distributions: S
     counted = [plot.count_users(metric) for metric in distributions if metric in known]
     draws += [partial(plot.draw_users, users) for users in counted]
     draws += [
-        partial(plot.slices, metric)
-        for metric in list(dict.fromkeys(row.metric for row in sliced))[:_MOST_SLICED]
+        partial(plot.slices, metric) for metric in list(dict.fromkeys(row.metric for row in sliced))[:_MOST_SLICED]
     ]
     sentences = [row.sentence for row in rows]
     more = [f"{len(sentences) - _MOST_SENTENCES} more are in the table."] * (len(sentences) > _MOST_SENTENCES)
@@ -170,7 +171,14 @@ def _differences(comparison: Comparison, models: Sequence[str], distributions: S
     caption = f"Differences to {comparison.baseline}"
     folded = []
     if sliced:
-        folded.append(tables.differences_table(f"{caption} by slice", sliced, comparison.level, slices=True))
+        folded.append(
+            tables.differences_table(
+                f"{caption} by slice; p of the paired t test, corrected over the slices",
+                sliced,
+                comparison.level,
+                slices=True,
+            )
+        )
     return Section(
         "differences",
         "Which model is better",

@@ -108,7 +108,7 @@ def test_means_stand_model_by_model_with_large_figures_apart():
     spec = chart.to_dict()
     assert len(spec["vconcat"]) == 2, "dcg@10 would press the others together"
     assert {(one["place"], one["series"]) for one in values(chart)} >= {("dcg@10", "als"), ("ndcg@5", "popularity")}
-    assert "compare() says which models differ" in " ".join(spec["title"]["subtitle"])
+    assert "whether models differ is told by their differences" in " ".join(spec["title"]["subtitle"])
     assert not isinstance(plots(models_rows(recalls=False)).means(["ndcg@1", "mrr"]), alt.VConcatChart)
 
 
@@ -156,6 +156,14 @@ def test_of_many_slices_those_with_most_users_are_drawn_in_their_order():
     largest = sorted(range(100), key=lambda n: -((n * 37) % 101))[:40]
     assert [one["place"] for one in values(chart)] == [f"c={n}" for n in sorted(largest)]
     assert "The 40 slices of 100 with the most users." in chart.to_dict()["title"]["subtitle"]
+
+
+def test_a_name_of_several_metrics_is_not_drawn_as_one_of_them():
+    rows = [row(relevance=name, slice=users) for name in ("click", "buy") for users in ("all", "country=DE")]
+    with pytest.raises(UnknownMetricError, match=r"ambiguous: 'ndcg@10 \[click\]', 'ndcg@10 \[buy\]' answer"):
+        plots(rows, [""]).slices("ndcg@10")
+    assert len(values(plots(rows, [""]).slices("ndcg@10 [buy]"))) == 1
+    assert {one["series"] for one in values(plots(rows, [""]).curve("ndcg"))} == {"[click]", "[buy]"}
 
 
 def test_no_slices_say_so():
