@@ -16,8 +16,8 @@ from spark_rankeval.spark.named_columns import any_null, column, find_column
 from spark_rankeval.spark.scoring import METADATA_KEY, STATE_SCHEMA, facts_of
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.worker.comparing import INVALID, MODEL, NOBODY, ROWS, USER, merge_comparisons, value_field
+from spark_rankeval.worker.packing import unpacked
 from spark_rankeval.worker.scoring import INVALID_COUNTS
-from spark_rankeval.worker.states import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,17 +15,17 @@ from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of
 from spark_rankeval.statistics.moments import moments_of
+from spark_rankeval.worker.packing import STATE, unpacked
 from spark_rankeval.worker.reading import NO_USER
 from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, MODEL, USER_COUNTS, score_batches
 from spark_rankeval.worker.states import (
-    STATE,
     TableAccumulator,
+    as_states,
     merge_batches,
     merged_by_key,
     merged_states,
     state_of_batches,
     state_of_columns,
-    unpacked,
 )
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def collected(
     if size * (_SLICES if n_keys else 1) > _MERGED_BY_DRIVER:
         # Into as many partitions as their size asks for: Spark sees it when the states are there.
         states = states.hint("rebalance").mapInArrow(merge_batches, STATE_SCHEMA)
-    found = merged_by_key(unpacked(bytes(row[0]) for row in states.collect()))
+    found = merged_by_key(map(as_states, unpacked(bytes(row[0]) for row in states.collect())))
     groups: dict[Key, list[TableState]] = {}
     for key, state in found.items():
         for group in roll(key):
