@@ -34,7 +34,7 @@ def agreement(
     item: str = "item",
     score: str | None = None,
     rank: str | None = None,
-    on_invalid: str = "error",
+    on_invalid: str | Mapping[str, str] = "error",
     model: str = "",
 ) -> Result:
     """How alike two models' lists are, user by user and in the mean.

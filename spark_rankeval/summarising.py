@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import one_of
 from spark_rankeval.refusal import raise_if_invalid
 from spark_rankeval.result import Result
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 def summarise(
     per_user: DataFrame,
-    on_invalid: str | None = None,
+    on_invalid: str | Mapping[str, str] | None = None,
     *,
     by: str | Sequence[str] = (),
     totals: bool = False,
@@ -49,7 +50,7 @@ def summarise(
 
     Args:
         per_user: the table.
-        on_invalid: ``error`` or ``drop``, as in `evaluate`; None: as `score_users` was told.
+        on_invalid: which counts are errors, as in `evaluate`; None: as `score_users` was told, which alone says what is ranked.
         by: columns of the table that part the users into slices: attributes it was scored with, or any others.
         totals: as in `evaluate`.
         ci: as in `evaluate`, and so are the options that follow: the same ones give the same figures to the last digit.
@@ -63,7 +64,7 @@ def summarise(
         OptionError: an option is not known, or users cannot be drawn because the table does not say who they are.
         DataError: the table counts rows that could not be ranked.
     """
-    one_of("on_invalid", on_invalid, (None, "error", "drop"))
+    chosen = None if on_invalid is None else OnInvalid.read(on_invalid)
     options = DescriptionOptions.given(ci, level, replicates, seed, quantiles)
     facts = {field.name: facts_of(field.metadata) for field in per_user.schema.fields}
     users = [name for name, said in facts.items() if said.get("kind") == "user"]
@@ -103,8 +104,7 @@ def summarise(
             for (column, said), value in zip(metrics.items(), mine[key].values, strict=True)
         ]
     some = next(iter(metrics.values()))
-    said_of_all = some if on_invalid is None else {**some, "on_invalid": on_invalid}
-    raise_if_invalid(DataQuality.of_models(list(qualities.values())), said_of_all)
+    raise_if_invalid(DataQuality.of_models(list(qualities.values())), some, on_invalid=chosen)
     words = ("The table of users was summarised as it is.",)
     return result_of(lambda: per_user, rows, qualities, words, options, slices, totals)
 

@@ -13,6 +13,8 @@ from spark_rankeval.spark.grouping import Grouping, slice_column
 from spark_rankeval.spark.ids import user_hash
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.plan import Plan, choose_plan
+from spark_rankeval.spark.rejected import Quarantine
+from spark_rankeval.spark.validity import Rules
 from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of
 from spark_rankeval.statistics.moments import moments_of
 from spark_rankeval.worker.packing import STATE, unpacked
@@ -107,8 +109,7 @@ class Scoring:
             gathering=plan.gathering,
             keep=plan.keep,
             merge_duplicates=plan.keep > 0 and keeps_best,
-            unusual_grades=self.task.unusual_grades,
-            largest_grade=self.task.largest_grade,
+            rules=Rules.of(self.task),
         )
 
     def per_user(self) -> DataFrame:
@@ -142,6 +143,23 @@ class Scoring:
         named += [_described(values[index], self.columns[index], self.said_of(index)) for index in first]
         named += [_described(name, name, {"kind": "count", **self.facts}) for name in COUNTS]
         return scored.select(*named)
+
+    def quarantine(self) -> DataFrame:
+        """The lazy table of the rows that are not ranked, each with its reason; see `Result.quarantine`.
+
+        Raises:
+            InputError: two of its columns would have one name.
+        """
+        grouping = self._grouping(self.plan(exact=True))
+        own = self.task.views[0].ranking
+        return Quarantine(
+            self.sources,
+            Rules.of(self.task),
+            grouping.user_types(),
+            grouping.item_type(),
+            repeated_predictions=own.duplicates in ("count", "keep_best"),
+            conflicting_labels=own.conflicting_labels == "highest",
+        ).frame()
 
     def said_of(self, index: int) -> dict[str, Any]:
         """What the column of a value says of itself."""
