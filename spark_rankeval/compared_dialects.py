@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialect
-from spark_rankeval.errors import DialectError, InputError, MetricError
+from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.refusal import raise_if_invalid
@@ -165,6 +165,9 @@ def dialect_map(
         raise InputError(msg)
     if isinstance(dialects, str | Dialect):
         dialects = [dialects]
+    if not (dialects is None or (isinstance(dialects, tuple | list) and dialects)):
+        msg = f"dialects are names such as 'trec_eval', in a list, or None for all; got {dialects!r}"
+        raise OptionError(msg)
     chosen = [find_dialect(name) for name in (dialects if dialects is not None else every_dialect())]
     chosen = list({dialect.name: dialect for dialect in [DEFAULT, *chosen]}.values())
     asked = parse_metrics(metrics)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import InputError, MetricError, OptionError, UnknownMetricError
 from spark_rankeval.metrics.naming import parse_metric, reads_as
+from spark_rankeval.options import as_names, is_number
 from spark_rankeval.result import Result
 from spark_rankeval.spark.model_tables import ModelTables, read_table
 from spark_rankeval.statistics.permuting import MOST_LABELS
@@ -36,7 +37,10 @@ def read_results(results: Results, user: str | Sequence[str] | None, model: str 
     Raises:
         InputError: a table cannot be used, or two do not compare.
     """
-    users = [user] if isinstance(user, str) else user
+    users = None if user is None else as_names("user", user)
+    if model is not None and not isinstance(model, str):
+        msg = f"model must be the name of a column; got {model!r}"
+        raise InputError(msg)
     if not isinstance(results, Mapping):
         return ModelTables.checked([read_table(_frame(results), None, users, model)])
     if not results or not all(isinstance(name, str) and name.strip() for name in results):
@@ -70,6 +74,9 @@ def check_baseline(baseline: str, models: Sequence[str]) -> None:
     Raises:
         InputError: so it is.
     """
+    if not isinstance(baseline, str):
+        msg = f"the baseline is the name of a model; got {baseline!r}"
+        raise InputError(msg)
     if not models:
         return
     if baseline not in models:
@@ -152,7 +159,7 @@ def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> di
         msg = f"margin has {', '.join(unused)}, which is not compared: {', '.join(labels)} are"
         raise OptionError(msg)
     for label, one in margins.items():
-        if isinstance(one, bool) or not isinstance(one, numbers.Real) or not 0 <= one < math.inf:
+        if not is_number(one) or not 0 <= one < math.inf:
             msg = f"a margin is a finite number from 0 on, or a dict of them by metric; got {one!r} for {label}"
             raise OptionError(msg)
     return {label: float(one) for label, one in margins.items()}
@@ -160,6 +167,6 @@ def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> di
 
 def check_seed(seed: Any) -> None:
     """Refuse a seed that is no whole number."""
-    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral):
+    if not is_number(seed, numbers.Integral):
         msg = f"the seed is a whole number; got {seed!r}"
         raise OptionError(msg)

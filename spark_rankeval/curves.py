@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from spark_rankeval.errors import MetricError, UnknownMetricError
+from spark_rankeval.metrics.curves import expand
 from spark_rankeval.metrics.naming import column_name, parse_metric
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ def cutoff_curve(rows: Sequence[SummaryRow], metric: str | Metric) -> pd.DataFra
         MetricError: the name is not known.
         UnknownMetricError: no row is of that metric, or rows of several definitions are.
     """
+    if isinstance(metric, str) and len(expand(metric)) > 1 and "@" not in metric:
+        msg = f"{metric!r} is a curve against recall, not against a cutoff: take result.precision_recall_curve()"
+        raise UnknownMetricError(msg)
     asked = parse_metric(metric)
     mine = [row for row in rows if fits(dataclasses.replace(asked, k=row.cutoff), row.definition)]
     table = _table(mine, str(asked), "cutoff", lambda found: found.k)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import numbers
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +12,7 @@ from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.metrics.population import POPULATIONS
 from spark_rankeval.on_invalid import OnInvalid
-from spark_rankeval.options import one_of
+from spark_rankeval.options import as_names, check_totals, is_number, one_of
 from spark_rankeval.refusal import raise_if_invalid
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.column_names import ColumnNames
@@ -28,7 +26,7 @@ from spark_rankeval.worker.scoring import COUNTS
 from spark_rankeval.worker.task import ScoringTask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -131,6 +129,7 @@ def evaluate(
         DataError: rows cannot be ranked.
     """
     options = DescriptionOptions.given(ci, level, replicates, seed, quantiles)
+    check_totals(totals, as_names("by", by))
     scoring = _prepare(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
         relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
@@ -265,13 +264,13 @@ def _prepare(
     one_of("population", population, (None, *POPULATIONS))
     one_of("prune", prune, ("auto", "never"))
     one_of("ties", ties, (None, "item_asc", "item_desc", "position", "average"))
-    if not (relevance_threshold is None or _is_number(relevance_threshold)):
+    if not (relevance_threshold is None or (is_number(relevance_threshold) and not math.isnan(relevance_threshold))):
         msg = f"relevance_threshold must be a number or None; got {relevance_threshold!r}"
         raise OptionError(msg)
     convention = find_dialect(dialect)
     asked = parse_metrics(metrics)
     names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None, model=model)
-    parted = _as_names(by)
+    parted = as_names("by", by)
     sources = read_sources(predictions, labels, users, exclude, names, attributes, parted)
     left, right = sources.predictions, sources.labels
     if ties == "position" and not (left.arrays and left.has_value):
@@ -331,19 +330,3 @@ def _prepare(
         prune=prune,
         facts=facts,
     )
-
-
-def _as_names(by: str | Sequence[str]) -> tuple[str, ...]:
-    names = (by,) if isinstance(by, str) else by
-    if (
-        not isinstance(names, Sequence)
-        or not all(isinstance(name, str) for name in names)
-        or len(set(names)) < len(names)
-    ):
-        msg = f"by must be the name of a column, or a list of different names; got {by!r}"
-        raise InputError(msg)
-    return tuple(names)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.on_invalid import OnInvalid
-from spark_rankeval.options import one_of
+from spark_rankeval.options import as_names, check_table, check_totals, one_of
 from spark_rankeval.refusal import raise_if_invalid
 from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
@@ -66,6 +66,8 @@ def summarise(
     """
     chosen = None if on_invalid is None else OnInvalid.read(on_invalid)
     options = DescriptionOptions.given(ci, level, replicates, seed, quantiles)
+    check_table("per_user", per_user)
+    check_totals(totals, as_names("by", by))
     facts = {field.name: facts_of(field.metadata) for field in per_user.schema.fields}
     users = [name for name, said in facts.items() if said.get("kind") == "user"]
     metrics = {name: said for name, said in facts.items() if said.get("kind") == "metric"}
@@ -78,7 +80,7 @@ def summarise(
         raise InputError(msg)
     need_users(users, options, "give a table of score_users whose columns still say what they are")
     model = [name for name, said in facts.items() if said.get("kind") == "model"]
-    slices = _slices_of(per_user, by, [name for name, said in facts.items() if said.get("kind") == "slice"])
+    slices = _slices_of(per_user, by)
     counts = [name for name in COUNTS if name in facts]
     about_users = [name for name in counts if name in USER_COUNTS]
     invalid = [name for name in counts if name in INVALID_COUNTS]
@@ -143,10 +145,13 @@ def write_per_user(
         OptionError: an option is not known, or there is something at the path already; nothing was computed.
     """
     DescriptionOptions.given(ci, level, replicates, seed, quantiles)
+    check_table("per_user", per_user)
+    check_totals(totals, as_names("by", by))
+    _slices_of(per_user, by)
     one_of("mode", mode, ("errorifexists", "overwrite"))
-    path = os.fspath(path)
-    if not path.strip():
-        msg = "path must name a place; got an empty text"
+    path = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(path, str) or not path.strip():
+        msg = f"path must name a place, in a text; got {path!r}"
         raise OptionError(msg)
     if mode == "errorifexists" and exists(per_user.sparkSession, path):
         msg = f"there is something at {path} already; choose another path, or pass mode='overwrite'"
@@ -168,11 +173,12 @@ def _models_of(said: dict[str, Any], keys: Iterable[Key]) -> list[str]:
     return [name for name in named if name in found] + sorted(found - set(named))
 
 
-def _slices_of(per_user: DataFrame, by: str | Sequence[str], known: list[str]) -> list[str]:
+def _slices_of(per_user: DataFrame, by: str | Sequence[str]) -> list[str]:
     """The columns of a per-user table that part the users: those that it was scored by are in it; others may be joined."""
-    wanted = (by,) if isinstance(by, str) else tuple(by)
+    wanted = as_names("by", by)
     lacking = [name for name in wanted if name not in per_user.columns]
     if lacking:
+        known = [field.name for field in per_user.schema.fields if facts_of(field.metadata).get("kind") == "slice"]
         msg = f"by={list(wanted)}: the per-user table has no column {', '.join(map(repr, lacking))}; it can be parted by: "
         raise InputError(msg + (", ".join(known) or "none; score_users(by=…) keeps attributes of the users"))
     return list(wanted)

@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.jobs.secrets import redacted
 from spark_rankeval.summary import DataQuality, SummaryRow
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def read_table(spark: SparkSession, source: Source, section: str) -> DataFrame:
         # Spark Connect looks at a table only when its schema is asked for.
         _ = frame.schema
     except PySparkException as error:
-        said = str(error).strip().partition("\n")[0]
+        said = redacted(str(error).strip().partition("\n")[0], source.options)
         msg = f"[{section}] cannot be read: {said}"
         raise ConfigurationError(msg) from error
     return frame
