@@ -1,6 +1,6 @@
 # The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test parity lint format docs benchmark dist clean
+.PHONY: help setup demo test parity fuzz lint format docs benchmark dist clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -47,6 +47,12 @@ SYSTEMS ?= trec ranx sklearn lenskit torchmetrics rectools recommenders replay r
 
 parity: setup $(SYSTEMS:%=.venv-parity-%/.installed)  ## run the real packages beside the dialects (all: some gigabytes)
 	@$(BIN)/python -m pytest -q tests/parity --systems="$(SYSTEMS)"
+
+# Another SEED is another ten thousand cases; a failure says which seed repeats it.
+SEED ?= 1
+CASES ?= 10000
+fuzz: setup  ## run random nasty cases against the oracle
+	@$(BIN)/python tests/fuzz.py --cases $(CASES) --seed $(SEED)
 
 docs: setup  ## write docs/conventions.md from the registry
 	@$(BIN)/python tools/write_conventions.py
