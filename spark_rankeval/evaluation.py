@@ -192,11 +192,11 @@ def score_users(
 
     The arguments are those of `evaluate`. Nothing raises while the table is computed: what could not be ranked is
     counted in its columns ``n_invalid_predictions``, ``n_invalid_labels``, ``n_duplicate_predictions``,
-    ``n_duplicate_labels`` and ``n_conflicting_labels``, and `summarise` raises.
+    ``n_duplicate_labels`` and ``n_conflicting_labels``, and `summarise` raises; `quarantine` has the rows themselves.
 
     Returns:
         the user's columns; a double a metric, NaN where it is undefined; ``n_predictions``, ``n_labels``,
-        ``n_relevant``, ``hangs_on_tie`` and the counts. Rows with a null user, if there are any, are one row.
+        ``n_relevant``, ``hangs_on_tie`` and the counts. What rows with a null user count is in rows of their own.
     """
     return _prepare(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,

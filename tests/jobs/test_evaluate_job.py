@@ -203,6 +203,55 @@ def test_a_config_that_does_not_fit_the_tables_is_one_line(files, capsys, settin
     assert not (files / "out").exists()
 
 
+def test_a_quarantine_is_a_table_beside_the_others(spark, files):
+    (files / "p.csv").write_text("user;item;position\n1;a;2\n1;b;1\n1;c;-1\n2;a;1\n;a;3\n")
+    chosen = 'metrics = ["rr"]\non_invalid = "quarantine"\npopulation = "labelled"'
+    assert start(files, chosen) == 0
+    found = {
+        (row.user, row.item, row.position, row.reason)
+        for row in spark.read.parquet(f"{files}/out/quarantine").collect()
+    }
+    assert found == {(1, "c", -1.0, "negative rank"), (None, "a", 3.0, "null user (user)")}
+    quality = only_document(files / "out/summary_json")["data_quality"]
+    assert (quality["n_invalid_predictions"], quality["n_left_out"]) == (2, 1)
+    assert start(files, chosen) == 2
+    assert start(files, 'metrics = ["rr"]\non_invalid = { invalid_predictions = "drop" }', mode="overwrite") == 0
+
+
+def test_a_config_can_say_how_ties_are_ordered(files):
+    assert start(files, 'metrics = ["rr"]\nties = "item_desc"') == 0
+
+
+def test_secrets_of_sources_are_not_printed_or_stored(files, capsys):
+    secrets = ("hunter2", "s3cr3t", "t0ken")
+    options = 'options = { sep = ";", "fs.s3a.secret.key" = "hunter2", token = "t0ken" }'
+    with_secrets = {'options = { sep = ";" }': options}
+    assert start(files, **with_secrets) == 0
+    assert start(files, **with_secrets) == 2
+    assert start(
+        files, mode="overwrite", **with_secrets, **{f"{files}/l.json": "s3a://AKIA:s3cr3t@bucket/l?password=hunter2"}
+    ) in (1, 2)
+    assert start(files, mode="overwrite", **{'sep = ";" }': 'sep = ";", password = "hunter2", bad = [] }'}) == 2
+    printed = capsys.readouterr()
+    for secret in secrets:
+        assert secret not in printed.out + printed.err
+        assert all(secret.encode() not in path.read_bytes() for path in (files / "out").rglob("*") if path.is_file())
+    assert "'password': '***'" in printed.err
+    config = parse_config(changed(predictions={"path": "p", "options": {"dbPassword": "hunter2"}}))
+    assert "hunter2" not in repr(config)
+
+
+def test_a_crash_does_not_print_secrets(files, capsys, monkeypatch):
+    def crash(*_):
+        raise RuntimeError("jdbc:x://h/db?user=u&password=hunter2 and s3a://AK:s3cr3t@bucket and t0ken")
+
+    monkeypatch.setattr("spark_rankeval.jobs.evaluate.evaluate_tables", crash)
+    assert start(files, **{'sep = ";" }': 'sep = ";", token = "t0ken" }'}) == 1
+    said = capsys.readouterr().err
+    assert "RuntimeError" in said
+    assert not any(secret in said for secret in ("hunter2", "s3cr3t", "t0ken"))
+
+
 def test_a_crash_is_1_with_a_traceback(files, capsys, monkeypatch):
     monkeypatch.setattr("spark_rankeval.jobs.evaluate.evaluate_tables", lambda *_: 1 / 0)
     assert start(files) == 1
@@ -273,6 +322,19 @@ def test_every_offender_is_named_at_once():
             "evaluation.metrics must be a text or a list of texts or a table of key = value; found 3",
         ),
         (changed(evaluation={"metrics": ["rr", 3]}), "found ['rr', 3]"),
+        (
+            changed(evaluation={"on_invalid": "ignore"}),
+            "evaluation.on_invalid must be one of 'error', 'drop', 'quarantine' or a table of key = value; found 'ignore'",
+        ),
+        (
+            changed(evaluation={"on_invalid": {"nulls": "drop", "negative_grades": "keep"}}),
+            "evaluation: on_invalid: there is no kind 'nulls'; there are invalid_predictions, ",
+        ),
+        (
+            changed(evaluation={"on_invalid": {"negative_grades": "keep"}}),
+            "negative_grades must be one of 'error', 'drop', 'clip'; got 'keep'",
+        ),
+        (changed(evaluation={"population": "all"}), "evaluation.population must be one of 'every', 'labelled'"),
         (
             changed(evaluation={"relevance_threshold": True}),
             "evaluation.relevance_threshold must be a number; found True",
