@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyspark.sql.types import NumericType
+
 from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.on_invalid import OnInvalid
@@ -84,6 +86,11 @@ def summarise(
     counts = [name for name in COUNTS if name in facts]
     about_users = [name for name in counts if name in USER_COUNTS]
     invalid = [name for name in counts if name in INVALID_COUNTS]
+    wrong = [name for name in counts if not isinstance(per_user.schema[name].dataType, NumericType)]
+    if wrong:
+        kind = per_user.schema[wrong[0]].dataType.simpleString()
+        msg = f"the per-user table has {', '.join(wrong)}, which must be whole numbers, as {kind}"
+        raise InputError(msg)
     missing = [name for name in COUNTS if name not in facts]
     if missing:
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
@@ -151,7 +158,7 @@ def write_per_user(
     one_of("mode", mode, ("errorifexists", "overwrite"))
     path = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(path, str) or not path.strip():
-        msg = f"path must name a place, in a text; got {path!r}"
+        msg = f"path must name a place, in a text that is not empty; got {path!r}"
         raise OptionError(msg)
     if mode == "errorifexists" and exists(per_user.sparkSession, path):
         msg = f"there is something at {path} already; choose another path, or pass mode='overwrite'"
