@@ -77,7 +77,7 @@ ARGUMENTS = {
             "relevance_threshold",
             "users",
         ),
-        *("exclude", "dialect", "ties", "on_invalid", "population", "prune", "model", "by", "attributes"),
+        *("exclude", "dialect", "ties", "on_invalid", "population", "prune", "model", "by", "attributes", "user_weight"),
     ],
     "quarantine": ["metrics", "user", "on_invalid", "nonsense"],
     "differences": ["results", "baseline", "metrics", "user", "model"],
@@ -97,6 +97,7 @@ WRONG = {
     "summarise": {
         "per_user": ["x", None, 5, []],
         "on_invalid": ["x", 5, True, {"a": "b"}, {"invalid_labels": "x"}, []],
+        "user_weight": ["no such", 5, [], True, b"x"],
         "by": ["no such", 5, [3], None, ["rr", "rr"]],
         "totals": [True, "yes"],
         "level": [None, 95],
@@ -120,6 +121,9 @@ WRONG = {
         "correction": [None, "x", 5, [], {}],
         "replicates": [None, "x", 0, 1.5, [], True],
         "seed": [None, "x", 1.5, [], True],
+        "by": ["no such", 5, [3], None, ["rr", "rr"]],
+        "totals": [True, "yes"],
+        "user_weight": ["no such", 5, [], True, b"x"],
     },
     "all_pairs": {
         "results": [None, 5, {"a": None}],
