@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import InputError, MetricError, OptionError, SparkRankEvalWarning, UnknownMetricError
 from spark_rankeval.metrics.naming import parse_metric, reads_as
-from spark_rankeval.options import as_names, is_number
+from spark_rankeval.options import as_names, check_name, is_number
 from spark_rankeval.result import Result
 from spark_rankeval.spark.model_tables import ModelTable, ModelTables, read_table
 from spark_rankeval.statistics.permuting import MOST_LABELS
@@ -39,9 +39,7 @@ def read_results(results: Results, user: str | Sequence[str] | None, model: str 
         InputError: a table cannot be used, or two do not compare.
     """
     users = None if user is None else as_names("user", user)
-    if model is not None and not isinstance(model, str):
-        msg = f"model must be the name of a column; got {model!r}"
-        raise InputError(msg)
+    check_name("model", model)
     if not isinstance(results, Mapping):
         return _checked([read_table(_frame(results), None, users, model)])
     if not results or not all(isinstance(name, str) and name.strip() for name in results):

@@ -12,7 +12,7 @@ from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.metrics.population import POPULATIONS
 from spark_rankeval.on_invalid import OnInvalid
-from spark_rankeval.options import as_names, check_totals, is_number, one_of
+from spark_rankeval.options import as_names, check_name, check_totals, is_number, one_of
 from spark_rankeval.refusal import raise_if_invalid
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.column_names import ColumnNames
@@ -272,6 +272,7 @@ def _prepare(
     """Check everything that can be checked without a job."""
     choices = OnInvalid.read(on_invalid)
     one_of("population", population, (None, *POPULATIONS))
+    check_name("user_weight", user_weight)
     one_of("prune", prune, ("auto", "never"))
     one_of("ties", ties, (None, "item_asc", "item_desc", "position", "average"))
     if not (relevance_threshold is None or (is_number(relevance_threshold) and not math.isnan(relevance_threshold))):

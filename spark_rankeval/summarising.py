@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.on_invalid import OnInvalid
-from spark_rankeval.options import as_names, check_table, check_totals, one_of
+from spark_rankeval.options import as_names, check_name, check_table, check_totals, one_of
 from spark_rankeval.refusal import raise_if_invalid
 from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
@@ -72,6 +72,7 @@ def summarise(
     chosen = None if on_invalid is None else OnInvalid.read(on_invalid)
     check_table("per_user", per_user)
     check_totals(totals, as_names("by", by))
+    check_name("user_weight", user_weight)
     facts = {field.name: facts_of(field.metadata) for field in per_user.schema.fields}
     weight = _weight_of(per_user, user_weight, [name for name, said in facts.items() if said.get("kind") == "weight"])
     options = DescriptionOptions.given(ci, level, replicates, seed, quantiles, weighted=weight is not None)
