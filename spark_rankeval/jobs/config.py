@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -20,6 +21,8 @@ from spark_rankeval.statistics.description import DescriptionOptions
 _Section = TypeVar("_Section")
 # Which of the two a hint is depends on what stands in it, and on the version of Python.
 _UNIONS = (UnionType, Union)
+# It is the name of folders and files.
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _INTERVALS = ("ci", "level", "replicates", "seed", "quantiles")
 
 
@@ -86,12 +89,13 @@ class Output:
     """Where the results go.
 
     Attributes:
-        path: a folder; ``per_user``, ``summary`` and ``summary_json`` are written in it.
-        mode: what to do if they are there already.
+        path: a folder, in which each run has a partition of the tables ``per_user``, ``metrics`` and ``manifests``, and of
+            ``quarantine`` where rows are quarantined.
+        run_id: the name of the run, whose partitions it replaces; None: one made of the configuration and the input files.
     """
 
     path: str
-    mode: Literal["errorifexists", "overwrite"] = "errorifexists"
+    run_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,11 @@ def parse_config(settings: Mapping[str, Any]) -> EvaluateConfig:
                 check()
             except OptionError as error:
                 problems.append(f"evaluation: {error}")
+        if config.output.run_id is not None and not _RUN_ID.fullmatch(config.output.run_id):
+            problems.append(
+                f"output.run_id is a name of letters, digits, '.', '_' and '-', of which the first is none of the last "
+                f"three; found {config.output.run_id!r}"
+            )
         sources = {"predictions": config.predictions, "labels": config.labels, "users": config.users}
         for section, source in sources.items():
             if source is not None and (source.path is None) == (source.table is None):
