@@ -51,7 +51,8 @@ def _table(rows: Sequence[SummaryRow], name: str, axis: str, place: Callable[[Me
     definitions = {str(dataclasses.replace(metric, **others)) for _, metric in found}
     if len(definitions) != 1:
         several = "; it has several definitions of it: " + ", ".join(sorted(definitions)) if definitions else ""
-        msg = f"this result has no curve of {name!r}{several}. Say which, with its parameters, or ask for one: 'ndcg@1..100'"
+        example = "ndcg@1..100" if axis == "cutoff" else "precision_recall_curve"
+        msg = f"this result has no curve of {name!r}{several}. Say which, with its parameters, or ask for one: {example!r}"
         raise UnknownMetricError(msg)
     columns = ["model", "relevance", axis, "mean", "standard_error", "n_users"]
     records = [

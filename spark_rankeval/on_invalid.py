@@ -34,6 +34,7 @@ class OnInvalid:
         conflicting_labels: of an item's labels of different grades, ``drop`` leaves out all but the highest. Labels of equal
             grade are merged, whatever is said.
         conflicting_attributes: ``drop`` takes an attribute in which a user's rows do not agree as null.
+        invalid_weights: ``drop`` leaves users without a weight that can be used out of every mean.
         given: what the caller said.
     """
 
@@ -44,6 +45,7 @@ class OnInvalid:
     negative_grades: str = _kind("error", "drop", "clip")
     conflicting_labels: str = _kind("error", "drop")
     conflicting_attributes: str = _kind("error", "drop")
+    invalid_weights: str = _kind("error", "drop")
     given: Given = "error"
 
     @classmethod

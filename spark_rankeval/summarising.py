@@ -8,13 +8,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyspark.sql import types as T
+
 from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.on_invalid import OnInvalid
-from spark_rankeval.options import as_names, check_table, check_totals, one_of
+from spark_rankeval.options import as_names, check_name, check_table, check_totals, one_of
 from spark_rankeval.refusal import raise_if_invalid
 from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
+from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.scoring import describe_table, facts_of
 from spark_rankeval.spark.storage import exists, publish, staged
 from spark_rankeval.statistics.description import DescriptionOptions
@@ -36,6 +39,7 @@ def summarise(
     on_invalid: str | Mapping[str, str] | None = None,
     *,
     by: str | Sequence[str] = (),
+    user_weight: str | None = None,
     totals: bool = False,
     ci: str | None = "t",
     level: float = 0.95,
@@ -52,6 +56,7 @@ def summarise(
         per_user: the table.
         on_invalid: which counts are errors, as in `evaluate`; None: as `score_users` was told, which alone says what is ranked.
         by: columns of the table that part the users into slices: attributes it was scored with, or any others.
+        user_weight: a column of the users' weights; None: the one that it was scored with, if any.
         totals: as in `evaluate`.
         ci: as in `evaluate`, and so are the options that follow: the same ones give the same figures to the last digit.
         level: of the intervals.
@@ -65,10 +70,12 @@ def summarise(
         DataError: the table counts rows that could not be ranked.
     """
     chosen = None if on_invalid is None else OnInvalid.read(on_invalid)
-    options = DescriptionOptions.given(ci, level, replicates, seed, quantiles)
     check_table("per_user", per_user)
     check_totals(totals, as_names("by", by))
+    check_name("user_weight", user_weight)
     facts = {field.name: facts_of(field.metadata) for field in per_user.schema.fields}
+    weight = _weight_of(per_user, user_weight, [name for name, said in facts.items() if said.get("kind") == "weight"])
+    options = DescriptionOptions.given(ci, level, replicates, seed, quantiles, weighted=weight is not None)
     users = [name for name, said in facts.items() if said.get("kind") == "user"]
     metrics = {name: said for name, said in facts.items() if said.get("kind") == "metric"}
     if not any(facts.values()):
@@ -84,13 +91,18 @@ def summarise(
     counts = [name for name in COUNTS if name in facts]
     about_users = [name for name in counts if name in USER_COUNTS]
     invalid = [name for name in counts if name in INVALID_COUNTS]
+    wrong = [name for name in counts if not isinstance(per_user.schema[name].dataType, T.NumericType)]
+    if wrong:
+        kind = per_user.schema[wrong[0]].dataType.simpleString()
+        msg = f"the per-user table has {', '.join(wrong)}, which must be whole numbers, as {kind}"
+        raise InputError(msg)
     missing = [name for name in COUNTS if name not in facts]
     if missing:
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
     figures = describe_table(
         per_user, users, [*metrics], about_users, invalid, options, [*model, *slices],
-        roll(len(slices), totals=totals, n_before=len(model)),
+        roll(len(slices), totals=totals, n_before=len(model)), weight,
     )  # fmt: skip
     rows, qualities = [], {}
     n_before = len(model)
@@ -99,7 +111,7 @@ def summarise(
         keys = in_order(list(mine))
         found = dict(zip([*about_users, *invalid], mine[keys[0]].counts, strict=True))
         found |= {lacking: _no_count(mine[keys[0]].values[0].moments) for lacking in missing}
-        qualities[name] = DataQuality.from_moments(found)
+        qualities[name] = DataQuality.from_moments(found, mine[keys[0]].values[0].weighted)
         rows += [
             ResultRow(said, name, slice_name(slices, key) if slices else "all", column, value)
             for key in keys
@@ -108,7 +120,7 @@ def summarise(
     some = next(iter(metrics.values()))
     raise_if_invalid(DataQuality.of_models(list(qualities.values())), some, on_invalid=chosen)
     words = ("The table of users was summarised as it is.",)
-    return result_of(lambda: per_user, rows, qualities, words, options, slices, totals)
+    return result_of(lambda: per_user, rows, qualities, words, options, slices, totals, weight)
 
 
 def write_per_user(
@@ -117,6 +129,7 @@ def write_per_user(
     mode: str = "errorifexists",
     *,
     by: str | Sequence[str] = (),
+    user_weight: str | None = None,
     totals: bool = False,
     ci: str | None = "t",
     level: float = 0.95,
@@ -133,6 +146,7 @@ def write_per_user(
         path: where the Parquet table is to be.
         mode: ``errorifexists`` or ``overwrite``.
         by: columns of the table that part the users into slices, as in `summarise`.
+        user_weight: as in `summarise`.
         totals: as in `evaluate`.
         ci: as in `evaluate`, and so are the options that follow.
         level: of the intervals.
@@ -151,14 +165,22 @@ def write_per_user(
     one_of("mode", mode, ("errorifexists", "overwrite"))
     path = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(path, str) or not path.strip():
-        msg = f"path must name a place, in a text; got {path!r}"
+        msg = f"path must name a place, in a text that is not empty; got {path!r}"
         raise OptionError(msg)
     if mode == "errorifexists" and exists(per_user.sparkSession, path):
         msg = f"there is something at {path} already; choose another path, or pass mode='overwrite'"
         raise OptionError(msg)
     with staged(per_user, path) as table:
         result = summarise(
-            table, by=by, totals=totals, ci=ci, level=level, replicates=replicates, seed=seed, quantiles=quantiles
+            table,
+            by=by,
+            user_weight=user_weight,
+            totals=totals,
+            ci=ci,
+            level=level,
+            replicates=replicates,
+            seed=seed,
+            quantiles=quantiles,
         )
         published = publish(table, path, mode)
     return replace(result, _table=lambda: published)
@@ -171,6 +193,19 @@ def _models_of(said: dict[str, Any], keys: Iterable[Key]) -> list[str]:
         return named
     found = {str(key[0]) if said else "" for key in keys}
     return [name for name in named if name in found] + sorted(found - set(named))
+
+
+def _weight_of(per_user: DataFrame, named: str | None, known: list[str]) -> str | None:
+    """The column of weights of a per-user table."""
+    if named is None:
+        return known[0] if known else None
+    found = find_column(per_user, named)
+    kind = None if found is None else per_user.schema[found].dataType
+    if not isinstance(kind, T.NumericType):
+        what = "no column of that name" if kind is None else f"it as {kind.simpleString()}, which is no number"
+        msg = f"user_weight={named!r}: the per-user table has {what}; it has: {', '.join(per_user.columns)}"
+        raise InputError(msg)
+    return found
 
 
 def _slices_of(per_user: DataFrame, by: str | Sequence[str]) -> list[str]:
@@ -223,6 +258,7 @@ def result_of(
     options: DescriptionOptions,
     by: Sequence[str],
     totals: bool,
+    weight: str | None,
 ) -> Result:
     """The result of an evaluation or of a table.
 
@@ -234,6 +270,7 @@ def result_of(
         options: what was said of the values.
         by: the columns of the slices.
         totals: whether there are rows for totals over them.
+        weight: the column of the users' weights.
     """
     summary = tuple(
         summary_row(
@@ -246,13 +283,14 @@ def result_of(
             definition=said.get("metric", said["label"]),
             cutoff=parse_metric(said["metric"]).k if "metric" in said else None,
             over_all=said.get("mean") == "all",
+            user_weight=weight or "",
         )
         for said, model, slice_, _, figures in rows
     )
     columns = {row.key: told.column for row, told in zip(summary, rows, strict=True)}
     # What is written is summarised with the same options.
     write = partial(
-        write_per_user, by=tuple(by), totals=totals, ci=options.method, level=options.level,
+        write_per_user, by=tuple(by), user_weight=weight, totals=totals, ci=options.method, level=options.level,
         replicates=options.replicates, seed=options.seed, quantiles=options.quantiles,
     )  # fmt: skip
     return Result(summary, qualities, columns, words, per_user, write)

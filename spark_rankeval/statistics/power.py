@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 from spark_rankeval.errors import OptionError
+from spark_rankeval.options import is_number
 from spark_rankeval.statistics.distributions import noncentral_t_sf, normal_quantile, t_critical
+from spark_rankeval.statistics.intervals import checked_level
 
 
 def power_of(difference: float, std: float, n: int, level: float = 0.95) -> float:
@@ -34,7 +36,8 @@ def detectable_difference(std: float, n: int, level: float = 0.95, power: float 
         level: 1 − α, α being the probability of finding a difference where there is none.
         power: the probability of finding it, above 1 − level.
     """
-    if not 1 - level < power < 1:
+    checked_level(level)
+    if not is_number(power) or not 1 - level < power < 1:
         raise OptionError(f"power lies between 1 − level = {1 - level:g} and 1, got {power!r}")
     if n < 2 or math.isnan(std):
         return math.nan

@@ -44,6 +44,7 @@ def frames(spark):
         "dots": table.toDF("us.er", "it`em", "sc ore", ""),
         "void": spark.sql("select null user, null item, null score, null grade"),
         "per user": ours.score_users(table, table, ["rr", "ap"], score="score"),
+        "result": ours.evaluate(table, table, ["rr", "ap"], score="score"),
     }
 
 
@@ -57,7 +58,7 @@ def good_call(function, frames):
         "compare": {"results": {"a": scored, "b": scored}, "baseline": "a"},
         "differences": {"results": {"a": scored, "b": scored}, "baseline": "a"},
         "all_pairs": {"results": {"a": scored, "b": scored}},
-        "detectable_difference": {"result": None},
+        "detectable_difference": {"result": frames["result"]},
     }
     return calls.get(function, {"predictions": table, "labels": table, "metrics": ["rr"], "score": "score"})
 
@@ -76,7 +77,18 @@ ARGUMENTS = {
             "relevance_threshold",
             "users",
         ),
-        *("exclude", "dialect", "ties", "on_invalid", "population", "prune", "model", "by", "attributes"),
+        *(
+            "exclude",
+            "dialect",
+            "ties",
+            "on_invalid",
+            "population",
+            "prune",
+            "model",
+            "by",
+            "attributes",
+            "user_weight",
+        ),
     ],
     "quarantine": ["metrics", "user", "on_invalid", "nonsense"],
     "differences": ["results", "baseline", "metrics", "user", "model"],
@@ -96,13 +108,14 @@ WRONG = {
     "summarise": {
         "per_user": ["x", None, 5, []],
         "on_invalid": ["x", 5, True, {"a": "b"}, {"invalid_labels": "x"}, []],
+        "user_weight": ["no such", 5, [], True, b"x"],
         "by": ["no such", 5, [3], None, ["rr", "rr"]],
         "totals": [True, "yes"],
         "level": [None, 95],
     },
     "write_per_user": {
         "per_user": ["x", None, 5, []],
-        "path": [None, 5, "", " ", [], b"", object()],
+        "path": [None, 5, "", " ", [], b"", object(), "/dev/null/nowhere", "nosuchscheme://x/y"],
         "mode": [None, "append", 5, True],
         "by": ["no such", 5, None],
         "level": ["x"],
@@ -119,6 +132,8 @@ WRONG = {
         "correction": [None, "x", 5, [], {}],
         "replicates": [None, "x", 0, 1.5, [], True],
         "seed": [None, "x", 1.5, [], True],
+        "by": ["no such", 5, [3], None, ["rr", "rr"]],
+        "totals": [True, "yes"],
     },
     "all_pairs": {
         "results": [None, 5, {"a": None}],
@@ -151,7 +166,12 @@ WRONG = {
         "dialects": [5, "no such", [5], [None], {}, object(), True],
         "on_invalid": ["x", 5, None],
     },
-    "detectable_difference": {"result": [None, 5, "x", {}]},
+    "detectable_difference": {
+        "result": [None, 5, "x", {}],
+        "metric": ["no such", 5, [], b"x"],
+        "power": [None, "x", 0, 1, 1.5, NAN, [], True],
+        "level": [None, "x", 0, 95, NAN, [], True],
+    },
 }
 
 
@@ -172,7 +192,7 @@ def outcome(function, call):
 def test_there_are_several_hundred_cases():
     lazy = sum(map(len, ARGUMENTS.values())) * len(ANYTHING)
     wrong = sum(len(values) for arguments in WRONG.values() for values in arguments.values())
-    assert lazy + wrong > 800
+    assert lazy + wrong > 1300
 
 
 @pytest.mark.parametrize(("function", "argument"), [(f, a) for f, names in ARGUMENTS.items() for a in names])
@@ -194,3 +214,22 @@ def test_a_wrong_value_is_an_error_of_ours(frames, function, argument):
         if found != "ours":
             bad[repr(value)] = found
     assert bad == {}
+
+
+def test_results_are_asked_in_words_that_they_know(frames):
+    result = frames["result"]
+    for wrong in (5, None, [], ("a",), ("", 5), object(), "ndcg@5"):
+        with pytest.raises(SparkRankEvalError, match=r"(?i)this result has"):
+            result[wrong]
+        assert wrong not in result
+    for wrong in (5, None, "no such", "ndcg"):
+        with pytest.raises(SparkRankEvalError):
+            result.curve(wrong)
+    with pytest.raises(SparkRankEvalError, match=r"take result\.precision_recall_curve\(\)"):
+        result.curve("precision_recall_curve")
+    with pytest.raises(SparkRankEvalError, match="ask for one: 'precision_recall_curve'"):
+        result.precision_recall_curve()
+    with pytest.raises(SparkRankEvalError, match="n_labels, which must be whole numbers, as string"):
+        ours.summarise(frames["per user"].selectExpr("rr", "'x' as n_labels"))
+    with pytest.raises(SparkRankEvalError, match="totals=True is for slices"):
+        ours.summarise(frames["per user"], totals=True)
