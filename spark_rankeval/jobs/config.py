@@ -24,6 +24,7 @@ _UNIONS = (UnionType, Union)
 # It is the name of folders and files.
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _INTERVALS = ("ci", "level", "replicates", "seed", "quantiles")
+_SLICES = ("by", "totals")
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,9 @@ class Evaluation:
     population: Literal["every", "labelled", "predicted", "both"] | None = None
     prune: Literal["auto", "never"] = "auto"
     model: str = ""
+    by: str | tuple[str, ...] = ()
+    totals: bool = False
+    user_weight: str | None = None
     ci: Literal["t", "bca", "bootstrap", "percentile", "none"] = "t"
     level: float = 0.95
     replicates: int = 1000
@@ -79,9 +83,13 @@ class Evaluation:
         # TOML has no None.
         return {**options, "ci": None if self.ci == "none" else self.ci}
 
+    def slices(self) -> dict[str, Any]:
+        """How users are parted, as `summarise` takes it."""
+        return {name: getattr(self, name) for name in _SLICES}
+
     def scoring(self) -> dict[str, Any]:
         """The other options, as `score_users` takes them."""
-        return {name: value for name, value in vars(self).items() if name not in _INTERVALS}
+        return {name: value for name, value in vars(self).items() if name not in (*_INTERVALS, "totals")}
 
 
 @dataclass(frozen=True)
@@ -107,11 +115,18 @@ class EvaluateConfig:
     output: Output
     labels: Source | None = None
     users: Source | None = None
+    exclude: Source | None = None
+    attributes: Source | None = None
     columns: Columns = field(default_factory=Columns)
+
+    def sources(self) -> dict[str, Source | None]:
+        """The tables to read by the names that `evaluate` has for them."""
+        names = ("predictions", "labels", "users", "exclude", "attributes")
+        return {name: getattr(self, name) for name in names}
 
     def redacted(self, text: str) -> str:
         """A text without the secrets of these sources."""
-        for source in (self.predictions, self.labels, self.users):
+        for source in self.sources().values():
             text = redacted(text, None if source is None else source.options)
         return text
 
@@ -163,8 +178,7 @@ def parse_config(settings: Mapping[str, Any]) -> EvaluateConfig:
                 f"output.run_id is a name of letters, digits, '.', '_' and '-', of which the first is none of the last "
                 f"three; found {config.output.run_id!r}"
             )
-        sources = {"predictions": config.predictions, "labels": config.labels, "users": config.users}
-        for section, source in sources.items():
+        for section, source in config.sources().items():
             if source is not None and (source.path is None) == (source.table is None):
                 got = "neither" if source.path is None else "both"
                 problems.append(f"[{section}] needs path (files) or table (of the catalogue), one of them; found {got}")

@@ -65,8 +65,8 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig) -> tuple[Result
     from spark_rankeval.spark.storage import staged  # noqa: PLC0415
 
     started = datetime.now(UTC)
-    sources = {"predictions": config.predictions, "labels": config.labels, "users": config.users}
-    tables = {section: None if it is None else read_table(spark, it, section) for section, it in sources.items()}
+    sources = config.sources().items()
+    tables = {section: None if it is None else read_table(spark, it, section) for section, it in sources}
     call: dict[str, Any] = {**tables, **config.evaluation.scoring(), **vars(config.columns)}
     if config.evaluation.model:
         call["predictions"] = {config.evaluation.model: tables["predictions"]}
@@ -74,7 +74,7 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig) -> tuple[Result
     output, run_id = config.output.path.rstrip("/"), runs.run_id_of(config, tables)
     with staged(per_user, f"{output}/{runs.PER_USER}") as table:
         try:
-            result = summarise(table, **config.evaluation.intervals())
+            result = summarise(table, **config.evaluation.slices(), **config.evaluation.intervals())
         except DataError:
             # The stored counts say how much is wrong; only another look at the data finds examples of it.
             evaluate(**call)

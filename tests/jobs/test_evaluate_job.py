@@ -285,6 +285,22 @@ def test_a_quarantine_is_a_table_beside_the_others(spark, files):
     assert start(files, 'metrics = ["rr"]\non_invalid = { invalid_predictions = "drop" }') == 0
 
 
+def test_slices_weights_and_what_to_leave_out(spark, files):
+    (files / "people.csv").write_text("user,country,spend\n1,DE,2\n2,FR,0.5\n")
+    (files / "seen.csv").write_text("user,item\n1,b\n")
+    sections = "".join(
+        f'[{name}]\npath = "{files}/{file}.csv"\nformat = "csv"\n'
+        for name, file in (("attributes", "people"), ("exclude", "seen"))
+    )
+    asked = 'metrics = ["rr"]\nby = ["country"]\nuser_weight = "spend"'
+    assert start(files, asked, **{"[evaluation]": f"{sections}[evaluation]"}) == 0
+    found = {row.slice: row for row in spark.read.parquet(f"{files}/out/metrics").collect()}
+    assert set(found) == {"all", "country=DE", "country=FR"}
+    # Without the item that is seen the hit is first.
+    assert (found["all"].value, found["country=DE"].n, found["all"].user_weight) == (1.0, 1, "spend")
+    assert manifest(files / "out")["data_quality"]["n_excluded"] == 1
+
+
 def test_a_config_can_say_how_ties_are_ordered(files):
     assert start(files, 'metrics = ["rr"]\nties = "item_desc"') == 0
 
