@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -205,7 +205,7 @@ class Result:
         Raises:
             DataError: the written rows are not valid; nothing is published then.
         """
-        return self._write(self._table(), path, mode)
+        return replace(self._write(self._table(), path, mode), _rejected=self._rejected)
 
     def to_markdown(self) -> str:
         """The summary as a table in GitHub's Markdown."""

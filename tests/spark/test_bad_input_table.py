@@ -469,6 +469,55 @@ class TestArrays:
         found = rows(result.quarantine, "reason", "user", "item")
         assert found == sorted(self.REASONS, key=repr)
 
+    def test_one_table_of_both_arrays(self, spark):
+        table = spark.createDataFrame(
+            [
+                ([1, 2, 2, None], [2, 2, 3], [1.0, 3.0, -1.0]),
+                ([1, 2], [2, 2], [1.0, 1.0]),
+                (None, [1], [None]),
+                ([5, 5], [5], [1.0, 2.0]),
+            ],
+            "prediction array<int>, label array<int>, grade array<double>",
+        )
+        said = refused(
+            lambda: evaluate(table, None, "rr", relevance="grade"),
+            n_invalid_predictions=2, n_invalid_labels=3, n_duplicate_predictions=2, n_conflicting_labels=1,
+        )  # fmt: skip
+        assert "item=2 2 times" in said
+        assert "with relevances [1.0, 3.0]" in said
+        result = evaluate(table, None, "rr", relevance="grade", on_invalid="quarantine")
+        assert (result.data_quality.n_predictions, result.data_quality.n_labels) == (5, 2)
+        again, lower = "repeats an item of the user, ranked better", "repeats an item of the user with a lower grade"
+        assert rows(result.quarantine, "table", "item", "grade", "reason") == [
+            ("labels", 1, None, "null relevance"),
+            ("labels", 2, 1.0, lower),
+            ("labels", 3, -1.0, "negative relevance"),
+            ("labels", None, None, "unequal lengths of label and grade"),
+            ("predictions", 2, None, again),
+            ("predictions", 5, None, again),
+            ("predictions", None, None, "null array of predictions"),
+            ("predictions", None, None, "null prediction item"),
+        ]
+
+
+def test_labels_of_several_relevances_are_all_accounted_for(spark):
+    graded = [
+        ("a", "x", 1.0, 1.0),
+        ("a", "x", 1.0, 2.0),
+        ("a", "x", 2.0, 1.0),
+        ("a", "y", 1.0, -1.0),
+        ("a", "z", NAN, 1.0),
+    ]
+    graded += [("b", "x", 1.0, 1.0), ("b", "x", 1.0, 1.0)]
+    theirs = spark.createDataFrame(graded, "user string, item string, click double, buy double")
+    result = evaluate(predictions(spark), theirs, "rr", score="score", relevance=["click", "buy"], on_invalid="drop")
+    quality = result.data_quality
+    assert accounted(quality) == (len(GOOD), len(graded))
+    assert (quality.n_invalid_labels, quality.n_negative_grades) == (2, 1)
+    found = dict(result.quarantine.groupBy("reason").count().collect())
+    assert found["NaN relevance 'click'"] == found["negative relevance 'buy'"] == 1
+    assert quality.n_conflicting_labels + quality.n_duplicate_labels == 3
+
 
 def test_rows_in_are_rows_ranked_and_rows_reported_under_every_plan(spark):
     bad = [

@@ -36,7 +36,7 @@ def frames(spark):
     table = spark.createDataFrame([(1, 1, 0.5, 1.0)], "user long, item long, score double, grade double")
     return {
         "good": table,
-        "no columns": spark.createDataFrame([()], ""),
+        "no columns": table.select(),
         "other columns": table.toDF("a", "b", "c", "d"),
         "nested": spark.sql("select struct(1 a) user, map(1, 2) item, array(array(1)) score, struct(1 a) grade"),
         "ambiguous": table.toDF("user", "USER", "score", "SCORE"),
