@@ -1,13 +1,13 @@
 # The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test parity lint format docs benchmark dist clean
+.PHONY: help setup demo test parity platforms test-cluster lint format docs benchmark dist clean
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
 help:  ## list the commands
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
@@ -48,6 +48,30 @@ SYSTEMS ?= trec ranx sklearn lenskit torchmetrics rectools recommenders replay r
 parity: setup $(SYSTEMS:%=.venv-parity-%/.installed)  ## run the real packages beside the dialects (all: some gigabytes)
 	@$(BIN)/python -m pytest -q tests/parity --systems="$(SYSTEMS)"
 
+# Where Spark differs: its versions, classic or Connect to a server in its own process, pandas 2 and 3. A row of the matrix is a
+# target, such as test-spark-3.5 or test-connect-4.3, and runs the whole suite, or TESTS of it; docs/platforms.md has them.
+# The package is on the path of the tests' process alone: a Connect server's Python gets it as a zip.
+ROWS := test-spark-3.5 test-spark-4.0 test-spark-4.3 test-spark-4.3-pandas-2 test-connect-4.0 test-connect-4.3 test-connect-4.3-pandas-2
+TESTS ?=
+.PRECIOUS: .venv-platform-%/.installed
+
+.venv-platform-%/.installed: tests/platforms/requirements-%.txt tests/platforms/tools.txt
+	@echo "installing into .venv-platform-$*"
+	@$(PYTHON) -m venv .venv-platform-$*
+	@.venv-platform-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+test-spark-%: .venv-platform-%/.installed | java
+	@PYTHONPATH="$(CURDIR)" .venv-platform-$*/bin/python -m pytest -q --platform=classic $(TESTS)
+
+test-connect-%: .venv-platform-%/.installed | java
+	@PYTHONPATH="$(CURDIR)" .venv-platform-$*/bin/python -m pytest -q --platform=connect $(TESTS)
+
+platforms: $(ROWS)  ## run the tests on every Spark of the matrix: hours
+
+test-cluster: setup  ## run the zip on a standalone cluster whose Python has nothing else
+	@$(BIN)/python -m pytest -q tests/on_cluster
+
 docs: setup  ## write docs/conventions.md from the registry
 	@$(BIN)/python tools/write_conventions.py
 
@@ -71,4 +95,4 @@ dist: | $(BIN)/python  ## build dist/spark_rankeval.zip, for spark-submit --py-f
 	@echo dist/spark_rankeval.zip
 
 clean:  ## remove what was built, and the environment
-	@rm -rf $(VENV) .venv-parity-* dist build output spark-warehouse metastore_db derby.log *.egg-info
+	@rm -rf $(VENV) .venv-parity-* .venv-platform-* dist build output spark-warehouse metastore_db derby.log *.egg-info

@@ -107,6 +107,8 @@ def _site_settings() -> set[str]:
 def _start_locally(builder: SparkSession.Builder) -> SparkSession:
     from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
 
+    from spark_rankeval.spark.platforms import condition_of  # noqa: PLC0415
+
     advice = "install Java 17 or newer (apt install openjdk-17-jre-headless; brew install openjdk@17) or set JAVA_HOME"
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         msg = f"Spark runs on Java, and there is none here: {advice}"
@@ -121,7 +123,7 @@ def _start_locally(builder: SparkSession.Builder) -> SparkSession:
         with _startup_noise_held():
             return builder.getOrCreate()
     except PySparkRuntimeError as error:
-        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+        if condition_of(error) != "JAVA_GATEWAY_EXITED":
             raise
         msg = f"Spark did not start; what it said is above. If it is about Java: {advice}"
         raise ConfigurationError(msg) from error

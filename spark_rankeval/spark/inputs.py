@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.spark.column_names import DEFAULT_ITEM, ColumnNames
+from spark_rankeval.spark.platforms import setting
 from spark_rankeval.worker.reading import USER_HASH
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def find_column(frame: DataFrame, name: str) -> str | None:
         InputError: several columns answer to the name.
     """
     matches = [known for known in frame.columns if known.lower() == name.lower()]
-    if len(matches) > 1 and frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true":
+    if len(matches) > 1 and setting(frame.sparkSession, "spark.sql.caseSensitive", "false") == "true":
         matches = [known for known in matches if known == name] or matches
     if len(matches) > 1:
         msg = f"the column {name!r} is ambiguous: the table has {matches}; rename them, or select one"

@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.spark.inputs import any_null, column, common_id_type, find_column
+from spark_rankeval.spark.platforms import setting
 from spark_rankeval.spark.scoring import METADATA_KEY, STATE_SCHEMA, facts_of
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.worker.comparing import INVALID, MODEL, NOBODY, ROWS, USER, merge_comparisons, value_field
@@ -264,7 +265,7 @@ class ModelTables:
         nobody = any_null([F.col(name) for name in names])
         users = self.grouped(labels).select(F.xxhash64(*wide).alias(USER), nobody.alias(NOBODY), ROWS)
         states = users.mapInArrow(run, STATE_SCHEMA)
-        partitions = users.sparkSession.conf.get("spark.sql.shuffle.partitions", str(_PARTITIONS)) or ""
+        partitions = setting(users.sparkSession, "spark.sql.shuffle.partitions", str(_PARTITIONS))
         if bytes_each * (int(partitions) if partitions.isdigit() else _PARTITIONS) > _TAKEN_BY_DRIVER:
             states = states.repartition(_MERGERS).mapInArrow(merge_comparisons, STATE_SCHEMA)
         return merged(unpacked(bytes(row[0]) for row in states.collect()))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 
+from spark_rankeval.spark.platforms import condition_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -47,7 +49,7 @@ def exists(session: SparkSession, path: str) -> bool:
     try:
         _ = session.read.schema("value string").text(path).schema
     except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
+        if condition_of(error) != "PATH_NOT_FOUND":
             raise
         return False
     return True
