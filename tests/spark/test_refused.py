@@ -51,7 +51,7 @@ def refused(text, *, may_build=False, may_use_files=False):
             found += [name for name in modules if name.partition(".")[0] in ("pathlib", "tempfile")]
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
                 found.append("open")
-        if isinstance(node, ast.Constant) and re.fullmatch(r"spark\.[\w.]+", str(node.value)) and not may_build:
+        if isinstance(node, ast.Constant) and re.fullmatch(r"spark\.\w+\.[\w.]+", str(node.value)) and not may_build:
             found += {str(node.value)} - SETTINGS_READ
     return found
 
