@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from spark_rankeval.comparison import differences as differences
     from spark_rankeval.evaluation import evaluate as evaluate
     from spark_rankeval.evaluation import score_users as score_users
-    from spark_rankeval.evaluation import summarise as summarise
-    from spark_rankeval.evaluation import write_per_user as write_per_user
     from spark_rankeval.list_agreement import agreement as agreement
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.result import Result as Result
     from spark_rankeval.sensitivity import detectable_difference as detectable_difference
     from spark_rankeval.spark.columns import metrics_column as metrics_column
+    from spark_rankeval.summarising import summarise as summarise
+    from spark_rankeval.summarising import write_per_user as write_per_user
 
 __version__ = "0.1.0"
 
@@ -34,8 +34,8 @@ _HOMES = {
     "differences": "comparison",
     "evaluate": "evaluation",
     "score_users": "evaluation",
-    "summarise": "evaluation",
-    "write_per_user": "evaluation",
+    "summarise": "summarising",
+    "write_per_user": "summarising",
     "metrics_column": "spark.columns",
     "parse_metric": "metrics.naming",
     "Result": "result",

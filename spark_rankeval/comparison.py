@@ -13,11 +13,11 @@ from spark_rankeval.comparison_inputs import (
     larger_is_better,
     margins_of,
     names_of,
-    one_of,
     read_results,
 )
 from spark_rankeval.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.errors import DataError, InputError
+from spark_rankeval.options import one_of
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.moments import moments_of

@@ -163,10 +163,3 @@ def check_seed(seed: Any) -> None:
     if isinstance(seed, bool) or not isinstance(seed, numbers.Integral):
         msg = f"the seed is a whole number; got {seed!r}"
         raise OptionError(msg)
-
-
-def one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
-    """Refuse a value that an option does not have."""
-    if value not in allowed:
-        msg = f"{option} must be one of {', '.join(map(repr, allowed))}; got {value!r}"
-        raise OptionError(msg)

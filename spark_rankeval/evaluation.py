@@ -4,38 +4,32 @@ from __future__ import annotations
 
 import math
 import numbers
-import os
-import warnings
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from spark_rankeval.dialects import Dialect, find_dialect
-from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
-from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.options import one_of
 from spark_rankeval.refusal import raise_if_invalid
-from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.column_names import ColumnNames
 from spark_rankeval.spark.inputs import read_sources
-from spark_rankeval.spark.scoring import Scoring, describe_table, facts_of
-from spark_rankeval.spark.storage import exists, publish, staged
+from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.summary import DataQuality, summary_row
+from spark_rankeval.summarising import ResultRow, need_users, result_of
+from spark_rankeval.summary import DataQuality
 from spark_rankeval.views import Lists, columns_of, order_of, resolve, views_of
-from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, USER_COUNTS
+from spark_rankeval.worker.scoring import COUNTS
 from spark_rankeval.worker.task import ScoringTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import DataFrame
 
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.slices import Key
-    from spark_rankeval.statistics.description import Description
-    from spark_rankeval.statistics.moments import Moments
+    from spark_rankeval.result import Result
 
     Metrics = str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]
 
@@ -131,7 +125,7 @@ def evaluate(
         relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
         prune=prune, model=model, by=by, attributes=attributes,
     )  # fmt: skip
-    _need_users(scoring.sources.predictions.user, options, "name the column of users with user=")
+    need_users(scoring.sources.predictions.user, options, "name the column of users with user=")
     plan = scoring.plan(exact=False)
     rolled = roll(len(scoring.sources.slices), totals=totals)
     figures, unresolved = scoring.describe(plan, options, rolled)
@@ -147,7 +141,7 @@ def evaluate(
     n_columns = len(scoring.columns)
     slices = scoring.sources.slices
     rows = [
-        _Row(
+        ResultRow(
             scoring.said_of(place),
             scoring.values[place].model,
             slice_name(slices, key),
@@ -158,7 +152,7 @@ def evaluate(
         for place in scoring.shown
     ]
     qualities = dict(zip(scoring.task.models, everyone, strict=True))
-    return _result(scoring.per_user, rows, qualities, words, options, slices, totals)
+    return result_of(scoring.per_user, rows, qualities, words, options, slices, totals)
 
 
 def score_users(
@@ -199,118 +193,6 @@ def score_users(
     ).per_user()  # fmt: skip
 
 
-def summarise(
-    per_user: DataFrame,
-    on_invalid: str | None = None,
-    *,
-    by: str | Sequence[str] = (),
-    totals: bool = False,
-    ci: str | None = "t",
-    level: float = 0.95,
-    replicates: int = 1000,
-    seed: int = 0,
-    quantiles: Sequence[float] = (0.5,),
-) -> Result:
-    """The means of a per-user table, fresh from `score_users` or read back from storage, with one action.
-
-    Columns are known by the metadata that `score_users` gives them. Parquet and tables made of it keep that metadata;
-    CSV, JSON and ORC do not: then every double column is a metric of its own name.
-
-    Args:
-        per_user: the table.
-        on_invalid: ``error`` or ``drop``, as in `evaluate`; None: as `score_users` was told.
-        by: columns of the table that part the users into slices: attributes it was scored with, or any others.
-        totals: as in `evaluate`.
-        ci: as in `evaluate`, and so are the options that follow: the same ones give the same figures to the last digit.
-        level: of the intervals.
-        replicates: of the bootstrap.
-        seed: of the bootstrap.
-        quantiles: shares of the users.
-
-    Raises:
-        InputError: the table has no column of a metric.
-        OptionError: an option is not known, or users cannot be drawn because the table does not say who they are.
-        DataError: the table counts rows that could not be ranked.
-    """
-    _one_of("on_invalid", on_invalid, (None, "error", "drop"))
-    options = DescriptionOptions.given(ci, level, replicates, seed, quantiles)
-    facts = {field.name: facts_of(field.metadata) for field in per_user.schema.fields}
-    users = [name for name, said in facts.items() if said.get("kind") == "user"]
-    metrics = {name: said for name, said in facts.items() if said.get("kind") == "metric"}
-    if not any(facts.values()):
-        doubles = [f.name for f in per_user.schema.fields if f.dataType.simpleString() in ("double", "float")]
-        metrics = {name: {"label": name} for name in doubles}
-    if not metrics:
-        there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
-        msg = f"the per-user table has no column of a metric; it has: {there}. Give it a table of score_users"
-        raise InputError(msg)
-    _need_users(users, options, "give a table of score_users whose columns still say what they are")
-    model = [name for name, said in facts.items() if said.get("kind") == "model"]
-    slices = _slices_of(per_user, by, [name for name, said in facts.items() if said.get("kind") == "slice"])
-    counts = [name for name in COUNTS if name in facts]
-    about_users = [name for name in counts if name in USER_COUNTS]
-    invalid = [name for name in counts if name in INVALID_COUNTS]
-    missing = [name for name in COUNTS if name not in facts]
-    if missing:
-        msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
-        warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
-    figures = describe_table(
-        per_user, users, [*metrics], about_users, invalid, options, [*model, *slices],
-        roll(len(slices), totals=totals, n_before=len(model)),
-    )  # fmt: skip
-    rows, qualities = [], {}
-    n_before = len(model)
-    for name in _models_of(facts[model[0]] if model else {}, figures):
-        mine = {key[n_before:]: found for key, found in figures.items() if not (model and key) or str(key[0]) == name}
-        keys = in_order(list(mine))
-        found = dict(zip([*about_users, *invalid], mine[keys[0]].counts, strict=True))
-        found |= {lacking: _no_count(mine[keys[0]].values[0].moments) for lacking in missing}
-        qualities[name] = DataQuality.from_moments(found)
-        rows += [
-            _Row(said, name, slice_name(slices, key) if slices else "all", column, value)
-            for key in keys
-            for (column, said), value in zip(metrics.items(), mine[key].values, strict=True)
-        ]
-    some = next(iter(metrics.values()))
-    said_of_all = some if on_invalid is None else {**some, "on_invalid": on_invalid}
-    raise_if_invalid(DataQuality.of_models(list(qualities.values())), said_of_all)
-    words = ("The table of users was summarised as it is.",)
-    return _result(lambda: per_user, rows, qualities, words, options, slices, totals)
-
-
-def _models_of(said: dict[str, Any], keys: Iterable[Key]) -> list[str]:
-    """The models of a per-user table: those found, in the order in which they were named; of no row at all, all of them."""
-    named = list(said.get("models", [""]))
-    if () in keys:
-        return named
-    found = {str(key[0]) if said else "" for key in keys}
-    return [name for name in named if name in found] + sorted(found - set(named))
-
-
-def _slices_of(per_user: DataFrame, by: str | Sequence[str], known: list[str]) -> list[str]:
-    """The columns of a per-user table that part the users: those that it was scored by are in it; others may be joined."""
-    wanted = (by,) if isinstance(by, str) else tuple(by)
-    lacking = [name for name in wanted if name not in per_user.columns]
-    if lacking:
-        msg = f"by={list(wanted)}: the per-user table has no column {', '.join(map(repr, lacking))}; it can be parted by: "
-        raise InputError(msg + (", ".join(known) or "none; score_users(by=…) keeps attributes of the users"))
-    return list(wanted)
-
-
-def _need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -> None:
-    if options.resamples and not users:
-        msg = (
-            f"ci={options.method!r} draws users by their ids, and this table has none: {advice}, or take ci='t', "
-            "which needs no ids"
-        )
-        raise OptionError(msg)
-
-
-def _no_count(like: Moments) -> Moments:
-    n = like.n + like.n_undefined
-    return replace(like, n=n, n_undefined=0, n_zero=0, mean=0.0, std=0.0, least=0.0, greatest=0.0, total=0.0)
-
-
 def _prepare(
     predictions: DataFrame | Mapping[str, DataFrame],
     labels: DataFrame | None,
@@ -333,9 +215,9 @@ def _prepare(
     attributes: DataFrame | None,
 ) -> Scoring:
     """Check everything that can be checked without a job."""
-    _one_of("on_invalid", on_invalid, ("error", "drop"))
-    _one_of("prune", prune, ("auto", "never"))
-    _one_of("ties", ties, (None, "item_asc", "item_desc", "position", "average"))
+    one_of("on_invalid", on_invalid, ("error", "drop"))
+    one_of("prune", prune, ("auto", "never"))
+    one_of("ties", ties, (None, "item_asc", "item_desc", "position", "average"))
     if not (relevance_threshold is None or _is_number(relevance_threshold)):
         msg = f"relevance_threshold must be a number or None; got {relevance_threshold!r}"
         raise OptionError(msg)
@@ -414,101 +296,3 @@ def _as_names(by: str | Sequence[str]) -> tuple[str, ...]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)
-
-
-def _one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
-    if value not in allowed:
-        msg = f"{option} must be one of {', '.join(map(repr, allowed))}; got {value!r}"
-        raise OptionError(msg)
-
-
-class _Row(NamedTuple):
-    """What becomes a row of the summary: what a value says of itself, its model and slice, its column and its figures."""
-
-    said: Mapping[str, Any]
-    model: str
-    slice_: str
-    column: str
-    figures: Description
-
-
-def _result(
-    per_user: Callable[[], DataFrame],
-    rows: Sequence[_Row],
-    qualities: dict[str, DataQuality],
-    words: tuple[str, ...],
-    options: DescriptionOptions,
-    by: Sequence[str],
-    totals: bool,
-) -> Result:
-    summary = tuple(
-        summary_row(
-            said["label"],
-            figures,
-            model=model,
-            slice_=slice_,
-            dialect=said.get("dialect", ""),
-            relevance=said.get("relevance", ""),
-            definition=said.get("metric", said["label"]),
-            cutoff=parse_metric(said["metric"]).k if "metric" in said else None,
-            over_all=said.get("mean") == "all",
-        )
-        for said, model, slice_, _, figures in rows
-    )
-    columns = {row.key: told.column for row, told in zip(summary, rows, strict=True)}
-    # What is written is summarised with the same options.
-    write = partial(
-        write_per_user, by=tuple(by), totals=totals, ci=options.method, level=options.level,
-        replicates=options.replicates, seed=options.seed, quantiles=options.quantiles,
-    )  # fmt: skip
-    return Result(summary, qualities, columns, words, per_user, write)
-
-
-def write_per_user(
-    per_user: DataFrame,
-    path: str | os.PathLike[str],
-    mode: str = "errorifexists",
-    *,
-    by: str | Sequence[str] = (),
-    totals: bool = False,
-    ci: str | None = "t",
-    level: float = 0.95,
-    replicates: int = 1000,
-    seed: int = 0,
-    quantiles: Sequence[float] = (0.5,),
-) -> Result:
-    """Write a per-user table to a staging place, summarise what was written, and publish it if it is valid.
-
-    The heavy part, computing the table, runs once.
-
-    Args:
-        per_user: a table of `score_users`.
-        path: where the Parquet table is to be.
-        mode: ``errorifexists`` or ``overwrite``.
-        by: columns of the table that part the users into slices, as in `summarise`.
-        totals: as in `evaluate`.
-        ci: as in `evaluate`, and so are the options that follow.
-        level: of the intervals.
-        replicates: of the bootstrap.
-        seed: of the bootstrap.
-        quantiles: shares of the users.
-
-    Raises:
-        DataError: the written rows are not valid; nothing is published then.
-        OptionError: an option is not known, or there is something at the path already; nothing was computed.
-    """
-    DescriptionOptions.given(ci, level, replicates, seed, quantiles)
-    _one_of("mode", mode, ("errorifexists", "overwrite"))
-    path = os.fspath(path)
-    if not path.strip():
-        msg = "path must name a place; got an empty text"
-        raise OptionError(msg)
-    if mode == "errorifexists" and exists(per_user.sparkSession, path):
-        msg = f"there is something at {path} already; choose another path, or pass mode='overwrite'"
-        raise OptionError(msg)
-    with staged(per_user, path) as table:
-        result = summarise(
-            table, by=by, totals=totals, ci=ci, level=level, replicates=replicates, seed=seed, quantiles=quantiles
-        )
-        published = publish(table, path, mode)
-    return replace(result, _table=lambda: published)

@@ -10,7 +10,8 @@ from pyspark.sql.window import Window
 from spark_rankeval.errors import DataError, InputError
 from spark_rankeval.evaluation import evaluate
 from spark_rankeval.spark.column_names import ColumnNames
-from spark_rankeval.spark.inputs import any_null, column, read_sources
+from spark_rankeval.spark.inputs import read_sources
+from spark_rankeval.spark.named_columns import any_null, column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.result import Result
-    from spark_rankeval.spark.inputs import Source
+    from spark_rankeval.spark.source import Source
 
 _ITEM, _GRADE, _ORDER = "listed_item", "grade_by_rank", "order"
 

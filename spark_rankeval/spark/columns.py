@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import OptionError
 from spark_rankeval.metrics.naming import column_names, parse_metrics
-from spark_rankeval.spark.inputs import column
+from spark_rankeval.spark.named_columns import column
 from spark_rankeval.views import Lists, resolve, views_of
 from spark_rankeval.worker.series import N_INVALID, score_series
 from spark_rankeval.worker.task import ScoringTask

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from spark_rankeval.spark.grouping import invalid_reasons
-from spark_rankeval.spark.inputs import any_null, column
+from spark_rankeval.spark.named_columns import any_null, column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.dialects import UnusualGrades
-    from spark_rankeval.spark.inputs import Source, Sources
+    from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.spark.source import Source
 
 
 def diagnose(

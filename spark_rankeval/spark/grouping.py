@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
-from spark_rankeval.spark.inputs import Source, any_null, column, common_id_type, user_hash
+from spark_rankeval.spark.ids import common_id_type, user_hash
+from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.worker import reading
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.dialects import UnusualGrades
     from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.spark.source import Source
 
 #: How a user's predictions are brought together. ``all``: every one. ``best_by_score``: the best of them by score, more
 #: than the cutoff needs, so that nearly every tie at the boundary is whole; users where it is not are seen.

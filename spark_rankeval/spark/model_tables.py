@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.spark.inputs import any_null, column, common_id_type, find_column
+from spark_rankeval.spark.ids import common_id_type, user_hash
+from spark_rankeval.spark.named_columns import any_null, column, find_column
 from spark_rankeval.spark.platforms import setting
 from spark_rankeval.spark.scoring import METADATA_KEY, STATE_SCHEMA, facts_of
 from spark_rankeval.statistics.merging import merged
@@ -260,10 +261,10 @@ class ModelTables:
             bytes_each: about how many bytes a partition's state has.
         """
         names = [_user(index) for index in range(len(self.user_types))]
-        # A hash hangs on the type: whole numbers of any width, and floats of both, are to be the same users.
-        wide = [_widened(F.col(name), kind) for name, kind in zip(names, self.user_types, strict=True)]
         nobody = any_null([F.col(name) for name in names])
-        users = self.grouped(labels).select(F.xxhash64(*wide).alias(USER), nobody.alias(NOBODY), ROWS)
+        users = self.grouped(labels).select(
+            user_hash(map(F.col, names), self.user_types).alias(USER), nobody.alias(NOBODY), ROWS
+        )
         states = users.mapInArrow(run, STATE_SCHEMA)
         partitions = setting(users.sparkSession, "spark.sql.shuffle.partitions", str(_PARTITIONS))
         if bytes_each * (int(partitions) if partitions.isdigit() else _PARTITIONS) > _TAKEN_BY_DRIVER:
@@ -317,12 +318,6 @@ def _model_of(table: ModelTable) -> Column:
     if table.model_column is None:
         return F.lit(table.model)
     return F.coalesce(column(table.model_column).cast("string"), F.lit("null"))
-
-
-def _widened(user: Column, kind: T.DataType) -> Column:
-    if isinstance(kind, T.IntegralType):
-        return user.cast("bigint")
-    return user.cast("double") if isinstance(kind, T.FloatType) else user
 
 
 def _facts(**said: str) -> Mapping[str, str]:

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.spark.grouping import Grouping, slice_column
-from spark_rankeval.spark.inputs import any_null, column, user_hash
+from spark_rankeval.spark.ids import user_hash
+from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of
 from spark_rankeval.statistics.moments import moments_of

@@ -1,0 +1,42 @@
+"""Columns of tables by their exact names, whatever characters are in them."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from spark_rankeval.errors import InputError
+from spark_rankeval.spark.platforms import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame
+
+
+def column(name: str) -> Column:
+    """A top-level column by its exact name, whatever characters are in it."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def any_null(columns: Iterable[Column]) -> Column:
+    """Whether any of the columns is null; of no columns, false."""
+    return reduce(or_, [one.isNull() for one in columns], F.lit(False))
+
+
+def find_column(frame: DataFrame, name: str) -> str | None:
+    """The name of a column as the table spells it; Spark compares names without regard to case.
+
+    Raises:
+        InputError: several columns answer to the name.
+    """
+    matches = [known for known in frame.columns if known.lower() == name.lower()]
+    if len(matches) > 1 and setting(frame.sparkSession, "spark.sql.caseSensitive", "false") == "true":
+        matches = [known for known in matches if known == name] or matches
+    if len(matches) > 1:
+        msg = f"the column {name!r} is ambiguous: the table has {matches}; rename them, or select one"
+        raise InputError(msg)
+    return matches[0] if matches else None
