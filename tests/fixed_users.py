@@ -6,10 +6,12 @@ MODELS = ("new", "old")
 #: With a cutoff each: the plan prunes while it groups.
 CUT = [
     "precision@5", "recall@5", "f1@3", "hit_rate@1", "ap@5", "rr@10", "ndcg@3", "ndcg(gain='linear')@10", "dcg@5",
-    "err@5", "rbp@10", "q@5", "gap@5",
+    "err(max_grade=3)@5", "rbp@10", "q@5", "gap@5",
 ]  # fmt: skip
 #: Of whole lists.
 WHOLE = ["ap", "rr", "ndcg", "bpref", "auc", "pearson", "spearman", "kendall_tau", "rbp", "percentile_rank", "r_precision"]
+#: Means over all orders of equal scores.
+TIED = ["ndcg(ideal='labels')@3", "ap@5", "rr@4"]
 COUNTRIES = ("at", "be", "cz")
 GRADES = (0.0, 0.5, 1.0, 1.0, 2.0, 3.0)
 

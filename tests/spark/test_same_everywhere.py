@@ -88,7 +88,7 @@ PARTS = {
     "compare": lambda spark: compared(compare(whole(spark), "old", metrics=["ap", "ndcg"], replicates=999, seed=3)),
     "all pairs": lambda spark: compared(all_pairs(whole(spark), metrics=["ap", "ndcg"])),
     "ties averaged": lambda spark: per_user(
-        score_users(*tables(spark)[0], ["ndcg@3", "ap@5", "rr@4"], ties="average", **tables(spark)[1])
+        score_users(*tables(spark)[0], fixed_users.TIED, ties="average", **tables(spark)[1])
     ),
 }
 
