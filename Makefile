@@ -89,10 +89,8 @@ benchmark: setup  ## time the evaluation beside the bare shuffle and Spark's eva
 	@$(BIN)/python jobs/benchmark.py
 
 dist: | $(BIN)/python  ## build dist/spark_rankeval.zip, for spark-submit --py-files
-	@rm -rf build/zip && mkdir -p build/zip dist
-	@tar -c --exclude=__pycache__ spark_rankeval | tar -x -C build/zip
-	@cd build/zip && $(CURDIR)/$(BIN)/python -m zipfile -c $(CURDIR)/dist/spark_rankeval.zip spark_rankeval
-	@echo dist/spark_rankeval.zip
+	@mkdir -p dist
+	@$(BIN)/python -c 'import spark_rankeval; print(spark_rankeval.package_zip("dist"))'
 
 clean:  ## remove what was built, and the environment
 	@rm -rf $(VENV) .venv-parity-* .venv-platform-* dist build output spark-warehouse metastore_db derby.log *.egg-info

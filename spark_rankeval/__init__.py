@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from spark_rankeval.result import Result as Result
     from spark_rankeval.sensitivity import detectable_difference as detectable_difference
     from spark_rankeval.spark.columns import metrics_column as metrics_column
+    from spark_rankeval.travel import package_zip as package_zip
     from spark_rankeval.summarising import summarise as summarise
     from spark_rankeval.summarising import write_per_user as write_per_user
 
@@ -37,6 +38,7 @@ _HOMES = {
     "summarise": "summarising",
     "write_per_user": "summarising",
     "metrics_column": "spark.columns",
+    "package_zip": "travel",
     "parse_metric": "metrics.naming",
     "Result": "result",
 }
@@ -51,6 +53,7 @@ __all__ = [
     "differences",
     "evaluate",
     "metrics_column",
+    "package_zip",
     "parse_metric",
     "score_users",
     "summarise",

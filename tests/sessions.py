@@ -9,8 +9,9 @@ import urllib.request
 import uuid
 from contextlib import contextmanager
 
-from package_zip import write_package_zip
 from processes import SparkProcess, free_port
+
+from spark_rankeval import package_zip
 
 PLATFORMS = ("classic", "connect")
 
@@ -92,7 +93,7 @@ def _connect():
         os.environ["SPARK_REMOTE"] = url
         spark = SparkSession.builder.remote(url).getOrCreate()
         # The server's Python does not have the package: it travels, as for any client of Connect.
-        spark.addArtifacts(str(write_package_zip(folder)), pyfile=True)
+        spark.addArtifacts(package_zip(folder), pyfile=True)
         try:
             yield spark, _JobsOfServer(spark, page)
         finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 import threading
 import traceback
 import warnings
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import ConfigurationError, DataError, SparkRankEvalError
+from spark_rankeval.travel import package_zip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,9 +84,19 @@ def job_session(name: str) -> Iterator[SparkSession]:
     builder = SparkSession.builder.appName(name)
     spark = builder.getOrCreate() if _place_is_given() else _start_locally(builder)
     try:
+        _send_the_package(spark)
         yield spark
     finally:
         spark.stop()
+
+
+def _send_the_package(spark: SparkSession) -> None:
+    """Give the server of a Connect session the package, which it need not have; classic Spark has it from --py-files."""
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415
+
+    if is_remote():
+        with tempfile.TemporaryDirectory() as folder:
+            spark.addArtifacts(package_zip(folder), pyfile=True)
 
 
 def _place_is_given() -> bool:

@@ -3,15 +3,18 @@
 import importlib.util
 import json
 import subprocess
+from pathlib import Path
 
 import fixed_users
 import pandas as pd
 import pyspark
 import pytest
 from cluster import DRIVER, OF_EXECUTORS, bare_python, installed_in, standalone_cluster
-from package_zip import ROOT, write_package_zip
 from processes import plain_environment
 
+from spark_rankeval import package_zip
+
+ROOT = Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "platforms.json").read_text())
 # A classic session takes artifacts since Spark 4.
 ADDED_BY = ["spark.sparkContext.addPyFile(package)"]
@@ -32,7 +35,8 @@ def python(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
-    return write_package_zip(tmp_path_factory.mktemp("dist"))
+    """What the running package writes of itself; `make dist` runs the same."""
+    return package_zip(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,8 @@ SETTINGS_READ = {"spark.sql.caseSensitive", "spark.sql.shuffle.partitions"}
 #: A job starts its own session where there is none, which is what a builder and its settings are for.
 OF_A_JOB = {"jobs/session.py"}
 #: The configuration of a job is a file of the driver's; a staging folder on the driver's disk is cleared, elsewhere emptied.
-FILES_OF_THE_DRIVER = {"jobs/config.py", "jobs/session.py", "spark/storage.py"}
+#: The package as a zip is one too, to be handed over.
+FILES_OF_THE_DRIVER = {"jobs/config.py", "jobs/session.py", "spark/storage.py", "travel.py"}
 
 
 def refused(text, *, may_build=False, may_use_files=False):
