@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.spark.platforms import save_mode
 from spark_rankeval.summary import DataQuality, SummaryRow
 
 if TYPE_CHECKING:
@@ -65,10 +66,10 @@ def write_summary(spark: SparkSession, result: Result, table: str, document: str
     # Any other column is a quantile.
     schema = T.StructType([T.StructField(name, known.get(name, T.DoubleType())) for name in records[0]])
     rows = spark.createDataFrame(records, schema)
-    rows.coalesce(1).write.mode(mode).parquet(table)
+    rows.coalesce(1).write.mode(save_mode(mode)).parquet(table)
     fields_of_document = [
         T.StructField("summary", T.ArrayType(schema)),
         T.StructField("data_quality", _QUALITY_SCHEMA),
     ]
     whole = spark.createDataFrame([result.to_dict()], T.StructType(fields_of_document))
-    whole.coalesce(1).write.mode(mode).option("ignoreNullFields", False).json(document)
+    whole.coalesce(1).write.mode(save_mode(mode)).option("ignoreNullFields", False).json(document)

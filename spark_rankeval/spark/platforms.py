@@ -17,6 +17,11 @@ def condition_of(error: PySparkException) -> str | None:
     return named()
 
 
+def save_mode(mode: str) -> str:
+    """A mode of writing as every client spells it: one of Spark Connect knows no ``errorifexists``."""
+    return "error" if mode == "errorifexists" else mode
+
+
 def setting(session: SparkSession, name: str, default: str) -> str:
     """A setting of the session; the default where it is not set, or where a serverless platform does not tell it."""
     try:
