@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from spark_rankeval.result import Result as Result
     from spark_rankeval.sensitivity import detectable_difference as detectable_difference
     from spark_rankeval.spark.columns import metrics_column as metrics_column
-    from spark_rankeval.travel import package_zip as package_zip
     from spark_rankeval.summarising import summarise as summarise
     from spark_rankeval.summarising import write_per_user as write_per_user
+    from spark_rankeval.travel import package_zip as package_zip
 
 __version__ = "0.1.0"
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import zipfile
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 _NAME = "spark_rankeval"
 
@@ -24,7 +27,7 @@ def package_zip(folder: str | os.PathLike[str]) -> str:
     Returns:
         the path of the zip.
     """
-    path = os.path.join(folder, f"{_NAME}.zip")  # noqa: PTH118 # a text is what Spark takes
+    path = os.path.join(folder, f"{_NAME}.zip")  # a text is what Spark takes
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, resources.files(_NAME), PurePosixPath(_NAME))
     return path

@@ -1,7 +1,7 @@
 """One Spark session a test run, made when the first test asks for it, on the platform that the run is for."""
 
 import pytest
-from left_out import CLASSIC_ALONE, reason_of
+from left_out import reason_of
 from sessions import PLATFORMS, session_of
 
 
@@ -10,15 +10,13 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line(
-        "markers", f"classic_alone(need): cannot run on Spark Connect, which has no {', '.join(CLASSIC_ALONE)}"
-    )
+    config.addinivalue_line("markers", "classic_alone(need): cannot run on Spark Connect, which has no such thing")
+    config.addinivalue_line("markers", "connect_alone: is about a Connect server")
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("platform") == "classic":
-        return
-    out = [item for item in items if item.get_closest_marker("classic_alone")]
+    elsewhere = {"classic": "connect_alone", "connect": "classic_alone"}[config.getoption("platform")]
+    out = [item for item in items if item.get_closest_marker(elsewhere)]
     config.left_out = sorted(f"{item.nodeid}: {reason_of(item)}" for item in out)
     if out:
         config.hook.pytest_deselected(items=out)

@@ -9,7 +9,19 @@ CUT = [
     "err(max_grade=3)@5", "rbp@10", "q@5", "gap@5",
 ]  # fmt: skip
 #: Of whole lists.
-WHOLE = ["ap", "rr", "ndcg", "bpref", "auc", "pearson", "spearman", "kendall_tau", "rbp", "percentile_rank", "r_precision"]
+WHOLE = [
+    "ap",
+    "rr",
+    "ndcg",
+    "bpref",
+    "auc",
+    "pearson",
+    "spearman",
+    "kendall_tau",
+    "rbp",
+    "percentile_rank",
+    "r_precision",
+]
 #: Means over all orders of equal scores.
 TIED = ["ndcg(ideal='labels')@3", "ap@5", "rr@4"]
 COUNTRIES = ("at", "be", "cz")

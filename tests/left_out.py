@@ -1,4 +1,4 @@
-"""What only classic Spark has, for tests that compare with it: each need has a probe, which a test tries on every platform."""
+"""Tests that are not for every platform, and why: each thing that classic Spark alone has has a probe, which a test tries."""
 
 CLASSIC_ALONE = {
     "rdd": ("RankingMetrics takes an RDD", lambda spark: spark.range(1).rdd.count()),
@@ -7,5 +7,8 @@ CLASSIC_ALONE = {
 
 
 def reason_of(item):
-    (need,) = item.get_closest_marker("classic_alone").args
+    marker = item.get_closest_marker("classic_alone")
+    if marker is None:
+        return "about a Connect server"
+    (need,) = marker.args
     return f"{need} ({CLASSIC_ALONE[need][0]})"

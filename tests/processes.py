@@ -1,5 +1,6 @@
 """Spark's own processes, started from the pip package on loopback and ended by their process id."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -78,10 +79,8 @@ class SparkProcess:
         """End the process in order, and with force whatever is left of it."""
         if self.is_running:
             self._process.terminate()
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                pass
         self.kill()
 
     def _signal_group(self, number):

@@ -111,7 +111,9 @@ def studentized_range_sf(q: float, groups: int, df: float) -> float:
     if q <= 0:
         return 1.0
     scales, weights = _scale(df)
-    return min(1.0, math.fsum(math.fsum(_range_sf(q * part, groups) * share) for part, share in _pieces(scales, weights)))
+    return min(
+        1.0, math.fsum(math.fsum(_range_sf(q * part, groups) * share) for part, share in _pieces(scales, weights))
+    )
 
 
 def studentized_range_critical(level: float, groups: int, df: float) -> float:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 import subprocess
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def figures(folder):
     rows = pd.read_parquet(folder / "out" / "per_user")
     columns = rows.drop(columns=["model", "user"]).iloc[:, : len(fixed_users.CUT)]
     return {
-        f"{model} {user}": ["nan" if value != value else value.hex() for value in row]
+        f"{model} {user}": ["nan" if math.isnan(value) else value.hex() for value in row]
         for model, user, row in zip(rows["model"], rows["user"], columns.to_numpy().tolist(), strict=True)
     }
 

@@ -86,7 +86,9 @@ def test_the_package_uses_nothing_that_connect_or_serverless_refuses(path):
 )
 def test_what_is_refused_is_found(line):
     assert refused(line) != []
-    assert refused("frame.select('a').groupBy('a').count().collect(); session.conf.get('spark.sql.caseSensitive')") == []
+    assert (
+        refused("frame.select('a').groupBy('a').count().collect(); session.conf.get('spark.sql.caseSensitive')") == []
+    )
 
 
 # What the plans are made of, beside the reading of the caller's own tables; names of Spark 3.5 and 4.
@@ -122,7 +124,9 @@ def test_no_setting_changes(spark, tmp_path):
     before = settings(spark)
     predictions, labels, attributes = fixed_users.tables(spark)
     asked = {"score": "score", "relevance": "grade"}
-    result = evaluate(predictions, labels, ["ndcg@5", "ap"], model="model", by="country", attributes=attributes, **asked)
+    result = evaluate(
+        predictions, labels, ["ndcg@5", "ap"], model="model", by="country", attributes=attributes, **asked
+    )
     table = str(tmp_path / "per_user")
     result.write(table)
     summarise(spark.read.parquet(table), ci="bca", replicates=20)

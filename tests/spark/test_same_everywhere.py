@@ -12,7 +12,7 @@ import fixed_users
 import numpy as np
 import pytest
 
-from spark_rankeval import all_pairs, compare, evaluate, metrics_column, score_users, summarise
+from spark_rankeval import all_pairs, compare, evaluate, metrics_column, score_users
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "platforms.json"
 ASKED = {"score": "score", "relevance": "grade"}
@@ -131,7 +131,12 @@ def test_arrays_give_the_figures_of_rows(spark, golden):
         if model == "new":
             lists.setdefault(user, ([], [], []))[0].append((-score, item))
     rows = [
-        (user, [item for _, item in sorted(predicted)], [item for item, _ in labelled], [grade for _, grade in labelled])
+        (
+            user,
+            [item for _, item in sorted(predicted)],
+            [item for item, _ in labelled],
+            [grade for _, grade in labelled],
+        )
         for user, (predicted, _, labelled) in lists.items()
     ]
     table = spark.createDataFrame(rows, "user long, prediction array<long>, label array<long>, grade array<double>")
