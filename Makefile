@@ -49,7 +49,7 @@ parity: setup $(SYSTEMS:%=.venv-parity-%/.installed)  ## run the real packages b
 	@$(BIN)/python -m pytest -q tests/parity --systems="$(SYSTEMS)"
 
 # Where Spark differs: its versions, classic or Connect to a server in its own process, pandas 2 and 3. A row of the matrix is a
-# target, such as test-spark-3.5 or test-connect-4.3, and runs the whole suite, or TESTS of it; docs/platforms.md has them.
+# target, such as test-spark-3.5 or test-connect-4.3, and runs the whole suite, or TESTS of it; docs/platforms.md lists them.
 # The package is on the path of the tests' process alone: a Connect server's Python gets it as a zip.
 ROWS := test-spark-3.5 test-spark-4.0 test-spark-4.3 test-spark-4.3-pandas-2 test-connect-4.0 test-connect-4.3 test-connect-4.3-pandas-2
 TESTS ?=
@@ -67,9 +67,9 @@ test-spark-%: .venv-platform-%/.installed | java
 test-connect-%: .venv-platform-%/.installed | java
 	@PYTHONPATH="$(CURDIR)" .venv-platform-$*/bin/python -m pytest -q --platform=connect $(TESTS)
 
-platforms: $(ROWS)  ## run the tests on every Spark of the matrix: hours
+platforms: $(ROWS)  ## run the whole suite on every Spark of the matrix (an hour and more)
 
-test-cluster: setup  ## run the zip on a standalone cluster whose Python has nothing else
+test-cluster: setup  ## send the package to a standalone cluster that lacks it
 	@$(BIN)/python -m pytest -q tests/on_cluster
 
 docs: setup  ## write docs/conventions.md from the registry
