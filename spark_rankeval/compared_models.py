@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pandas as pd
 
-from spark_rankeval.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.comparison_rows import ComparisonRow, PairRow, largest_losses
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.rendering import render_comparison, render_pairs
 from spark_rankeval.summary import as_json_value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_rankeval.metrics.base import Metric
 
 Row = TypeVar("Row", bound=ComparisonRow | PairRow)
 
+# So many slices are printed.
+_MOST_LOSSES = 5
 _HEADS = {
     "interval_low": "from",
     "interval_high": "to",
@@ -72,16 +76,20 @@ class _Compared(Generic[Row]):
 
     def to_dict(self) -> dict[str, Any]:
         """The rows and the options as plain values, NaN and infinities as None."""
-        rows = [{name: as_json_value(value) for name, value in asdict(row).items()} for row in self.rows]
-        options = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "rows"}
-        return {"rows": rows, **options}
+        options = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("rows", "sliced")}
+        return {"rows": _plain(self.rows), **options}
 
     def to_json(self, indent: int | None = 2) -> str:
         """The rows and the options as JSON, NaN as null."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
-    def _frame(self, kind: type[Row]) -> pd.DataFrame:
-        return pd.DataFrame([asdict(row) for row in self.rows], columns=[item.name for item in fields(kind)])
+
+def _plain(rows: Sequence[ComparisonRow | PairRow]) -> list[dict[str, Any]]:
+    return [{name: as_json_value(value) for name, value in asdict(row).items()} for row in rows]
+
+
+def _frame(rows: Sequence[ComparisonRow | PairRow], kind: type) -> pd.DataFrame:
+    return pd.DataFrame([asdict(row) for row in rows], columns=[item.name for item in fields(kind)])
 
 
 def _models_of(row: ComparisonRow | PairRow) -> tuple[str, ...]:
@@ -100,20 +108,58 @@ class ModelComparison(_Compared[ComparisonRow]):
     Attributes:
         baseline: the model that the others are compared with.
         correction: how p-values are corrected for the number of comparisons.
+        sliced: the rows of slices, slice by slice; none where users were not parted.
     """
 
     baseline: str
     correction: str
+    sliced: tuple[ComparisonRow, ...] = ()
 
     def to_pandas(self) -> pd.DataFrame:
         """A row a metric and model; the columns are those of `ComparisonRow`."""
-        return self._frame(ComparisonRow)
+        return _frame(self.rows, ComparisonRow)
+
+    @property
+    def slices(self) -> pd.DataFrame:
+        """A row a slice, metric and model, with the same columns; judged by the paired t test, corrected over all of them."""
+        return _frame(self.sliced, ComparisonRow)
+
+    def largest_losses(self, n: int = 10, metric: str | Metric | None = None) -> pd.DataFrame:
+        """The slices in which models lose most against the baseline, the worst first; such as lose nothing are left out.
+
+        Args:
+            n: how many rows at most.
+            metric: of which one; None: of each. Differences of several metrics are not in one unit.
+
+        Returns:
+            rows of `slices`.
+
+        Raises:
+            UnknownMetricError: no slice has such a metric.
+        """
+        rows = list(self.sliced)
+        if metric is not None:
+            rows = [row for row in rows if row.metric == metric] or [
+                row for row in rows if reads_as(row.metric, metric)
+            ]
+            if not rows:
+                known = ", ".join(dict.fromkeys(row.metric for row in self.sliced)) or "no slices: compare(…, by=…)"
+                msg = f"no slice has a metric {str(metric)!r}; there are {known}"
+                raise UnknownMetricError(msg)
+        return _frame(largest_losses(rows)[:n], ComparisonRow)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rows, those of slices and the options as plain values, NaN and infinities as None."""
+        return super().to_dict() | {"slices": _plain(self.sliced)}
 
     def __repr__(self) -> str:
-        return render_comparison(self.rows, self.level, self.test, self.correction, self.replicates)
+        shown = largest_losses(self.sliced)[:_MOST_LOSSES]
+        return render_comparison(self.rows, self.level, self.test, self.correction, self.replicates, self.sliced, shown)
 
     def _repr_html_(self) -> str:
-        return _html(self.to_pandas().drop(columns=["n_undefined", "std", "standard_error", "margin", "sentence"]))
+        return _html(
+            self.to_pandas().drop(columns=["slice", "n_undefined", "std", "standard_error", "margin", "sentence"])
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,7 +168,7 @@ class PairwiseComparison(_Compared[PairRow]):
 
     def to_pandas(self) -> pd.DataFrame:
         """A row a metric and pair of models; the columns are those of `PairRow`."""
-        return self._frame(PairRow)
+        return _frame(self.rows, PairRow)
 
     def __repr__(self) -> str:
         return render_pairs(self.rows, self.level, self.test, self.replicates)

@@ -17,21 +17,25 @@ from spark_rankeval.comparison_inputs import (
 )
 from spark_rankeval.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.errors import DataError, InputError
-from spark_rankeval.options import one_of
+from spark_rankeval.options import as_names, check_totals, one_of
+from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.statistics.intervals import checked_level
+from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import moments_of
 from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 from spark_rankeval.statistics.resampling import checked_replicates
 from spark_rankeval.statistics.verdict import verdict_of
 from spark_rankeval.worker.comparing import (
+    N_CONFLICTS,
     N_INVALID,
     N_REPEATED,
     N_SHARED,
     N_USERS,
     all_pairs_batches,
     by_owner,
+    by_slice,
     paired_batches,
 )
 
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.comparison_inputs import Margin, Metrics, Results
+    from spark_rankeval.slices import Key
     from spark_rankeval.spark.model_tables import ModelTables
     from spark_rankeval.statistics.all_pairs import Pair
     from spark_rankeval.statistics.moments import State
@@ -64,6 +69,8 @@ def compare(
     correction: str = "holm",
     replicates: int = 9999,
     seed: int = 0,
+    by: str | Sequence[str] = (),
+    totals: bool = False,
 ) -> ModelComparison:
     """Compare models with a baseline, metric by metric, on the users for whom both have a value, in one action.
 
@@ -84,16 +91,24 @@ def compare(
         correction: for the number of metrics × models: ``holm``, ``benjamini_hochberg`` or ``none``.
         replicates: of the randomisation test; its smallest p-value is 1 / (replicates + 1).
         seed: of its signs.
+        by: attributes of the user that part the users into slices, for a look at who wins and who loses: columns of the tables,
+            such as those that ``score_users(by=…)`` keeps, or others joined to them. Slices are judged by the paired t test,
+            corrected for all comparisons of slices; they change nothing of the rows of all users.
+        totals: with slices for every total over some of the attributes, as a cube has them.
 
     Returns:
-        the comparison: it prints as a table; `rows`, `sentences` and `to_pandas()` have all figures.
+        the comparison: it prints as a table; `rows`, `sentences` and `to_pandas()` have all figures, and `slices` and
+        `largest_losses()` those of slices.
 
     Raises:
         OptionError, InputError, UnknownMetricError: something is wrong with the call.
-        DataError: a user stands twice in one model's table, or a table counts rows that could not be ranked.
+        DataError: a user stands twice in one model's table, a table counts rows that could not be ranked, or the
+            rows of a user do not agree in an attribute.
     """
     checked_level(level)
     one_of("test", test, ("sign_flip", "t"))
+    parted = as_names("by", by)
+    check_totals(totals, parted)
     adjusted([], correction)
     checked_replicates(replicates)
     check_seed(seed)
@@ -102,17 +117,52 @@ def compare(
     check_baseline(baseline, names)
     labels = labels_of(tables, metrics)
     margins = margins_of(margin, tables, labels)
+    tables.check_attributes(parted)
     size = len(labels) * max(len(names) - 1, 1) * replicates * _SUM
-    owners = by_owner(tables.collected(labels, paired_batches(baseline, len(labels), replicates, seed), size))
+    run = paired_batches(baseline, len(labels), replicates, seed, len(parted))
+    everyone, slices = by_slice(tables.collected(labels, run, size, parted))
+    owners = by_owner(everyone)
     _check_users(owners, tables)
     models = names or _models_met(owners)
     check_baseline(baseline, models or [""])
+    others = [name for name in models if name != baseline]
+
+    def judged(found: list[tuple[str, str, str, Comparison]], test: str) -> tuple[ComparisonRow, ...]:
+        p_values = adjusted([each.p_sign_flip if test == "sign_flip" else each.p_t for *_, each in found], correction)
+        return tuple(
+            _row(label, name, baseline, users, each, p, margins[label], larger_is_better(tables, label))
+            for (label, name, users, each), p in zip(found, p_values.tolist(), strict=True)
+        )
+
+    rows = judged(_comparisons(owners, labels, others, baseline, level, replicates), test)
+    groups: dict[Key, list[State]] = {}
+    for key, state in slices.items():
+        for group in roll(len(parted), totals=totals)(key):
+            groups.setdefault(group, []).append(state)
+    sliced = []
+    for group in in_order(list(groups)):
+        name = slice_name(parted, group)
+        if name != "all":
+            sliced += _comparisons(by_owner(merged(groups[group])), labels, others, baseline, level, 0, name)
+    return ModelComparison(
+        rows, level, test, replicates, seed, baseline=baseline, correction=correction, sliced=judged(sliced, "t")
+    )
+
+
+def _comparisons(
+    owners: dict[Owner, State],
+    labels: list[str],
+    models: list[str],
+    baseline: str,
+    level: float,
+    replicates: int,
+    users: str = "all",
+) -> list[tuple[str, str, str, Comparison]]:
+    """Metric by metric and model by model the comparison of some users: label, model, which users, figures."""
     # A model without a row has no state.
-    empty = PairedAccumulator(len(labels), replicates=replicates, seed=seed).state()
+    empty = PairedAccumulator(len(labels), replicates=replicates).state()
     states = {
-        name: {field: owners.get(name, {}).get(field, entries) for field, entries in empty.items()}
-        for name in models
-        if name != baseline
+        name: {field: owners.get(name, {}).get(field, entries) for field, entries in empty.items()} for name in models
     }
     found = []
     for place, label in enumerate(labels):
@@ -120,17 +170,12 @@ def compare(
             own = {field: entries[place] for field, entries in state.items()}
             # Users of neither table are no concern of the two.
             own["n_undefined"] = _n_of_either(owners, name, baseline) - own["difference_n"]
-            found.append((label, name, comparison_of(own, level)))
-    p_values = adjusted([each.p_sign_flip if test == "sign_flip" else each.p_t for *_, each in found], correction)
-    rows = [
-        _row(label, name, baseline, each, p, margins[label], larger_is_better(tables, label))
-        for (label, name, each), p in zip(found, p_values.tolist(), strict=True)
-    ]
-    return ModelComparison(tuple(rows), level, test, replicates, seed, baseline, correction)
+            found.append((label, name, users, comparison_of(own, level)))
+    return found
 
 
 def _row(
-    label: str, model: str, baseline: str, found: Comparison, p: float, margin: float, upwards: bool
+    label: str, model: str, baseline: str, users: str, found: Comparison, p: float, margin: float, upwards: bool
 ) -> ComparisonRow:
     verdict = verdict_of(
         found.interval,
@@ -138,7 +183,7 @@ def _row(
         margin=margin,
         difference=found.difference,
         names=(model, baseline),
-        metric=label,
+        metric=label if users == "all" else f"{label} of users with {users}",
         higher_is_better=upwards,
     )
     wins, losses = (found.wins, found.losses) if upwards else (found.losses, found.wins)
@@ -146,6 +191,7 @@ def _row(
         metric=label,
         model=model,
         baseline=baseline,
+        slice=users,
         n_users=found.n,
         n_undefined=found.n_undefined,
         mean=found.mean,
@@ -164,6 +210,7 @@ def _row(
         ties=found.ties,
         losses=losses,
         margin=margin,
+        larger_is_better=upwards,
         verdict=verdict.word,
         sentence=verdict.sentence,
     )
@@ -328,6 +375,12 @@ def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
                 "Mend the data, or score with on_invalid='drop'"
             )
             counts[f"n_invalid of {owner}"] = invalid
+    n_conflicts = int(owners.get((), {}).get(N_CONFLICTS, [0])[0])
+    if n_conflicts:
+        problems.append(
+            f"attributes in which the rows of a user do not agree: {n_conflicts:,}; take those of one day for all tables"
+        )
+        counts[N_CONFLICTS] = n_conflicts
     if problems:
         raise DataError("; ".join(problems), counts)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import numbers
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.errors import InputError, MetricError, OptionError, UnknownMetricError
+from spark_rankeval.errors import InputError, MetricError, OptionError, SparkRankEvalWarning, UnknownMetricError
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.result import Result
-from spark_rankeval.spark.model_tables import ModelTables, read_table
+from spark_rankeval.spark.model_tables import ModelTable, ModelTables, read_table
 from spark_rankeval.statistics.permuting import MOST_LABELS
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def read_results(results: Results, user: str | Sequence[str] | None, model: str 
     """
     users = [user] if isinstance(user, str) else user
     if not isinstance(results, Mapping):
-        return ModelTables.checked([read_table(_frame(results), None, users, model)])
+        return _checked([read_table(_frame(results), None, users, model)])
     if not results or not all(isinstance(name, str) and name.strip() for name in results):
         msg = f"results are per-user tables by the names of their models; got the names {list(results)!r}"
         raise InputError(msg)
@@ -49,7 +50,14 @@ def read_results(results: Results, user: str | Sequence[str] | None, model: str 
         if isinstance(table, Result) and len(table.models) > 1:
             msg = f"the result of {name!r} is of several models ({', '.join(table.models)}): pass it alone"
             raise InputError(msg)
-    tables = [read_table(_frame(table), name, users, None) for name, table in results.items()]
+    return _checked([read_table(_frame(table), name, users, None) for name, table in results.items()])
+
+
+def _checked(tables: list[ModelTable]) -> ModelTables:
+    weights = list(dict.fromkeys(weight for table in tables for weight in table.weights))
+    if weights:
+        msg = f"users are compared one by one, each counting the same: the weights in {', '.join(map(repr, weights))} are not used"
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=4)
     return ModelTables.checked(tables)
 
 

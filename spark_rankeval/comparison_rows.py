@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True)
@@ -13,6 +17,7 @@ class ComparisonRow:
         metric: the metric's label.
         model: the model.
         baseline: what it is compared with.
+        slice: which users, such as ``country=DE``; ``all``.
         n_users: how many users these are.
         n_undefined: how many users of either table are left out, because one of the two or both have no value.
         mean: the model's mean over these users, which may be another than that over all of the model's users.
@@ -24,13 +29,16 @@ class ComparisonRow:
         interval_low: the lower end of the t interval of the difference; NaN where there is none.
         interval_high: its upper end.
         p_t: the two-sided p-value of the paired t test.
-        p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign.
-        p: that of the two which was asked for, corrected for all comparisons that were made.
+        p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign;
+            NaN of slices, for which it is not made.
+        p: that of the two which was asked for, corrected for all comparisons of all users;
+            of a slice p_t, corrected for all comparisons of slices.
         cohens_d: difference / std, the effect size.
         wins: how many users are better off, having a larger value; of a metric whose smaller values are better, a smaller one.
         ties: for how many users both are equal.
         losses: how many users are worse off.
         margin: the difference that does not matter.
+        larger_is_better: whether a larger value of the metric is better.
         verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
         sentence: the same in a sentence, with the figures.
     """
@@ -38,6 +46,7 @@ class ComparisonRow:
     metric: str
     model: str
     baseline: str
+    slice: str
     n_users: int
     n_undefined: int
     mean: float
@@ -56,8 +65,15 @@ class ComparisonRow:
     ties: int
     losses: int
     margin: float
+    larger_is_better: bool
     verdict: str
     sentence: str
+
+
+def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
+    """The rows in which the model is worse than the baseline, by however little, the worst first."""
+    losses = [(row.difference if row.larger_is_better else -row.difference, row) for row in rows]
+    return [row for gain, row in sorted(losses, key=lambda pair: pair[0]) if gain < 0]
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ def evaluate(
     model: str | None = None,
     by: str | Sequence[str] = (),
     attributes: DataFrame | None = None,
+    user_weight: str | None = None,
     totals: bool = False,
     ci: str | None = "t",
     level: float = 0.95,
@@ -100,7 +101,11 @@ def evaluate(
         by: attributes of the user, such as ``["country", "device"]``, that part the users into slices; each slice has rows
             of its own in the summary. They are columns of `attributes`, or else of the first of users, labels and
             predictions that has them, where they must be constant within a user.
-        attributes: a table of users with the columns of `by`; a user whom it alone knows is not evaluated.
+        attributes: a table of users with the columns of `by` and `user_weight`; a user whom it alone knows is not evaluated.
+        user_weight: the column of the user's weight, a number from 0 on, found as those of `by` are: means, their spread and
+            intervals are weighted by it, as for users drawn with other probabilities, or of other importance; only ratios
+            of weights matter. Whose weight is 0 is left out of the figures and counted; whose weight is missing, negative,
+            NaN or infinite is an error. Extremes, median and quantiles count each user once.
         totals: with rows for every total over some of the attributes, as a cube has them.
         ci: what interval each mean has: ``t`` (Student); ``bca`` or ``bootstrap`` (the bias-corrected and accelerated
             bootstrap) or ``percentile``, which draw users by a hash of their id, so that no partitioning changes a digit;
@@ -119,11 +124,11 @@ def evaluate(
         MetricError, DialectError, OptionError, InputError: something is wrong with the call; no job has run.
         DataError: rows cannot be ranked.
     """
-    options = DescriptionOptions.given(ci, level, replicates, seed, quantiles)
+    options = DescriptionOptions.given(ci, level, replicates, seed, quantiles, weighted=user_weight is not None)
     scoring = _prepare(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
         relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
-        prune=prune, model=model, by=by, attributes=attributes,
+        prune=prune, model=model, by=by, attributes=attributes, user_weight=user_weight,
     )  # fmt: skip
     need_users(scoring.sources.predictions.user, options, "name the column of users with user=")
     plan = scoring.plan(exact=False)
@@ -136,23 +141,26 @@ def evaluate(
         words = (*plan.words, f"The evaluation ran twice: the first go left the value of {unresolved:,} user(s) open.")
     keys = in_order(list(figures))
     quality_of = {key: scoring.counts_of(figures[key]) for key in keys}
-    everyone = [DataQuality.from_moments(counts) for counts in quality_of[keys[0]]]
+    weighted = figures[keys[0]].values[0].weighted
+    everyone = [DataQuality.from_moments(counts, weighted) for counts in quality_of[keys[0]]]
     raise_if_invalid(DataQuality.of_models(everyone), scoring.facts, scoring)
     n_columns = len(scoring.columns)
     slices = scoring.sources.slices
     rows = [
         ResultRow(
             scoring.said_of(place),
-            scoring.values[place].model,
+            model,
             slice_name(slices, key),
             scoring.columns[place % n_columns],
             figures[key].values[place],
         )
+        for model in scoring.task.models
         for key in keys
         for place in scoring.shown
+        if scoring.values[place].model == model
     ]
     qualities = dict(zip(scoring.task.models, everyone, strict=True))
-    return result_of(scoring.per_user, rows, qualities, words, options, slices, totals)
+    return result_of(scoring.per_user, rows, qualities, words, options, slices, totals, scoring.sources.weight)
 
 
 def score_users(
@@ -175,6 +183,7 @@ def score_users(
     model: str | None = None,
     by: str | Sequence[str] = (),
     attributes: DataFrame | None = None,
+    user_weight: str | None = None,
 ) -> DataFrame:
     """Every user's metrics as a lazy DataFrame, to be written, joined, or given to `summarise`.
 
@@ -189,7 +198,7 @@ def score_users(
     return _prepare(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
         relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
-        prune=prune, model=model, by=by, attributes=attributes,
+        prune=prune, model=model, by=by, attributes=attributes, user_weight=user_weight,
     ).per_user()  # fmt: skip
 
 
@@ -213,6 +222,7 @@ def _prepare(
     model: str | None,
     by: str | Sequence[str],
     attributes: DataFrame | None,
+    user_weight: str | None,
 ) -> Scoring:
     """Check everything that can be checked without a job."""
     one_of("on_invalid", on_invalid, ("error", "drop"))
@@ -225,7 +235,7 @@ def _prepare(
     asked = parse_metrics(metrics)
     names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None, model=model)
     parted = _as_names(by)
-    sources = read_sources(predictions, labels, users, exclude, names, attributes, parted)
+    sources = read_sources(predictions, labels, users, exclude, names, attributes, parted, user_weight)
     left, right = sources.predictions, sources.labels
     if ties == "position" and not (left.arrays and left.has_value):
         msg = "ties='position' is for predictions in arrays with scores; rows of a table have no position. Use 'item_asc' or 'item_desc'"
@@ -257,11 +267,12 @@ def _prepare(
         "mean": convention.mean,
     }
     model_column = sources.model_column or ("model" if models != ("",) else "")
-    lower = [name.lower() for name in sources.slices]
+    about = [*sources.slices, *([] if sources.weight is None else [sources.weight])]
+    lower = [name.lower() for name in about]
     others = {*COUNTS, *map(str.lower, (*left.user, model_column))}
-    twice = [name for name in sources.slices if name.lower() in others or lower.count(name.lower()) > 1]
+    twice = [name for name in about if name.lower() in others or lower.count(name.lower()) > 1]
     if twice:
-        msg = f"by: {twice[0]!r} is the name of another column of the per-user table; rename it"
+        msg = f"by and user_weight: {twice[0]!r} is the name of another column of the per-user table; rename it"
         raise InputError(msg)
     taken = [name for name in left.user if name.lower() in COUNTS]
     if taken:
@@ -273,7 +284,7 @@ def _prepare(
     return Scoring(
         sources=sources,
         values=tuple(values),
-        columns=columns_of(values, asked, taken=(*left.user, *sources.slices, *filter(None, [model_column]), *COUNTS)),
+        columns=columns_of(values, asked, taken=(*left.user, *about, *filter(None, [model_column]), *COUNTS)),
         model_column=model_column,
         shown=tuple(order_of(values, list(asked))),
         task=task,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from spark_rankeval.errors import OptionError
+import numbers
+from typing import Any
+
+from spark_rankeval.errors import InputError, OptionError
 
 
 def one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
@@ -13,6 +16,60 @@ def one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
         value: what was given.
         allowed: what it may be.
     """
-    if value not in allowed:
+    # 1 is not True here, and what has no hash or no == is nothing that is allowed.
+    if not any(type(value) is type(one) and value == one for one in allowed):
         msg = f"{option} must be one of {', '.join(map(repr, allowed))}; got {value!r}"
+        raise OptionError(msg)
+
+
+def as_names(option: str, given: object) -> tuple[str, ...]:
+    """The names of columns as a caller gives them: one, or several different ones.
+
+    Args:
+        option: its name, for the message.
+        given: what was given.
+
+    Raises:
+        InputError: it is neither.
+    """
+    names = (given,) if isinstance(given, str) else given
+    if (
+        not isinstance(names, tuple | list)
+        or not all(isinstance(name, str) for name in names)
+        or len(set(names)) < len(names)
+    ):
+        msg = f"{option} must be the name of a column, or a list of different names; got {given!r}"
+        raise InputError(msg)
+    return tuple(names)
+
+
+def is_number(value: object, kind: type = numbers.Real) -> bool:
+    """Whether a value is a number of a kind; true and false are none."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def check_table(role: str, frame: Any) -> None:
+    """Refuse what is no DataFrame.
+
+    Args:
+        role: what it was given as.
+        frame: what was given.
+
+    Raises:
+        InputError: so it is.
+    """
+    if not (hasattr(frame, "schema") and hasattr(frame, "select")):
+        msg = f"{role} must be a Spark DataFrame; got a {type(frame).__name__}"
+        raise InputError(msg)
+
+
+def check_totals(totals: object, by: tuple[str, ...]) -> None:
+    """Refuse totals that are no yes or no, or that are over nothing.
+
+    Raises:
+        OptionError: so it is.
+    """
+    one_of("totals", totals, (True, False))
+    if totals and not by:
+        msg = "totals=True is for slices: name the attributes that part the users with by="
         raise OptionError(msg)

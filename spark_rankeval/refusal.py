@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import DataError
-from spark_rankeval.spark.diagnosis import diagnose, example_of_conflicts, example_of_duplicates, null_users
+from spark_rankeval.spark.diagnosis import (
+    diagnose,
+    example_of_conflicts,
+    example_of_duplicates,
+    example_of_weights,
+    null_users,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +25,7 @@ _MEANING = {
     "n_duplicate_predictions": "predictions that repeat an item of their user",
     "n_conflicting_labels": "labels that repeat an item of their user with another grade",
     "n_conflicting_attributes": "attributes in which the rows of a user do not agree",
+    "n_invalid_weights": "users whose weight is missing, negative, NaN or infinite",
 }
 
 
@@ -45,7 +52,8 @@ def raise_if_invalid(quality: DataQuality, facts: Mapping[str, Any], scoring: Sc
         sentences.append(f"{sentence} ({detail})" if detail else sentence)
     msg = (
         f"{'; '.join(sentences)}. Mend the data, or pass on_invalid='drop' to leave these out and count them "
-        "(of equal items the best ranked stays, of conflicting labels the highest grade, of conflicting attributes none)"
+        "(of equal items the best ranked stays, of conflicting labels the highest grade, of conflicting attributes none, "
+        "and users without a weight are in no mean)"
     )
     raise DataError(msg, errors)
 
@@ -54,6 +62,8 @@ def _details(name: str, scoring: Scoring) -> str:
     task, sources = scoring.task, scoring.sources
     if name == "n_conflicting_attributes":
         return f"for example {example_of_conflicts(sources)}"
+    if name == "n_invalid_weights":
+        return f"for example {example_of_weights(sources)}"
     of_predictions = name in ("n_invalid_predictions", "n_duplicate_predictions")
     tables = sources.tables() if of_predictions else [sources.labels]
     # Of several tables it is said which one a reason is of.

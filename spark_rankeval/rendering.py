@@ -61,6 +61,7 @@ def by_model(rows: Sequence[SummaryRow]) -> list[list[SummaryRow]]:
 def title(row: SummaryRow) -> str:
     """What a table of rows like this one is about."""
     told = [f"model {row.model!r}"] * bool(row.model) + [f"dialect {row.dialect!r}"]
+    told += [f"users weighted by {row.user_weight!r}"] * bool(row.user_weight)
     return ", ".join(told + [f"users with {row.slice}"] * (row.slice != "all"))
 
 
@@ -115,8 +116,26 @@ def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
     return "\n".join(lines)
 
 
-def render_comparison(rows: Sequence[ComparisonRow], level: float, test: str, correction: str, replicates: int) -> str:
-    """Models against a baseline as a table: a line a metric and model; below it, what the columns are."""
+def render_comparison(
+    rows: Sequence[ComparisonRow],
+    level: float,
+    test: str,
+    correction: str,
+    replicates: int,
+    slices: Sequence[ComparisonRow] = (),
+    losses: Sequence[ComparisonRow] = (),
+) -> str:
+    """Models against a baseline as a table: a line a metric and model; below it, what the columns are.
+
+    Args:
+        rows: of all users.
+        level: of the intervals.
+        test: which one p is of.
+        correction: of p.
+        replicates: of the test.
+        slices: rows of slices, of which only the number is told.
+        losses: those of them that are shown.
+    """
     head = ("metric", "model", "users", "mean", "baseline", "difference", f"{100 * level:g} % interval", "p", "d")
     cells = [(*head, "wins/ties/losses", "verdict")]
     metric = None
@@ -145,7 +164,35 @@ def render_comparison(rows: Sequence[ComparisonRow], level: float, test: str, co
     notes = [f"p        {p}{corrected}", "d        difference / standard deviation of the users' differences"]
     if margins:
         notes.append(f"verdict  differences up to {' or '.join(f'{one:g}' for one in margins)} do not matter")
-    return "\n".join([*title, *_closing_left(cells, left=2), "", *notes])
+    lines = [*title, *_closing_left(cells, left=2), "", *notes]
+    return "\n".join(lines + _of_slices(slices, losses, level))
+
+
+def _of_slices(slices: Sequence[ComparisonRow], losses: Sequence[ComparisonRow], level: float) -> list[str]:
+    """The slices with the largest losses as a table, and where to find the others."""
+    if not slices:
+        return []
+    many = f"{len(slices):,} comparisons of slices"
+    if not losses:
+        return ["", f"in none of {many} a model loses; comparison.slices has them all"]
+    head = ("slice", "metric", "model", "users", "difference", f"{100 * level:g} % interval", "p", "verdict")
+    cells = [
+        (
+            row.slice,
+            row.metric,
+            row.model,
+            f"{row.n_users:,}",
+            _signed(row.difference),
+            _between(row.interval_low, row.interval_high),
+            _probability(row.p),
+            row.verdict,
+        )
+        for row in losses
+    ]
+    title = (
+        f"the largest losses of {many} (comparison.slices has them all; p of the paired t test, corrected for these)"
+    )
+    return ["", title, *_closing_left([head, *cells], left=3)]
 
 
 def render_pairs(rows: Sequence[PairRow], level: float, test: str, replicates: int) -> str:
@@ -209,6 +256,11 @@ def render_quality(quality: DataQuality) -> list[str]:
         (quality.n_without_predictions, "without predictions"),
     ):
         users.append(f"{count:,} {words}{_share(count, quality.n_users)}")
+    for count, words in (
+        (quality.n_without_weight, "of weight 0 left out"),
+        (quality.n_invalid_weights, "without a usable weight left out"),
+    ):
+        users += [f"{count:,} {words}"] * bool(count)
     lines = ["users  " + "; ".join(users)]
     ties = quality.n_hanging_on_ties
     tie_words = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -14,6 +15,7 @@ from spark_rankeval.statistics.power import detectable_difference as smallest_di
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.summary import SummaryRow
 
 
 def detectable_difference(
@@ -22,7 +24,8 @@ def detectable_difference(
     """The smallest true difference between two models that a paired t test of these users would find.
 
     Of a comparison, by the standard deviation of the users' differences. Of one model's result that is not known, and the
-    standard deviation of its values stands in for it: right for a second model whose values are as spread and correlate with
+    standard deviation of its values (of weighted users √n times the standard error, so that uneven weights count) stands in
+    for it: right for a second model whose values are as spread and correlate with
     these by 1/2, and too large for one more alike, as models usually are. The column ``std_of`` says which one it is.
 
     Args:
@@ -42,7 +45,9 @@ def detectable_difference(
         UnknownMetricError: it has no such metric.
     """
     if isinstance(result, Result):
-        known = [(row.key, row.model, row.slice, row.n_users, row.std, "values", row.mean) for row in result.summary]
+        known = [
+            (row.key, row.model, row.slice, row.n_users, _spread(row), "values", row.mean) for row in result.summary
+        ]
     elif isinstance(result, ModelComparison):
         known = [
             (row.metric, row.model, "all", row.n_users, row.std, "differences", row.baseline_mean)
@@ -63,3 +68,8 @@ def detectable_difference(
         rows.append((label, model, users, n_users, std, std_of, found, found / abs(mean) if mean else float("nan")))
     names = ["metric", "model", "slice", "n_users", "std", "std_of", "detectable_difference", "relative"]
     return pd.DataFrame(rows, columns=names)
+
+
+def _spread(row: SummaryRow) -> float:
+    """The standard deviation of values that would give equally weighted users the standard error that the row has."""
+    return row.standard_error * math.sqrt(row.n_users) if row.user_weight else row.std

@@ -8,12 +8,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyspark.sql import types as T
+
 from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.options import one_of
 from spark_rankeval.refusal import raise_if_invalid
 from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
+from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.scoring import describe_table, facts_of
 from spark_rankeval.spark.storage import exists, publish, staged
 from spark_rankeval.statistics.description import DescriptionOptions
@@ -35,6 +38,7 @@ def summarise(
     on_invalid: str | None = None,
     *,
     by: str | Sequence[str] = (),
+    user_weight: str | None = None,
     totals: bool = False,
     ci: str | None = "t",
     level: float = 0.95,
@@ -51,6 +55,7 @@ def summarise(
         per_user: the table.
         on_invalid: ``error`` or ``drop``, as in `evaluate`; None: as `score_users` was told.
         by: columns of the table that part the users into slices: attributes it was scored with, or any others.
+        user_weight: a column of the users' weights; None: the one that it was scored with, if any.
         totals: as in `evaluate`.
         ci: as in `evaluate`, and so are the options that follow: the same ones give the same figures to the last digit.
         level: of the intervals.
@@ -64,8 +69,9 @@ def summarise(
         DataError: the table counts rows that could not be ranked.
     """
     one_of("on_invalid", on_invalid, (None, "error", "drop"))
-    options = DescriptionOptions.given(ci, level, replicates, seed, quantiles)
     facts = {field.name: facts_of(field.metadata) for field in per_user.schema.fields}
+    weight = _weight_of(per_user, user_weight, [name for name, said in facts.items() if said.get("kind") == "weight"])
+    options = DescriptionOptions.given(ci, level, replicates, seed, quantiles, weighted=weight is not None)
     users = [name for name, said in facts.items() if said.get("kind") == "user"]
     metrics = {name: said for name, said in facts.items() if said.get("kind") == "metric"}
     if not any(facts.values()):
@@ -87,7 +93,7 @@ def summarise(
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
     figures = describe_table(
         per_user, users, [*metrics], about_users, invalid, options, [*model, *slices],
-        roll(len(slices), totals=totals, n_before=len(model)),
+        roll(len(slices), totals=totals, n_before=len(model)), weight,
     )  # fmt: skip
     rows, qualities = [], {}
     n_before = len(model)
@@ -96,7 +102,7 @@ def summarise(
         keys = in_order(list(mine))
         found = dict(zip([*about_users, *invalid], mine[keys[0]].counts, strict=True))
         found |= {lacking: _no_count(mine[keys[0]].values[0].moments) for lacking in missing}
-        qualities[name] = DataQuality.from_moments(found)
+        qualities[name] = DataQuality.from_moments(found, mine[keys[0]].values[0].weighted)
         rows += [
             ResultRow(said, name, slice_name(slices, key) if slices else "all", column, value)
             for key in keys
@@ -106,7 +112,7 @@ def summarise(
     said_of_all = some if on_invalid is None else {**some, "on_invalid": on_invalid}
     raise_if_invalid(DataQuality.of_models(list(qualities.values())), said_of_all)
     words = ("The table of users was summarised as it is.",)
-    return result_of(lambda: per_user, rows, qualities, words, options, slices, totals)
+    return result_of(lambda: per_user, rows, qualities, words, options, slices, totals, weight)
 
 
 def write_per_user(
@@ -115,6 +121,7 @@ def write_per_user(
     mode: str = "errorifexists",
     *,
     by: str | Sequence[str] = (),
+    user_weight: str | None = None,
     totals: bool = False,
     ci: str | None = "t",
     level: float = 0.95,
@@ -131,6 +138,7 @@ def write_per_user(
         path: where the Parquet table is to be.
         mode: ``errorifexists`` or ``overwrite``.
         by: columns of the table that part the users into slices, as in `summarise`.
+        user_weight: as in `summarise`.
         totals: as in `evaluate`.
         ci: as in `evaluate`, and so are the options that follow.
         level: of the intervals.
@@ -153,7 +161,15 @@ def write_per_user(
         raise OptionError(msg)
     with staged(per_user, path) as table:
         result = summarise(
-            table, by=by, totals=totals, ci=ci, level=level, replicates=replicates, seed=seed, quantiles=quantiles
+            table,
+            by=by,
+            user_weight=user_weight,
+            totals=totals,
+            ci=ci,
+            level=level,
+            replicates=replicates,
+            seed=seed,
+            quantiles=quantiles,
         )
         published = publish(table, path, mode)
     return replace(result, _table=lambda: published)
@@ -166,6 +182,19 @@ def _models_of(said: dict[str, Any], keys: Iterable[Key]) -> list[str]:
         return named
     found = {str(key[0]) if said else "" for key in keys}
     return [name for name in named if name in found] + sorted(found - set(named))
+
+
+def _weight_of(per_user: DataFrame, named: str | None, known: list[str]) -> str | None:
+    """The column of weights of a per-user table."""
+    if named is None:
+        return known[0] if known else None
+    found = find_column(per_user, named)
+    kind = None if found is None else per_user.schema[found].dataType
+    if not isinstance(kind, T.NumericType):
+        what = "no column of that name" if kind is None else f"it as {kind.simpleString()}, which is no number"
+        msg = f"user_weight={named!r}: the per-user table has {what}; it has: {', '.join(per_user.columns)}"
+        raise InputError(msg)
+    return found
 
 
 def _slices_of(per_user: DataFrame, by: str | Sequence[str], known: list[str]) -> list[str]:
@@ -217,6 +246,7 @@ def result_of(
     options: DescriptionOptions,
     by: Sequence[str],
     totals: bool,
+    weight: str | None,
 ) -> Result:
     """The result of an evaluation or of a table.
 
@@ -228,6 +258,7 @@ def result_of(
         options: what was said of the values.
         by: the columns of the slices.
         totals: whether there are rows for totals over them.
+        weight: the column of the users' weights.
     """
     summary = tuple(
         summary_row(
@@ -240,13 +271,14 @@ def result_of(
             definition=said.get("metric", said["label"]),
             cutoff=parse_metric(said["metric"]).k if "metric" in said else None,
             over_all=said.get("mean") == "all",
+            user_weight=weight or "",
         )
         for said, model, slice_, _, figures in rows
     )
     columns = {row.key: told.column for row, told in zip(summary, rows, strict=True)}
     # What is written is summarised with the same options.
     write = partial(
-        write_per_user, by=tuple(by), totals=totals, ci=options.method, level=options.level,
+        write_per_user, by=tuple(by), user_weight=weight, totals=totals, ci=options.method, level=options.level,
         replicates=options.replicates, seed=options.seed, quantiles=options.quantiles,
     )  # fmt: skip
     return Result(summary, qualities, columns, words, per_user, write)

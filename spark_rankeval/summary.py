@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_rankeval.statistics.description import Description
+    from spark_rankeval.statistics.means import Mean
     from spark_rankeval.statistics.moments import Moments
 
 _NOT_ASKED = "not asked for"
@@ -34,7 +35,7 @@ class SummaryRow:
         n_users: how many users the mean stands on.
         n_undefined: how many users it leaves out, because the metric is not defined for them.
         std: the standard deviation between users, divisor n − 1; NaN for fewer than two.
-        standard_error: of the mean, std / √n.
+        standard_error: of the mean; std / √n where users have no weights.
         minimum: the smallest value of a user.
         maximum: the largest value of a user.
         n_zero: how many users have the value 0.
@@ -47,6 +48,9 @@ class SummaryRow:
             exactly where few users have nearly the same value. NaN over no user, and where no quantile was asked for.
         quantiles: the values below which a share of the users lies, by the shares that were asked for, as exact as the
             median. Tables have a column of each, such as ``q0.25``; 0.5 is the median.
+        user_weight: the column of users' weights; empty: each user counts the same. Mean, std, standard error and interval
+            are weighted by it; minimum, maximum, n_zero, median and quantiles count each user once.
+        effective_n_users: how many users of equal weights would do as well, (Σw)² / Σw² (Kish 1965); n_users without weights.
     """
 
     model: str
@@ -71,6 +75,8 @@ class SummaryRow:
     no_interval: str = _NOT_ASKED
     median: float = math.nan
     quantiles: Mapping[float, float] = field(default_factory=dict, hash=False)
+    user_weight: str = ""
+    effective_n_users: float = math.nan
 
     def record(self) -> dict[str, Any]:
         """The figures by column, as tables and JSON have them; each quantile is a column."""
@@ -103,6 +109,8 @@ class DataQuality:
         n_conflicting_labels: labels that repeat one of another grade.
         n_excluded: predictions that were left out before ranking, as asked with ``exclude``.
         n_conflicting_attributes: attributes of a user in which the rows of the user do not agree.
+        n_without_weight: users whose weight is 0, who are in no figure of the summary.
+        n_invalid_weights: users whose weight is missing, negative, NaN or infinite; they are in none either.
     """
 
     n_users: int
@@ -119,10 +127,12 @@ class DataQuality:
     n_conflicting_labels: int
     n_excluded: int
     n_conflicting_attributes: int = 0
+    n_without_weight: int = 0
+    n_invalid_weights: int = 0
 
     @classmethod
-    def from_moments(cls, moments: Mapping[str, Moments]) -> DataQuality:
-        """From the moments of the per-user counts, by name."""
+    def from_moments(cls, moments: Mapping[str, Moments], weighted: Mean | None = None) -> DataQuality:
+        """From the moments of the per-user counts, by name, and a weighted mean of any metric, where users have weights."""
         ties, found = moments["hangs_on_tie"], moments["n_relevant"]
         totals = {name: int(figures.total) for name, figures in moments.items() if name in cls.__dataclass_fields__}
         return cls(
@@ -130,6 +140,8 @@ class DataQuality:
             n_without_relevant=found.n_zero,
             n_without_predictions=moments["n_predictions"].n_zero,
             n_hanging_on_ties=int(ties.total),
+            n_without_weight=0 if weighted is None else weighted.n_without_weight,
+            n_invalid_weights=0 if weighted is None else weighted.n_invalid_weights,
             **totals,
         )
 
@@ -154,6 +166,7 @@ class DataQuality:
             "n_duplicate_predictions",
             "n_conflicting_labels",
             "n_conflicting_attributes",
+            "n_invalid_weights",
         )
         return {name: count for name in names if (count := getattr(self, name))}
 
@@ -173,6 +186,7 @@ def summary_row(
     cutoff: int | None,
     over_all: bool,
     slice_: str = "all",
+    user_weight: str = "",
 ) -> SummaryRow:
     """One row of the summary.
 
@@ -186,9 +200,16 @@ def summary_row(
         cutoff: k.
         over_all: the mean is over every user, so that one undefined value makes it undefined.
         slice_: which users.
+        user_weight: the column of their weights.
     """
-    moments = figures.moments
+    moments, weighted = figures.moments, figures.weighted
     interval = Interval.missing(math.nan, "", _NOT_ASKED) if figures.interval is None else figures.interval
+    if weighted is None:
+        mean, std, effective_n = moments.mean, moments.std, float(moments.n)
+        standard_error = std / math.sqrt(moments.n) if moments.n else math.nan
+    else:
+        mean, std, effective_n = weighted.mean, weighted.std, weighted.effective_n
+        standard_error = weighted.standard_error
     spoilt = over_all and moments.n_undefined > 0
     if spoilt and interval.method:
         interval = Interval.missing(
@@ -202,11 +223,11 @@ def summary_row(
         definition=definition,
         cutoff=cutoff,
         slice=slice_,
-        mean=math.nan if spoilt else moments.mean,
+        mean=math.nan if spoilt else mean,
         n_users=moments.n,
         n_undefined=moments.n_undefined,
-        std=moments.std,
-        standard_error=moments.std / math.sqrt(moments.n) if moments.n else math.nan,
+        std=std,
+        standard_error=standard_error,
         minimum=moments.least,
         maximum=moments.greatest,
         n_zero=moments.n_zero,
@@ -217,6 +238,8 @@ def summary_row(
         interval_level=interval.level,
         interval_method=interval.method,
         no_interval=interval.reason,
+        user_weight=user_weight,
+        effective_n_users=effective_n,
     )
 
 

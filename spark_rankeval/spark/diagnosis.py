@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -108,7 +109,7 @@ def example_of_conflicts(sources: Sources) -> str:
     source = sources.attributes
     assert source is not None, "conflicts of attributes were counted"
     users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
-    for attribute in sources.slices:
+    for attribute in (*sources.slices, *([] if sources.weight is None else [sources.weight])):
         values = F.sort_array(F.collect_set(column(attribute).cast("string"))).alias("values")
         found = (
             source.frame.select(*users, column(attribute))
@@ -120,6 +121,21 @@ def example_of_conflicts(sources: Sources) -> str:
             shown = ", ".join(f"{name}={row[0][f'user_{index}']!r}" for index, name in enumerate(source.user))
             return f"{shown} has {attribute} {row[0]['values'][:5]!r}"
     return ""
+
+
+def example_of_weights(sources: Sources) -> str:
+    """A user whose weight cannot be used; somebody without a row has none."""
+    source = sources.attributes
+    assert source is not None, "weights were looked at"
+    assert sources.weight is not None, "weights were looked at"
+    users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
+    weight = column(sources.weight).cast("double")
+    wrong = weight.isNull() | F.isnan(weight) | (weight < 0) | (weight == math.inf)
+    row = source.frame.where(wrong & ~any_null(source.user_columns())).select(*users, weight.alias("weight")).limit(1)
+    if found := row.collect():
+        shown = ", ".join(f"{name}={found[0][f'user_{index}']!r}" for index, name in enumerate(source.user))
+        return f"{shown} has {sources.weight} {found[0]['weight']!r}"
+    return "somebody who has no row where the weights stand"
 
 
 def _as_one(values: list[Column]) -> list[Column]:

@@ -110,7 +110,7 @@ class Grouping:
                 *self._array_columns(labels),
                 any_null(first.user_columns()).alias(reading.NO_USER),
                 *([user_hash(self._named_users(first), self.user_types())] if with_user_hash else ()),
-                *(slice_.alias(slice_column(index)) for index, slice_ in enumerate(self._slices())),
+                *self._attributes(),
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         predictions = self._predictions()
@@ -129,9 +129,18 @@ class Grouping:
             kept = [*kept, absent.alias(reading.ABSENT)]  # type: ignore[list-item] # names and columns
         return joined.select(*kept, no_user, *hashed)
 
-    def _slices(self) -> list[Column]:
-        """The columns that part the users, as text."""
-        return [column(name).cast("string") for name in self.sources.slices]
+    @property
+    def attribute_columns(self) -> list[str]:
+        """The names that the user's attributes have on the way: those of the slices, and that of the weight."""
+        slices = [slice_column(index) for index in range(len(self.sources.slices))]
+        return slices if self.sources.weight is None else [*slices, reading.USER_WEIGHT]
+
+    def _attributes(self) -> list[Column]:
+        """The attributes of users: those that part them, as text, and the weight, as a number."""
+        found = [column(name).cast("string") for name in self.sources.slices]
+        if self.sources.weight is not None:
+            found.append(column(self.sources.weight).cast("double"))
+        return [one.alias(name) for one, name in zip(found, self.attribute_columns, strict=True)]
 
     def _named_users(self, source: Source) -> list[Column]:
         named = zip(source.user_columns(), self.user_types(), self.user_columns, strict=True)
@@ -259,7 +268,7 @@ class Grouping:
             labels = self._grouped_arrays(self._arrays(source), reading.LABEL_ROWS)
             if others is None:
                 return labels
-            grouped = others.groupBy(self.user_columns).agg(F.max(_KNOWN).alias(_KNOWN), *self._slices_of_users())
+            grouped = others.groupBy(self.user_columns).agg(F.max(_KNOWN).alias(_KNOWN), *self._attributes_of_users())
             joined = labels.join(grouped, self.user_columns, "full")
             known = F.when(F.col(reading.LABEL_ROWS).isNotNull(), 1).otherwise(F.col(_KNOWN))
             return joined.withColumn(_KNOWN, known)
@@ -268,7 +277,7 @@ class Grouping:
         if others is not None:
             # They are rows without a label: a third table in a join would cost a shuffle more.
             rows = rows.withColumns({_ROW: F.lit(1), _KNOWN: F.lit(1)}).unionByName(others, allowMissingColumns=True)
-            n_rows, more = F.sum(_ROW), [F.max(_KNOWN).alias(_KNOWN), *self._slices_of_users()]
+            n_rows, more = F.sum(_ROW), [F.max(_KNOWN).alias(_KNOWN), *self._attributes_of_users()]
         ids, values = _names(source)
         lists = [F.collect_list(name).alias(name) for name in (ids, *values)]
         return rows.groupBy(self.user_columns).agg(n_rows.alias(reading.LABEL_ROWS), *lists, *more)
@@ -284,22 +293,21 @@ class Grouping:
                 *self._named_users(users), F.when(nobody, 1).otherwise(0).alias(_ROW), F.lit(1).alias(_KNOWN)
             )
         if attributes is not None:
-            slices = [one.alias(slice_column(index)) for index, one in enumerate(self._slices())]
             about = attributes.frame.where(~any_null(attributes.user_columns())).select(
-                *self._named_users(attributes), F.lit(0).alias(_ROW), F.lit(0).alias(_KNOWN), *slices
+                *self._named_users(attributes), F.lit(0).alias(_ROW), F.lit(0).alias(_KNOWN), *self._attributes()
             )
             rows = about if rows is None else rows.unionByName(about, allowMissingColumns=True)
         return rows
 
-    def _slices_of_users(self) -> list[Column]:
-        """The slices of a user, null where its rows do not agree, and in how many attributes they do not."""
-        names = [slice_column(index) for index in range(len(self.sources.slices))]
+    def _attributes_of_users(self) -> list[Column]:
+        """The attributes of a user, null where its rows do not agree, and in how many they do not."""
+        names = self.attribute_columns
         if not names:
             return []
         agree = [F.min(name) == F.max(name) for name in names]
         conflicts = reduce(add, [F.when(~one, 1).otherwise(0) for one in agree])
-        slices = [F.when(one, F.min(name)).alias(name) for one, name in zip(agree, names, strict=True)]
-        return [*slices, conflicts.cast("bigint").alias(reading.ATTRIBUTE_CONFLICTS)]
+        attributes = [F.when(one, F.min(name)).alias(name) for one, name in zip(agree, names, strict=True)]
+        return [*attributes, conflicts.cast("bigint").alias(reading.ATTRIBUTE_CONFLICTS)]
 
     def _excluded(self, source: Source) -> DataFrame:
         """The items that each user's predictions leave out; a null matches nothing."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyspark.sql import types as T
+
 from spark_rankeval.errors import InputError
 from spark_rankeval.spark.ids import common_id_type
 from spark_rankeval.spark.named_columns import column, find_column
@@ -46,6 +48,7 @@ class Sources:
         model_column: the column that says which model a row of predictions is of.
         attributes: the table whose columns part the users into slices.
         slices: these columns.
+        weight: the column of that table that has the users' weights.
     """
 
     models: tuple[Model, ...]
@@ -55,6 +58,7 @@ class Sources:
     model_column: str | None = None
     attributes: Source | None = None
     slices: tuple[str, ...] = ()
+    weight: str | None = None
 
     @property
     def predictions(self) -> Source:
@@ -74,6 +78,7 @@ def read_sources(
     names: ColumnNames,
     attributes: DataFrame | None = None,
     by: tuple[str, ...] = (),
+    weight: str | None = None,
 ) -> Sources:
     """Find and check the columns of all tables, before any job; but a column of models is read for their names.
 
@@ -86,6 +91,7 @@ def read_sources(
         attributes: a table of users with the columns of `by`.
         by: columns that part the users into slices; without `attributes`, of the first of users, labels and predictions
             that has them all.
+        weight: a column of the users' weights, beside those.
 
     Raises:
         InputError: columns are missing, ambiguous or of types that cannot be used or compared; all offenders at once.
@@ -115,7 +121,7 @@ def read_sources(
     right = read_source("labels", first if labels is None else labels, names, problems)
     everyone = None if users is None else read_source("users", users, names, problems)
     left_out = None if exclude is None else read_source("exclude", exclude, names, problems)
-    about = _attributes(attributes, by, [users, labels, *by_model.values()], names, problems)
+    about = _attributes(attributes, by, weight, [users, labels, *by_model.values()], names, problems)
     if labels is None:
         if not problems and not (left.arrays and right.arrays):
             problems.append(
@@ -146,7 +152,10 @@ def read_sources(
     shared = labels is None
     models = [model._replace(source=replace(model.source, shares_table=shared)) for model in models]
     slices = () if about is None else tuple(str(find_column(about.frame, name)) for name in by)
-    return Sources(tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices)
+    weights = None if about is None or weight is None else find_column(about.frame, weight)
+    return Sources(
+        tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices, weights
+    )
 
 
 _ONE_TABLE = (
@@ -160,20 +169,26 @@ _ONE_TABLE = (
 def _attributes(
     given: DataFrame | None,
     by: tuple[str, ...],
+    weight: str | None,
     others: Iterable[DataFrame | None],
     names: ColumnNames,
     problems: list[str],
 ) -> Source | None:
-    """The table that has the columns of the slices."""
-    if not by:
+    """The table that has the columns of the slices and of the weights."""
+    wanted = (*by, *([] if weight is None else [weight]))
+    if not wanted:
         if given is not None:
-            problems.append("attributes are for slices: name the columns that part the users with by=")
+            problems.append(
+                "attributes are for slices and weights: name the columns that part the users with by=, or that of "
+                "the users' weights with user_weight="
+            )
         return None
     frames = [frame for frame in ([given] if given is not None else others) if frame is not None]
-    holder = next((frame for frame in frames if all(find_column(frame, name) for name in by)), None)
+    holder = next((frame for frame in frames if all(find_column(frame, name) for name in wanted)), None)
     if holder is None:
         there = "; ".join(", ".join(frame.columns) for frame in frames)
-        problems.append(f"by={list(by)}: no table has these columns of the user together; there are: {there}")
+        told = [f"by={list(by)}"] * bool(by) + [f"user_weight={weight!r}"] * (weight is not None)
+        problems.append(f"{', '.join(told)}: no table has these columns of the user together; there are: {there}")
         return None
     for name in by:
         kind = holder.schema[str(find_column(holder, name))].dataType
@@ -181,6 +196,10 @@ def _attributes(
             problems.append(
                 f"by: the column {name!r} is {kind.simpleString()}; slices are made by plain values: cast it"
             )
+    if weight is not None:
+        kind = holder.schema[str(find_column(holder, weight))].dataType
+        if not isinstance(kind, T.NumericType):
+            problems.append(f"user_weight={weight!r} must be a number; it is {kind.simpleString()}. Cast it")
     return read_source("attributes", holder, names, problems)
 
 

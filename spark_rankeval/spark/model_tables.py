@@ -16,7 +16,17 @@ from spark_rankeval.spark.named_columns import any_null, column, find_column
 from spark_rankeval.spark.platforms import setting
 from spark_rankeval.spark.scoring import METADATA_KEY, STATE_SCHEMA, facts_of
 from spark_rankeval.statistics.merging import merged
-from spark_rankeval.worker.comparing import INVALID, MODEL, NOBODY, ROWS, USER, merge_comparisons, value_field
+from spark_rankeval.worker.comparing import (
+    CONFLICTS,
+    INVALID,
+    MODEL,
+    NOBODY,
+    ROWS,
+    USER,
+    merge_comparisons,
+    slice_field,
+    value_field,
+)
 from spark_rankeval.worker.scoring import INVALID_COUNTS
 from spark_rankeval.worker.states import unpacked
 
@@ -65,6 +75,7 @@ class ModelTable:
         errors: columns that count rows that could not be ranked, where that was to be an error.
         model: the model's name; None: `model_column` says whose a row is.
         model_column: the column of models' names.
+        weights: columns of users' weights.
     """
 
     frame: DataFrame
@@ -73,6 +84,7 @@ class ModelTable:
     errors: tuple[str, ...]
     model: str | None = None
     model_column: str | None = None
+    weights: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -120,7 +132,8 @@ def read_table(
     errors = [] if first.get("on_invalid") != "error" else [one for one in _ERRORS if one in facts]
     if first.get("conflicting_labels") == "last":
         errors = [one for one in errors if one != "n_conflicting_labels"]
-    return ModelTable(frame, user, metrics, tuple(errors), model, marked[0] if model is None else None)
+    weights = tuple(column for column, said in facts.items() if said.get("kind") == "weight")
+    return ModelTable(frame, user, metrics, tuple(errors), model, marked[0] if model is None else None, weights)
 
 
 def _columns(frame: DataFrame) -> str:
@@ -219,23 +232,45 @@ class ModelTables:
                     )
                     raise InputError(msg)
 
-    def grouped(self, labels: Sequence[str]) -> DataFrame:
+    def check_attributes(self, by: Sequence[str]) -> None:
+        """Refuse attributes that a table does not have.
+
+        Raises:
+            InputError: so it is.
+        """
+        for table in self.tables:
+            lacking = [name for name in by if find_column(table.frame, name) is None]
+            if lacking:
+                msg = (
+                    f"by={list(by)}: {table.name} has no column {lacking[0]!r}; it has: {_columns(table.frame)}. "
+                    "score_users(by=…) keeps attributes of the users, and others may be joined"
+                )
+                raise InputError(msg)
+
+    def grouped(self, labels: Sequence[str], by: Sequence[str] = ()) -> DataFrame:
         """One row a user: the user's columns, and an array of a struct a row of the tables.
 
         Args:
             labels: the metrics whose values the structs hold, in this order.
+            by: attributes of the user, which become columns of text, null where rows do not agree, beside the number of those.
         """
         names = [_user(index) for index in range(len(self.user_types))]
-        parts = [self._rows(table, labels) for table in self.tables]
+        parts = [self._rows(table, labels, by) for table in self.tables]
         together = reduce(lambda one, other: one.unionByName(other), parts)
-        return together.groupBy(*names).agg(F.collect_list(_ROW).alias(ROWS))
+        attributes = [slice_field(index) for index in range(len(by))]
+        agree = {name: F.min(name) == F.max(name) for name in attributes}
+        said = [F.when(one, F.min(name)).alias(name) for name, one in agree.items()]
+        if said:
+            conflicts = reduce(lambda a, b: a + b, [F.when(~one, 1).otherwise(0) for one in agree.values()])
+            said.append(conflicts.cast("bigint").alias(CONFLICTS))
+        return together.groupBy(*names).agg(F.collect_list(_ROW).alias(ROWS), *said)
 
     def _users_of(self, table: ModelTable) -> list[Column]:
         """The user's columns in the order of the first table."""
         by_name = {name.lower(): name for name in table.users}
         return [column(by_name[name.lower()]) for name in self.tables[0].users]
 
-    def _rows(self, table: ModelTable, labels: Sequence[str]) -> DataFrame:
+    def _rows(self, table: ModelTable, labels: Sequence[str], by: Sequence[str]) -> DataFrame:
         users = [
             one.cast(kind).alias(_user(index))
             for index, (one, kind) in enumerate(zip(self._users_of(table), self.user_types, strict=True))
@@ -250,21 +285,26 @@ class ModelTables:
             reduce(lambda a, b: a + b, errors, F.lit(0).cast("bigint")).alias(INVALID),
             *values,
         )
-        return table.frame.select(*users, row.alias(_ROW))
+        attributes = [
+            column(find_column(table.frame, name) or name).cast("string").alias(slice_field(index))
+            for index, name in enumerate(by)
+        ]
+        return table.frame.select(*users, row.alias(_ROW), *attributes)
 
-    def collected(self, labels: Sequence[str], run: Run, bytes_each: int) -> State:
+    def collected(self, labels: Sequence[str], run: Run, bytes_each: int, by: Sequence[str] = ()) -> State:
         """Run the worker on all users, and merge what its partitions say, in one action.
 
         Args:
             labels: the metrics.
             run: a function of `worker.comparing`.
             bytes_each: about how many bytes a partition's state has.
+            by: attributes of the user that part the users.
         """
         names = [_user(index) for index in range(len(self.user_types))]
         nobody = any_null([F.col(name) for name in names])
-        users = self.grouped(labels).select(
-            user_hash(map(F.col, names), self.user_types).alias(USER), nobody.alias(NOBODY), ROWS
-        )
+        attributes = [*map(slice_field, range(len(by))), *[CONFLICTS] * bool(by)]
+        hashed = user_hash(map(F.col, names), self.user_types).alias(USER)
+        users = self.grouped(labels, by).select(hashed, nobody.alias(NOBODY), ROWS, *attributes)
         states = users.mapInArrow(run, STATE_SCHEMA)
         partitions = setting(users.sparkSession, "spark.sql.shuffle.partitions", str(_PARTITIONS))
         if bytes_each * (int(partitions) if partitions.isdigit() else _PARTITIONS) > _TAKEN_BY_DRIVER:

@@ -15,7 +15,7 @@ from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of
 from spark_rankeval.statistics.moments import moments_of
-from spark_rankeval.worker.reading import NO_USER
+from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT
 from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, MODEL, USER_COUNTS, score_batches
 from spark_rankeval.worker.states import (
     STATE,
@@ -118,23 +118,26 @@ class Scoring:
         """
         grouping = self._grouping(self.plan(exact=True))
         users = grouping.user_columns
+        slices = [slice_column(index) for index in range(len(self.sources.slices))]
+        weight = [] if self.sources.weight is None else [USER_WEIGHT]
         # Names of our own until the last step: the caller's may hold any character, or be one of ours.
         values = [f"metric_{index}" for index in range(len(self.columns))]
         fields = [
             *(T.StructField(name, kind) for name, kind in zip(users, grouping.user_types(), strict=True)),
-            *(T.StructField(slice_column(index), T.StringType()) for index in range(len(self.sources.slices))),
+            *(T.StructField(name, T.StringType()) for name in slices),
+            *(T.StructField(name, T.DoubleType()) for name in weight),
             T.StructField(MODEL, T.StringType()),
             *(T.StructField(name, T.DoubleType()) for name in values),
             *(T.StructField(name, T.LongType()) for name in COUNTS),
         ]
-        slices = [slice_column(index) for index in range(len(self.sources.slices))]
-        run = score_batches(self.task, (*users, *slices), tuple(values))
+        run = score_batches(self.task, (*users, *slices, *weight), tuple(values))
         scored = grouping.frame(with_users=True).mapInArrow(run, T.StructType(fields))
         named = []
         for original, name in zip(self.sources.predictions.user, users, strict=True):
             named.append(_described(name, original, {"kind": "user"}))
         for attribute, name in zip(self.sources.slices, slices, strict=True):
             named.append(_described(name, attribute, {"kind": "slice"}))
+        named += [_described(name, str(self.sources.weight), {"kind": "weight"}) for name in weight]
         if self.task.models != ("",):
             named.append(_described(MODEL, self.model_column, {"kind": "model", "models": list(self.task.models)}))
         # The values of further models stand in further rows.
@@ -268,6 +271,7 @@ def describe_table(
     options: DescriptionOptions,
     keys: Sequence[str] = (),
     roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
+    weight: str | None = None,
 ) -> dict[Key, Figures]:
     """The figures of a per-user table, fresh or read back, in one action.
 
@@ -280,6 +284,7 @@ def describe_table(
         options: what is to be said of the values.
         keys: columns that part the rows into groups.
         roll: the groups that the rows of a key belong to.
+        weight: the column of weights, where the options say that there is one.
 
     Returns:
         the figures of each group; its counts are those of users, then those of invalid rows.
@@ -295,6 +300,7 @@ def describe_table(
         *(column(name).cast("string").alias(alias) for alias, name in keyed.items()),
         any_null(ids).alias(NO_USER),
         *hashed,
+        *([] if weight is None else [column(weight).cast("double").alias(USER_WEIGHT)]),
     )
     names = tuple(counted)
     run = state_of_columns(tuple(columns), names[: len(counts)], names[len(counts) :], options, NO_USER, tuple(keyed))

@@ -21,8 +21,8 @@ from spark_rankeval.statistics.bootstrap import (
     bootstrap_means_of,
     percentile_interval,
 )
-from spark_rankeval.statistics.intervals import Interval, checked_level, mean_interval
-from spark_rankeval.statistics.means import MeanAccumulator, mean_of
+from spark_rankeval.statistics.intervals import Interval, checked_level, mean_interval, t_interval
+from spark_rankeval.statistics.means import Mean, MeanAccumulator, mean_of
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of
 from spark_rankeval.statistics.quantiles import QuantileAccumulator, merged_sketches, quantiles_of
@@ -46,6 +46,7 @@ class DescriptionOptions:
         replicates: how many bootstrap samples are drawn, where the method needs them.
         seed: of the bootstrap.
         quantiles: the shares of users below each; none: not even the median.
+        weighted: users have weights, for the mean, its spread and its interval.
     """
 
     method: str | None = "t"
@@ -53,10 +54,17 @@ class DescriptionOptions:
     replicates: int = 1000
     seed: int = 0
     quantiles: tuple[float, ...] = (MEDIAN,)
+    weighted: bool = False
 
     @classmethod
     def given(
-        cls, ci: str | None, level: float, replicates: int, seed: int, quantiles: Sequence[float]
+        cls,
+        ci: str | None,
+        level: float,
+        replicates: int,
+        seed: int,
+        quantiles: Sequence[float],
+        weighted: bool = False,
     ) -> DescriptionOptions:
         """Options as the front door takes them.
 
@@ -80,6 +88,7 @@ class DescriptionOptions:
             replicates=checked_replicates(int(replicates)),
             seed=int(seed),
             quantiles=tuple(dict.fromkeys(float(share) for share in shares)),
+            weighted=weighted,
         )
 
     @property
@@ -101,27 +110,37 @@ class DescriptionAccumulator:
     def __init__(self, n_columns: int, options: DescriptionOptions) -> None:
         self._moments = MomentsAccumulator(n_columns)
         self._quantiles = QuantileAccumulator(n_columns) if options.quantiles else None
-        self._means = MeanAccumulator(n_columns) if options.resamples else None
+        needs_means = options.resamples or options.weighted
+        self._means = MeanAccumulator(n_columns, weighted=options.weighted) if needs_means else None
         self._bootstrap = (
             BootstrapAccumulator(n_columns, replicates=options.replicates, seed=options.seed)
             if options.resamples
             else None
         )
 
-    def add(self, values: Sequence[Array], users: Array | None = None) -> None:
+    def add(self, values: Sequence[Array], users: Array | None = None, weights: Array | None = None) -> None:
         """Take in users.
 
         Args:
             values: float64 (n_users,), one a column; NaN is undefined.
             users: 64-bit hashes of the users' ids, if they are to be resampled.
+            weights: float64 (n_users,), if users have any. Whose is 0 is left out, and so is one whose weight is negative, NaN
+                or infinite; the means count both.
         """
-        each = [one for one in (self._moments, self._quantiles, self._means) if one is not None]
+        if self._means is not None:
+            for index, column in enumerate(values):
+                self._means.add(index, column, weights)
+        if weights is not None:
+            counts = (weights > 0) & np.isfinite(weights)
+            values, weights = [column[counts] for column in values], weights[counts]
+            users = None if users is None else users[counts]
         for index, column in enumerate(values):
-            for one in each:
-                one.add(index, column)
-        if self._bootstrap is not None and len(values):
+            self._moments.add(index, column)
+            if self._quantiles is not None:
+                self._quantiles.add(index, column)
+        if self._bootstrap is not None and values:
             assert users is not None, "users are resampled by their hashes"
-            self._bootstrap.add(users, np.stack(values))
+            self._bootstrap.add(users, np.stack(values), weights)
 
     def state(self) -> State:
         """The state so far; `merged_descriptions` merges states."""
@@ -156,12 +175,15 @@ class Description:
         interval: of the mean; None: not asked for.
         median: within `quantiles.RELATIVE_ACCURACY`; NaN for no value, and where no quantile is asked for.
         quantiles: those asked for, by their shares, within the same.
+        weighted: the weighted mean and its errors, where users have weights; the other figures are of users of any weight
+            above 0, each counted once.
     """
 
     moments: Moments
     interval: Interval | None
     median: float
     quantiles: dict[float, float]
+    weighted: Mean | None = None
 
 
 def descriptions_of(state: State, options: DescriptionOptions) -> list[Description]:
@@ -178,14 +200,20 @@ def descriptions_of(state: State, options: DescriptionOptions) -> list[Descripti
         if options.quantiles:
             median, *found = quantiles_of(state["quantiles"], index, (MEDIAN, *options.quantiles))
             quantiles = dict(zip(options.quantiles, found, strict=True))
-        described.append(Description(moments, _interval(state, index, moments, options), median, quantiles))
+        weighted = mean_of(_column(state["means"], index)) if options.weighted else None
+        interval = _interval(state, index, moments, weighted, options)
+        described.append(Description(moments, interval, median, quantiles, weighted))
     return described
 
 
-def _interval(state: State, index: int, moments: Moments, options: DescriptionOptions) -> Interval | None:
+def _interval(
+    state: State, index: int, moments: Moments, weighted: Mean | None, options: DescriptionOptions
+) -> Interval | None:
     if options.method is None:
         return None
     if not options.resamples:
+        if weighted is not None:
+            return t_interval(weighted.mean, weighted.standard_error, weighted.n, options.level)
         return mean_interval(moments, options.level)
     samples = bootstrap_means_of(_column(state["bootstrap"], index))
     return _RESAMPLED[options.method](samples, mean_of(_column(state["means"], index)), options.level)

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 COUNTS = ("n", "n_undefined", "n_without_weight", "n_invalid_weights")
 # The sums of w^j y^k that are kept, as (j, k).
-_WEIGHTED = ((1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (3, 2), (3, 3))
+_WEIGHTED = ((1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (3, 2), (3, 3))
 _PLAIN = ((1, 1), (2, 2), (3, 3))
 # Squares are rounded before they are added: a spread smaller than this share of them is rounding.
 _ROUNDING = Fraction(1, 2**48)
@@ -85,6 +85,7 @@ class Mean:
         n_without_weight: how many users have the weight 0.
         n_invalid_weights: how many users have a weight that is negative, NaN or infinite.
         mean: Σwy / Σw; NaN for no user.
+        std: √(n/(n−1) · Σw(y − mean)² / Σw), which without weights has the divisor n − 1; NaN for fewer than two users.
         standard_error: of the mean; NaN for fewer than two users.
         acceleration: how the standard error changes with the mean: Σl³ / (6 (Σl²)^{3/2}), l = w(y − mean), which without
             weights is skewness / (6√n) (Efron 1987); 0 without spread.
@@ -97,6 +98,7 @@ class Mean:
     n_without_weight: int
     n_invalid_weights: int
     mean: float
+    std: float
     standard_error: float
     acceleration: float
     effective_n: float
@@ -109,7 +111,9 @@ def mean_of(state: dict[str, Any]) -> Mean:
     n = counts["n"]
     if n == 0 or int(state["n_excessive"]):
         nan = math.nan
-        return Mean(**counts, mean=nan, standard_error=nan, acceleration=nan, effective_n=nan, total_weight=nan)
+        return Mean(
+            **counts, mean=nan, std=nan, standard_error=nan, acceleration=nan, effective_n=nan, total_weight=nan
+        )
     limbs = state["limbs"]
     if len(limbs) == len(_WEIGHTED):
         sums = {term: exact_sum(limbs[place]) for place, term in enumerate(_WEIGHTED)}
@@ -118,14 +122,16 @@ def mean_of(state: dict[str, Any]) -> Mean:
         sums = {(j, k): powers[k] for j, k in _WEIGHTED}
     weight = sums[1, 0]
     mean = sums[1, 1] / weight
+    spread = sums[1, 2] - mean * sums[1, 1]
     squares = sums[2, 2] - 2 * mean * sums[2, 1] + mean**2 * sums[2, 0]
     cubes = sums[3, 3] - 3 * mean * sums[3, 2] + 3 * mean**2 * sums[3, 1] - mean**3 * sums[3, 0]
     if squares <= sums[2, 2] * _ROUNDING:
-        squares = cubes = Fraction(0)
+        squares = cubes = spread = Fraction(0)
     # Ratios without a unit are exact before they become floats, which hold neither tiny nor huge powers.
     return Mean(
         **counts,
         mean=float(mean),
+        std=math.sqrt(spread / weight * Fraction(n, n - 1)) if n > 1 else math.nan,
         standard_error=math.sqrt(squares / weight**2 * Fraction(n, n - 1)) if n > 1 else math.nan,
         acceleration=math.copysign(math.sqrt(cubes**2 / squares**3), cubes) / 6 if squares else 0.0,
         effective_n=float(weight**2 / sums[2, 0]),

@@ -38,10 +38,16 @@ _SUMS = ("heads_ones", "heads_fraction", "total_ones", "total_fraction")
 
 
 class PairedAccumulator:
-    """The differences of several columns between a model and its baseline, of users that come batch by batch."""
+    """The differences of several columns between a model and its baseline, of users that come batch by batch.
+
+    Args:
+        n_columns: how many columns there are.
+        replicates: of the sign-flip test; 0: without that test.
+        seed: of its signs.
+    """
 
     def __init__(self, n_columns: int, *, replicates: int = 9999, seed: int = 0) -> None:
-        self._replicates = checked_replicates(replicates)
+        self._replicates = checked_replicates(replicates) if replicates else 0
         self._seed = seed
         self._moments = {side: MomentsAccumulator(n_columns) for side in _SIDES}
         self._counts = np.zeros((len(_COUNTS), n_columns), np.int64)
@@ -76,7 +82,8 @@ class PairedAccumulator:
         # Who changes nothing needs no sign.
         moved = difference.any(axis=0)
         difference, users = difference[:, moved], users[moved]
-        self._heads = self._heads.plus(resampled_sums(difference, users, CoinDraw(), self._replicates, self._seed))
+        if self._replicates:
+            self._heads = self._heads.plus(resampled_sums(difference, users, CoinDraw(), self._replicates, self._seed))
         self._total = self._total.plus(exact_sums(difference))
 
     def state(self) -> dict[str, Array]:
@@ -106,7 +113,7 @@ class Comparison:
         p_t: its two-sided p-value with n − 1 degrees of freedom. 1 where no user differs.
         p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign: (b + 1) /
             (B + 1), b of B replicates having a sum at least as far from 0 (Fisher 1935; Phipson and Smyth 2010). Sums that
-            differ by no more than the rounding of values can do are equal.
+            differ by no more than the rounding of values can do are equal. NaN without replicates.
         replicates: B.
         cohens_d: difference / std, the effect size of paired differences (d_z).
         wins: how many users are better off with the model.
@@ -179,6 +186,8 @@ def _ratio(difference: float, spread: float) -> float:
 
 def _sign_flip_p(state: dict[str, Any], n: int, value: Moments, baseline: Moments) -> float:
     if n == 0 or int(state["n_excessive"]):
+        return math.nan
+    if not len(state["heads_ones"]):
         return math.nan
     heads = FixedPoint(state["heads_ones"], state["heads_fraction"]).carried().floats()
     total = float(FixedPoint(np.asarray(state["total_ones"]), np.asarray(state["total_fraction"])).carried().floats())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.paired import PairedAccumulator
 from spark_rankeval.statistics.permuting import MOST_LABELS
 from spark_rankeval.worker.reading import filled, numbers, whole_numbers
-from spark_rankeval.worker.states import packed, unpacked
+from spark_rankeval.worker.states import groups, packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray
     from spark_rankeval.statistics.moments import State
+    from spark_rankeval.worker.states import Key
 
     Owner = str | tuple[str, ...]
     Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -30,8 +32,18 @@ USER, NOBODY, ROWS = "user", "nobody", "rows"
 #: The fields of a model's row, beside its values: the model's name, and how many of its rows could not be ranked.
 MODEL, INVALID = "model", "invalid"
 
+#: In how many attributes the rows of a user do not agree, where users are parted.
+CONFLICTS = "n_conflicts"
+
 #: What is counted of a model: users with a row, with a row of the baseline's too, with several rows, and invalid rows.
 N_USERS, N_SHARED, N_REPEATED, N_INVALID = "n_users", "n_shared", "n_repeated", "n_invalid"
+#: What is counted of all users: the attributes in which their rows do not agree.
+N_CONFLICTS = "n_conflicting_attributes"
+
+
+def slice_field(index: int) -> str:
+    """The column of an attribute that parts the users, by its place."""
+    return f"slice_{index}"
 
 
 def value_field(index: int) -> str:
@@ -39,41 +51,76 @@ def value_field(index: int) -> str:
     return f"value_{index}"
 
 
-def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int) -> Run:
+def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int, n_attributes: int = 0) -> Run:
     """A function for ``mapInArrow``: every model against the baseline.
 
-    The state has `PairedAccumulator`'s fields and the counts for each model; `by_owner` takes it apart. Which models there
-    are is seen from the rows: a partition that never meets a model has nothing to say of it.
+    The state has `PairedAccumulator`'s fields and the counts for each model, of all users and of each slice of them;
+    `by_slice` takes it apart. Which models and slices there are is seen from the rows: a partition that never meets one has
+    nothing to say of it.
 
     Args:
         baseline: the model that the others are compared with.
         n_metrics: how many values a row has.
-        replicates: of the sign-flip test.
+        replicates: of the sign-flip test, of all users; slices, of which there may be many, go without it.
         seed: of its signs.
+        n_attributes: how many columns part the users.
     """
+    keys = [slice_field(index) for index in range(n_attributes)]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counts = _Counts(baseline)
-        accumulators: list[tuple[list[str], PairedAccumulator]] = []
+        everyone = _Pairs(baseline, n_metrics, replicates, seed)
+        slices: dict[Key, _Pairs] = {}
+        n_conflicts = np.zeros(1, np.int64)
         for batch in batches:
             users = _read(batch, n_metrics)
-            counts.add(users)
-            known = {baseline}.union(*(models for models, _ in accumulators))
-            # Models that are met together share an accumulator, and so the drawing of their users' signs.
-            if new := sorted(set(users.present) - known):
-                accumulator = PairedAccumulator(len(new) * n_metrics, replicates=replicates, seed=seed)
-                accumulators.append((new, accumulator))
-            for models, accumulator in accumulators:
-                values = np.concatenate([users.of(model) for model in models])
-                accumulator.add(users.hashes, values, np.tile(users.of(baseline), (len(models), 1)))
-        state = counts.state()
-        for models, accumulator in accumulators:
-            for name, entries in accumulator.state().items():
-                parts = np.split(entries, len(models))
-                state |= {_owned(model, name): part for model, part in zip(models, parts, strict=True)}
+            everyone.add(users)
+            if not keys:
+                continue
+            n_conflicts += whole_numbers(batch.column(CONFLICTS)).sum()
+            for key, rows in groups([batch.column(name) for name in keys], batch.num_rows):
+                slices.setdefault(key, _Pairs(baseline, n_metrics, 0, seed)).add(users.only(rows))
+        state = everyone.state()
+        state[_owned((), N_CONFLICTS)] = n_conflicts
+        for key, pairs in slices.items():
+            # A slice that only rows of nobody name is none.
+            if pairs.n_users:
+                state |= {_in_slice(key, name): entries for name, entries in pairs.state().items()}
         yield packed(state)
 
     return run
+
+
+class _Pairs:
+    """Every model against the baseline, on some users."""
+
+    def __init__(self, baseline: str, n_metrics: int, replicates: int, seed: int) -> None:
+        self._baseline = baseline
+        self._new = partial(PairedAccumulator, replicates=replicates, seed=seed)
+        self._n_metrics = n_metrics
+        self._counts = _Counts(baseline)
+        self._accumulators: list[tuple[list[str], PairedAccumulator]] = []
+        self.n_users = 0
+
+    def add(self, users: _Users) -> None:
+        """Take in users."""
+        self.n_users += int(np.any(users.n_rows, axis=0).sum())
+        self._counts.add(users)
+        known = {self._baseline}.union(*(models for models, _ in self._accumulators))
+        # Models that are met together share an accumulator, and so the drawing of their users' signs.
+        if new := sorted(set(users.present) - known):
+            self._accumulators.append((new, self._new(len(new) * self._n_metrics)))
+        for models, accumulator in self._accumulators:
+            values = np.concatenate([users.of(model) for model in models])
+            accumulator.add(users.hashes, values, np.tile(users.of(self._baseline), (len(models), 1)))
+
+    def state(self) -> dict[str, Array]:
+        """The state so far, by owner and name."""
+        state = self._counts.state()
+        for models, accumulator in self._accumulators:
+            for name, entries in accumulator.state().items():
+                parts = np.split(entries, len(models))
+                state |= {_owned(model, name): part for model, part in zip(models, parts, strict=True)}
+        return state
 
 
 def merge_comparisons(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -135,6 +182,26 @@ def by_owner(state: Mapping[str, Array]) -> dict[Owner, dict[str, Array]]:
     return owners
 
 
+def by_slice(state: Mapping[str, Array]) -> tuple[dict[str, Array], dict[Key, dict[str, Array]]]:
+    """A merged state taken apart: that of all users, and that of each slice, as `by_owner` reads them."""
+    everyone: dict[str, Array] = {}
+    slices: dict[Key, dict[str, Array]] = {}
+    for name, entries in state.items():
+        if name.startswith(_SLICE):
+            key, end = json.JSONDecoder().raw_decode(name, len(_SLICE))
+            slices.setdefault(tuple(key), {})[name[end + 1 :]] = entries
+        else:
+            everyone[name] = entries
+    return everyone, slices
+
+
+_SLICE = "slice "
+
+
+def _in_slice(key: Key, name: str) -> str:
+    return f"{_SLICE}{json.dumps(list(key))} {name}"
+
+
 def _owned(owner: Owner, name: str) -> str:
     # States merge by the ends of their fields' names, so the owner comes first.
     return f"{json.dumps(owner)}/{name}"
@@ -156,6 +223,15 @@ class _Users(NamedTuple):
     values: Array
     n_rows: Array
     n_invalid: Array
+
+    def only(self, rows: Array | slice) -> _Users:
+        """These of the users; the rows that could not be ranked are counted of all users alone."""
+        return self._replace(
+            hashes=self.hashes[rows],
+            values=self.values[:, :, rows],
+            n_rows=self.n_rows[:, rows],
+            n_invalid=np.zeros_like(self.n_invalid),
+        )
 
     @property
     def present(self) -> list[str]:

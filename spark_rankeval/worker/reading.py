@@ -28,6 +28,8 @@ MERGED_PREDICTIONS, NO_USER = "n_merged_predictions", "no_user"
 PREDICTION_COLUMNS = (ITEMS, SCORES, PREDICTION_ROWS, VALID_PREDICTIONS, MERGED_PREDICTIONS)
 #: A hash of the user's id, where users are resampled.
 USER_HASH = "user_hash"
+#: The weight of the user, where users have any.
+USER_WEIGHT = "user_weight"
 #: Whether a row is of somebody whom only a table of attributes knows: not evaluated, but its slice is there.
 ABSENT = "absent"
 #: In how many attributes the rows of a user do not agree.

@@ -13,7 +13,7 @@ import pyarrow as pa
 from spark_rankeval.statistics.description import DescriptionAccumulator, State, merged_descriptions
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
-from spark_rankeval.worker.reading import ABSENT, USER_HASH, filled, numbers, whole_numbers
+from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT, filled, numbers, whole_numbers
 from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, score
 
 if TYPE_CHECKING:
@@ -64,7 +64,14 @@ class TableAccumulator:
         self._counts = MomentsAccumulator(n_counts + n_invalid)
         self._n_counts = n_counts
 
-    def add(self, values: Sequence[Array], counts: Sequence[Array], nobody: BoolArray, users: Array | None) -> None:
+    def add(
+        self,
+        values: Sequence[Array],
+        counts: Sequence[Array],
+        nobody: BoolArray,
+        users: Array | None,
+        weights: Array | None = None,
+    ) -> None:
         """Take in users.
 
         Args:
@@ -72,9 +79,14 @@ class TableAccumulator:
             counts: (n_users,), one a count, those of invalid rows last.
             nobody: rows that belong to nobody, of which only the invalid rows are counted.
             users: hashes of the users' ids, if the options resample them.
+            weights: of the users, if the options say so; NaN is none.
         """
         somebody = ~nobody if nobody.any() else slice(None)
-        self._values.add([one[somebody] for one in values], None if users is None else users[somebody])
+        self._values.add(
+            [one[somebody] for one in values],
+            None if users is None else users[somebody],
+            None if weights is None else weights[somebody],
+        )
         for index, count in enumerate(counts):
             counted = count[somebody] if index < self._n_counts else count
             self._counts.add(index, counted.astype(np.float64, copy=False))
@@ -108,7 +120,8 @@ def state_of_batches(
 
     Args:
         task: what to compute.
-        options: what is to be said of the metrics; if users are resampled, the table has a column `USER_HASH`.
+        options: what is to be said of the metrics; if users are resampled, the table has a column `USER_HASH`; if they
+            have weights, a column `USER_WEIGHT`.
         no_user: a column of booleans: rows that belong to nobody, of which only the invalid rows are counted.
         keys: columns whose values part the users into groups, each with a state of its own.
     """
@@ -142,7 +155,8 @@ def state_of_columns(
         values: columns of users' values; null is NaN.
         counts: columns of users' counts.
         invalid: columns of counts of invalid rows, also of those that belong to nobody.
-        options: what is to be said of the values; if users are resampled, the table has a column `USER_HASH`.
+        options: what is to be said of the values; if users are resampled, the table has a column `USER_HASH`; if they
+            have weights, a column `USER_WEIGHT`.
         no_user: a column of booleans: rows that belong to nobody.
         keys: columns whose values part the users into groups, each with a state of its own.
     """
@@ -178,9 +192,10 @@ class _Tables:
         """Take in the users of a batch."""
         by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
         nobody = filled(by_name[self._no_user], 0).astype(np.bool_)
-        hashes = _hashes(by_name, self._options)
+        hashes = whole_numbers(by_name[USER_HASH]) if self._options.resamples else None
+        weights = numbers(by_name[USER_WEIGHT]) if self._options.weighted else None
         absent = filled(by_name[ABSENT], 0).astype(np.bool_) if ABSENT in by_name else None
-        for key, group in _groups([by_name[name] for name in self._keys], batch.num_rows):
+        for key, group in groups([by_name[name] for name in self._keys], batch.num_rows):
             table = self._tables.setdefault(key, self._new())
             # A group that nobody is in who is evaluated is a group all the same.
             rows = (
@@ -195,6 +210,7 @@ class _Tables:
                 [one[rows] for one in counts],
                 nobody[rows],
                 None if hashes is None else hashes[rows],
+                None if weights is None else weights[rows],
             )
 
     def states(self) -> States:
@@ -202,8 +218,13 @@ class _Tables:
         return {key: table.state() for key, table in self._tables.items()}
 
 
-def _groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | slice]]:
-    """The rows of each combination of values; all of them where there is no column."""
+def groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | slice]]:
+    """The rows of each combination of values; all of them where there is no column.
+
+    Args:
+        columns: the columns whose values are combined.
+        n_rows: how many rows there are.
+    """
     if not columns:
         yield (), slice(None)
         return
@@ -214,10 +235,6 @@ def _groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array |
     for combination in np.unique(code):
         rows = np.flatnonzero(code == combination)
         yield tuple(column[int(rows[0])].as_py() for column in columns), rows
-
-
-def _hashes(by_name: dict[str, pa.Array], options: DescriptionOptions) -> Array | None:
-    return whole_numbers(by_name[USER_HASH]) if options.resamples else None
 
 
 def merge_batches(batches: Batches) -> Batches:

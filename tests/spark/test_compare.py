@@ -508,3 +508,86 @@ def test_the_detectable_difference_is_statsmodels(small, compared):
         detectable_difference("rr")
     with pytest.raises(OptionError, match="power"):
         detectable_difference(result, power=0.01)
+
+
+def country(user):
+    return ("DE", "FR", "PL", None)[user // 7919 % 4]
+
+
+@pytest.fixture(scope="module")
+def parted(tables):
+    from pyspark.sql import functions as F
+
+    place = (F.col("user") / 7919 % 4).cast("int")
+    where = F.when(place < 3, F.element_at(F.array(*map(F.lit, ("DE", "FR", "PL"))), F.least(place, F.lit(2)) + 1))
+    device = F.when(F.col("user") % 2 == 0, "web").otherwise("ios")
+    return {name: table.withColumn("country", where).withColumn("device", device) for name, table in tables.items()}
+
+
+def test_a_slice_is_compared_as_its_users_alone(parted, users, compared):
+    found = compare(parted, "old", by="country")
+    assert found.to_dict() | {"slices": []} == compared.to_dict()
+    assert [row.slice for row in found.sliced[:: 2 * len(METRICS)]] == [
+        f"country={name}" for name in ("DE", "FR", "null", "PL")
+    ]
+    p_values = []
+    for row in found.sliced:
+        mine = {
+            model: frame[[f"country={country(user) or 'null'}" == row.slice for user in frame["user"]]]
+            for model, frame in users.items()
+        }
+        new, old, n_undefined = both(mine, row.model, METRICS[row.metric])
+        assert (row.n_users, row.n_undefined) == (len(new), n_undefined)
+        assert row.difference == pytest.approx((new - old).mean(), rel=1e-10)
+        expected = stats.ttest_rel(new, old)
+        interval = expected.confidence_interval(0.95)
+        assert (row.interval_low, row.interval_high) == pytest.approx((interval.low, interval.high), rel=1e-10)
+        assert row.p_t == pytest.approx(expected.pvalue, rel=1e-9)
+        assert math.isnan(row.p_sign_flip)
+        p_values.append(row.p_t)
+    assert [row.p for row in found.sliced] == pytest.approx(multipletests(p_values, method="holm")[1], rel=1e-10)
+    assert "of users with country=DE" in found.sliced[0].sentence
+    assert found.slices["slice"].tolist() == [row.slice for row in found.sliced]
+
+
+def test_totals_of_slices_and_partitions(parted):
+    found = compare(parted, "old", by=["country", "device"], totals=True, replicates=9)
+    by_country = compare(parted, "old", by="country", replicates=9)
+    # The total over the device has the figures of the country; only p is corrected for more comparisons.
+    mine = [row for row in found.sliced if row.slice.startswith("country=") and "device" not in row.slice]
+    fields = ("slice", "metric", "model", "n_users", "difference", "interval_low", "p_t", "wins", "losses")
+    assert [[getattr(row, name) for name in fields] for row in mine] == [
+        [getattr(row, name) for name in fields] for row in by_country.sliced
+    ]
+    assert {row.slice for row in found.sliced} >= {"device=ios", "country=null, device=ios"}
+    again = compare({name: table.repartition(5) for name, table in parted.items()}, "old", by="country", replicates=9)
+    assert again.to_dict() == by_country.to_dict()
+
+
+def test_the_largest_losses_come_first(parted):
+    found = compare(parted, "other", by="country", metrics=["ndcg@10", "percentile_rank"], replicates=9)
+    losses = found.largest_losses()
+    gains = np.where(losses["metric"] == "percentile_rank", -losses["difference"], losses["difference"])
+    assert len(losses) > 3
+    assert (gains < 0).all()
+    assert (np.diff(gains) >= 0).all()
+    assert found.largest_losses(2, "ndcg@10")["metric"].tolist() == ["ndcg@10"] * 2
+    text = repr(found)
+    assert "the largest losses of 16 comparisons of slices" in text
+    assert losses["slice"][0] in text
+    with pytest.raises(UnknownMetricError, match="no slice has a metric 'rr'; there are ndcg@10"):
+        found.largest_losses(metric="rr")
+
+
+def test_slices_that_tables_lack_or_disagree_on(spark, parted, tables):
+    with pytest.raises(InputError, match=r"by=\['country'\]: 'new' has no column 'country'"):
+        compare(parted | {"new": tables["new"]}, "old", by="country")
+    with pytest.raises(OptionError, match="totals=True is for slices"):
+        compare(parted, "old", totals=True)
+    from pyspark.sql import functions as F
+
+    moved = parted["new"].withColumn("country", F.when(F.col("user") == 0, "XX").otherwise(F.col("country")))
+    one_of_both = moved.where("user = 0").count() * parted["old"].where("user = 0").count()
+    assert one_of_both == 1
+    with pytest.raises(DataError, match=r"do not agree: 1;"):
+        compare(parted | {"new": moved}, "old", by="country", replicates=9)

@@ -78,3 +78,32 @@ def test_options_are_plain_values_whatever_they_came_as():
     assert repr(given) == repr(DescriptionOptions("bca", 0.9, 10, 3, (0.0, 0.5)))
     assert given.resamples
     assert not DescriptionOptions().resamples
+
+
+@pytest.mark.parametrize("ci", ["t", "percentile", "bca"])
+def test_weighted_figures_are_those_of_the_users_that_count(ci):
+    weights = np.where(RNG.random(500) < 0.1, 0.0, RNG.exponential(size=500))
+    weights[:3] = (-1, np.nan, np.inf)
+    options = DescriptionOptions.given(ci, 0.95, 200, 3, (0.5,), weighted=True)
+
+    def of(order, pieces=1):
+        parts = []
+        for part in np.array_split(order, pieces):
+            accumulator = DescriptionAccumulator(len(VALUES), options)
+            accumulator.add([values[part] for values in VALUES], USERS[part], weights[part])
+            parts.append(accumulator.state())
+        return descriptions_of(merged_descriptions(parts), options)
+
+    whole = of(np.arange(500))
+    used = (weights > 0) & np.isfinite(weights)
+    for values, figures in zip(VALUES, whole, strict=True):
+        defined = used & ~np.isnan(values)
+        assert (figures.moments.n, figures.weighted.n) == (defined.sum(),) * 2
+        assert figures.weighted.n_invalid_weights == 3
+        assert figures.weighted.n_without_weight == (weights == 0).sum()
+        if defined.any():
+            mean = np.average(values[defined], weights=weights[defined])
+            assert figures.weighted.mean == pytest.approx(mean, rel=1e-12)
+            assert figures.interval.low < mean < figures.interval.high
+            assert figures.median == pytest.approx(np.median(values[defined]), rel=1 / 256)
+    assert repr(of(RNG.permutation(500), 7)) == repr(whole)

@@ -9,7 +9,7 @@ from spark_rankeval.statistics.bootstrap import (
     bootstrap_means_of,
     percentile_interval,
 )
-from spark_rankeval.statistics.intervals import mean_interval
+from spark_rankeval.statistics.intervals import mean_interval, t_interval
 from spark_rankeval.statistics.means import MeanAccumulator, mean_of
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
@@ -76,3 +76,26 @@ def test_5_percent_of_the_tests_reject_where_there_is_no_difference(comparisons,
 def test_95_percent_intervals_of_a_difference_cover_it(comparisons):
     covered = np.mean([comparison.interval.low <= 0 <= comparison.interval.high for comparison in comparisons])
     assert 0.93 <= covered <= 0.97
+
+
+@pytest.mark.parametrize("method", ["t", "bca"])
+def test_95_percent_intervals_of_weighted_means_cover_the_true_mean(method):
+    rng = np.random.default_rng(133)
+    evaluations = EVALUATIONS if method == "t" else 1000
+    values = rng.choice(RECIPROCAL_RANKS, (evaluations, USERS))
+    # Uneven weights that go with the values: the weighted mean is another one than the plain.
+    weights = rng.exponential(size=(evaluations, USERS)) * (1 + values)
+    truth = ((1 + RECIPROCAL_RANKS) * RECIPROCAL_RANKS).mean() / (1 + RECIPROCAL_RANKS).mean()
+    covered = []
+    for number in range(evaluations):
+        sums = MeanAccumulator(1, weighted=True)
+        sums.add(0, values[number], weights[number])
+        mean = mean_of(column(sums.state(), 0))
+        if method == "t":
+            interval = t_interval(mean.mean, mean.standard_error, mean.n)
+        else:
+            samples = BootstrapAccumulator(1, replicates=1000, seed=number)
+            samples.add(np.arange(USERS), values[number : number + 1], weights[number])
+            interval = bca_interval(bootstrap_means_of(column(samples.state(), 0)), mean)
+        covered.append(interval.low <= truth <= interval.high)
+    assert 0.93 <= np.mean(covered) <= 0.97

@@ -1,0 +1,211 @@
+"""Weighted means: what statsmodels says of the collected users, and nobody without a weight lost in silence."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from pyspark.sql import functions as F
+from random_logs import random_logs
+
+from spark_rankeval import compare, detectable_difference, evaluate, score_users, summarise
+from spark_rankeval.errors import DataError, InputError, SparkRankEvalWarning
+
+METRICS = ["ndcg@5", "rr"]
+OPTIONS = {"score": "score", "relevance": "grade"}
+N = 120
+
+
+def weight(user):
+    return (user * 37 % 11) / 4
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    logs = random_logs(N, 5, seed=43)
+    predictions = [(u, i, s) for u, pairs in enumerate(logs.predictions) for i, s in pairs]
+    labels = [(u, i, g) for u, pairs in enumerate(logs.labels) for i, g in pairs]
+    # Somebody who is not evaluated may have any weight.
+    about = [*((u, weight(u), "DE" if u % 3 else "FR") for u in range(N)), (9999, -1.0, "JP")]
+    return (
+        spark.createDataFrame(predictions, "user long, item long, score double"),
+        spark.createDataFrame(labels, "user long, item long, grade double"),
+        spark.createDataFrame(about, "user int, spend double, country string"),
+    )
+
+
+@pytest.fixture(scope="module")
+def result(tables):
+    predictions, labels, about = tables
+    return evaluate(predictions, labels, METRICS, by="country", attributes=about, user_weight="spend", **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def collected(result):
+    return result.per_user.toPandas()
+
+
+@pytest.mark.parametrize("users", ["all", "country=DE"])
+def test_mean_error_and_interval_are_those_of_weighted_least_squares(result, collected, users):
+    mine = collected if users == "all" else collected[collected["country"] == "DE"]
+    assert (mine["spend"] == [weight(user) for user in mine["user"]]).all()
+    for row in (row for row in result.summary if row.slice == users):
+        values = mine[result.columns[row.key]]
+        used = mine[values.notna() & (mine["spend"] > 0)]
+        values, weights = used[result.columns[row.key]], used["spend"]
+        fit = sm.WLS(values, np.ones(len(values)), weights=weights).fit(cov_type="HC1", use_t=True)
+        low, high = fit.conf_int().to_numpy()[0]
+        assert row.mean == pytest.approx(fit.params.iloc[0], rel=1e-12)
+        assert row.standard_error == pytest.approx(fit.bse.iloc[0], rel=1e-10)
+        assert (row.interval_low, row.interval_high) == pytest.approx((low, high), rel=1e-10)
+        spread = np.average((values - row.mean) ** 2, weights=weights) * len(values) / (len(values) - 1)
+        assert row.std == pytest.approx(np.sqrt(spread), rel=1e-10)
+        assert row.effective_n_users == pytest.approx(weights.sum() ** 2 / (weights**2).sum(), rel=1e-12)
+        # Each user once.
+        assert (row.n_users, row.minimum, row.maximum) == (len(values), values.min(), values.max())
+        assert row.n_zero == (values == 0).sum()
+        assert row.user_weight == "spend"
+
+
+def test_users_of_weight_0_are_counted(result, collected):
+    assert result.data_quality.n_without_weight == (collected["spend"] == 0).sum() > 0
+    assert result.data_quality.n_users == len(collected) == sum(1 for user in collected["user"])
+    for row in result.summary[: len(METRICS)]:
+        assert row.n_users + row.n_undefined + result.data_quality.n_without_weight == result.data_quality.n_users
+    text = repr(result)
+    assert "users weighted by 'spend'" in text
+    assert f"{result.data_quality.n_without_weight} of weight 0 left out" in text
+
+
+@pytest.mark.parametrize("ci", ["t", "percentile", "bca"])
+def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
+    predictions, labels, about = tables
+    # A slice of nobody is in no table of users.
+    about = about.where("user < 1000")
+    told = {"by": "country", "user_weight": "spend"}
+    fresh = evaluate(predictions, labels, METRICS, attributes=about, ci=ci, **told, **OPTIONS)
+    per_user = score_users(predictions, labels, METRICS, attributes=about, **told, **OPTIONS)
+    assert summarise(per_user, by="country", ci=ci).to_dict() == fresh.to_dict()
+    assert fresh.write(tmp_path / "users").to_dict() == fresh.to_dict()
+    # No partitioning changes a digit.
+    spread = evaluate(
+        predictions.repartition(7), labels.repartition(5), METRICS, attributes=about, ci=ci, **told, **OPTIONS
+    )
+    assert spread.to_dict() == fresh.to_dict()
+
+
+def test_equal_weights_are_none(tables):
+    predictions, labels, about = tables
+    plain = evaluate(predictions, labels, METRICS, ci="bca", replicates=200, **OPTIONS)
+    equal = evaluate(
+        predictions, labels, METRICS, attributes=about.withColumn("spend", F.lit(3)), user_weight="spend", ci="bca",
+        replicates=200, **OPTIONS,
+    )  # fmt: skip
+    for one, other in zip(plain.summary, equal.summary, strict=True):
+        for name in ("mean", "std", "standard_error", "interval_low", "interval_high", "effective_n_users", "median"):
+            assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-12)
+
+
+def test_the_weight_may_stand_in_the_labels(tables):
+    predictions, labels, about = tables
+    spent = labels.withColumn("spend", ((F.col("user") * 37) % 11 / 4).cast("decimal(10, 2)"))
+    joined = evaluate(
+        predictions.join(labels.select("user").distinct(), "user"), spent, METRICS, user_weight="spend", **OPTIONS
+    )
+    users = labels.select("user").distinct()
+    told = evaluate(
+        predictions.join(users, "user"),
+        labels,
+        METRICS,
+        attributes=about.join(users, "user"),
+        user_weight="spend",
+        **OPTIONS,
+    )
+    assert joined.to_dict() == told.to_dict()
+
+
+def test_several_models_and_one_table_of_arrays(tables):
+    predictions, labels, about = tables
+    models = evaluate(
+        {"a": predictions, "b": predictions}, labels, METRICS, attributes=about, user_weight="spend", **OPTIONS
+    )
+    assert models["a", "rr"] == models["b", "rr"]
+    assert models.data_quality.n_without_weight == models.qualities["a"].n_without_weight > 0
+    arrays = (
+        labels.groupBy("user").agg(F.collect_list("item").alias("liked"))
+        .join(predictions.groupBy("user").agg(F.sort_array(F.collect_set("item")).alias("items")), "user")
+        .join(about, "user")
+    )  # fmt: skip
+    weighted = evaluate(arrays, None, ["recall@3"], item=("items", "liked"), user_weight="spend")
+    one = arrays.select("user", "spend").toPandas()
+    values = weighted.per_user.toPandas().merge(one[["user"]], on="user")
+    used = values.dropna()
+    assert weighted["recall@3"] == pytest.approx(np.average(used["recall_at_3"], weights=used["spend"]), rel=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [None, float("nan"), -1.0, float("inf")])
+def test_a_weight_that_is_none_is_an_error_that_counts_and_names(tables, wrong):
+    predictions, labels, about = tables
+    spoilt = about.withColumn(
+        "spend", F.when(F.col("user") == 5, F.lit(wrong).cast("double")).otherwise(F.col("spend"))
+    )
+    told = {"attributes": spoilt, "user_weight": "spend", **OPTIONS}
+    with pytest.raises(DataError, match=r"users whose weight is .*: 1 \(for example user=.* has spend") as caught:
+        evaluate(predictions, labels, METRICS, **told)
+    assert caught.value.counts == {"n_invalid_weights": 1}
+    dropped = evaluate(predictions, labels, METRICS, on_invalid="drop", **told)
+    assert dropped.data_quality.n_invalid_weights == 1
+    assert "1 without a usable weight left out" in repr(dropped)
+    others = evaluate(
+        predictions,
+        labels,
+        METRICS,
+        **(told | {"attributes": about.replace({5: 555}, subset="user")}),
+        on_invalid="drop",
+    )
+    # Somebody who has no row has no weight.
+    assert others["rr"] == dropped["rr"]
+    assert others.data_quality.n_invalid_weights == 1
+    with pytest.raises(DataError, match="users whose weight is"):
+        summarise(score_users(predictions, labels, METRICS, **told))
+
+
+def test_rows_that_do_not_agree_on_the_weight_are_an_error(tables):
+    predictions, labels, about = tables
+    twice = about.union(about.where("user = 7").withColumn("spend", F.lit(99.0)))
+    with pytest.raises(DataError, match=r"do not agree: 1 \(for example user=7 has spend"):
+        evaluate(predictions, labels, METRICS, attributes=twice, user_weight="spend", **OPTIONS)
+
+
+def test_wrong_names_raise_before_any_job(tables):
+    predictions, labels, about = tables
+    for told, match in (
+        ({"user_weight": "income", "attributes": about}, "user_weight='income': no table has these columns"),
+        ({"user_weight": "country", "attributes": about}, "user_weight='country' must be a number; it is string"),
+        ({"user_weight": "spend", "by": "spend", "attributes": about}, "is the name of another column"),
+        ({"attributes": about}, "attributes are for slices and weights"),
+    ):
+        with pytest.raises(InputError, match=match):
+            evaluate(predictions, labels, METRICS, **told, **OPTIONS)
+    per_user = score_users(predictions, labels, METRICS, by="country", attributes=about, **OPTIONS)
+    with pytest.raises(InputError, match="user_weight='income': the per-user table has no column"):
+        summarise(per_user, user_weight="income")
+    with pytest.raises(InputError, match="as string, which is no number"):
+        summarise(per_user, user_weight="country")
+
+
+def test_weights_joined_to_a_table_are_used_by_name(tables, result):
+    predictions, labels, about = tables
+    plain = score_users(predictions, labels, METRICS, **OPTIONS)
+    weighted = summarise(plain.join(about.select("user", "spend"), "user"), user_weight="spend")
+    assert [row.mean for row in weighted.summary] == [row.mean for row in result.summary[: len(METRICS)]]
+
+
+def test_what_does_not_weight_users_says_so(tables, result):
+    predictions, labels, about = tables
+    found = detectable_difference(result, "rr").iloc[0]
+    row = next(row for row in result.summary if row.key == "rr")
+    assert found["std"] == pytest.approx(row.standard_error * np.sqrt(row.n_users), rel=1e-12)
+    models = evaluate(
+        {"a": predictions, "b": predictions}, labels, METRICS, attributes=about, user_weight="spend", **OPTIONS
+    )
+    with pytest.warns(SparkRankEvalWarning, match=r"the weights in 'spend' are not used"):
+        compare(models, "a", replicates=9)
