@@ -67,8 +67,8 @@ def label_rows():
 
 
 def attribute_rows():
-    """(user, country)."""
-    return [(user, COUNTRIES[mixed(user, 6) % len(COUNTRIES)]) for user in range(N_USERS)]
+    """(user, country, weight); some weights are 0."""
+    return [(user, COUNTRIES[mixed(user, 6) % len(COUNTRIES)], mixed(user, 8) % 7 / 4) for user in range(N_USERS)]
 
 
 def tables(spark):
@@ -76,5 +76,5 @@ def tables(spark):
     return (
         spark.createDataFrame(prediction_rows(), "model string, user bigint, item bigint, score double"),
         spark.createDataFrame(label_rows(), "user bigint, item bigint, grade double"),
-        spark.createDataFrame(attribute_rows(), "user bigint, country string"),
+        spark.createDataFrame(attribute_rows(), "user bigint, country string, weight double"),
     )

@@ -70,6 +70,11 @@ def bootstrap(spark):
     return summary(evaluate(*both, fixed_users.CUT, **asked, **STATISTICS))
 
 
+def weighted(spark):
+    both, asked = tables(spark)
+    return summary(evaluate(*both, fixed_users.CUT, **asked, **STATISTICS, user_weight="weight"))
+
+
 def student(spark):
     both, asked = tables(spark)
     return summary(evaluate(*both, fixed_users.WHOLE, **asked, ci="t", totals=True))
@@ -84,6 +89,7 @@ PARTS = {
     "pruned": pruned,
     "bootstrap": bootstrap,
     "student": student,
+    "weighted": weighted,
     "whole lists": lambda spark: per_user(whole(spark)),
     "compare": lambda spark: compared(compare(whole(spark), "old", metrics=["ap", "ndcg"], replicates=999, seed=3)),
     "all pairs": lambda spark: compared(all_pairs(whole(spark), metrics=["ap", "ndcg"])),
