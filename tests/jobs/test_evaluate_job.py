@@ -1,5 +1,6 @@
 import json
 import math
+import os
 
 import pytest
 
@@ -85,6 +86,23 @@ def test_without_java_a_line_says_what_to_install(run_job, tmp_path, example_con
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert "install Java 17 or newer" in line
+
+
+@pytest.mark.connect_alone
+def test_a_job_gives_a_connect_server_the_package(spark, run_job, tmp_path):
+    """The server's Python does not have it, and what the tests' session was given is that session's own."""
+    (tmp_path / "p.csv").write_text("user,item,score\n1,1,0.5\n1,2,0.4\n")
+    (tmp_path / "l.csv").write_text("user,item\n1,2\n")
+    (tmp_path / "job.toml").write_text(
+        f'[predictions]\npath = "{tmp_path}/p.csv"\nformat = "csv"\n'
+        f'[labels]\npath = "{tmp_path}/l.csv"\nformat = "csv"\n'
+        f'[columns]\nscore = "score"\n[evaluation]\nmetrics = ["rr"]\n[output]\npath = "{tmp_path}/out"\n'
+    )
+    server = os.environ["SPARK_REMOTE"]
+    done = run_job("evaluate.py", "--config", "job.toml", cwd=tmp_path, SPARK_REMOTE=server)
+    assert done.returncode == 0, done.stderr
+    (row,) = spark.read.parquet(f"{tmp_path}/out/summary").collect()
+    assert row["mean"] == 0.5
 
 
 # --- the job, in the session of the tests
