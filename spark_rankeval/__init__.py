@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.columns import metrics_column as metrics_column
     from spark_rankeval.summarising import summarise as summarise
     from spark_rankeval.summarising import write_per_user as write_per_user
+    from spark_rankeval.travel import package_zip as package_zip
 
 __version__ = "0.1.0"
 
@@ -39,6 +40,7 @@ _HOMES = {
     "summarise": "summarising",
     "write_per_user": "summarising",
     "metrics_column": "spark.columns",
+    "package_zip": "travel",
     "parse_metric": "metrics.naming",
     "Result": "result",
 }
@@ -53,6 +55,7 @@ __all__ = [
     "differences",
     "evaluate",
     "metrics_column",
+    "package_zip",
     "parse_metric",
     "quarantine",
     "score_users",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -20,7 +21,10 @@ from spark_rankeval.statistics.description import DescriptionOptions
 _Section = TypeVar("_Section")
 # Which of the two a hint is depends on what stands in it, and on the version of Python.
 _UNIONS = (UnionType, Union)
+# It is the name of folders and files.
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _INTERVALS = ("ci", "level", "replicates", "seed", "quantiles")
+_SLICES = ("by", "totals")
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,9 @@ class Evaluation:
     population: Literal["every", "labelled", "predicted", "both"] | None = None
     prune: Literal["auto", "never"] = "auto"
     model: str = ""
+    by: str | tuple[str, ...] = ()
+    totals: bool = False
+    user_weight: str | None = None
     ci: Literal["t", "bca", "bootstrap", "percentile", "none"] = "t"
     level: float = 0.95
     replicates: int = 1000
@@ -76,9 +83,13 @@ class Evaluation:
         # TOML has no None.
         return {**options, "ci": None if self.ci == "none" else self.ci}
 
+    def slices(self) -> dict[str, Any]:
+        """How users are parted, as `summarise` takes it."""
+        return {name: getattr(self, name) for name in _SLICES}
+
     def scoring(self) -> dict[str, Any]:
         """The other options, as `score_users` takes them."""
-        return {name: value for name, value in vars(self).items() if name not in _INTERVALS}
+        return {name: value for name, value in vars(self).items() if name not in (*_INTERVALS, "totals")}
 
 
 @dataclass(frozen=True)
@@ -86,12 +97,13 @@ class Output:
     """Where the results go.
 
     Attributes:
-        path: a folder; ``per_user``, ``summary`` and ``summary_json`` are written in it.
-        mode: what to do if they are there already.
+        path: a folder, in which each run has a partition of the tables ``per_user``, ``metrics`` and ``manifests``, and of
+            ``quarantine`` where rows are quarantined.
+        run_id: the name of the run, whose partitions it replaces; None: one made of the configuration and the input files.
     """
 
     path: str
-    mode: Literal["errorifexists", "overwrite"] = "errorifexists"
+    run_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,11 +115,18 @@ class EvaluateConfig:
     output: Output
     labels: Source | None = None
     users: Source | None = None
+    exclude: Source | None = None
+    attributes: Source | None = None
     columns: Columns = field(default_factory=Columns)
+
+    def sources(self) -> dict[str, Source | None]:
+        """The tables to read by the names that `evaluate` has for them."""
+        names = ("predictions", "labels", "users", "exclude", "attributes")
+        return {name: getattr(self, name) for name in names}
 
     def redacted(self, text: str) -> str:
         """A text without the secrets of these sources."""
-        for source in (self.predictions, self.labels, self.users):
+        for source in self.sources().values():
             text = redacted(text, None if source is None else source.options)
         return text
 
@@ -154,8 +173,12 @@ def parse_config(settings: Mapping[str, Any]) -> EvaluateConfig:
                 check()
             except OptionError as error:
                 problems.append(f"evaluation: {error}")
-        sources = {"predictions": config.predictions, "labels": config.labels, "users": config.users}
-        for section, source in sources.items():
+        if config.output.run_id is not None and not _RUN_ID.fullmatch(config.output.run_id):
+            problems.append(
+                f"output.run_id is a name of letters, digits, '.', '_' and '-', of which the first is none of the last "
+                f"three; found {config.output.run_id!r}"
+            )
+        for section, source in config.sources().items():
             if source is not None and (source.path is None) == (source.table is None):
                 got = "neither" if source.path is None else "both"
                 problems.append(f"[{section}] needs path (files) or table (of the catalogue), one of them; found {got}")

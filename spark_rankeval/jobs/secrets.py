@@ -57,3 +57,19 @@ def shown(value: object) -> str:
     if isinstance(value, Mapping):
         value = {name: HIDDEN if names_secret(str(name)) else inside for name, inside in value.items()}
     return redacted(repr(value))
+
+
+def redacted_settings(settings: Any) -> Any:
+    """Settings as plain values without their secrets: dicts and sequences in each other, and texts.
+
+    >>> redacted_settings({"path": "s3a://AK:s3cr3t@bucket/t", "options": {"token": "t0", "sep": ";"}})
+    {'path': 's3a://***@bucket/t', 'options': {'token': '***', 'sep': ';'}}
+    """
+    if isinstance(settings, Mapping):
+        return {
+            name: HIDDEN if names_secret(str(name)) and value is not None else redacted_settings(value)
+            for name, value in settings.items()
+        }
+    if isinstance(settings, tuple | list):
+        return [redacted_settings(one) for one in settings]
+    return redacted(settings) if isinstance(settings, str) else settings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 import threading
 import traceback
 import warnings
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import ConfigurationError, DataError, SparkRankEvalError
 from spark_rankeval.jobs.secrets import redacted
+from spark_rankeval.travel import package_zip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,9 +90,19 @@ def job_session(name: str) -> Iterator[SparkSession]:
     builder = SparkSession.builder.appName(name)
     spark = builder.getOrCreate() if _place_is_given() else _start_locally(builder)
     try:
+        _send_the_package(spark)
         yield spark
     finally:
         spark.stop()
+
+
+def _send_the_package(spark: SparkSession) -> None:
+    """Give the server of a Connect session the package, which it need not have; classic Spark has it from --py-files."""
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415
+
+    if is_remote():
+        with tempfile.TemporaryDirectory() as folder:
+            spark.addArtifacts(package_zip(folder), pyfile=True)
 
 
 def _place_is_given() -> bool:
@@ -113,6 +125,8 @@ def _site_settings() -> set[str]:
 def _start_locally(builder: SparkSession.Builder) -> SparkSession:
     from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
 
+    from spark_rankeval.spark.platforms import condition_of  # noqa: PLC0415
+
     advice = "install Java 17 or newer (apt install openjdk-17-jre-headless; brew install openjdk@17) or set JAVA_HOME"
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         msg = f"Spark runs on Java, and there is none here: {advice}"
@@ -127,7 +141,7 @@ def _start_locally(builder: SparkSession.Builder) -> SparkSession:
         with _startup_noise_held():
             return builder.getOrCreate()
     except PySparkRuntimeError as error:
-        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+        if condition_of(error) != "JAVA_GATEWAY_EXITED":
             raise
         msg = f"Spark did not start; what it said is above. If it is about Java: {advice}"
         raise ConfigurationError(msg) from error

@@ -14,6 +14,7 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.spark.ids import common_id_type, user_hash
 from spark_rankeval.spark.named_columns import any_null, column, find_column
+from spark_rankeval.spark.platforms import setting
 from spark_rankeval.spark.scoring import METADATA_KEY, STATE_SCHEMA, facts_of
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.worker.comparing import (
@@ -305,7 +306,7 @@ class ModelTables:
         hashed = user_hash(map(F.col, names), self.user_types).alias(USER)
         users = self.grouped(labels, by).select(hashed, nobody.alias(NOBODY), ROWS, *attributes)
         states = users.mapInArrow(run, STATE_SCHEMA)
-        partitions = users.sparkSession.conf.get("spark.sql.shuffle.partitions", str(_PARTITIONS)) or ""
+        partitions = setting(users.sparkSession, "spark.sql.shuffle.partitions", str(_PARTITIONS))
         if bytes_each * (int(partitions) if partitions.isdigit() else _PARTITIONS) > _TAKEN_BY_DRIVER:
             states = states.repartition(_MERGERS).mapInArrow(merge_comparisons, STATE_SCHEMA)
         return merged(unpacked(bytes(row[0]) for row in states.collect()))

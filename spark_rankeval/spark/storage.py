@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 
 from spark_rankeval.errors import OptionError
+from spark_rankeval.spark.platforms import condition_of, save_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +63,7 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
     head, _, tail = path.rstrip("/").rpartition("/")
     staging = f"{head}{'/' if head or path.startswith('/') else ''}_{tail}.staging-{uuid.uuid4().hex}"
     with _writable(path):
-        frame.write.mode("errorifexists").parquet(staging)
+        frame.write.mode(save_mode("errorifexists")).parquet(staging)
     session = frame.sparkSession
     try:
         # The schema is given: its metadata says what the columns are, and nothing has to be inferred.
@@ -81,7 +82,7 @@ def exists(session: SparkSession, path: str) -> bool:
         with _writable(path):
             _ = session.read.schema("value string").text(path).schema
     except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
+        if condition_of(error) != "PATH_NOT_FOUND":
             raise
         return False
     return True
@@ -89,5 +90,5 @@ def exists(session: SparkSession, path: str) -> bool:
 
 def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
     """Copy a staged table to its place and give it read from there."""
-    staged_table.write.mode(mode).parquet(path)
+    staged_table.write.mode(save_mode(mode)).parquet(path)
     return staged_table.sparkSession.read.schema(staged_table.schema).parquet(path)

@@ -359,12 +359,14 @@ def bad_calls(tables):
 
 
 @pytest.mark.parametrize("case", range(22))
-def test_a_wrong_call_raises_before_any_job(spark, tables, case):
+def test_a_wrong_call_raises_before_any_job(jobs_of, tables, case):
     results, options, error, message = bad_calls(tables)[case]
-    spark.sparkContext.setJobGroup(f"bad call {case}", "")
-    with pytest.raises(error, match=message):
-        compare(results, **{"baseline": "old", **options})
-    assert list(spark.sparkContext.statusTracker().getJobIdsForGroup(f"bad call {case}")) == []
+
+    def call():
+        with pytest.raises(error, match=message):
+            compare(results, **{"baseline": "old", **options})
+
+    assert jobs_of(call) == 0
 
 
 def test_tables_of_one_metric_each_have_none_in_common(tables):
@@ -469,10 +471,10 @@ def test_all_pairs_of_too_many_or_too_few_models(tables):
     assert (row.n_users, row.n_undefined, row.verdict) == (0, N, "undecided")
 
 
-def test_differences_are_a_lazy_row_a_user_and_model(spark, tables, users):
-    spark.sparkContext.setJobGroup("lazy differences", "")
-    frame = differences(tables, "old", metrics=["recall@5", "ndcg@10"])
-    assert list(spark.sparkContext.statusTracker().getJobIdsForGroup("lazy differences")) == []
+def test_differences_are_a_lazy_row_a_user_and_model(jobs_of, tables, users):
+    made = []
+    assert jobs_of(lambda: made.append(differences(tables, "old", metrics=["recall@5", "ndcg@10"]))) == 0
+    (frame,) = made
     assert frame.columns == ["user", "model", "recall_at_5", "ndcg_at_10"]
     found = {(row["user"], row["model"]): row for row in frame.collect()}
     assert len(found) == sum(len(users[model]) for model in ("new", "other"))
