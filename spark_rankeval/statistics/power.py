@@ -24,7 +24,7 @@ def power_of(difference: float, std: float, n: int, level: float = 0.95) -> floa
     """
     _check(std, n)
     shift = math.inf if std == 0 and difference else abs(difference) / std * math.sqrt(n) if difference else 0.0
-    return 1.0 if math.isinf(shift) else _power(shift, n, level)
+    return 1.0 if math.isinf(shift) else _power(shift, n, t_critical(level, n - 1))
 
 
 def detectable_difference(std: float, n: int, level: float = 0.95, power: float = 0.8) -> float:
@@ -42,12 +42,13 @@ def detectable_difference(std: float, n: int, level: float = 0.95, power: float 
     if n < 2 or math.isnan(std):
         return math.nan
     _check(std, n)
-    low, high = 0.0, t_critical(level, n - 1) + max(normal_quantile(power), 0.0) + 1.0
-    while _power(high, n, level) < power:
+    critical = t_critical(level, n - 1)
+    low, high = 0.0, critical + max(normal_quantile(power), 0.0) + 1.0
+    while _power(high, n, critical) < power:
         low, high = high, 2 * high
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if _power(middle, n, level) < power else (low, middle)
+        low, high = (middle, high) if _power(middle, n, critical) < power else (low, middle)
     return high * std / math.sqrt(n)
 
 
@@ -58,7 +59,6 @@ def _check(std: float, n: int) -> None:
         raise OptionError(f"a standard deviation is 0 or more, got {std!r}")
 
 
-def _power(shift: float, n: int, level: float) -> float:
-    """The power at a noncentrality."""
-    critical = t_critical(level, n - 1)
+def _power(shift: float, n: int, critical: float) -> float:
+    """The power at a noncentrality, of a test whose statistic is to reach a critical value."""
     return noncentral_t_sf(critical, n - 1, shift) + noncentral_t_sf(critical, n - 1, -shift)
