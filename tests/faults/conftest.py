@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 from cluster import standalone_cluster
-from faults.evaluations import PLAN, stored, stored_in, write_data
+from faults.evaluations import PLAN, WAYS, stored, stored_in, write_data
 from faults.orders import Orders
 
 
@@ -59,10 +59,17 @@ def session_on(cluster, orders):
 
 
 @pytest.fixture(scope="session")
-def data(tmp_path_factory, session_on):
-    """A folder with the data, and the per-user table that nothing disturbed."""
+def data(tmp_path_factory):
+    """A folder with the data, where `undisturbed` stores the per-user table."""
     folder = tmp_path_factory.mktemp("data")
     write_data(folder)
-    with session_on() as spark:
-        stored(spark, folder, stored_in(folder))
     return folder
+
+
+@pytest.fixture(scope="session")
+def undisturbed(session_on, data, orders):
+    """The figures of every way without a fault, in as many tasks as with one; and the calls of the places of faults."""
+    orders.place_none()
+    with session_on() as spark:
+        stored(spark, data, stored_in(data))
+        return {name: way(spark, data) for name, way in WAYS.items()}, orders.calls()

@@ -42,10 +42,10 @@ def write_data(folder):
     pd.DataFrame(labels, columns=["user", "item", "grade"]).to_parquet(Path(folder) / "labels.parquet")
 
 
-def _call(spark, folder):
-    models = {name: spark.read.parquet(f"{folder}/{name}.parquet") for name in ("old", "new")}
+def _call(spark, folder, models=("old", "new")):
+    predictions = {name: spark.read.parquet(f"{folder}/{name}.parquet") for name in models}
     labels = spark.read.parquet(f"{folder}/labels.parquet")
-    return {"predictions": models, "labels": labels, "metrics": METRICS, "score": "score", "relevance": "grade"}
+    return {"predictions": predictions, "labels": labels, "metrics": METRICS, "score": "score", "relevance": "grade"}
 
 
 _INTERVALS = {"ci": "bca", "replicates": 200, "seed": 5, "quantiles": (0.25, 0.5, 0.9)}
@@ -68,9 +68,9 @@ def compared(spark, folder):
     return compare(table, "old", replicates=999, seed=3).to_json() + pairs.to_json()
 
 
-def stored(spark, folder, path, mode="errorifexists"):
+def stored(spark, folder, path, mode="errorifexists", models=("old", "new")):
     """The per-user table written to a place, and the figures of what was written."""
-    return write_per_user(score_users(**_call(spark, folder)), path, mode, **_INTERVALS).to_json()
+    return write_per_user(score_users(**_call(spark, folder, models)), path, mode, **_INTERVALS).to_json()
 
 
 def stored_in(folder):

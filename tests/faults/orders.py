@@ -24,9 +24,12 @@ class Orders:
 
     def __init__(self, folder):
         self._folder = Path(folder)
-        path = {"PYTHONPATH": f"{INJECTION}{os.pathsep}{ROOT}", "FAULTS_FOLDER": str(folder)}
-        self.on_executors = {f"spark.executorEnv.{name}": value for name, value in path.items()}
-        self.on_driver = {**path, "FAULTS_IN": "driver"}
+        self._folder.mkdir(exist_ok=True)
+        path = os.pathsep.join(map(str, (INJECTION, ROOT)))
+        self.on_executors = {"spark.executorEnv.PYTHONPATH": path, "spark.executorEnv.FAULTS_FOLDER": str(folder)}
+        # The programs that the tests submit are the tests' own.
+        path = os.pathsep.join((path, str(ROOT / "tests")))
+        self.on_driver = {"PYTHONPATH": path, "FAULTS_FOLDER": str(folder), "FAULTS_IN": "driver"}
 
     def place(self, at, do, *, partition=None, call=1):
         """Order one fault; what was ordered before is forgotten."""

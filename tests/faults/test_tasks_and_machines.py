@@ -13,16 +13,14 @@ PLACES = {"evaluate": SCORING, "score_users": SCORING, "compare": COMPARING}
 
 
 @pytest.fixture(scope="module")
-def spark(session_on, data):
-    with session_on() as running:
-        yield running
+def expected(undisturbed):
+    return undisturbed[0]
 
 
 @pytest.fixture(scope="module")
-def undisturbed(spark, data, orders):
-    """The figures of every way, in as many tasks as when it is disturbed."""
-    orders.place_none()
-    return {name: way(spark, data) for name, way in WAYS.items()}
+def spark(session_on, expected):
+    with session_on() as running:
+        yield running
 
 
 @pytest.fixture
@@ -35,27 +33,27 @@ def disturbed(spark, cluster, orders, data):
     return run
 
 
-def test_undisturbed_every_way_goes_through_the_places_of_the_faults(undisturbed, orders):
+def test_undisturbed_every_way_goes_through_the_places_of_the_faults(undisturbed):
     """Each place is passed in four tasks, by several batches; and the figures are many."""
+    figures, calls = undisturbed
     for place in (SCORING, COMPARING):
-        calls = [call for call in orders.calls() if call["at"] == place]
-        assert {call["partition"] for call in calls} == {0, 1, 2, 3}
-        assert max(call["call"] for call in calls) > 2
-    assert len(undisturbed["score_users"]) > 500_000
-    assert all("NaN" not in figures for figures in undisturbed.values())
+        here = [call for call in calls if call["at"] == place]
+        assert {call["partition"] for call in here} == {0, 1, 2, 3}
+        assert max(call["call"] for call in here) > 2
+    assert len(figures["score_users"]) > 500_000
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_task_that_fails_once(way, undisturbed, disturbed, orders):
+def test_a_task_that_fails_once(way, expected, disturbed, orders):
     orders.place(PLACES[way], "fail", partition=1, call=2)
-    assert disturbed(way) == undisturbed[way]
+    assert disturbed(way) == expected[way]
     assert orders.attempts_after(orders.done())
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_python_worker_is_killed(way, undisturbed, disturbed, orders):
+def test_a_python_worker_is_killed(way, expected, disturbed, orders):
     orders.place(PLACES[way], "kill_python", partition=1, call=2)
-    assert disturbed(way) == undisturbed[way]
+    assert disturbed(way) == expected[way]
     done = orders.done()
     assert not is_running(done["python"])
     assert is_running(done["executor"])
@@ -63,10 +61,10 @@ def test_a_python_worker_is_killed(way, undisturbed, disturbed, orders):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_executor_is_killed(way, undisturbed, disturbed, orders, cluster):
+def test_an_executor_is_killed(way, expected, disturbed, orders, cluster):
     n_killed = cluster.log_of_workers().count("exitStatus 137")
     orders.place(PLACES[way], "kill_executor", partition=1, call=2)
-    assert disturbed(way) == undisturbed[way]
+    assert disturbed(way) == expected[way]
     done = orders.done()
     assert not is_running(done["executor"])
     assert orders.attempts_after(done)
@@ -78,7 +76,7 @@ def test_an_executor_is_killed(way, undisturbed, disturbed, orders, cluster):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_machine_is_killed(way, undisturbed, disturbed, orders, cluster):
+def test_a_machine_is_killed(way, expected, disturbed, orders, cluster):
     """The worker, its executor and the executor's Python, all at once, while a task holds the users it has read."""
     orders.place(PLACES[way], "wait", partition=1, call=2)
 
@@ -93,7 +91,7 @@ def test_a_machine_is_killed(way, undisturbed, disturbed, orders, cluster):
     with ThreadPoolExecutor(1) as pool:
         killing = pool.submit(kill)
         try:
-            assert disturbed(way) == undisturbed[way]
+            assert disturbed(way) == expected[way]
         finally:
             # A task that waits although nobody was killed ends then, too.
             orders.open_gate()

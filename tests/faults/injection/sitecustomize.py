@@ -9,6 +9,7 @@ know which tasks ran where, and how often.
 import importlib.machinery
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -56,6 +57,7 @@ def faulty(function, place):
             "python": os.getpid(),
             "daemon": os.getppid(),
             "executor": parent_of(os.getppid()),
+            "memory_limit": resource.getrlimit(resource.RLIMIT_AS)[0],
         }
         with (FOLDER / "calls").open("a") as log:
             log.write(json.dumps(here) + "\n")
