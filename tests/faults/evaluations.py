@@ -80,7 +80,7 @@ def stored_in(folder):
 
 def figures_of(per_user):
     """All rows of a per-user table in the order of models and users; floating numbers to the last bit."""
-    rows = sorted(map(tuple, per_user.collect()), key=lambda row: (row[1], row[0]))
+    rows = sorted(map(tuple, per_user.collect()), key=lambda row: (str(row[1]), row[0]))
     texts = [[value.hex() if isinstance(value, float) else str(value) for value in row] for row in rows]
     return json.dumps([per_user.columns, *texts])
 
