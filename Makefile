@@ -1,6 +1,6 @@
 # The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test parity fuzz platforms test-cluster lint format docs benchmark dist clean
+.PHONY: help setup demo test parity fuzz platforms test-cluster test-faults lint format docs benchmark dist clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -77,6 +77,9 @@ platforms: $(ROWS)  ## run the whole suite on every Spark of the matrix (an hour
 
 test-cluster: setup  ## send the package to a standalone cluster that lacks it
 	@$(BIN)/python -m pytest -q tests/on_cluster
+
+test-faults: setup  ## break a standalone cluster under running jobs
+	@$(BIN)/python -m pytest -q tests/faults
 
 docs: setup  ## write docs/conventions.md from the registry
 	@$(BIN)/python tools/write_conventions.py

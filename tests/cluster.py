@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 import venv
 from contextlib import contextmanager
@@ -82,16 +83,41 @@ class Cluster:
 
     def state(self):
         """What the master's page says, as a dict."""
-        self.master.wait_for(lambda: self.master.listens(self._page))
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=10) as answer:
-            return json.load(answer)
+        answers = []
+        self.master.wait_for(lambda: self._ask(answers))
+        return answers[0]
+
+    def _ask(self, answers):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=10) as answer:
+                answers.append(json.load(answer))
+        except urllib.error.URLError:
+            # A master that starts does not listen yet, or has no such page yet.
+            return False
+        return True
 
     def executor_logs(self):
         """What the executors said on stderr, all of them."""
         return "\n".join(path.read_text() for path in sorted(self._folder.glob("worker-*/work/*/*/stderr")))
 
+    def log_of_workers(self):
+        """What the workers said, those that are gone included."""
+        return "\n".join(worker.log.read_text() for worker in self.workers)
+
     def submit(self, *arguments, cwd, driver_python, executor_python, **environment):
         """Run a program with spark-submit, its driver on this machine."""
+        words = self._words(driver_python, executor_python, arguments)
+        return subprocess.run(
+            [str(SPARK_HOME / "bin" / "spark-submit"), *words], cwd=cwd, env=plain_environment(**environment),
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+
+    def start(self, *arguments, log, cwd, driver_python, executor_python, **environment):
+        """The same without waiting for its end: the process, which is that of the driver and can be killed."""
+        words = self._words(driver_python, executor_python, arguments)
+        return SparkProcess("spark-submit", *words, log=log, cwd=cwd, **environment)
+
+    def _words(self, driver_python, executor_python, arguments):
         told = {
             "spark.pyspark.python": executor_python,
             "spark.pyspark.driver.python": driver_python,
@@ -104,11 +130,7 @@ class Cluster:
             "spark.log.level": "ERROR",
         }
         conf = [word for key, value in told.items() for word in ("--conf", f"{key}={value}")]
-        command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.url, *conf, *map(str, arguments)]
-        return subprocess.run(
-            command, cwd=cwd, env=plain_environment(**environment), capture_output=True, text=True,
-            timeout=300, check=False,
-        )  # fmt: skip
+        return ["--master", self.url, *conf, *map(str, arguments)]
 
     def stop(self):
         """End all processes, workers first."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from pyspark.errors import AnalysisException
 
@@ -72,7 +75,7 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
         local = Path(staging.removeprefix("file:"))
         if local.is_dir():
             shutil.rmtree(local)
-        else:
+        elif exists(session, staging):
             session.createDataFrame([], frame.schema).write.mode("overwrite").parquet(staging)
 
 
@@ -89,6 +92,38 @@ def exists(session: SparkSession, path: str) -> bool:
 
 
 def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
-    """Copy a staged table to its place and give it read from there."""
-    staged_table.write.mode(save_mode(mode)).parquet(path)
-    return staged_table.sparkSession.read.schema(staged_table.schema).parquet(path)
+    """Bring a staged table to its place and give it read from there.
+
+    On the driver's disk its folder is renamed, so that the table is there whole or not at all, and the one that it replaces is
+    removed last. Elsewhere it is copied: the DataFrame API can do no other, and ``overwrite`` removes first.
+    """
+    session, schema = staged_table.sparkSession, staged_table.schema
+    folder = _folder_on_disk(staged_table)
+    place = None if folder is None else folder.with_name(path.rstrip("/").rpartition("/")[2])
+    if folder is None or place is None or not _can_be_renamed(place, mode):
+        staged_table.write.mode(save_mode(mode)).parquet(path)
+        return session.read.schema(schema).parquet(path)
+    replaced = place.with_name(f"_{place.name}.replaced-{uuid.uuid4().hex}")
+    if place.exists():
+        os.rename(place, replaced)
+    os.rename(folder, place)
+    # As Spark does for what it writes itself: nobody reads what was cached of the table before.
+    session.catalog.refreshByPath(path)
+    shutil.rmtree(replaced, ignore_errors=True)
+    return session.read.schema(schema).parquet(path)
+
+
+def _folder_on_disk(table: DataFrame) -> Path | None:
+    """The folder of a table's files, if it is on the driver's disk."""
+    for file in table.inputFiles():
+        place = urlsplit(file)
+        folder = Path(url2pathname(place.path)).parent
+        return folder if place.scheme == "file" and folder.is_dir() else None
+    return None
+
+
+def _can_be_renamed(place: Path, mode: str) -> bool:
+    """Whether nothing but a folder is to make room: links, mounted disks and single files are left to Spark, and refusals too."""
+    if mode != "overwrite" or not os.path.lexists(place):
+        return not os.path.lexists(place)
+    return place.is_dir() and not place.is_symlink() and not place.is_mount()
