@@ -1,6 +1,6 @@
 # The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-browser parity lint format docs benchmark dist clean
+.PHONY: help setup demo test test-browser parity fuzz platforms test-cluster test-faults lint format docs benchmark dist clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -54,6 +54,39 @@ test-browser: $(VENV)/.installed  ## look at a report with a real Chromium
 parity: setup $(SYSTEMS:%=.venv-parity-%/.installed)  ## run the real packages beside the dialects (all: some gigabytes)
 	@$(BIN)/python -m pytest -q tests/parity --systems="$(SYSTEMS)"
 
+# Another SEED is another ten thousand cases; a failure says which seed repeats it.
+SEED ?= 1
+CASES ?= 10000
+fuzz: setup  ## run random nasty cases against the oracle
+	@$(BIN)/python tests/fuzz.py --cases $(CASES) --seed $(SEED)
+
+# Where Spark differs: its versions, classic or Connect to a server in its own process, pandas 2 and 3. A row of the matrix is a
+# target, such as test-spark-3.5 or test-connect-4.3, and runs the whole suite, or TESTS of it; docs/platforms.md lists them.
+# The package is on the path of the tests' process alone: a Connect server's Python gets it as a zip.
+ROWS := test-spark-3.5 test-spark-4.0 test-spark-4.3 test-spark-4.3-pandas-2 test-connect-4.0 test-connect-4.3 test-connect-4.3-pandas-2
+TESTS ?=
+.PRECIOUS: .venv-platform-%/.installed
+
+.venv-platform-%/.installed: tests/platforms/requirements-%.txt tests/platforms/tools.txt
+	@echo "installing into .venv-platform-$*"
+	@$(PYTHON) -m venv .venv-platform-$*
+	@.venv-platform-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+test-spark-%: .venv-platform-%/.installed | java
+	@PYTHONPATH="$(CURDIR)" .venv-platform-$*/bin/python -m pytest -q --platform=classic $(TESTS)
+
+test-connect-%: .venv-platform-%/.installed | java
+	@PYTHONPATH="$(CURDIR)" .venv-platform-$*/bin/python -m pytest -q --platform=connect $(TESTS)
+
+platforms: $(ROWS)  ## run the whole suite on every Spark of the matrix (an hour and more)
+
+test-cluster: setup  ## send the package to a standalone cluster that lacks it
+	@$(BIN)/python -m pytest -q tests/on_cluster
+
+test-faults: setup  ## break a standalone cluster under running jobs
+	@$(BIN)/python -m pytest -q tests/faults
+
 docs: setup  ## write docs/conventions.md from the registry
 	@$(BIN)/python tools/write_conventions.py
 
@@ -71,10 +104,8 @@ benchmark: setup  ## time the evaluation beside the bare shuffle and Spark's eva
 	@$(BIN)/python jobs/benchmark.py
 
 dist: | $(BIN)/python  ## build dist/spark_rankeval.zip, for spark-submit --py-files
-	@rm -rf build/zip && mkdir -p build/zip dist
-	@tar -c --exclude=__pycache__ spark_rankeval | tar -x -C build/zip
-	@cd build/zip && $(CURDIR)/$(BIN)/python -m zipfile -c $(CURDIR)/dist/spark_rankeval.zip spark_rankeval
-	@echo dist/spark_rankeval.zip
+	@mkdir -p dist
+	@$(BIN)/python -c 'import spark_rankeval; print(spark_rankeval.package_zip("dist"))'
 
 clean:  ## remove what was built, and the environment
-	@rm -rf $(VENV) .venv-parity-* dist build output spark-warehouse metastore_db derby.log *.egg-info
+	@rm -rf $(VENV) .venv-parity-* .venv-platform-* dist build output spark-warehouse metastore_db derby.log *.egg-info

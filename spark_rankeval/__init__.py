@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from spark_rankeval.comparison import compare as compare
     from spark_rankeval.comparison import differences as differences
     from spark_rankeval.evaluation import evaluate as evaluate
+    from spark_rankeval.evaluation import quarantine as quarantine
     from spark_rankeval.evaluation import score_users as score_users
     from spark_rankeval.list_agreement import agreement as agreement
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.columns import metrics_column as metrics_column
     from spark_rankeval.summarising import summarise as summarise
     from spark_rankeval.summarising import write_per_user as write_per_user
+    from spark_rankeval.travel import package_zip as package_zip
 
 __version__ = "0.1.0"
 
@@ -33,10 +35,12 @@ _HOMES = {
     "dialect_map": "compared_dialects",
     "differences": "comparison",
     "evaluate": "evaluation",
+    "quarantine": "evaluation",
     "score_users": "evaluation",
     "summarise": "summarising",
     "write_per_user": "summarising",
     "metrics_column": "spark.columns",
+    "package_zip": "travel",
     "parse_metric": "metrics.naming",
     "Result": "result",
 }
@@ -51,7 +55,9 @@ __all__ = [
     "differences",
     "evaluate",
     "metrics_column",
+    "package_zip",
     "parse_metric",
+    "quarantine",
     "score_users",
     "summarise",
     "write_per_user",

@@ -1,28 +1,50 @@
-"""One Spark session a test run, made when the first test asks for it."""
-
-import os
-import sys
+"""One Spark session a test run, made when the first test asks for it, on the platform that the run is for."""
 
 import pytest
+from left_out import reason_of
+from sessions import PLATFORMS, session_of
+
+
+def pytest_addoption(parser):
+    parser.addoption("--platform", choices=PLATFORMS, default="classic", help="where the tests run Spark")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "classic_alone(need): cannot run on Spark Connect, which has no such thing")
+    config.addinivalue_line("markers", "connect_alone: is about a Connect server")
+
+
+def pytest_collection_modifyitems(config, items):
+    elsewhere = {"classic": "connect_alone", "connect": "classic_alone"}[config.getoption("platform")]
+    out = [item for item in items if item.get_closest_marker(elsewhere)]
+    config.left_out = sorted(f"{item.nodeid}: {reason_of(item)}" for item in out)
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in set(out)]
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for line in getattr(config, "left_out", []):
+        terminalreporter.write_line(f"left out: {line}")
 
 
 @pytest.fixture(scope="session")
-def spark():
-    from pyspark.sql import SparkSession
+def platform(pytestconfig):
+    return pytestconfig.getoption("platform")
 
-    # A worker is to run the interpreter of the tests, not the first python of the PATH.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        # Four attempts a task, as on a cluster; local[2] alone never retries.
-        SparkSession.builder.master("local[2,4]")
-        .appName("spark_rankeval tests")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.memory", "2g")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+
+@pytest.fixture(scope="session")
+def _session(platform):
+    with session_of(platform) as both:
+        yield both
+
+
+@pytest.fixture(scope="session")
+def spark(_session):
+    return _session[0]
+
+
+@pytest.fixture(scope="session")
+def jobs_of(_session):
+    """How many jobs Spark starts for an action."""
+    return _session[1]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from spark_rankeval import package_zip
+
 ROOT = Path(__file__).parents[1]
 
 GUARD = """
@@ -36,13 +38,9 @@ sys.meta_path.insert(0, Guard())
 """
 
 
-@pytest.fixture(scope="module")
-def package_zip(tmp_path_factory):
-    path = tmp_path_factory.mktemp("dist") / "spark_rankeval.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for source in sorted((ROOT / "spark_rankeval").rglob("*.py")):
-            archive.write(source, source.relative_to(ROOT))
-    return path
+@pytest.fixture(scope="module", name="package_zip")
+def _package_zip(tmp_path_factory):
+    return package_zip(tmp_path_factory.mktemp("dist"))
 
 
 def run(package_zip, code, tmp_path):
@@ -61,6 +59,7 @@ def run(package_zip, code, tmp_path):
         "worker.states",
         "worker.series",
         "worker.comparing",
+        "worker.packing",
         "dialects",
         "statistics.moments",
         "statistics.means",
@@ -102,3 +101,17 @@ def test_the_package_itself_loads_nothing_before_it_is_used():
     code = f"import sys, spark_rankeval; print(sorted({{m.partition('.')[0] for m in sys.modules}} & {heavy}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_zip_holds_every_source_and_writes_itself_again(package_zip, tmp_path):
+    """Also from inside a zip, as on a driver that got the package that way."""
+    with zipfile.ZipFile(package_zip) as archive:
+        names = set(archive.namelist())
+    sources = {str(path.relative_to(ROOT)) for path in (ROOT / "spark_rankeval").rglob("*.py")}
+    assert names == sources | {"spark_rankeval/py.typed"}
+    done = run(package_zip, f"from spark_rankeval import package_zip\nprint(package_zip({str(tmp_path)!r}))", tmp_path)
+    again = tmp_path / "spark_rankeval.zip"
+    assert (done.stdout.strip(), done.returncode) == (str(again), 0), done.stderr
+    with zipfile.ZipFile(again) as archive, zipfile.ZipFile(package_zip) as first:
+        assert archive.namelist() == first.namelist()
+        assert all(archive.read(name) == first.read(name) for name in archive.namelist())

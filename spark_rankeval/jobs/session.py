@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 import threading
 import traceback
 import warnings
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import ConfigurationError, DataError, SparkRankEvalError
+from spark_rankeval.jobs.secrets import redacted
+from spark_rankeval.travel import package_zip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,8 +41,13 @@ _STARTED = b"\0started\0\n"
 _NOISE = b"netlib-"
 
 
-def run_job(name: str, job: Callable[[], None]) -> int:
+def run_job(name: str, job: Callable[[], None], hide: Callable[[str], str] = redacted) -> int:
     """Run a job and turn what it raises into an exit code, with one line on stderr for what its user can mend.
+
+    Args:
+        name: of the job.
+        job: what to run.
+        hide: takes the secrets out of what is printed of errors.
 
     Returns:
         0; 2: the configuration, or what it points at, is wrong; 3: rows cannot be ranked; 1: anything else went wrong,
@@ -50,17 +58,17 @@ def run_job(name: str, job: Callable[[], None]) -> int:
     try:
         job()
     except DataError as error:
-        return _fail(name, "bad data", error, DATA)
+        return _fail(name, "bad data", hide(str(error)), DATA)
     except SparkRankEvalError as error:
-        return _fail(name, "wrong config", error, CONFIG)
+        return _fail(name, "wrong config", hide(str(error)), CONFIG)
     except Exception:
-        traceback.print_exc()
+        sys.stderr.write(hide(traceback.format_exc()))
         return CRASH
     return OK
 
 
-def _fail(name: str, what: str, error: SparkRankEvalError, code: int) -> int:
-    sys.stderr.write(f"{name}: {what}: {' '.join(str(error).split())}\n")
+def _fail(name: str, what: str, error: str, code: int) -> int:
+    sys.stderr.write(f"{name}: {what}: {' '.join(error.split())}\n")
     return code
 
 
@@ -82,9 +90,19 @@ def job_session(name: str) -> Iterator[SparkSession]:
     builder = SparkSession.builder.appName(name)
     spark = builder.getOrCreate() if _place_is_given() else _start_locally(builder)
     try:
+        _send_the_package(spark)
         yield spark
     finally:
         spark.stop()
+
+
+def _send_the_package(spark: SparkSession) -> None:
+    """Give the server of a Connect session the package, which it need not have; classic Spark has it from --py-files."""
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415
+
+    if is_remote():
+        with tempfile.TemporaryDirectory() as folder:
+            spark.addArtifacts(package_zip(folder), pyfile=True)
 
 
 def _place_is_given() -> bool:
@@ -107,6 +125,8 @@ def _site_settings() -> set[str]:
 def _start_locally(builder: SparkSession.Builder) -> SparkSession:
     from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
 
+    from spark_rankeval.spark.platforms import condition_of  # noqa: PLC0415
+
     advice = "install Java 17 or newer (apt install openjdk-17-jre-headless; brew install openjdk@17) or set JAVA_HOME"
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         msg = f"Spark runs on Java, and there is none here: {advice}"
@@ -121,7 +141,7 @@ def _start_locally(builder: SparkSession.Builder) -> SparkSession:
         with _startup_noise_held():
             return builder.getOrCreate()
     except PySparkRuntimeError as error:
-        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+        if condition_of(error) != "JAVA_GATEWAY_EXITED":
             raise
         msg = f"Spark did not start; what it said is above. If it is about Java: {advice}"
         raise ConfigurationError(msg) from error

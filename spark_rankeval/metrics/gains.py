@@ -21,9 +21,17 @@ def power_of_two(grade: FloatArray) -> FloatArray:
     power = np.ldexp(1.0, np.where(exact, whole, 0).astype(np.int64))
     fractional = ~exact | (whole != grade)
     if fractional.any():
-        with np.errstate(over="ignore"):
-            power[fractional] = np.exp2(grade[fractional])
+        # One by one and each once: vectorised powers round differently from one version of numpy to the next.
+        distinct, place = np.unique(grade[fractional], return_inverse=True)
+        power[fractional] = np.fromiter(map(_power_of_two, distinct.tolist()), np.float64)[place]
     return power
+
+
+def _power_of_two(grade: float) -> float:
+    try:
+        return math.exp2(grade)
+    except OverflowError:
+        return math.inf
 
 
 def exponential(grade: FloatArray) -> FloatArray:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import InputError
+from spark_rankeval.spark.platforms import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +34,7 @@ def find_column(frame: DataFrame, name: str) -> str | None:
         InputError: several columns answer to the name.
     """
     matches = [known for known in frame.columns if known.lower() == name.lower()]
-    if len(matches) > 1 and frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true":
+    if len(matches) > 1 and setting(frame.sparkSession, "spark.sql.caseSensitive", "false") == "true":
         matches = [known for known in matches if known == name] or matches
     if len(matches) > 1:
         msg = f"the column {name!r} is ambiguous: the table has {matches}; rename them, or select one"

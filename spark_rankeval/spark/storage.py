@@ -2,18 +2,54 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from pyspark.errors import AnalysisException
+
+from spark_rankeval.errors import OptionError
+from spark_rankeval.spark.platforms import condition_of, save_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
+
+
+# What a file system says of a place where nothing can be; the user's to mend, unlike a job that fails.
+_NO_PLACE = (
+    "ParentNotDirectoryException",
+    "AccessControlException",
+    "Permission denied",
+    "Mkdirs failed",
+    "No FileSystem for scheme",
+    "Wrong FS",
+    "URISyntaxException",
+    "Read-only file system",
+)
+
+
+@contextmanager
+def _writable(path: str) -> Iterator[None]:
+    """Say in a sentence that nothing can be at a path, where the file system says so.
+
+    Raises:
+        OptionError: so it does.
+    """
+    try:
+        yield
+    except Exception as error:
+        said = [line.strip() for line in str(error).splitlines() if any(words in line for words in _NO_PLACE)]
+        if not said:
+            raise
+        msg = f"path: nothing can be written to {path}: {said[0].removeprefix(': ')}"
+        raise OptionError(msg) from error
 
 
 @contextmanager
@@ -29,7 +65,8 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
     """
     head, _, tail = path.rstrip("/").rpartition("/")
     staging = f"{head}{'/' if head or path.startswith('/') else ''}_{tail}.staging-{uuid.uuid4().hex}"
-    frame.write.mode("errorifexists").parquet(staging)
+    with _writable(path):
+        frame.write.mode(save_mode("errorifexists")).parquet(staging)
     session = frame.sparkSession
     try:
         # The schema is given: its metadata says what the columns are, and nothing has to be inferred.
@@ -38,22 +75,55 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
         local = Path(staging.removeprefix("file:"))
         if local.is_dir():
             shutil.rmtree(local)
-        else:
+        elif exists(session, staging):
             session.createDataFrame([], frame.schema).write.mode("overwrite").parquet(staging)
 
 
 def exists(session: SparkSession, path: str) -> bool:
     """Whether there is something at a path, on any storage that Spark reads."""
     try:
-        _ = session.read.schema("value string").text(path).schema
+        with _writable(path):
+            _ = session.read.schema("value string").text(path).schema
     except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
+        if condition_of(error) != "PATH_NOT_FOUND":
             raise
         return False
     return True
 
 
 def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
-    """Copy a staged table to its place and give it read from there."""
-    staged_table.write.mode(mode).parquet(path)
-    return staged_table.sparkSession.read.schema(staged_table.schema).parquet(path)
+    """Bring a staged table to its place and give it read from there.
+
+    On the driver's disk its folder is renamed, so that the table is there whole or not at all, and the one that it replaces is
+    removed last. Elsewhere it is copied: the DataFrame API can do no other, and ``overwrite`` removes first.
+    """
+    session, schema = staged_table.sparkSession, staged_table.schema
+    folder = _folder_on_disk(staged_table)
+    place = None if folder is None else folder.with_name(path.rstrip("/").rpartition("/")[2])
+    if folder is None or place is None or not _can_be_renamed(place, mode):
+        staged_table.write.mode(save_mode(mode)).parquet(path)
+        return session.read.schema(schema).parquet(path)
+    replaced = place.with_name(f"_{place.name}.replaced-{uuid.uuid4().hex}")
+    if place.exists():
+        os.rename(place, replaced)
+    os.rename(folder, place)
+    # As Spark does for what it writes itself: nobody reads what was cached of the table before.
+    session.catalog.refreshByPath(path)
+    shutil.rmtree(replaced, ignore_errors=True)
+    return session.read.schema(schema).parquet(path)
+
+
+def _folder_on_disk(table: DataFrame) -> Path | None:
+    """The folder of a table's files, if it is on the driver's disk."""
+    for file in table.inputFiles():
+        place = urlsplit(file)
+        folder = Path(url2pathname(place.path)).parent
+        return folder if place.scheme == "file" and folder.is_dir() else None
+    return None
+
+
+def _can_be_renamed(place: Path, mode: str) -> bool:
+    """Whether nothing but a folder is to make room: links, mounted disks and single files are left to Spark, and refusals too."""
+    if mode != "overwrite" or not os.path.lexists(place):
+        return not os.path.lexists(place)
+    return place.is_dir() and not place.is_symlink() and not place.is_mount()

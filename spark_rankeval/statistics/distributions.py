@@ -4,6 +4,9 @@ A variable over S = √(χ²_ν / ν), an independent estimate of its scale, is 
 the weight of S is proportional to exp(ν(u − e^{2u}/2)), analytic and falling off on both sides, where sums over equidistant
 nodes converge geometrically. All terms are positive: the relative accuracy (about 1e-13) holds far out in the tails, for
 every ν ≥ 1, and needs neither gamma nor beta functions.
+
+Exponentials and logarithms are Python's, and sums are `math.fsum` or one term after the other: numpy's own round differently
+from version to version and from processor to processor, and an interval is to be the same everywhere.
 """
 
 from __future__ import annotations
@@ -26,7 +29,22 @@ _STANDARD = NormalDist()
 # Weights below exp(-745) are 0 in floats.
 _UNDERFLOW = 745.0
 _STEP = 0.0625
-_erfc = np.frompyfunc(math.erfc, 1, 1)
+
+
+def _elementwise(function: Callable[[float], float]) -> Callable[[Array], Array]:
+    applied = np.frompyfunc(function, 1, 1)
+
+    def over(x: Array) -> Array:
+        values: Array = np.asarray(applied(x), np.float64)
+        return values
+
+    return over
+
+
+_erfc = _elementwise(math.erfc)
+_exp = _elementwise(math.exp)
+_expm1 = _elementwise(math.expm1)
+_log1p = _elementwise(math.log1p)
 
 
 def normal_sf(x: float) -> float:
@@ -65,6 +83,7 @@ def t_quantile(p: float, df: float) -> float:
     return _t_isf(1.0 - p, df)
 
 
+@lru_cache(maxsize=4096)
 def t_critical(level: float, df: float) -> float:
     """The t with P(|T| ≤ t) = level: what a two-sided interval of this level reaches to."""
     return _t_isf((1.0 - _probability(level)) / 2, df)
@@ -72,9 +91,11 @@ def t_critical(level: float, df: float) -> float:
 
 def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
     """P(T > t) of T = (Z + noncentrality) / S: what the t statistic is when there is a difference."""
+    if math.isinf(t):
+        return 0.0 if t > 0 else 1.0
     scales, weights = _scale(df)
     with np.errstate(over="ignore"):
-        return float(_normal_sf(t * scales - noncentrality) @ weights)
+        return math.fsum(_normal_sf(t * scales - noncentrality) * weights)
 
 
 def studentized_range_sf(q: float, groups: int, df: float) -> float:
@@ -92,8 +113,12 @@ def studentized_range_sf(q: float, groups: int, df: float) -> float:
         raise OptionError(f"a range is of 2 or more groups, got {groups!r}")
     if q <= 0:
         return 1.0
+    if math.isinf(q):
+        return 0.0
     scales, weights = _scale(df)
-    return min(1.0, math.fsum(float(_range_sf(q * part, groups) @ share) for part, share in _pieces(scales, weights)))
+    return min(
+        1.0, math.fsum(math.fsum(_range_sf(q * part, groups) * share) for part, share in _pieces(scales, weights))
+    )
 
 
 def studentized_range_critical(level: float, groups: int, df: float) -> float:
@@ -143,8 +168,7 @@ def _where_falls_to(tail: Callable[[float], float], p: float) -> float:
 
 
 def _normal_sf(x: Array) -> Array:
-    values: Array = np.asarray(_erfc(x / math.sqrt(2)), np.float64) / 2
-    return values
+    return _erfc(x / math.sqrt(2)) / 2
 
 
 @lru_cache(maxsize=64)
@@ -159,9 +183,9 @@ def _scale(df: float) -> tuple[Array, Array]:
     left = _UNDERFLOW / df + math.sqrt(_UNDERFLOW / df)
     right = min(math.sqrt(_UNDERFLOW / df), 0.5 * math.log1p(2 * _UNDERFLOW / df) + 0.5)
     u: Array = np.arange(-math.ceil(left / step), math.ceil(right / step) + 1, dtype=np.float64) * step
-    weights: Array = np.exp(-df * _excess(u))
+    weights = _exp(-df * _excess(u))
     used = weights > 0
-    return np.exp(u[used]), weights[used] / weights.sum()
+    return _exp(u[used]), weights[used] / math.fsum(weights)
 
 
 def _excess(u: Array) -> Array:
@@ -171,13 +195,13 @@ def _excess(u: Array) -> Array:
     series = np.zeros_like(x)
     for power in range(18, 1, -1):
         series = (series + 1.0 / math.factorial(power)) * near if power > 2 else (series + 0.5) * near * near
-    result: Array = np.where(np.abs(x) < 0.5, series, np.expm1(x) - x) / 2
+    result: Array = np.where(np.abs(x) < 0.5, series, _expm1(x) - x) / 2
     return result
 
 
 _SMALLEST_STEP = 0.125
 _SMALLEST = np.arange(-38.0, 12.0, _SMALLEST_STEP)
-_DENSITY = np.exp(-_SMALLEST * _SMALLEST / 2) * _SMALLEST_STEP / math.sqrt(2 * math.pi)
+_DENSITY = _exp(-_SMALLEST * _SMALLEST / 2) * _SMALLEST_STEP / math.sqrt(2 * math.pi)
 _PIECE = 512
 
 
@@ -189,8 +213,17 @@ def _range_sf(r: Array, groups: int) -> Array:
     """P(range > r) of `groups` standard normals, for each r."""
     above = _normal_sf(_SMALLEST)
     share = np.minimum(_normal_sf(_SMALLEST + r[:, None]) / above, 1.0)
-    with np.errstate(divide="ignore"):
-        none_beyond = np.exp((groups - 1) * np.log1p(-share))
-    beyond = np.where(share < 1e-3, -np.expm1((groups - 1) * np.log1p(-np.minimum(share, 0.5))), 1.0 - none_beyond)
-    result: Array = beyond @ (groups * _DENSITY * above ** (groups - 1))
+    # Most shares are 0 or 1, and stay so.
+    beyond, between = share, (share > 0) & (share < 1)
+    beyond[between] = -_expm1((groups - 1) * _log1p(-share[between]))
+    terms = beyond * (groups * _DENSITY * _power(above, groups - 1))
+    # Added one after the other, in the order of z.
+    sums: Array = terms.cumsum(axis=1)[:, -1]
+    return sums
+
+
+def _power(x: Array, exponent: int) -> Array:
+    result = np.ones_like(x)
+    for _ in range(exponent):
+        result = result * x
     return result

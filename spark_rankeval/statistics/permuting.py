@@ -64,7 +64,8 @@ def permuted_sums(values: Floats, users: Array, replicates: int, seed: int) -> F
 def _add_block(limbs: tuple[Floats | None, Floats], words: Array, sums: FixedPoint) -> None:
     """Add a few users' values under a few replicates' permutations."""
     n_columns, n_labels, n_users = limbs[1].shape
-    lanes = words.astype("<u8", copy=False).view("<u4")
+    # Wide before the product: numpy 1 keeps the width of an array that it multiplies by a scalar.
+    lanes = words.astype("<u8", copy=False).view("<u4").astype(np.uint64)
     drawn = ((lanes * np.uint64(math.factorial(n_labels))) >> np.uint64(32)).astype(np.intp)
     holds = np.empty((n_labels, *lanes.shape))
     for label, given in enumerate(_permutations(n_labels)[:-1]):

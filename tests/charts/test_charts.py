@@ -123,6 +123,7 @@ def test_calling_plot_draws_what_the_name_stands_for():
     assert drawn().to_dict()["title"]["text"] == "Means over users"
     assert drawn("ndcg").to_dict()["title"]["text"] == "ndcg against the cutoff"
     assert drawn("nDCG@10").to_dict()["title"]["text"] == "Mean ndcg@10 by model"
+    assert drawn("precision_recall_curve").to_dict()["title"]["text"] == "Precision against recall"
     with pytest.raises(UnknownMetricError, match="no metric 'auc' to draw, with or without a cutoff; there are ndcg@1"):
         drawn("auc")
     with pytest.raises(UnknownMetricError, match="no metric 'auc' to draw"):

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from plans import plan_of
 
 from spark_rankeval import evaluate, metrics_column
 from spark_rankeval.errors import DialectError, MetricError, OptionError
@@ -60,7 +61,7 @@ def test_scores_order_the_predictions(table):
 
 def test_all_metrics_come_from_one_python_evaluation(table):
     frame = table.select("user", metrics_column("predictions", "labels", METRICS).alias("m")).select("m.*")
-    plan = frame._jdf.queryExecution().executedPlan().toString()
+    plan = plan_of(frame)
     assert plan.count("pythonUDF0") > 0
     assert "pythonUDF1" not in plan
 

@@ -359,12 +359,14 @@ def bad_calls(tables):
 
 
 @pytest.mark.parametrize("case", range(22))
-def test_a_wrong_call_raises_before_any_job(spark, tables, case):
+def test_a_wrong_call_raises_before_any_job(jobs_of, tables, case):
     results, options, error, message = bad_calls(tables)[case]
-    spark.sparkContext.setJobGroup(f"bad call {case}", "")
-    with pytest.raises(error, match=message):
-        compare(results, **{"baseline": "old", **options})
-    assert list(spark.sparkContext.statusTracker().getJobIdsForGroup(f"bad call {case}")) == []
+
+    def call():
+        with pytest.raises(error, match=message):
+            compare(results, **{"baseline": "old", **options})
+
+    assert jobs_of(call) == 0
 
 
 def test_tables_of_one_metric_each_have_none_in_common(tables):
@@ -469,10 +471,10 @@ def test_all_pairs_of_too_many_or_too_few_models(tables):
     assert (row.n_users, row.n_undefined, row.verdict) == (0, N, "undecided")
 
 
-def test_differences_are_a_lazy_row_a_user_and_model(spark, tables, users):
-    spark.sparkContext.setJobGroup("lazy differences", "")
-    frame = differences(tables, "old", metrics=["recall@5", "ndcg@10"])
-    assert list(spark.sparkContext.statusTracker().getJobIdsForGroup("lazy differences")) == []
+def test_differences_are_a_lazy_row_a_user_and_model(jobs_of, tables, users):
+    made = []
+    assert jobs_of(lambda: made.append(differences(tables, "old", metrics=["recall@5", "ndcg@10"]))) == 0
+    (frame,) = made
     assert frame.columns == ["user", "model", "recall_at_5", "ndcg_at_10"]
     found = {(row["user"], row["model"]): row for row in frame.collect()}
     assert len(found) == sum(len(users[model]) for model in ("new", "other"))
@@ -589,3 +591,36 @@ def test_slices_that_tables_lack_or_disagree_on(spark, parted, tables):
     assert one_of_both == 1
     with pytest.raises(DataError, match=r"do not agree: 1;"):
         compare(parted | {"new": moved}, "old", by="country", replicates=9)
+
+
+def test_slices_by_name_and_undefined_ones_are_no_losses(parted):
+    from pyspark.sql import functions as F
+
+    gone = {
+        name: table.withColumn(
+            "ndcg_at_10",
+            F.when(F.col("country") == "FR", F.lit(float("nan")))
+            .otherwise(F.col("ndcg_at_10"))
+            .alias("ndcg_at_10", metadata=table.schema["ndcg_at_10"].metadata),
+        )
+        for name, table in parted.items()
+    }
+    gone = {
+        name: frame.withMetadata("ndcg_at_10", parted[name].schema["ndcg_at_10"].metadata)
+        for name, frame in gone.items()
+    }
+    found = compare(gone, "other", by=["country", "device"], metrics="ndcg@10", replicates=9)
+    gains = [row.difference for row in found.sliced]
+    assert any(math.isnan(gain) for gain in gains)
+    assert found.largest_losses(99)["difference"].tolist() == sorted(gain for gain in gains if gain < 0)
+    row = found["ndcg@10", "old", "country=DE, device=web"]
+    assert (row.slice, row.model) == ("country=DE, device=web", "old")
+    assert found["ndcg@10", "old"].slice == "all"
+    assert "slices with the largest losses" in found._repr_html_()
+
+
+def test_a_column_of_a_distance_without_metadata_is_better_when_smaller(spark):
+    rows = [(u, m, 0.2 + 0.4 * (m == "far") + 0.001 * (u % 7)) for u in range(40) for m in ("near", "far")]
+    table = spark.createDataFrame(rows, "user long, model string, kendall_distance_at_5 double")
+    found = compare(table, "near", user="user", model="model", replicates=99, test="t")
+    assert found["kendall_distance_at_5"].verdict == "worse"

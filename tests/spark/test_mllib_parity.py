@@ -39,6 +39,7 @@ def spark_values(spark, arrays):
     return {f"{name}@{k}": at[name](k) for name in at for k in CUTOFFS} | {"ap": metrics.meanAveragePrecision}
 
 
+@pytest.mark.classic_alone("rdd")
 def test_arrays_equal_ranking_metrics(spark, arrays):
     result = evaluate(arrays, None, OURS, dialect="mllib")
     expected = spark_values(spark, arrays)
@@ -61,6 +62,7 @@ def test_arrays_equal_ranking_evaluator(arrays, theirs, ours):
     assert evaluate(arrays, None, ours, dialect="mllib")[ours] == pytest.approx(evaluator.evaluate(arrays), abs=1e-12)
 
 
+@pytest.mark.classic_alone("rdd")
 @pytest.mark.parametrize("prune", ["auto", "never"])
 def test_rows_equal_ranking_metrics_of_the_same_ranking(spark, logs, arrays, prune):
     users = range(len(logs.predictions))
@@ -74,6 +76,7 @@ def test_rows_equal_ranking_metrics_of_the_same_ranking(spark, logs, arrays, pru
     assert {row.metric: row.mean for row in result.summary} == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.classic_alone("jvm")
 @pytest.mark.parametrize("negative", [False, True])
 def test_graded_arrays_equal_scala_ranking_metrics(spark, negative):
     logs = random_logs(200, 5, seed=5, duplicates=True, negative=negative)

@@ -41,8 +41,16 @@ def test_no_value_changes(tables):
     assert values(pruned.per_user).tobytes() == values(whole.per_user).tobytes()
 
 
-def test_ties_cut_at_the_boundary_are_seen_and_settled(tables):
-    assert "ran twice" in run(tables).explain()
+@pytest.fixture(scope="module")
+def keeps_the_best(spark):
+    """Whether this Spark's aggregates keep the best k of a group."""
+    return tuple(map(int, spark.version.split(".")[:2])) >= (4, 2)
+
+
+def test_ties_cut_at_the_boundary_are_seen_and_settled(tables, keeps_the_best):
+    # An older Spark sorts a user's predictions, which leaves no tie open.
+    settled = "ran twice" if keeps_the_best else "Spark 4.2 needs no sort"
+    assert settled in run(tables).explain()
     predictions, labels = tables
     without_mass_ties = predictions.where("item < 1000")
     assert "ran twice" not in run((without_mass_ties, labels)).explain()

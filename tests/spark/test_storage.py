@@ -53,6 +53,28 @@ def test_an_existing_table_is_replaced_only_on_request(tables, spark, tmp_path):
         write_per_user(table, path, mode="append")
 
 
+@pytest.mark.parametrize(("scheme", "name"), [("", "per user/"), ("file:", "per%20user"), ("file://", "Nützer+1")])
+def test_a_replaced_table_leaves_nothing_beside_it(tables, spark, tmp_path, scheme, name):
+    path = f"{scheme}{tmp_path}/{name}"
+    table = score_users(*tables, METRICS, score="score")
+    write_per_user(table.limit(1), path)
+    cached = spark.read.parquet(path).cache()
+    assert cached.count() == 1
+    assert write_per_user(table, path, mode="overwrite").per_user.count() == 2
+    # What was cached of the earlier table is not taken for the new one.
+    assert spark.read.parquet(path).count() == 2
+    cached.unpersist()
+    assert [one.name for one in tmp_path.iterdir()] == [name.rstrip("/")]
+
+
+def test_a_link_is_left_to_spark(tables, spark, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "per_user").symlink_to(tmp_path / "elsewhere")
+    table = score_users(*tables, METRICS, score="score")
+    assert write_per_user(table, tmp_path / "per_user", mode="overwrite").per_user.count() == 2
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["elsewhere", "per_user"]
+
+
 def test_the_heavy_part_runs_once(tables, spark, tmp_path):
     marks = tmp_path / "marks"
     marks.mkdir()

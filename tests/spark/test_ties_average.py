@@ -109,12 +109,15 @@ def test_lists_in_order_have_no_ties_to_average(spark):
 
 
 @pytest.mark.parametrize("run", [evaluate, score_users], ids=lambda run: run.__name__)
-def test_metrics_without_an_average_are_named_before_any_job(run, tables, spark):
-    spark.sparkContext.setJobGroup("refused", "")
-    with pytest.raises(OptionError, match=r"is known, of err@3, bpref\. Leave"):
-        run(*tables, ["rr@3", "err@3", "auc", "bpref", "spearman"], score="score", relevance="grade", ties="average")
-    with pytest.raises(MetricError, match="Use ideal='labels'"):
-        run(*tables, ["ndcg@3"], score="score", relevance="grade", ties="average")
-    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup("refused")) == 0
+def test_metrics_without_an_average_are_named_before_any_job(run, tables, jobs_of):
+    asked = {"score": "score", "relevance": "grade", "ties": "average"}
+
+    def call():
+        with pytest.raises(OptionError, match=r"is known, of err@3, bpref\. Leave"):
+            run(*tables, ["rr@3", "err@3", "auc", "bpref", "spearman"], **asked)
+        with pytest.raises(MetricError, match="Use ideal='labels'"):
+            run(*tables, ["ndcg@3"], **asked)
+
+    assert jobs_of(call) == 0
     with pytest.raises(OptionError, match="err@3"):
         metrics_column("items", "liked", ["err@3"], scores="scores", ties="average")

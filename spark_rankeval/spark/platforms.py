@@ -1,0 +1,30 @@
+"""What Spark's versions call differently, and what a platform may refuse to tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def condition_of(error: PySparkException) -> str | None:
+    """The name of an error's condition, such as ``PATH_NOT_FOUND``."""
+    # Spark 3.5 has the older name alone, and Spark 4 warns of it.
+    named = error.getCondition if hasattr(error, "getCondition") else error.getErrorClass
+    return named()
+
+
+def save_mode(mode: str) -> str:
+    """A mode of writing as every client spells it: one of Spark Connect knows no ``errorifexists``."""
+    return "error" if mode == "errorifexists" else mode
+
+
+def setting(session: SparkSession, name: str, default: str) -> str:
+    """A setting of the session; the default where it is not set, or where a serverless platform does not tell it."""
+    try:
+        return session.conf.get(name, default) or default
+    except PySparkException:
+        return default

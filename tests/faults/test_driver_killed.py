@@ -1,0 +1,208 @@
+"""The driver killed while it writes: what was there is there, nothing half-written has a table's name, and a rerun succeeds."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from faults.evaluations import METRICS, PLAN, figures_of, stored
+from faults.orders import ROOT, SCORING, eventually, is_running
+
+from spark_rankeval.jobs.config import load_config
+from spark_rankeval.jobs.evaluate import evaluate_tables
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Program:
+    """Something that writes a per-user table, ``per_user`` in a folder for its output.
+
+    Attributes:
+        arguments: those of spark-submit, for the folder of the data, the folder of the output, and a mode.
+        run: the same in a session of this process; gives what the program says.
+        run_earlier: writes something else to the same place.
+    """
+
+    arguments: Callable
+    run: Callable
+    run_earlier: Callable
+
+
+def configuration(data, output, metrics):
+    """A configuration of the job whose run has always the same name."""
+    file = Path(f"{output}.toml")
+    file.write_text(
+        f"""
+        [predictions]
+        path = "{data}/new.parquet"
+        [labels]
+        path = "{data}/labels.parquet"
+        [columns]
+        score = "score"
+        relevance = "grade"
+        [evaluation]
+        metrics = {json.dumps(metrics)}
+        ci = "bca"
+        replicates = 200
+        [output]
+        path = "{output}"
+        run_id = "night"
+        """
+    )
+    return file
+
+
+def run_job(spark, data, output, metrics):
+    result, _, _ = evaluate_tables(spark, load_config(str(configuration(data, output, metrics))))
+    return result.to_json()
+
+
+PROGRAMS = {
+    "write_per_user": Program(
+        arguments=lambda data, output, mode: [HERE / "writing.py", data, output / "per_user", mode],
+        run=lambda spark, data, output, mode: stored(spark, data, output / "per_user", mode),
+        run_earlier=lambda spark, data, output: stored(spark, data, output / "per_user", models=("old",)),
+    ),
+    "the job": Program(
+        arguments=lambda data, output, _: [
+            ROOT / "jobs" / "evaluate.py", "--config", configuration(data, output, METRICS),
+        ],
+        run=lambda spark, data, output, _: run_job(spark, data, output, METRICS),
+        run_earlier=lambda spark, data, output: run_job(spark, data, output, ["rr"]),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def spark(session_on, data):
+    """A session that leaves a core of the cluster for the driver that is to die."""
+    with session_on(**{"spark.cores.max": "1"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def expected(spark, data, orders, tmp_path_factory):
+    """What each program says and the figures of its table, undisturbed."""
+    orders.place_none()
+    found = {}
+    for name, program in PROGRAMS.items():
+        output = tmp_path_factory.mktemp("undisturbed") / "output"
+        output.mkdir()
+        found[name] = program.run(spark, data, output, "errorifexists"), read(spark, output / "per_user")
+    return found
+
+
+@pytest.fixture
+def driver(cluster, orders, data, tmp_path):
+    """Starts a program in a driver of its own, which takes one core."""
+    started = []
+
+    def start(program, output, mode):
+        told = {**PLAN, **orders.on_executors, "spark.cores.max": "1"}
+        conf = [word for key, value in told.items() for word in ("--conf", f"{key}={value}")]
+        process = cluster.start(
+            *conf, *program.arguments(data, output, mode), log=tmp_path / "driver.log", cwd=tmp_path,
+            driver_python=sys.executable, executor_python=sys.executable, **orders.on_driver,
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+
+
+@pytest.fixture
+def output(tmp_path):
+    folder = tmp_path / "output"
+    folder.mkdir()
+    return folder
+
+
+def visible(folder):
+    """What Spark takes for tables in a folder."""
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith(("_", ".")))
+
+
+def read(spark, path):
+    """The figures of the table at a path."""
+    return figures_of(spark.read.parquet(str(path)))
+
+
+def hidden(folder, kind):
+    """The table that a writer left beside its place."""
+    (left,) = folder.glob(f"_per_user.{kind}-*")
+    return str(left)
+
+
+def wait_for_the_end(process, cluster):
+    eventually(lambda: not process.is_running, "the driver is dead", process.log.read_text, seconds=150)
+    eventually(
+        lambda: len(cluster.state()["activeapps"]) == 1, "the master has let its application go", cluster.log_of_workers
+    )
+
+
+@pytest.mark.parametrize("mode", ["errorifexists", "overwrite"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_while_users_are_scored(name, mode, spark, cluster, data, orders, driver, expected, output):
+    """With an earlier table, which the job replaces as it has the same run, and without one."""
+    program, table = PROGRAMS[name], output / "per_user"
+    if mode == "overwrite":
+        program.run_earlier(spark, data, output)
+    names, before = visible(output), read(spark, table) if mode == "overwrite" else None
+    orders.place(SCORING, "wait", partition=1, call=2)
+    process = driver(program, output, mode)
+    eventually(orders.was_done, "a task comes to the gate", process.log.read_text, seconds=150)
+    # The task holds some users back, others are written already.
+    process.kill()
+    wait_for_the_end(process, cluster)
+    done = orders.done()
+    gone = [done["executor"], done["daemon"], done["python"]]
+    eventually(lambda: not any(map(is_running, gone)), "its executor is gone with it", cluster.log_of_workers)
+    assert list(output.rglob("_temporary")), "nothing was half-written"
+    assert visible(output) == names
+    assert before is None or read(spark, table) == before
+    assert program.run(spark, data, output, mode) == expected[name][0]
+    assert read(spark, table) == expected[name][1]
+
+
+#: What `write_per_user` is about to do with the table's folders when it is killed, and where the tables are then.
+STEPS = {
+    "before the earlier table is moved": ("os.rename", 1, "place", "staging"),
+    "before the new table is moved": ("os.rename", 2, "replaced", "staging"),
+    "before the earlier table is removed": ("shutil.rmtree", 1, "replaced", "place"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_while_a_table_is_replaced(step, spark, cluster, data, orders, driver, expected, output):
+    """Between two renames nothing has the table's name, and both tables are whole beside it; else it is always one of them."""
+    program = PROGRAMS["write_per_user"]
+    event, call, place_of_earlier, place_of_new = STEPS[step]
+    program.run_earlier(spark, data, output)
+    before = read(spark, output / "per_user")
+    orders.place(event, "kill_driver", call=call)
+    wait_for_the_end(driver(program, output, "overwrite"), cluster)
+    assert orders.done()["at"] == event
+
+    def there(place):
+        return read(spark, output / "per_user" if place == "place" else hidden(output, place))
+
+    assert there(place_of_earlier) == before
+    assert there(place_of_new) == expected["write_per_user"][1]
+    assert visible(output) == (["per_user"] if "place" in (place_of_earlier, place_of_new) else [])
+    assert program.run(spark, data, output, "overwrite") == expected["write_per_user"][0]
+    assert there("place") == expected["write_per_user"][1]
+
+
+def test_before_a_new_table_is_moved(spark, cluster, data, orders, driver, expected, output):
+    program = PROGRAMS["write_per_user"]
+    orders.place("os.rename", "kill_driver")
+    wait_for_the_end(driver(program, output, "errorifexists"), cluster)
+    assert orders.done()["at"] == "os.rename"
+    assert visible(output) == []
+    assert program.run(spark, data, output, "errorifexists") == expected["write_per_user"][0]
+    assert read(spark, output / "per_user") == expected["write_per_user"][1]

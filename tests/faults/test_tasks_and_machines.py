@@ -1,0 +1,108 @@
+"""What dies under a running job: the task, its Python process, its executor, the machine. Nothing of it shows in a figure."""
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from faults.evaluations import WAYS
+from faults.orders import COMPARING, SCORING, eventually, is_running, parent_of, within
+
+#: Where each way meets the fault.
+PLACES = {"evaluate": SCORING, "score_users": SCORING, "compare": COMPARING}
+
+
+@pytest.fixture(scope="module")
+def expected(undisturbed):
+    return undisturbed[0]
+
+
+@pytest.fixture(scope="module")
+def spark(session_on, expected):
+    with session_on() as running:
+        yield running
+
+
+@pytest.fixture
+def disturbed(spark, cluster, orders, data):
+    """Goes one of the ways, within a deadline."""
+
+    def run(way):
+        return within(240, lambda: WAYS[way](spark, data), spark, cluster.executor_logs)
+
+    return run
+
+
+def test_undisturbed_every_way_goes_through_the_places_of_the_faults(undisturbed):
+    """Each place is passed in four tasks, by several batches; and the figures are many."""
+    figures, calls = undisturbed
+    for place in (SCORING, COMPARING):
+        here = [call for call in calls if call["at"] == place]
+        assert {call["partition"] for call in here} == {0, 1, 2, 3}
+        assert max(call["call"] for call in here) > 2
+    assert len(figures["score_users"]) > 500_000
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_task_that_fails_once(way, expected, disturbed, orders):
+    orders.place(PLACES[way], "fail", partition=1, call=2)
+    assert disturbed(way) == expected[way]
+    assert orders.attempts_after(orders.done())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_python_worker_is_killed(way, expected, disturbed, orders):
+    orders.place(PLACES[way], "kill_python", partition=1, call=2)
+    assert disturbed(way) == expected[way]
+    done = orders.done()
+    assert not is_running(done["python"])
+    assert is_running(done["executor"])
+    assert {call["python"] for call in orders.attempts_after(done)} - {done["python"]}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_executor_is_killed(way, expected, disturbed, orders, cluster):
+    n_killed = cluster.log_of_workers().count("exitStatus 137")
+    orders.place(PLACES[way], "kill_executor", partition=1, call=2)
+    assert disturbed(way) == expected[way]
+    done = orders.done()
+    assert not is_running(done["executor"])
+    assert orders.attempts_after(done)
+    eventually(
+        lambda: cluster.log_of_workers().count("exitStatus 137") > n_killed,
+        "a worker says that its executor was killed", cluster.log_of_workers,
+    )  # fmt: skip
+    assert {worker["state"] for worker in cluster.state()["workers"] if worker["state"] != "DEAD"} == {"ALIVE"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_machine_is_killed(way, expected, disturbed, orders, cluster):
+    """The worker, its executor and the executor's Python, all at once, while a task holds the users it has read."""
+    orders.place(PLACES[way], "wait", partition=1, call=2)
+
+    def kill():
+        eventually(orders.was_done, "a task comes to the gate", cluster.executor_logs, seconds=120)
+        done = orders.done()
+        (machine,) = [one for one in cluster.workers if one.pid == parent_of(done["executor"])]
+        machine.kill()
+        os.killpg(done["daemon"], signal.SIGKILL)
+        return machine, done
+
+    with ThreadPoolExecutor(1) as pool:
+        killing = pool.submit(kill)
+        try:
+            assert disturbed(way) == expected[way]
+        finally:
+            # A task that waits although nobody was killed ends then, too.
+            orders.open_gate()
+        machine, done = killing.result()
+    try:
+        gone = [done["executor"], done["daemon"], done["python"]]
+        eventually(lambda: not any(map(is_running, gone)), "its processes are gone", cluster.executor_logs)
+        assert not machine.is_running
+        eventually(lambda: cluster.n_alive() == 1, "the master knows that it is gone", cluster.log_of_workers)
+        later = {call["executor"] for call in orders.attempts_after(done)}
+        (left,) = [one for one in cluster.workers if one.is_running]
+        assert {parent_of(executor) for executor in later} == {left.pid}
+    finally:
+        cluster.add_worker()

@@ -1,0 +1,157 @@
+"""A cluster whose Python has only what executors need: the package comes as a zip, and the numbers are those of everywhere."""
+
+import importlib.util
+import json
+import math
+import subprocess
+from pathlib import Path
+
+import fixed_users
+import pandas as pd
+import pyspark
+import pytest
+from cluster import DRIVER, OF_EXECUTORS, bare_python, installed_in, standalone_cluster
+from processes import plain_environment
+
+from spark_rankeval import package_zip
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = json.loads((ROOT / "tests" / "golden" / "platforms.json").read_text())
+# A classic session takes artifacts since Spark 4.
+ADDED_BY = ["spark.sparkContext.addPyFile(package)"]
+if int(pyspark.__version__.partition(".")[0]) >= 4:
+    ADDED_BY.append("spark.addArtifacts(package, pyfile=True)")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with standalone_cluster(tmp_path_factory.mktemp("cluster"), workers=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    return bare_python(tmp_path_factory.mktemp("bare") / "venv")
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """What the running package writes of itself; `make dist` runs the same."""
+    return package_zip(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """The fixed users as files, of both models, and a configuration that reads those of one."""
+    folder = tmp_path_factory.mktemp("data")
+    predictions = pd.DataFrame(fixed_users.prediction_rows(), columns=["model", "user", "item", "score"])
+    predictions.to_parquet(folder / "predictions.parquet")
+    pd.DataFrame(fixed_users.label_rows(), columns=["user", "item", "grade"]).to_parquet(folder / "labels.parquet")
+    (folder / "job.toml").write_text(
+        f"""
+        [predictions]
+        path = "{folder}/predictions.parquet"
+        [labels]
+        path = "{folder}/labels.parquet"
+        [columns]
+        score = "score"
+        relevance = "grade"
+        model = "model"
+        [evaluation]
+        metrics = {json.dumps(fixed_users.CUT)}
+        ci = "bca"
+        replicates = 200
+        seed = 5
+        quantiles = [0.25, 0.5, 0.9]
+        [output]
+        path = "{folder}/out"
+        mode = "overwrite"
+        """
+    )
+    return folder
+
+
+def expected(users):
+    """The golden values of those users, by model and user; without the counts."""
+    n = len(fixed_users.CUT)
+    return {key: values.split()[:n] for key, values in GOLDEN["pruned"].items() if key in users}
+
+
+def figures(folder):
+    """What the job wrote: every user's values, by model and user."""
+    rows = pd.read_parquet(folder / "out" / "per_user")
+    columns = rows.drop(columns=["model", "user"]).iloc[:, : len(fixed_users.CUT)]
+    return {
+        f"{model} {user}": ["nan" if math.isnan(value) else value.hex() for value in row]
+        for model, user, row in zip(rows["model"], rows["user"], columns.to_numpy().tolist(), strict=True)
+    }
+
+
+def assert_the_numbers_are_right(folder):
+    found = figures(folder)
+    assert len(found) > 80
+    assert found == expected(found)
+    summary = pd.read_parquet(folder / "out" / "summary")
+    for _, row in summary.iterrows():
+        golden = GOLDEN["bootstrap"][f"{row['model']} all {row['metric']}"].split()
+        assert [row["mean"].hex(), row["interval_low"].hex(), row["interval_high"].hex()] == [
+            golden[0],
+            golden[5],
+            golden[6],
+        ]
+
+
+def test_the_pythons_are_what_they_are_said_to_be(python):
+    """The cluster's has nothing beside the four packages and what these ask for; in particular not this one."""
+    there = installed_in(python)
+    assert set(OF_EXECUTORS) <= there
+    assert there <= {*OF_EXECUTORS, "py4j", "python-dateutil", "six", "pytz", "tzdata"}
+    assert importlib.util.find_spec("spark_rankeval") is not None
+    alone = subprocess.run(
+        [str(python), "-P", "-c", "import spark_rankeval"], env=plain_environment(), capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert "No module named 'spark_rankeval'" in alone.stderr
+
+
+def test_a_job_submitted_with_the_zip_alone(cluster, python, package, data):
+    done = cluster.submit(
+        "--py-files", package, ROOT / "jobs" / "evaluate.py", "--config", data / "job.toml",
+        cwd=data, driver_python=python, executor_python=python,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr + cluster.executor_logs()[-3000:]
+    assert f"written to {data}/out" in done.stdout
+    assert_the_numbers_are_right(data)
+    assert {worker["state"] for worker in cluster.state()["workers"]} == {"ALIVE"}
+
+
+PROGRAM = """
+import sys
+from pyspark.sql import SparkSession
+from spark_rankeval.jobs.config import load_config
+from spark_rankeval.jobs.evaluate import evaluate_tables
+
+config, package = sys.argv[1:]
+spark = SparkSession.builder.getOrCreate()
+if package:
+    {add}
+evaluate_tables(spark, load_config(config))
+"""
+
+
+@pytest.mark.parametrize("add", ADDED_BY)
+def test_the_driver_alone_has_the_package_and_adds_the_zip(cluster, python, package, data, tmp_path, add):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(add=add))
+    done = cluster.submit(program, data / "job.toml", package, cwd=tmp_path, executor_python=python, **DRIVER)
+    assert done.returncode == 0, done.stderr + cluster.executor_logs()[-3000:]
+    assert_the_numbers_are_right(data)
+
+
+def test_without_the_zip_executors_say_what_is_missing(cluster, python, data, tmp_path):
+    """Nothing on the executors leads to the driver's package: the runs above had it from the zip."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(add="pass"))
+    done = cluster.submit(program, data / "job.toml", "", cwd=tmp_path, executor_python=python, **DRIVER)
+    assert done.returncode != 0
+    assert "ModuleNotFoundError: No module named 'spark_rankeval'" in done.stderr

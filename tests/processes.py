@@ -1,0 +1,90 @@
+"""Spark's own processes, started from the pip package on loopback and ended by their process id."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pyspark
+
+SPARK_HOME = Path(pyspark.__file__).parent
+
+
+def free_port():
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def plain_environment(**more):
+    """This process's environment without what leads Spark or Python to the tests' own session, interpreter or package."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_", "PYTHON"))}
+    return {**kept, "SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1", **more}
+
+
+class SparkProcess:
+    """One of Spark's programs in a process of its own.
+
+    The script of the pip package replaces itself by Java, so that the process id is that of the JVM; whatever it starts is in its
+    process group.
+    """
+
+    def __init__(self, script, *arguments, log, cwd, **environment):
+        self.log = Path(log)
+        self._output = self.log.open("w")
+        self._process = subprocess.Popen(
+            [str(SPARK_HOME / "bin" / script), *map(str, arguments)],
+            cwd=cwd, env=plain_environment(**environment), stdin=subprocess.DEVNULL,
+            stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    @property
+    def is_running(self):
+        return self._process.poll() is None
+
+    def wait_for(self, condition, seconds=90):
+        """Wait until a condition holds.
+
+        Raises:
+            RuntimeError: the process ended before, or it took too long; with the end of its log.
+        """
+        until = time.monotonic() + seconds
+        while not condition():
+            if not self.is_running or time.monotonic() > until:
+                what = "took too long" if self.is_running else f"ended with {self._process.returncode}"
+                msg = f"{self._process.args[1]} {what}:\n{self.log.read_text()[-3000:]}"
+                raise RuntimeError(msg)
+            time.sleep(0.1)
+
+    def listens(self, port):
+        """Whether somebody answers at a port of loopback."""
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    def kill(self):
+        """End the process and what it started at once, as a crashed machine does."""
+        self._signal_group(signal.SIGKILL)
+        self._process.wait()
+        self._output.close()
+
+    def stop(self, seconds=20):
+        """End the process in order, and with force whatever is left of it."""
+        if self.is_running:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+        self.kill()
+
+    def _signal_group(self, number):
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return

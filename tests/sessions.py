@@ -1,0 +1,135 @@
+"""The sessions that the tests run in: classic Spark in this process, or Spark Connect to a server in its own."""
+
+import json
+import os
+import sys
+import tempfile
+import time
+import urllib.request
+import uuid
+from contextlib import contextmanager
+
+from processes import SparkProcess, free_port
+
+from spark_rankeval import package_zip
+
+PLATFORMS = ("classic", "connect")
+
+SETTINGS = {
+    # Four attempts a task, as on a cluster; local[2] alone never retries.
+    "spark.master": "local[2,4]",
+    "spark.app.name": "spark_rankeval tests",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@contextmanager
+def session_of(platform):
+    """The session of a test run, and a function that says how many jobs an action started."""
+    with {"classic": _classic, "connect": _connect}[platform]() as both:
+        yield both
+
+
+@contextmanager
+def _classic():
+    from pyspark.sql import SparkSession
+
+    # A worker is to run the interpreter of the tests, not the first python of the PATH.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.config("spark.ui.enabled", "false")
+    for key, value in SETTINGS.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+
+    def jobs_of(action):
+        group = uuid.uuid4().hex
+        spark.sparkContext.setJobGroup(group, "")
+        action()
+        return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
+
+    yield spark, jobs_of
+    spark.stop()
+
+
+@contextmanager
+def connect_server(folder, **settings):
+    """A Connect server whose Python has what Spark needs and not this package; gives its port and that of its web page."""
+    port, page = free_port(), free_port()
+    told = {
+        **SETTINGS,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        # Its REST interface says which jobs ran; a client of Connect cannot ask otherwise.
+        "spark.ui.enabled": "true",
+        "spark.ui.port": str(page),
+        **settings,
+    }
+    arguments = [word for key, value in told.items() for word in ("--conf", f"{key}={value}")]
+    # What sbin/start-connect-server.sh runs in the background, in the foreground: its process id is known then.
+    server = SparkProcess(
+        "spark-submit", *arguments, "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
+        log=f"{folder}/connect-server.log", cwd=folder, PYSPARK_PYTHON=sys.executable,
+    )  # fmt: skip
+    try:
+        server.wait_for(lambda: server.listens(port))
+        yield port, page
+    finally:
+        server.stop()
+
+
+@contextmanager
+def _connect():
+    from pyspark.sql import SparkSession
+
+    with tempfile.TemporaryDirectory() as folder, connect_server(folder) as (port, page):
+        url = f"sc://127.0.0.1:{port}"
+        # Programs under test, such as the README's first, ask for the session of the place.
+        os.environ["SPARK_REMOTE"] = url
+        spark = SparkSession.builder.remote(url).getOrCreate()
+        # The server's Python does not have the package: it travels, as for any client of Connect.
+        spark.addArtifacts(package_zip(folder), pyfile=True)
+        try:
+            yield spark, _JobsOfServer(spark, page)
+        finally:
+            spark.stop()
+            del os.environ["SPARK_REMOTE"]
+
+
+class _JobsOfServer:
+    """Counts the jobs that ran on the server between two marks, which are jobs themselves."""
+
+    def __init__(self, spark, page):
+        self._spark, self._api = spark, f"http://127.0.0.1:{page}/api/v1/applications"
+
+    def __call__(self, action):
+        before = self._mark()
+        action()
+        return self._mark() - before - 1
+
+    def _mark(self):
+        """Run a job that is known by its tag, and give its number; jobs are counted in the order in which they start."""
+        tag = f"mark-{uuid.uuid4().hex}"
+        self._spark.addTag(tag)
+        try:
+            self._spark.range(1, numPartitions=1).collect()
+        finally:
+            self._spark.removeTag(tag)
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            (application,) = self._get("")
+            for job in self._get(f"/{application['id']}/jobs"):
+                if any(tag in one for one in job["jobTags"]):
+                    return job["jobId"]
+            time.sleep(0.05)
+        msg = "the server does not say that its job ran"
+        raise RuntimeError(msg)
+
+    def _get(self, path):
+        with urllib.request.urlopen(self._api + path, timeout=10) as answer:
+            return json.load(answer)

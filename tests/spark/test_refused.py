@@ -1,0 +1,134 @@
+"""What Connect and serverless platforms refuse stands neither in the code nor in the plans, and no setting changes."""
+
+import ast
+import re
+from pathlib import Path
+
+import fixed_users
+import pytest
+from plans import plan_of
+
+from spark_rankeval import compare, evaluate, score_users, summarise
+
+PACKAGE = Path(__file__).parents[2] / "spark_rankeval"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+#: Attributes of sessions, DataFrames and their parts that only classic Spark has, or that serverless platforms refuse.
+REFUSED = {
+    "rdd", "sparkContext", "_sc", "_jvm", "_jdf", "_jsc", "_jsparkSession", "_to_java_column",
+    "accumulator", "broadcast", "parallelize", "addFile", "addPyFile", "setLogLevel", "setJobGroup", "setCheckpointDir",
+    "cache", "persist", "unpersist", "checkpoint", "localCheckpoint", "cacheTable", "clearCache",
+    "foreach", "foreachPartition", "mapPartitions", "toLocalIterator",
+    "createGlobalTempView", "createOrReplaceGlobalTempView", "registerJavaFunction", "registerJavaUDAF", "_gateway",
+}  # fmt: skip
+#: Modules that are not there in a client of Connect, or are one platform's own.
+REFUSED_MODULES = ("py4j", "pyspark.rdd", "pyspark.context", "pyspark.core", "pyspark.mllib", "pyspark.sql.connect",
+                   "pyspark.sql.classic", "pyspark.accumulators", "pyspark.broadcast")  # fmt: skip
+#: What is read of a session, each beside a default for platforms that do not tell; nothing is set.
+SETTINGS_READ = {"spark.sql.caseSensitive", "spark.sql.shuffle.partitions"}
+#: A job starts its own session where there is none, which is what a builder and its settings are for.
+OF_A_JOB = {"jobs/session.py"}
+#: The configuration of a job is a file of the driver's; a staging folder on the driver's disk is cleared, elsewhere emptied.
+#: The package as a zip is one too, to be handed over.
+FILES_OF_THE_DRIVER = {"jobs/config.py", "jobs/session.py", "spark/storage.py", "travel.py"}
+
+
+def refused(text, *, may_build=False, may_use_files=False):
+    """What in a program's text would not run everywhere."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute):
+            owner = node.value.attr if isinstance(node.value, ast.Attribute) else ""
+            if node.attr in REFUSED or (owner == "conf" and node.attr != "get"):
+                found.append(node.attr)
+            if node.attr in ("builder", "getOrCreate", "master", "enableHiveSupport") and not may_build:
+                found.append(node.attr)
+        modules = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+        found += [name for name in modules if f"{name}.".startswith(tuple(f"{one}." for one in REFUSED_MODULES))]
+        if not may_use_files:
+            found += [name for name in modules if name.partition(".")[0] in ("pathlib", "tempfile")]
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
+                found.append("open")
+        if isinstance(node, ast.Constant) and re.fullmatch(r"spark\.\w+\.[\w.]+", str(node.value)) and not may_build:
+            found += {str(node.value)} - SETTINGS_READ
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_the_package_uses_nothing_that_connect_or_serverless_refuses(path):
+    name = str(path.relative_to(PACKAGE))
+    assert refused(path.read_text(), may_build=name in OF_A_JOB, may_use_files=name in FILES_OF_THE_DRIVER) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "frame.rdd.map(len)",
+        "session.sparkContext",
+        "frame._jdf.queryExecution()",
+        "frame.cache()",
+        "frame.select('a').persist()",
+        "F._to_java_column(one)",
+        "session.conf.set('spark.sql.ansi.enabled', 'false')",
+        "session.conf.unset(name)",
+        "session.conf.get('spark.executor.memory')",
+        "SparkSession.builder.getOrCreate()",
+        "from pyspark.sql.connect.dataframe import DataFrame",
+        "from pyspark import rdd",
+        "import py4j.java_gateway",
+        "open('x')",
+        "import tempfile",
+        "frame.createGlobalTempView('x')",
+    ],
+)
+def test_what_is_refused_is_found(line):
+    assert refused(line) != []
+    assert (
+        refused("frame.select('a').groupBy('a').count().collect(); session.conf.get('spark.sql.caseSensitive')") == []
+    )
+
+
+# What the plans are made of, beside the reading of the caller's own tables; names of Spark 3.5 and 4.
+OPERATORS = {
+    "AdaptiveSparkPlan", "Exchange", "HashAggregate", "ObjectHashAggregate", "SortAggregate", "SortMergeJoin", "ShuffledHashJoin",
+    "BroadcastHashJoin", "BroadcastExchange", "Sort", "Project", "Filter", "Union", "Window", "WindowGroupLimit", "MapInArrow",
+    "PythonMapInArrow", "Range", "Generate", "Coalesce",
+}  # fmt: skip
+
+
+def operators(frame):
+    lines = plan_of(frame).splitlines()
+    named = [re.match(r"[\s:+*|-]*(?:\(\d+\) )?(\w+)", line) for line in lines if not line.startswith("==")]
+    return {found[1] for found in named if found}
+
+
+@pytest.mark.parametrize("options", [{}, {"prune": "never"}, {"on_invalid": "drop"}, {"exclude": True}])
+def test_plans_are_made_of_operators_that_every_platform_has(spark, options):
+    predictions = spark.range(400).selectExpr("id % 10 as user", "id div 10 as item", "id / 7 as score")
+    labels = spark.range(50).selectExpr("id % 10 as user", "id div 10 as item")
+    if "exclude" in options:
+        options = {"exclude": labels}
+    found = operators(score_users(predictions, labels, ["ndcg@5", "rr@5"], score="score", **options))
+    assert found <= OPERATORS
+    assert {"Exchange", "Range"} < found
+
+
+def settings(spark):
+    return {row["key"]: row["value"] for row in spark.sql("SET").collect()}
+
+
+def test_no_setting_changes(spark, tmp_path):
+    before = settings(spark)
+    predictions, labels, attributes = fixed_users.tables(spark)
+    asked = {"score": "score", "relevance": "grade"}
+    result = evaluate(
+        predictions, labels, ["ndcg@5", "ap"], model="model", by="country", attributes=attributes, **asked
+    )
+    table = str(tmp_path / "per_user")
+    result.write(table)
+    summarise(spark.read.parquet(table), ci="bca", replicates=20)
+    compare(spark.read.parquet(table), "old", replicates=99)
+    assert settings(spark) == before

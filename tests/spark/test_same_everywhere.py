@@ -1,0 +1,180 @@
+"""The same numbers on every platform, to the last bit: one evaluation against figures that one platform gave once.
+
+Where a definition changes what it gives, ``python tests/spark/test_same_everywhere.py`` writes the figures anew.
+"""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import fixed_users
+import numpy as np
+import pytest
+
+from spark_rankeval import all_pairs, compare, evaluate, metrics_column, score_users
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "platforms.json"
+ASKED = {"score": "score", "relevance": "grade"}
+STATISTICS = {"ci": "bca", "replicates": 200, "seed": 5, "quantiles": (0.25, 0.5, 0.9)}
+FIGURES = ["mean", "n_users", "n_undefined", "std", "standard_error", "interval_low", "interval_high", "median"]
+
+
+def bits(value):
+    """A number as text that loses nothing; every NaN is the same."""
+    return "nan" if math.isnan(value) else float(value).hex()
+
+
+def numbers(values):
+    return " ".join(map(bits, values))
+
+
+def per_user(frame):
+    """Every user's values, by model and user."""
+    frame = frame.toPandas().sort_values(["model", "user"])
+    keys = zip(frame["model"], frame["user"], strict=True)
+    values = frame.drop(columns=["model", "user", "country"]).to_numpy(np.float64)
+    return {f"{model} {user}": numbers(row) for (model, user), row in zip(keys, values, strict=True)}
+
+
+def summary(result):
+    rows = result.to_pandas()
+    quantiles = [name for name in rows.columns if name.startswith("q0")]
+    keys = rows["model"] + " " + rows["slice"] + " " + rows["metric"]
+    return dict(zip(keys, map(numbers, rows[FIGURES + quantiles].to_numpy(np.float64)), strict=True))
+
+
+def compared(comparison):
+    """The figures of each row, by its words."""
+    found = {}
+    for row in comparison.rows:
+        record = dataclasses.asdict(row)
+        del record["sentence"]
+        words = [one for one in record.values() if isinstance(one, str)]
+        found[" ".join(words)] = numbers(one for one in record.values() if isinstance(one, int | float))
+    return found
+
+
+def tables(spark):
+    predictions, labels, attributes = fixed_users.tables(spark)
+    return (predictions, labels), {**ASKED, "model": "model", "by": "country", "attributes": attributes}
+
+
+def pruned(spark):
+    both, asked = tables(spark)
+    return per_user(score_users(*both, fixed_users.CUT, **asked))
+
+
+def bootstrap(spark):
+    both, asked = tables(spark)
+    return summary(evaluate(*both, fixed_users.CUT, **asked, **STATISTICS))
+
+
+def weighted(spark):
+    both, asked = tables(spark)
+    return summary(evaluate(*both, fixed_users.CUT, **asked, **STATISTICS, user_weight="weight"))
+
+
+def student(spark):
+    both, asked = tables(spark)
+    return summary(evaluate(*both, fixed_users.WHOLE, **asked, ci="t", totals=True))
+
+
+def whole(spark):
+    both, asked = tables(spark)
+    return score_users(*both, fixed_users.WHOLE, **asked)
+
+
+PARTS = {
+    "pruned": pruned,
+    "bootstrap": bootstrap,
+    "student": student,
+    "weighted": weighted,
+    "whole lists": lambda spark: per_user(whole(spark)),
+    "compare": lambda spark: compared(compare(whole(spark), "old", metrics=["ap", "ndcg"], replicates=999, seed=3)),
+    "all pairs": lambda spark: compared(all_pairs(whole(spark), metrics=["ap", "ndcg"])),
+    "ties averaged": lambda spark: per_user(
+        score_users(*tables(spark)[0], fixed_users.TIED, ties="average", **tables(spark)[1])
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def golden():
+    return json.loads(GOLDEN.read_text())
+
+
+@pytest.fixture(params=["ANSI", "not ANSI"])
+def ansi(request, spark):
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", str(request.param == "ANSI").lower())
+    yield
+    spark.conf.set("spark.sql.ansi.enabled", before)
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.usefixtures("ansi")
+def test_the_figures_are_those_of_every_other_platform(spark, golden, part):
+    assert PARTS[part](spark) == golden[part]
+
+
+@pytest.mark.parametrize("setting", ["spark.sql.caseSensitive", "spark.sql.execution.arrow.maxRecordsPerBatch"])
+def test_other_settings_change_nothing(spark, golden, setting):
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, {"false": "true", "10000": "3"}[before])
+    try:
+        assert bootstrap(spark) == golden["bootstrap"]
+    finally:
+        spark.conf.set(setting, before)
+
+
+def test_arrays_give_the_figures_of_rows(spark, golden):
+    """Lists in order as one table, and as a column of a pandas UDF."""
+    lists = {}
+    for user, item, grade in fixed_users.label_rows():
+        lists.setdefault(user, ([], [], []))[2].append((item, grade))
+    for model, user, item, score in fixed_users.prediction_rows():
+        if model == "new":
+            lists.setdefault(user, ([], [], []))[0].append((-score, item))
+    rows = [
+        (
+            user,
+            [item for _, item in sorted(predicted)],
+            [item for item, _ in labelled],
+            [grade for _, grade in labelled],
+        )
+        for user, (predicted, _, labelled) in lists.items()
+    ]
+    table = spark.createDataFrame(rows, "user long, prediction array<long>, label array<long>, grade array<double>")
+    scored = score_users(table, None, fixed_users.CUT, user="user", relevance="grade")
+    column = metrics_column("prediction", "label", fixed_users.CUT, relevance="grade").alias("values")
+    places = range(1, 1 + len(fixed_users.CUT))
+    for frame in (scored, table.select("user", column).select("user", "values.*")):
+        found = {f"new {row[0]}": numbers(row[place] for place in places) for row in frame.collect()}
+        assert len(found) == len(lists) > 40
+        for key, values in found.items():
+            assert values == " ".join(golden["pruned"][key].split()[: len(fixed_users.CUT)])
+
+
+def test_the_golden_evaluation_holds_what_platforms_may_do_differently(golden):
+    """Undefined values, ties at the cutoff, users without predictions, and more than one figure for everybody."""
+    by_user = [row.split() for row in golden["pruned"].values()]
+    assert len(by_user) == fixed_users.N_USERS * len(fixed_users.MODELS)
+    columns = list(zip(*by_user, strict=True))[: len(fixed_users.CUT)]
+    assert all(len(set(column)) > 5 for column in columns[1:3] + columns[4:])
+    assert all("nan" in column and "0x0.0p+0" in column for column in columns)
+
+
+def write(spark):
+    """Write what this platform gives: a line a row, so that a difference shows what changed."""
+    parts = []
+    for name, part in PARTS.items():
+        rows = ",\n".join(f"  {json.dumps(key)}: {json.dumps(row)}" for key, row in part(spark).items())
+        parts.append(f" {json.dumps(name)}: {{\n{rows}\n }}")
+    GOLDEN.write_text("{\n" + ",\n".join(parts) + "\n}\n")
+
+
+if __name__ == "__main__":
+    from pyspark.sql import SparkSession
+
+    write(SparkSession.builder.master("local[2]").getOrCreate())
