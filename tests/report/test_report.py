@@ -306,4 +306,4 @@ def test_the_package_as_a_zip_writes_reports(tmp_path):
         check=False, cwd=tmp_path, env={"PYTHONPATH": ":".join([archive, *tests]), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     assert "spark_rankeval.zip" in done.stdout, done.stderr
-    assert len(Page(tmp_path / "r.html").all("figure")) == 3
+    assert len(Page(tmp_path / "r.html").all("figure")) == 5
