@@ -320,7 +320,8 @@ def headline_keys(rows: Sequence[SummaryRow]) -> list[str]:
             keys = dict.fromkeys([] if name == "iprec" else usual or [*keys][: _FEW - 1] + [*keys][-1:])
         kept += list(keys)
     order = dict.fromkeys(row.key for row in rows)
-    return [key for key in order if key in set(kept)][:MOST_LINES] or list(order)[:MOST_LINES]
+    wanted = set(kept)
+    return [key for key in order if key in wanted][:MOST_LINES] or list(order)[:MOST_LINES]
 
 
 def one_of_each(rows: Sequence[SummaryRow]) -> list[str]:

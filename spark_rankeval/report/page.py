@@ -131,8 +131,8 @@ def _gates(contents: Contents) -> Section:
 
 
 def _means(contents: Contents, of_all: list[SummaryRow]) -> Section:
-    keys = headline_keys(of_all)
-    shown = [row for row in of_all if row.key in set(keys)]
+    keys = set(headline_keys(of_all))
+    shown = [row for row in of_all if row.key in keys]
     folded = [tables.means_table("All means", of_all)] if len(shown) < len(of_all) else []
     return Section(
         "means",
@@ -204,7 +204,8 @@ def _slices(contents: Contents) -> Section:
     present = {row.key for row in rows}
     of_all = [row for row in contents.summary if row.slice == "all"]
     keys = [key for key in one_of_each(of_all) if key in present]
-    chosen = [row for row in rows if row.key in set(headline_keys(of_all))]
+    headline = set(headline_keys(of_all))
+    chosen = [row for row in rows if row.key in headline]
     return Section(
         "slices",
         "Slices of the users",
@@ -216,7 +217,8 @@ def _slices(contents: Contents) -> Section:
 
 def _users(contents: Contents, of_all: list[SummaryRow]) -> Section:
     keys = one_of_each(of_all)
-    chosen = [row for row in of_all if row.key in set(headline_keys(of_all))]
+    headline = set(headline_keys(of_all))
+    chosen = [row for row in of_all if row.key in headline]
     # Counted once, drawn in several widths.
     counted = [contents.plots.count_users(metric) for metric in contents.distributions]
     draws: list[Callable[..., Drawing]] = [partial(contents.plots.draw_users, users) for users in counted]
