@@ -141,7 +141,9 @@ class ComparisonPlots:
             msg = "this comparison does not know its users' differences: make it with compare(…)"
             raise InputError(msg)
         rows = _compared(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
-        spread = max((row.std for row in rows if row.std > 0), default=1.0)
+        # Equal differences have no spread, and that of one user is not known.
+        scales = [scale for row in rows for scale in (row.std, 2 * abs(row.difference) / _REACH) if scale > 0]
+        spread = max(scales, default=1.0)
         counts: Counts = {}
         grid = Grid(-_REACH * spread, spread / _FINE, 2 * _FINE * _REACH)
         beyond = False

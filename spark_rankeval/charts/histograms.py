@@ -177,6 +177,10 @@ def _panel(
     above = (
         {}
         if width >= ROOMY
-        else {"title": alt.Title(" · ".join(words), anchor="start", fontSize=11, fontWeight="normal", color=QUIET)}
+        else {
+            "title": alt.Title(
+                " · ".join(words).replace("\n", "; "), anchor="start", fontSize=11, fontWeight="normal", color=QUIET
+            )
+        }
     )
     return layered(layers, width=width, height=height, **above)

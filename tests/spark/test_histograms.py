@@ -109,3 +109,17 @@ def test_two_equal_models_draw_nobody(lists):
     comparison = compare({"one": table, "other": table}, "one", replicates=99)
     spec = comparison.plot.histogram().to_dict()
     assert "no user has another value" in str(spec["datasets"])
+
+
+@pytest.mark.parametrize("n_users", [1, 3])
+def test_differences_without_a_spread_are_drawn_where_they_are(spark, n_users):
+    tables = {
+        name: spark.createDataFrame([(user, value) for user in range(n_users)], "user int, gain double")
+        for name, value in (("one", 2.0), ("other", 42.0))
+    }
+    comparison = compare(tables, "one", user="user", replicates=99)
+    found = comparison.plot.count_users("gain")
+    ((bar,),) = (one.bins for one in found.histograms)
+    assert bar.low <= 40 < bar.high
+    assert (bar.count, found.beyond) == (n_users, False)
+    assert "NaN" not in str(comparison.plot.histogram("gain").to_dict())
