@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pandas as pd
 
+from spark_rankeval.comparison_plotting import ComparisonPlots, pairs_chart
 from spark_rankeval.comparison_rows import ComparisonRow, PairRow, largest_losses
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.metrics.naming import reads_as
+from spark_rankeval.plotting import WIDTH
 from spark_rankeval.rendering import render_comparison, render_pairs
 from spark_rankeval.summary import as_json_value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.charts import Drawing
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.plotting import Metrics
 
 Row = TypeVar("Row", bound=ComparisonRow | PairRow)
 
@@ -85,7 +91,8 @@ class _Compared(Generic[Row]):
 
     def to_dict(self) -> dict[str, Any]:
         """The rows and the options as plain values, NaN and infinities as None."""
-        options = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("rows", "sliced")}
+        others = [item.name for item in fields(self) if item.name not in ("rows", "sliced", "_differences")]
+        options = {name: getattr(self, name) for name in others}
         return {"rows": _plain(self.rows), **options}
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -126,6 +133,17 @@ class ModelComparison(_Compared[ComparisonRow]):
     baseline: str
     correction: str
     sliced: tuple[ComparisonRow, ...] = ()
+    _differences: Callable[[], DataFrame] | None = field(default=None, compare=False)
+
+    @property
+    def plot(self) -> ComparisonPlots:
+        """Charts of the comparison, as Altair's objects; needs the extra ``report``.
+
+        ``comparison.plot()`` draws the differences with their intervals, ``comparison.plot.slices("ndcg@10")`` those of slices,
+        ``comparison.plot.histogram("ndcg@10")`` the users' differences: see `ComparisonPlots`.
+        """
+        models = [self.baseline, *dict.fromkeys(row.model for row in self.rows)]
+        return ComparisonPlots(self.rows, self.sliced, self.baseline, self.level, models, self._differences)
 
     def _kinds(self) -> tuple[Sequence[ComparisonRow], ...]:
         return self.rows, self.sliced
@@ -187,6 +205,18 @@ class PairwiseComparison(_Compared[PairRow]):
     def to_pandas(self) -> pd.DataFrame:
         """A row a metric and pair of models; the columns are those of `PairRow`."""
         return _frame(self.rows, PairRow)
+
+    def plot(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
+        """The differences of all pairs with their intervals, as Altair's chart; needs the extra ``report``.
+
+        Args:
+            metrics: which ones; None: all, up to 40 lines.
+            width: of the drawing without its labels, in pixels.
+
+        Raises:
+            UnknownMetricError: one is not in the comparison.
+        """
+        return pairs_chart(self.rows, self.level, metrics, width)
 
     def __repr__(self) -> str:
         return render_pairs(self.rows, self.level, self.test, self.replicates)
