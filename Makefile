@@ -1,6 +1,6 @@
 # The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test parity platforms test-cluster lint format docs benchmark dist clean
+.PHONY: help setup demo test parity fuzz platforms test-cluster lint format docs benchmark dist clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -47,6 +47,12 @@ SYSTEMS ?= trec ranx sklearn lenskit torchmetrics rectools recommenders replay r
 
 parity: setup $(SYSTEMS:%=.venv-parity-%/.installed)  ## run the real packages beside the dialects (all: some gigabytes)
 	@$(BIN)/python -m pytest -q tests/parity --systems="$(SYSTEMS)"
+
+# Another SEED is another ten thousand cases; a failure says which seed repeats it.
+SEED ?= 1
+CASES ?= 10000
+fuzz: setup  ## run random nasty cases against the oracle
+	@$(BIN)/python tests/fuzz.py --cases $(CASES) --seed $(SEED)
 
 # Where Spark differs: its versions, classic or Connect to a server in its own process, pandas 2 and 3. A row of the matrix is a
 # target, such as test-spark-3.5 or test-connect-4.3, and runs the whole suite, or TESTS of it; docs/platforms.md lists them.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from spark_rankeval.comparison import compare as compare
     from spark_rankeval.comparison import differences as differences
     from spark_rankeval.evaluation import evaluate as evaluate
+    from spark_rankeval.evaluation import quarantine as quarantine
     from spark_rankeval.evaluation import score_users as score_users
     from spark_rankeval.list_agreement import agreement as agreement
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
@@ -34,6 +35,7 @@ _HOMES = {
     "dialect_map": "compared_dialects",
     "differences": "comparison",
     "evaluate": "evaluation",
+    "quarantine": "evaluation",
     "score_users": "evaluation",
     "summarise": "summarising",
     "write_per_user": "summarising",
@@ -55,6 +57,7 @@ __all__ = [
     "metrics_column",
     "package_zip",
     "parse_metric",
+    "quarantine",
     "score_users",
     "summarise",
     "write_per_user",

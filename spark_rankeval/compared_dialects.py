@@ -12,6 +12,7 @@ import pandas as pd
 from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialect
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.refusal import raise_if_invalid
 from spark_rankeval.rendering import render_map
 from spark_rankeval.spark.column_names import ColumnNames
@@ -129,7 +130,7 @@ def dialect_map(
     users: DataFrame | None = None,
     exclude: DataFrame | None = None,
     dialects: str | Dialect | Sequence[str | Dialect] | None = None,
-    on_invalid: str = "error",
+    on_invalid: str | Mapping[str, str] = "error",
 ) -> DialectMap:
     """Evaluate the same data under all dialects, in one pass, and say which choices make the difference.
 
@@ -155,9 +156,7 @@ def dialect_map(
         MetricError, DialectError, OptionError, InputError: something is wrong with the call; no job has run.
         DataError: rows cannot be ranked.
     """
-    if on_invalid not in ("error", "drop"):
-        msg = f"on_invalid must be one of 'error', 'drop'; got {on_invalid!r}"
-        raise OptionError(msg)
+    choices = OnInvalid.read(on_invalid)
     if relevance is not None and not isinstance(relevance, str):
         msg = f"dialect_map takes one relevance; got {relevance!r}"
         raise InputError(msg)
@@ -166,6 +165,9 @@ def dialect_map(
         raise InputError(msg)
     if isinstance(dialects, str | Dialect):
         dialects = [dialects]
+    if not (dialects is None or (isinstance(dialects, tuple | list) and dialects)):
+        msg = f"dialects are names such as 'trec_eval', in a list, or None for all; got {dialects!r}"
+        raise OptionError(msg)
     chosen = [find_dialect(name) for name in (dialects if dialects is not None else every_dialect())]
     chosen = list({dialect.name: dialect for dialect in [DEFAULT, *chosen]}.values())
     asked = parse_metrics(metrics)
@@ -184,7 +186,7 @@ def dialect_map(
             if dialect is DEFAULT:
                 raise
             return str(error).removeprefix(f"dialect {dialect.name!r}: ")
-        ranking = policy_of(dialect.ranking_of(metric), lists, None, keep_best=on_invalid == "drop")
+        ranking = policy_of(dialect.ranking_of(metric), lists, None, choices.duplicate_predictions == "drop")
         return _Reading(metric, ranking, dialect.population_of(metric))
 
     paths: dict[tuple[str, str], list[tuple[str, _Reading]] | str] = {}
@@ -194,7 +196,7 @@ def dialect_map(
         for dialect in chosen:
             end = reading(label, dialect)
             paths[label, dialect.name] = end if isinstance(end, str) else [("", start), *_steps(start, end)]
-    found, quality = _evaluate(paths.values(), sources, left.arrays, right.arrays, on_invalid)
+    found, quality = _evaluate(paths.values(), sources, left.arrays, right.arrays, choices)
     rows = tuple(_row(label, dialect, path, found) for (label, dialect), path in paths.items())
     return DialectMap(rows, quality)
 
@@ -276,7 +278,7 @@ def _evaluate(
     sources: Any,
     left_arrays: bool,
     right_arrays: bool,
-    on_invalid: str,
+    choices: OnInvalid,
 ) -> tuple[dict[_Reading, Moments], DataQuality]:
     """The figures of every reading that a path goes through, in one action."""
     readings = dict.fromkeys(reading for path in paths if not isinstance(path, str) for _, reading in path)
@@ -294,9 +296,15 @@ def _evaluate(
         columns=(),
         model_column="",
         shown=(),
-        task=ScoringTask(views, prediction_arrays=left_arrays, label_arrays=right_arrays),
+        task=ScoringTask(
+            views,
+            prediction_arrays=left_arrays,
+            label_arrays=right_arrays,
+            clip_grades=choices.negative_grades == "clip",
+            rank_infinite=choices.infinite_scores == "rank",
+        ),
         prune="auto",
-        facts={"on_invalid": on_invalid},
+        facts={"on_invalid": choices.given},
     )
     # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.
     found, _ = scoring.describe(scoring.plan(exact=True))

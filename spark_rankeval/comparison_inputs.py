@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import InputError, MetricError, OptionError, SparkRankEvalWarning, UnknownMetricError
 from spark_rankeval.metrics.naming import parse_metric, reads_as
+from spark_rankeval.options import as_names, check_name, is_number
 from spark_rankeval.result import Result
 from spark_rankeval.spark.model_tables import ModelTable, ModelTables, read_table
 from spark_rankeval.statistics.permuting import MOST_LABELS
@@ -37,7 +38,8 @@ def read_results(results: Results, user: str | Sequence[str] | None, model: str 
     Raises:
         InputError: a table cannot be used, or two do not compare.
     """
-    users = [user] if isinstance(user, str) else user
+    users = None if user is None else as_names("user", user)
+    check_name("model", model)
     if not isinstance(results, Mapping):
         return _checked([read_table(_frame(results), None, users, model)])
     if not results or not all(isinstance(name, str) and name.strip() for name in results):
@@ -78,6 +80,9 @@ def check_baseline(baseline: str, models: Sequence[str]) -> None:
     Raises:
         InputError: so it is.
     """
+    if not isinstance(baseline, str):
+        msg = f"the baseline is the name of a model; got {baseline!r}"
+        raise InputError(msg)
     if not models:
         return
     if baseline not in models:
@@ -160,7 +165,7 @@ def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> di
         msg = f"margin has {', '.join(unused)}, which is not compared: {', '.join(labels)} are"
         raise OptionError(msg)
     for label, one in margins.items():
-        if isinstance(one, bool) or not isinstance(one, numbers.Real) or not 0 <= one < math.inf:
+        if not is_number(one) or not 0 <= one < math.inf:
             msg = f"a margin is a finite number from 0 on, or a dict of them by metric; got {one!r} for {label}"
             raise OptionError(msg)
     return {label: float(one) for label, one in margins.items()}
@@ -168,6 +173,6 @@ def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> di
 
 def check_seed(seed: Any) -> None:
     """Refuse a seed that is no whole number."""
-    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral):
+    if not is_number(seed, numbers.Integral):
         msg = f"the seed is a whole number; got {seed!r}"
         raise OptionError(msg)

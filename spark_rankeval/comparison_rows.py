@@ -72,8 +72,9 @@ class ComparisonRow:
 
 def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
     """The rows in which the model is worse than the baseline, by however little, the worst first."""
-    losses = [(row.difference if row.larger_is_better else -row.difference, row) for row in rows]
-    return [row for gain, row in sorted(losses, key=lambda pair: pair[0]) if gain < 0]
+    gains = [(row.difference if row.larger_is_better else -row.difference, row) for row in rows]
+    # What is undefined is no loss, and has no place in an order.
+    return [row for _, row in sorted(((gain, row) for gain, row in gains if gain < 0), key=lambda pair: pair[0])]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from spark_rankeval.errors import MetricError, UnknownMetricError
+from spark_rankeval.metrics.curves import expand
 from spark_rankeval.metrics.naming import column_name, parse_metric
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ def cutoff_curve(rows: Sequence[SummaryRow], metric: str | Metric) -> pd.DataFra
         MetricError: the name is not known.
         UnknownMetricError: no row is of that metric, or rows of several definitions are.
     """
+    if isinstance(metric, str) and len(expand(metric)) > 1 and "@" not in metric:
+        msg = f"{metric!r} is a curve against recall, not against a cutoff: take result.precision_recall_curve()"
+        raise UnknownMetricError(msg)
     asked = parse_metric(metric)
     mine = [row for row in rows if fits(dataclasses.replace(asked, k=row.cutoff), row.definition)]
     table = _table(mine, str(asked), "cutoff", lambda found: found.k)
@@ -47,7 +51,8 @@ def _table(rows: Sequence[SummaryRow], name: str, axis: str, place: Callable[[Me
     definitions = {str(dataclasses.replace(metric, **others)) for _, metric in found}
     if len(definitions) != 1:
         several = "; it has several definitions of it: " + ", ".join(sorted(definitions)) if definitions else ""
-        msg = f"this result has no curve of {name!r}{several}. Say which, with its parameters, or ask for one: 'ndcg@1..100'"
+        example = "ndcg@1..100" if axis == "cutoff" else "precision_recall_curve"
+        msg = f"this result has no curve of {name!r}{several}. Say which, with its parameters, or ask for one: {example!r}"
         raise UnknownMetricError(msg)
     columns = ["model", "relevance", axis, "mean", "standard_error", "n_users"]
     records = [

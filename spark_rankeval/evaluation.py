@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-import numbers
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.options import one_of
+from spark_rankeval.metrics.population import POPULATIONS
+from spark_rankeval.on_invalid import OnInvalid
+from spark_rankeval.options import as_names, check_name, check_totals, is_number, one_of
 from spark_rankeval.refusal import raise_if_invalid
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.column_names import ColumnNames
@@ -24,7 +26,7 @@ from spark_rankeval.worker.scoring import COUNTS
 from spark_rankeval.worker.task import ScoringTask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -49,7 +51,8 @@ def evaluate(
     exclude: DataFrame | None = None,
     dialect: str | Dialect = "default",
     ties: str | None = None,
-    on_invalid: str = "error",
+    on_invalid: str | Mapping[str, str] = "error",
+    population: str | None = None,
     prune: str = "auto",
     model: str | None = None,
     by: str | Sequence[str] = (),
@@ -92,7 +95,13 @@ def evaluate(
             predictions of a user; it is an error for metrics that hang on that order and have no such mean. Single
             metrics have it as ``"rr(ties='average')"``, beside others in order.
         on_invalid: ``error`` raises when rows cannot be ranked; ``drop`` leaves them out and counts them: of equal items
-            the best ranked stays, of conflicting labels the highest grade.
+            the best ranked stays, of conflicting labels the highest grade; ``quarantine`` is ``drop``, and `Result.quarantine`
+            has these rows. Or a dict by kind, such as ``{"duplicate_predictions": "drop", "negative_grades": "clip",
+            "infinite_scores": "error"}``; `OnInvalid` has all kinds and choices. Infinite scores are ranked, and warned of,
+            unless such a dict says otherwise.
+        population: whom the means are about: ``every`` user of either table; ``labelled``, who has a label; ``predicted``, for
+            whom something was predicted; ``both``; None: as the dialect says. Others have NaN, and are counted in
+            ``n_left_out``.
         prune: ``auto`` keeps only as many predictions of a user as the metrics need; ``never`` keeps all. No value
             depends on it; only the count of users that hang on ties may be larger with ``auto``, which counts a group of
             equal scores that it cut, and only duplicates among what is kept are counted.
@@ -125,10 +134,11 @@ def evaluate(
         DataError: rows cannot be ranked.
     """
     options = DescriptionOptions.given(ci, level, replicates, seed, quantiles, weighted=user_weight is not None)
+    check_totals(totals, as_names("by", by))
     scoring = _prepare(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
         relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
-        prune=prune, model=model, by=by, attributes=attributes, user_weight=user_weight,
+        population=population, prune=prune, model=model, by=by, attributes=attributes, user_weight=user_weight,
     )  # fmt: skip
     need_users(scoring.sources.predictions.user, options, "name the column of users with user=")
     plan = scoring.plan(exact=False)
@@ -160,7 +170,8 @@ def evaluate(
         if scoring.values[place].model == model
     ]
     qualities = dict(zip(scoring.task.models, everyone, strict=True))
-    return result_of(scoring.per_user, rows, qualities, words, options, slices, totals, scoring.sources.weight)
+    result = result_of(scoring.per_user, rows, qualities, words, options, slices, totals, scoring.sources.weight)
+    return replace(result, _rejected=scoring.quarantine)
 
 
 def score_users(
@@ -178,7 +189,8 @@ def score_users(
     exclude: DataFrame | None = None,
     dialect: str | Dialect = "default",
     ties: str | None = None,
-    on_invalid: str = "error",
+    on_invalid: str | Mapping[str, str] = "error",
+    population: str | None = None,
     prune: str = "auto",
     model: str | None = None,
     by: str | Sequence[str] = (),
@@ -189,17 +201,49 @@ def score_users(
 
     The arguments are those of `evaluate`. Nothing raises while the table is computed: what could not be ranked is
     counted in its columns ``n_invalid_predictions``, ``n_invalid_labels``, ``n_duplicate_predictions``,
-    ``n_duplicate_labels`` and ``n_conflicting_labels``, and `summarise` raises.
+    ``n_duplicate_labels`` and ``n_conflicting_labels``, and `summarise` raises; `quarantine` has the rows themselves.
 
     Returns:
         the user's columns; a double a metric, NaN where it is undefined; ``n_predictions``, ``n_labels``,
-        ``n_relevant``, ``hangs_on_tie`` and the counts. Rows with a null user, if there are any, are one row.
+        ``n_relevant``, ``hangs_on_tie`` and the counts. What rows with a null user count is in rows of their own.
     """
     return _prepare(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
         relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
-        prune=prune, model=model, by=by, attributes=attributes, user_weight=user_weight,
+        population=population, prune=prune, model=model, by=by, attributes=attributes, user_weight=user_weight,
     ).per_user()  # fmt: skip
+
+
+def quarantine(
+    predictions: DataFrame | Mapping[str, DataFrame], labels: DataFrame | None, metrics: Metrics, **options: Any
+) -> DataFrame:
+    """The rows that an evaluation would not rank, each with its reason, as a lazy DataFrame; nothing is evaluated.
+
+    ``quarantine(predictions, labels, "ndcg@10", score="score").write.saveAsTable("rejected")``
+
+    Args:
+        predictions: as in `score_users`, and so are the others.
+        labels: the labelled items.
+        metrics: the metrics, which say what grades there may be.
+        options: any other of `score_users`; with an ``on_invalid`` that clips grades or ranks scores these are not rejected.
+
+    Returns:
+        the columns of `Result.quarantine`.
+    """
+    return _prepare(predictions, labels, metrics, **_options_of_score_users(options)).quarantine()
+
+
+def _options_of_score_users(given: dict[str, Any]) -> dict[str, Any]:
+    known = {
+        name: parameter.default
+        for name, parameter in inspect.signature(score_users).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        msg = f"there is no option {', '.join(map(repr, unknown))}; there are {', '.join(known)}"
+        raise OptionError(msg)
+    return known | given
 
 
 def _prepare(
@@ -217,7 +261,8 @@ def _prepare(
     exclude: DataFrame | None,
     dialect: str | Dialect,
     ties: str | None,
-    on_invalid: str,
+    on_invalid: str | Mapping[str, str],
+    population: str | None,
     prune: str,
     model: str | None,
     by: str | Sequence[str],
@@ -225,16 +270,18 @@ def _prepare(
     user_weight: str | None,
 ) -> Scoring:
     """Check everything that can be checked without a job."""
-    one_of("on_invalid", on_invalid, ("error", "drop"))
+    choices = OnInvalid.read(on_invalid)
+    one_of("population", population, (None, *POPULATIONS))
+    check_name("user_weight", user_weight)
     one_of("prune", prune, ("auto", "never"))
     one_of("ties", ties, (None, "item_asc", "item_desc", "position", "average"))
-    if not (relevance_threshold is None or _is_number(relevance_threshold)):
+    if not (relevance_threshold is None or (is_number(relevance_threshold) and not math.isnan(relevance_threshold))):
         msg = f"relevance_threshold must be a number or None; got {relevance_threshold!r}"
         raise OptionError(msg)
     convention = find_dialect(dialect)
     asked = parse_metrics(metrics)
     names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None, model=model)
-    parted = _as_names(by)
+    parted = as_names("by", by)
     sources = read_sources(predictions, labels, users, exclude, names, attributes, parted, user_weight)
     left, right = sources.predictions, sources.labels
     if ties == "position" and not (left.arrays and left.has_value):
@@ -249,20 +296,24 @@ def _prepare(
         lists,
         ties=ties,  # type: ignore[arg-type] # checked above
         threshold=relevance_threshold,
-        keep_best=on_invalid == "drop",
+        population=None if population is None else POPULATIONS[population],
+        keep_best=choices.duplicate_predictions == "drop",
         models=models,
     )
     task = ScoringTask(
         views=tuple(views),
         prediction_arrays=left.arrays,
         label_arrays=right.arrays,
-        unusual_grades=convention.unusual_grades,
+        # What the caller says of negative grades wins over the dialect.
+        unusual_grades="error" if choices.says("negative_grades") else convention.unusual_grades,
+        clip_grades=choices.negative_grades == "clip",
+        rank_infinite=choices.infinite_scores == "rank",
         keep_null_items=convention.null_items == "keep_rank" and left.arrays,
         models=models,
     )
     facts = {
         "dialect": convention.name,
-        "on_invalid": on_invalid,
+        "on_invalid": choices.given,
         "conflicting_labels": "last" if views[0].ranking.conflicting_labels == "last" else "error",
         "mean": convention.mean,
     }
@@ -291,19 +342,3 @@ def _prepare(
         prune=prune,
         facts=facts,
     )
-
-
-def _as_names(by: str | Sequence[str]) -> tuple[str, ...]:
-    names = (by,) if isinstance(by, str) else by
-    if (
-        not isinstance(names, Sequence)
-        or not all(isinstance(name, str) for name in names)
-        or len(set(names)) < len(names)
-    ):
-        msg = f"by must be the name of a column, or a list of different names; got {by!r}"
-        raise InputError(msg)
-    return tuple(names)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)

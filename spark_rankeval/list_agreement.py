@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from spark_rankeval.errors import DataError, InputError
+from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation import evaluate
+from spark_rankeval.options import check_table
 from spark_rankeval.spark.column_names import ColumnNames
 from spark_rankeval.spark.inputs import read_sources
 from spark_rankeval.spark.named_columns import any_null, column
@@ -34,7 +35,7 @@ def agreement(
     item: str = "item",
     score: str | None = None,
     rank: str | None = None,
-    on_invalid: str = "error",
+    on_invalid: str | Mapping[str, str] = "error",
     model: str = "",
 ) -> Result:
     """How alike two models' lists are, user by user and in the mean.
@@ -65,6 +66,11 @@ def agreement(
         MetricError, OptionError, InputError: something is wrong with the call; no job has run.
         DataError: rows cannot be ranked. Those of the second model are reported as labels.
     """
+    if not isinstance(model, str):
+        msg = f"model must be a name for the pair; got {model!r}"
+        raise OptionError(msg)
+    check_table("predictions_a", predictions_a)
+    check_table("predictions_b", predictions_b)
     names = ColumnNames.given(user, item, score, rank, None, one_table=False)
     _read(predictions_a, "predictions_a", names)
     other = _read(predictions_b, "predictions_b", names)

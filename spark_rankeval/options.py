@@ -73,3 +73,18 @@ def check_totals(totals: object, by: tuple[str, ...]) -> None:
     if totals and not by:
         msg = "totals=True is for slices: name the attributes that part the users with by="
         raise OptionError(msg)
+
+
+def check_name(option: str, given: object) -> None:
+    """Refuse what is no column's name, and not None either.
+
+    Args:
+        option: its name, for the message.
+        given: what was given.
+
+    Raises:
+        InputError: so it is.
+    """
+    if not (given is None or isinstance(given, str)):
+        msg = f"{option} must be the name of a column; got {given!r}"
+        raise InputError(msg)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.errors import DataError
+from spark_rankeval.errors import DataError, SparkRankEvalWarning
+from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.spark.diagnosis import (
     diagnose,
     example_of_conflicts,
@@ -12,6 +14,7 @@ from spark_rankeval.spark.diagnosis import (
     example_of_weights,
     null_users,
 )
+from spark_rankeval.spark.validity import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,64 +32,77 @@ _MEANING = {
 }
 
 
-def raise_if_invalid(quality: DataQuality, facts: Mapping[str, Any], scoring: Scoring | None = None) -> None:
-    """Raise where rows were counted that cannot be ranked, unless the caller asked to leave them out.
+def raise_if_invalid(
+    quality: DataQuality, facts: Mapping[str, Any], scoring: Scoring | None = None, on_invalid: OnInvalid | None = None
+) -> None:
+    """Raise where rows were counted that cannot be ranked, unless the caller asked to leave them out; warn of odd ones.
 
     Args:
         quality: the counts.
         facts: what the evaluation was told: ``on_invalid``, ``conflicting_labels``.
         scoring: the evaluation, whose tables are looked at again for reasons and examples; None: counts alone.
+        on_invalid: what the caller chooses now; None: as the evaluation was told.
 
     Raises:
         DataError: there are such rows.
     """
-    errors = quality.errors()
+    scored = OnInvalid.read(facts.get("on_invalid", "error"))
+    chosen = on_invalid or scored
+    errors = quality.errors(chosen.weights(scored))
     if facts.get("conflicting_labels") == "last":
         errors.pop("n_conflicting_labels", None)
-    if not errors or facts.get("on_invalid") == "drop":
-        return
-    sentences = []
-    for name, count in errors.items():
-        sentence = f"{_MEANING[name]}: {count:,}"
-        detail = _details(name, scoring) if scoring is not None else ""
-        sentences.append(f"{sentence} ({detail})" if detail else sentence)
-    msg = (
-        f"{'; '.join(sentences)}. Mend the data, or pass on_invalid='drop' to leave these out and count them "
-        "(of equal items the best ranked stays, of conflicting labels the highest grade, of conflicting attributes none, "
-        "and users without a weight are in no mean)"
-    )
-    raise DataError(msg, errors)
+    if errors:
+        sentences = []
+        for name, count in errors.items():
+            sentence = f"{_MEANING[name]}: {count:,}"
+            detail = _details(name, scoring, chosen) if scoring is not None else ""
+            sentences.append(f"{sentence} ({detail})" if detail else sentence)
+        msg = (
+            f"{'; '.join(sentences)}. Mend the data, or pass on_invalid='drop' to leave these out and count them "
+            "(of equal items the best ranked stays, of conflicting labels the highest grade, of conflicting attributes none, "
+            "and users without a weight are in no mean); "
+            "'quarantine' also gives the rows with their reasons"
+        )
+        raise DataError(msg, errors)
+    if quality.n_infinite_scores and scored.infinite_scores == "rank" and chosen.infinite_scores == "rank":
+        msg = (
+            f"{quality.n_infinite_scores:,} predictions have an infinite score, and are ranked first (inf) or last (-inf); "
+            "on_invalid={'infinite_scores': 'error'} refuses them, 'drop' leaves them out"
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
 
 
-def _details(name: str, scoring: Scoring) -> str:
-    task, sources = scoring.task, scoring.sources
+def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> str:
+    sources, rules = scoring.sources, Rules.of(scoring.task)
     if name == "n_conflicting_attributes":
         return f"for example {example_of_conflicts(sources)}"
     if name == "n_invalid_weights":
         return f"for example {example_of_weights(sources)}"
-    of_predictions = name in ("n_invalid_predictions", "n_duplicate_predictions")
+    of_predictions = name in ("n_invalid_predictions", "n_infinite_scores", "n_duplicate_predictions")
     tables = sources.tables() if of_predictions else [sources.labels]
+    model_column = sources.model_column if of_predictions else None
     # Of several tables it is said which one a reason is of.
     names = {id(model.source.frame): model.name for model in sources.models}
     found = []
     for source in tables:
         called = f"model {names[id(source.frame)]!r}: " if of_predictions and len(tables) > 1 else ""
-        match name:
-            case "n_invalid_predictions" | "n_invalid_labels":
-                reasons = diagnose(
-                    source,
-                    unusual_grades=task.unusual_grades,
-                    keep_null_items=task.keep_null_items,
-                    largest_grade=task.largest_grade,
-                    model_column=sources.model_column if of_predictions else None,
-                )
-                found += [f"{called}{reason}: {n:,}, for example {example}" for reason, n, example in reasons]
-            case "n_duplicate_predictions":
-                found.append(called + example_of_duplicates(source, differing=False, model_column=sources.model_column))
-            case _:
-                found.append(example_of_duplicates(source, differing=True))
+        if name in ("n_duplicate_predictions", "n_conflicting_labels"):
+            example = example_of_duplicates(source, rules, name == "n_conflicting_labels", model_column)
+            found += [called + example] if example else []
+        else:
+            found += [
+                f"{called}{reason}: {n:,}, for example {example}"
+                for reason, n, example, unusual in diagnose(source, rules, model_column)
+                if _is_error(unusual, of_predictions, chosen)
+            ]
     if name == "n_invalid_labels" and sources.users is not None:
-        found += [f"{reason}: {n:,}, for example {example}" for reason, n, example in null_users(sources.users)]
-    if name in ("n_invalid_predictions", "n_invalid_labels"):
-        return "; ".join(found)
-    return f"for example {next((text for text in found if text and not text.endswith(': ')), '')}"
+        found += [f"{reason}: {n:,}, for example {example}" for reason, n, example, _ in null_users(sources.users)]
+    if name in ("n_duplicate_predictions", "n_conflicting_labels"):
+        return f"for example {found[0]}" if found else ""
+    return "; ".join(found)
+
+
+def _is_error(unusual: bool, of_predictions: bool, chosen: OnInvalid) -> bool:
+    if of_predictions:
+        return (chosen.infinite_scores if unusual else chosen.invalid_predictions) == "error"
+    return (chosen.negative_grades if unusual else chosen.invalid_labels) == "error"

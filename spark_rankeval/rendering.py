@@ -254,6 +254,7 @@ def render_quality(quality: DataQuality) -> list[str]:
     for count, words in (
         (quality.n_without_relevant, "without a relevant label"),
         (quality.n_without_predictions, "without predictions"),
+        *[(quality.n_left_out, "left out of the means")] * bool(quality.n_left_out),
     ):
         users.append(f"{count:,} {words}{_share(count, quality.n_users)}")
     for count, words in (
@@ -277,6 +278,8 @@ def render_quality(quality: DataQuality) -> list[str]:
         (quality.n_duplicate_labels, "repeated labels merged"),
         (quality.n_conflicting_labels, "conflicting labels settled"),
         (quality.n_excluded, "predictions excluded"),
+        (quality.n_infinite_scores, "infinite scores"),
+        (quality.n_negative_grades, "negative grades"),
     ):
         if count:
             rows.append(f"{count:,} {words}")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from spark_rankeval.curves import cutoff_curve, fits, recall_curve
-from spark_rankeval.errors import MetricError, UnknownMetricError
+from spark_rankeval.errors import InputError, MetricError, UnknownMetricError
 from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, reads_as
@@ -43,11 +43,29 @@ class Result:
     plan: tuple[str, ...]
     _table: Callable[[], DataFrame]
     _write: Callable[[DataFrame, str | os.PathLike[str], str], Result]
+    _rejected: Callable[[], DataFrame] | None = None
 
     @cached_property
     def per_user(self) -> DataFrame:
         """Every user's values, a lazy DataFrame: the user's columns, a double a metric (NaN: undefined) and counts."""
         return of_somebody(self._table())
+
+    @cached_property
+    def quarantine(self) -> DataFrame:
+        """The rows that were not ranked, a lazy DataFrame, to be looked at or written; it takes another look at the data.
+
+        A row a rejected row, or a rejected entry of an array: ``table`` (predictions, labels, users), ``model`` where models
+        have names, the user's columns, ``item``, the columns of scores, ranks and grades, and ``reason``. Rows of a user who
+        stands in several rows of arrays are one each. Predictions that were left out as asked (``exclude=``) are none of
+        them, nor are labels merged with an equal one.
+
+        Raises:
+            InputError: the result is of a per-user table, which does not hold them; or two columns would have one name.
+        """
+        if self._rejected is None:
+            msg = "a per-user table has counts of rejected rows, not the rows: take evaluate(…).quarantine, or quarantine(…)"
+            raise InputError(msg)
+        return self._rejected()
 
     @property
     def data_quality(self) -> DataQuality:
@@ -187,7 +205,7 @@ class Result:
         Raises:
             DataError: the written rows are not valid; nothing is published then.
         """
-        return self._write(self._table(), path, mode)
+        return replace(self._write(self._table(), path, mode), _rejected=self._rejected)
 
     def to_markdown(self) -> str:
         """The summary as a table in GitHub's Markdown."""

@@ -50,8 +50,8 @@ def detectable_difference(
         ]
     elif isinstance(result, ModelComparison):
         known = [
-            (row.metric, row.model, "all", row.n_users, row.std, "differences", row.baseline_mean)
-            for row in result.rows
+            (row.metric, row.model, row.slice, row.n_users, row.std, "differences", row.baseline_mean)
+            for row in (*result.rows, *result.sliced)
         ]
     else:
         msg = f"detectable_difference takes a Result or a comparison; got a {type(result).__name__}"

@@ -51,14 +51,20 @@ def slice_name(attributes: Sequence[str], values: Key) -> str:
     ('country=DE, device=ios', 'device=null')
     >>> slice_name(["country"], (EVERY,)), slice_name(["country"], ()), slice_name(["country"], ("null",))
     ('all', 'all', "country='null'")
+    >>> slice_name(["a", "b"], ("1, b=2", EVERY)), slice_name(["a"], ("",))
+    ("a='1, b=2'", "a=''")
     """
-    # Text that reads as null is quoted: two slices of one name could not be told apart.
+    # Text that reads as something else is quoted: two slices of one name could not be told apart.
     said = [
-        f"{name}={'null' if value is None else repr(value) if value == 'null' else value}"
+        f"{name}={'null' if value is None else repr(value) if _misleads(str(value)) else value}"
         for name, value in zip(attributes, values or [EVERY] * len(attributes), strict=True)
         if value is not EVERY
     ]
     return ", ".join(said) or "all"
+
+
+def _misleads(value: str) -> bool:
+    return value in ("", "null") or value != value.strip() or any(sign in value for sign in ("'", '"', ", ", "=", "\n"))
 
 
 def in_order(keys: Sequence[Key]) -> list[Key]:

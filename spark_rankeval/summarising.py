@@ -12,7 +12,8 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.options import one_of
+from spark_rankeval.on_invalid import OnInvalid
+from spark_rankeval.options import as_names, check_name, check_table, check_totals, one_of
 from spark_rankeval.refusal import raise_if_invalid
 from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 def summarise(
     per_user: DataFrame,
-    on_invalid: str | None = None,
+    on_invalid: str | Mapping[str, str] | None = None,
     *,
     by: str | Sequence[str] = (),
     user_weight: str | None = None,
@@ -53,7 +54,7 @@ def summarise(
 
     Args:
         per_user: the table.
-        on_invalid: ``error`` or ``drop``, as in `evaluate`; None: as `score_users` was told.
+        on_invalid: which counts are errors, as in `evaluate`; None: as `score_users` was told, which alone says what is ranked.
         by: columns of the table that part the users into slices: attributes it was scored with, or any others.
         user_weight: a column of the users' weights; None: the one that it was scored with, if any.
         totals: as in `evaluate`.
@@ -68,7 +69,10 @@ def summarise(
         OptionError: an option is not known, or users cannot be drawn because the table does not say who they are.
         DataError: the table counts rows that could not be ranked.
     """
-    one_of("on_invalid", on_invalid, (None, "error", "drop"))
+    chosen = None if on_invalid is None else OnInvalid.read(on_invalid)
+    check_table("per_user", per_user)
+    check_totals(totals, as_names("by", by))
+    check_name("user_weight", user_weight)
     facts = {field.name: facts_of(field.metadata) for field in per_user.schema.fields}
     weight = _weight_of(per_user, user_weight, [name for name, said in facts.items() if said.get("kind") == "weight"])
     options = DescriptionOptions.given(ci, level, replicates, seed, quantiles, weighted=weight is not None)
@@ -83,10 +87,15 @@ def summarise(
         raise InputError(msg)
     need_users(users, options, "give a table of score_users whose columns still say what they are")
     model = [name for name, said in facts.items() if said.get("kind") == "model"]
-    slices = _slices_of(per_user, by, [name for name, said in facts.items() if said.get("kind") == "slice"])
+    slices = _slices_of(per_user, by)
     counts = [name for name in COUNTS if name in facts]
     about_users = [name for name in counts if name in USER_COUNTS]
     invalid = [name for name in counts if name in INVALID_COUNTS]
+    wrong = [name for name in counts if not isinstance(per_user.schema[name].dataType, T.NumericType)]
+    if wrong:
+        kind = per_user.schema[wrong[0]].dataType.simpleString()
+        msg = f"the per-user table has {', '.join(wrong)}, which must be whole numbers, as {kind}"
+        raise InputError(msg)
     missing = [name for name in COUNTS if name not in facts]
     if missing:
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
@@ -109,8 +118,7 @@ def summarise(
             for (column, said), value in zip(metrics.items(), mine[key].values, strict=True)
         ]
     some = next(iter(metrics.values()))
-    said_of_all = some if on_invalid is None else {**some, "on_invalid": on_invalid}
-    raise_if_invalid(DataQuality.of_models(list(qualities.values())), said_of_all)
+    raise_if_invalid(DataQuality.of_models(list(qualities.values())), some, on_invalid=chosen)
     words = ("The table of users was summarised as it is.",)
     return result_of(lambda: per_user, rows, qualities, words, options, slices, totals, weight)
 
@@ -151,10 +159,13 @@ def write_per_user(
         OptionError: an option is not known, or there is something at the path already; nothing was computed.
     """
     DescriptionOptions.given(ci, level, replicates, seed, quantiles)
+    check_table("per_user", per_user)
+    check_totals(totals, as_names("by", by))
+    _slices_of(per_user, by)
     one_of("mode", mode, ("errorifexists", "overwrite"))
-    path = os.fspath(path)
-    if not path.strip():
-        msg = "path must name a place; got an empty text"
+    path = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(path, str) or not path.strip():
+        msg = f"path must name a place, in a text that is not empty; got {path!r}"
         raise OptionError(msg)
     if mode == "errorifexists" and exists(per_user.sparkSession, path):
         msg = f"there is something at {path} already; choose another path, or pass mode='overwrite'"
@@ -197,11 +208,12 @@ def _weight_of(per_user: DataFrame, named: str | None, known: list[str]) -> str 
     return found
 
 
-def _slices_of(per_user: DataFrame, by: str | Sequence[str], known: list[str]) -> list[str]:
+def _slices_of(per_user: DataFrame, by: str | Sequence[str]) -> list[str]:
     """The columns of a per-user table that part the users: those that it was scored by are in it; others may be joined."""
-    wanted = (by,) if isinstance(by, str) else tuple(by)
+    wanted = as_names("by", by)
     lacking = [name for name in wanted if name not in per_user.columns]
     if lacking:
+        known = [field.name for field in per_user.schema.fields if facts_of(field.metadata).get("kind") == "slice"]
         msg = f"by={list(wanted)}: the per-user table has no column {', '.join(map(repr, lacking))}; it can be parted by: "
         raise InputError(msg + (", ".join(known) or "none; score_users(by=…) keeps attributes of the users"))
     return list(wanted)

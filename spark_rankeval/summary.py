@@ -109,6 +109,12 @@ class DataQuality:
         n_conflicting_labels: labels that repeat one of another grade.
         n_excluded: predictions that were left out before ranking, as asked with ``exclude``.
         n_conflicting_attributes: attributes of a user in which the rows of the user do not agree.
+        n_infinite_scores: predictions of infinite score: of the ranked ones, as far as pruning keeps them; where they are not to
+            be ranked, of the invalid ones.
+        n_negative_grades: labels of a grade below 0 that were clipped to 0, or else are among the invalid ones; none where
+            the dialect takes such grades as they are.
+        n_without_labels: users without any label, relevant or not.
+        n_left_out: users whom the population leaves out of every mean.
         n_without_weight: users whose weight is 0, who are in no figure of the summary.
         n_invalid_weights: users whose weight is missing, negative, NaN or infinite; they are in none either.
     """
@@ -127,6 +133,10 @@ class DataQuality:
     n_conflicting_labels: int
     n_excluded: int
     n_conflicting_attributes: int = 0
+    n_infinite_scores: int = 0
+    n_negative_grades: int = 0
+    n_without_labels: int = 0
+    n_left_out: int = 0
     n_without_weight: int = 0
     n_invalid_weights: int = 0
 
@@ -139,7 +149,9 @@ class DataQuality:
             n_users=found.n,
             n_without_relevant=found.n_zero,
             n_without_predictions=moments["n_predictions"].n_zero,
+            n_without_labels=moments["n_labels"].n_zero,
             n_hanging_on_ties=int(ties.total),
+            n_left_out=int(moments["left_out"].total),
             n_without_weight=0 if weighted is None else weighted.n_without_weight,
             n_invalid_weights=0 if weighted is None else weighted.n_invalid_weights,
             **totals,
@@ -153,22 +165,30 @@ class DataQuality:
         """
         summed = (
             "n_without_predictions", "n_hanging_on_ties", "n_predictions", "n_invalid_predictions",
-            "n_duplicate_predictions", "n_excluded",
+            "n_duplicate_predictions", "n_excluded", "n_infinite_scores", "n_left_out",
         )  # fmt: skip
         totals = {name: sum(getattr(quality, name) for quality in qualities) for name in summed}
         return replace(qualities[0], **totals)
 
-    def errors(self) -> dict[str, int]:
-        """The counts of what is an error unless the caller says otherwise; only those above 0."""
-        names = (
-            "n_invalid_predictions",
-            "n_invalid_labels",
-            "n_duplicate_predictions",
-            "n_conflicting_labels",
-            "n_conflicting_attributes",
-            "n_invalid_weights",
-        )
-        return {name: count for name in names if (count := getattr(self, name))}
+    def errors(self, weights: Mapping[str, int]) -> dict[str, int]:
+        """How many rows of each kind are errors; only those above 0.
+
+        Args:
+            weights: of `OnInvalid`: by how much each count adds to the number of errors.
+        """
+
+        def of(*names: str) -> int:
+            return sum(weights[name] * getattr(self, name) for name in names)
+
+        found = {
+            "n_invalid_predictions": of("n_invalid_predictions", "n_infinite_scores"),
+            "n_invalid_labels": of("n_invalid_labels", "n_negative_grades"),
+            "n_duplicate_predictions": of("n_duplicate_predictions"),
+            "n_conflicting_labels": of("n_conflicting_labels"),
+            "n_conflicting_attributes": of("n_conflicting_attributes"),
+            "n_invalid_weights": of("n_invalid_weights"),
+        }
+        return {name: count for name, count in found.items() if count}
 
     def to_dict(self) -> dict[str, int]:
         """The counts by name."""

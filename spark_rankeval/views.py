@@ -89,6 +89,7 @@ def views_of(
     *,
     ties: Ties | Literal["average"] | None = None,
     threshold: float | None = None,
+    population: Population | None = None,
     keep_best: bool = False,
     models: Sequence[str] = ("",),
 ) -> tuple[list[View], list[Value]]:
@@ -100,6 +101,7 @@ def views_of(
         lists: what is known of the lists.
         ties: the caller's rule for ties, before the dialect's.
         threshold: the caller's relevance threshold.
+        population: the caller's population, before the dialect's.
         keep_best: leave out all but the best of an item that a list has twice, where the dialect calls it a mistake.
         models: the names of the models.
 
@@ -107,21 +109,21 @@ def views_of(
         the views, model by model, of each that of the dialect's own ranking first, and what each metric of each view in turn is a value of.
     """
     own = policy_of(dialect.ranking, lists, ties, keep_best)
-    groups: dict[tuple[RankingPolicy, Population], dict[str, Metric]] = {(own, dialect.population): {}}
+    groups: dict[tuple[RankingPolicy, Population], dict[str, Metric]] = {(own, population or dialect.population): {}}
     for label, metric in resolved.items():
         policy = policy_of(dialect.ranking_of(metric), lists, ties, keep_best)
-        groups.setdefault((policy, dialect.population_of(metric)), {})[label] = metric
+        groups.setdefault((policy, population or dialect.population_of(metric)), {})[label] = metric
     views, values = [], []
     several = len(lists.relevances) > 1
     for (place, model), (index, relevance) in itertools.product(
         enumerate(models), enumerate(lists.relevances or ("",))
     ):
-        for (policy, population), metrics in groups.items():
+        for (policy, about), metrics in groups.items():
             views.append(
                 View(
                     metrics=tuple(metrics.values()),
                     ranking=policy,
-                    population=population,
+                    population=about,
                     relevance_threshold=threshold if threshold is not None else dialect.relevance_threshold,
                     relevance=index,
                     model=place,

@@ -59,6 +59,7 @@ def run(package_zip, code, tmp_path):
         "worker.states",
         "worker.series",
         "worker.comparing",
+        "worker.packing",
         "dialects",
         "statistics.moments",
         "statistics.means",

@@ -9,13 +9,13 @@ import math
 from dataclasses import replace
 
 from spark_rankeval.dialects.dialect import EVERY_METRIC, Dialect
-from spark_rankeval.metrics.population import Population
+from spark_rankeval.metrics.population import POPULATIONS
 from spark_rankeval.metrics.ranking import RankingPolicy
 
 #: Whoever is not in the labels is not in the mean; whoever is but has no predictions counts.
-LABELLED = Population(absent_from_labels="left_out")
+LABELLED = POPULATIONS["labelled"]
 #: Only users of both tables are in the mean.
-IN_BOTH = Population(absent_from_labels="left_out", without_predictions="left_out")
+IN_BOTH = POPULATIONS["both"]
 #: A user with nothing to find counts as 0.
 COUNTED = {"undefined": "zero"}
 #: A labelled item is relevant, of whatever grade.

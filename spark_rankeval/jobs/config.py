@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, DialectError, MetricError, OptionError
+from spark_rankeval.jobs.secrets import redacted, shown
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.statistics.description import DescriptionOptions
 
 _Section = TypeVar("_Section")
+# Which of the two a hint is depends on what stands in it, and on the version of Python.
+_UNIONS = (UnionType, Union)
+# It is the name of folders and files.
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _INTERVALS = ("ci", "level", "replicates", "seed", "quantiles")
+_SLICES = ("by", "totals")
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,7 @@ class Source:
 
     path: str | tuple[str, ...] | None = None
     format: Literal["parquet", "csv", "json", "orc"] = "parquet"
-    options: Mapping[str, str | bool | int | float] = field(default_factory=dict)
+    options: Mapping[str, str | bool | int | float] = field(default_factory=dict, repr=False)
     table: str | None = None
 
 
@@ -56,9 +64,13 @@ class Evaluation:
     dialect: str = "default"
     relevance_threshold: float | None = None
     ties: Literal["item_asc", "item_desc", "position", "average"] | None = None
-    on_invalid: Literal["error", "drop"] = "error"
+    on_invalid: Literal["error", "drop", "quarantine"] | Mapping[str, str] = "error"
+    population: Literal["every", "labelled", "predicted", "both"] | None = None
     prune: Literal["auto", "never"] = "auto"
     model: str = ""
+    by: str | tuple[str, ...] = ()
+    totals: bool = False
+    user_weight: str | None = None
     ci: Literal["t", "bca", "bootstrap", "percentile", "none"] = "t"
     level: float = 0.95
     replicates: int = 1000
@@ -71,9 +83,13 @@ class Evaluation:
         # TOML has no None.
         return {**options, "ci": None if self.ci == "none" else self.ci}
 
+    def slices(self) -> dict[str, Any]:
+        """How users are parted, as `summarise` takes it."""
+        return {name: getattr(self, name) for name in _SLICES}
+
     def scoring(self) -> dict[str, Any]:
         """The other options, as `score_users` takes them."""
-        return {name: value for name, value in vars(self).items() if name not in _INTERVALS}
+        return {name: value for name, value in vars(self).items() if name not in (*_INTERVALS, "totals")}
 
 
 @dataclass(frozen=True)
@@ -81,12 +97,13 @@ class Output:
     """Where the results go.
 
     Attributes:
-        path: a folder; ``per_user``, ``summary`` and ``summary_json`` are written in it.
-        mode: what to do if they are there already.
+        path: a folder, in which each run has a partition of the tables ``per_user``, ``metrics`` and ``manifests``, and of
+            ``quarantine`` where rows are quarantined.
+        run_id: the name of the run, whose partitions it replaces; None: one made of the configuration and the input files.
     """
 
     path: str
-    mode: Literal["errorifexists", "overwrite"] = "errorifexists"
+    run_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +115,20 @@ class EvaluateConfig:
     output: Output
     labels: Source | None = None
     users: Source | None = None
+    exclude: Source | None = None
+    attributes: Source | None = None
     columns: Columns = field(default_factory=Columns)
+
+    def sources(self) -> dict[str, Source | None]:
+        """The tables to read by the names that `evaluate` has for them."""
+        names = ("predictions", "labels", "users", "exclude", "attributes")
+        return {name: getattr(self, name) for name in names}
+
+    def redacted(self, text: str) -> str:
+        """A text without the secrets of these sources."""
+        for source in self.sources().values():
+            text = redacted(text, None if source is None else source.options)
+        return text
 
 
 def load_config(path: str) -> EvaluateConfig:
@@ -135,12 +165,20 @@ def parse_config(settings: Mapping[str, Any]) -> EvaluateConfig:
         # Wrong metrics are named beside wrong keys, so they are looked at even where the rest does not read.
         problems += _wrong_names(evaluation)
     if config is not None:
-        try:
-            DescriptionOptions.given(**config.evaluation.intervals())
-        except OptionError as error:
-            problems.append(f"evaluation: {error}")
-        sources = {"predictions": config.predictions, "labels": config.labels, "users": config.users}
-        for section, source in sources.items():
+        for check in (
+            lambda: DescriptionOptions.given(**config.evaluation.intervals()),
+            lambda: OnInvalid.read(config.evaluation.on_invalid),
+        ):
+            try:
+                check()
+            except OptionError as error:
+                problems.append(f"evaluation: {error}")
+        if config.output.run_id is not None and not _RUN_ID.fullmatch(config.output.run_id):
+            problems.append(
+                f"output.run_id is a name of letters, digits, '.', '_' and '-', of which the first is none of the last "
+                f"three; found {config.output.run_id!r}"
+            )
+        for section, source in config.sources().items():
             if source is not None and (source.path is None) == (source.table is None):
                 got = "neither" if source.path is None else "both"
                 problems.append(f"[{section}] needs path (files) or table (of the catalogue), one of them; found {got}")
@@ -170,7 +208,7 @@ def _wrong_names(evaluation: Mapping[str, Any]) -> list[str]:
 def _read(section: type[_Section], settings: object, path: str, problems: list[str]) -> _Section | None:
     """An object of a dataclass from a table of TOML; None if something is wrong, which is added to the problems."""
     if not isinstance(settings, Mapping):
-        problems.append(f"{path} must be a section, [{path}]; found {settings!r}")
+        problems.append(f"{path} must be a section, [{path}]; found {shown(settings)}")
         return None
     hints = get_type_hints(section)
     prefix = f"{path}." if path else ""
@@ -194,7 +232,7 @@ def _read(section: type[_Section], settings: object, path: str, problems: list[s
             value = settings[key]
             values[key] = tuple(value) if isinstance(value, list) else value
         else:
-            problems.append(f"{prefix}{key} must be {_words(hint)}; found {settings[key]!r}")
+            problems.append(f"{prefix}{key} must be {_words(hint)}; found {shown(settings[key])}")
     return section(**values) if len(problems) == already else None
 
 
@@ -202,7 +240,7 @@ def _fits(hint: object, value: object) -> bool:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return value in arguments
-    if origin is UnionType:
+    if origin in _UNIONS:
         return any(_fits(one, value) for one in arguments)
     if origin is tuple:
         return isinstance(value, list) and all(_fits(arguments[0], one) for one in value)
@@ -218,7 +256,7 @@ def _words(hint: object) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return "one of " + ", ".join(map(repr, arguments))
-    if origin is UnionType:
+    if origin in _UNIONS:
         return " or ".join(dict.fromkeys(_words(one) for one in arguments if one is not type(None)))
     if origin is tuple:
         return "a list of numbers" if arguments[0] is float else "a list of texts"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import ConfigurationError, DataError, SparkRankEvalError
+from spark_rankeval.jobs.secrets import redacted
 from spark_rankeval.travel import package_zip
 
 if TYPE_CHECKING:
@@ -40,8 +41,13 @@ _STARTED = b"\0started\0\n"
 _NOISE = b"netlib-"
 
 
-def run_job(name: str, job: Callable[[], None]) -> int:
+def run_job(name: str, job: Callable[[], None], hide: Callable[[str], str] = redacted) -> int:
     """Run a job and turn what it raises into an exit code, with one line on stderr for what its user can mend.
+
+    Args:
+        name: of the job.
+        job: what to run.
+        hide: takes the secrets out of what is printed of errors.
 
     Returns:
         0; 2: the configuration, or what it points at, is wrong; 3: rows cannot be ranked; 1: anything else went wrong,
@@ -52,17 +58,17 @@ def run_job(name: str, job: Callable[[], None]) -> int:
     try:
         job()
     except DataError as error:
-        return _fail(name, "bad data", error, DATA)
+        return _fail(name, "bad data", hide(str(error)), DATA)
     except SparkRankEvalError as error:
-        return _fail(name, "wrong config", error, CONFIG)
+        return _fail(name, "wrong config", hide(str(error)), CONFIG)
     except Exception:
-        traceback.print_exc()
+        sys.stderr.write(hide(traceback.format_exc()))
         return CRASH
     return OK
 
 
-def _fail(name: str, what: str, error: SparkRankEvalError, code: int) -> int:
-    sys.stderr.write(f"{name}: {what}: {' '.join(str(error).split())}\n")
+def _fail(name: str, what: str, error: str, code: int) -> int:
+    sys.stderr.write(f"{name}: {what}: {' '.join(error.split())}\n")
     return code
 
 

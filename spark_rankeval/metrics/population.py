@@ -32,3 +32,12 @@ class Population:
         if self.without_predictions == "left_out":
             included &= batch.n_predictions > 0
         return included
+
+
+#: By the names that callers use.
+POPULATIONS = {
+    "every": Population(),
+    "labelled": Population(absent_from_labels="left_out"),
+    "predicted": Population(without_predictions="left_out"),
+    "both": Population(absent_from_labels="left_out", without_predictions="left_out"),
+}

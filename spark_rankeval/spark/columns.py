@@ -8,8 +8,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.dialects import Dialect, find_dialect
-from spark_rankeval.errors import OptionError
+from spark_rankeval.errors import InputError
 from spark_rankeval.metrics.naming import column_names, parse_metrics
+from spark_rankeval.options import one_of
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.views import Lists, resolve, views_of
 from spark_rankeval.worker.series import N_INVALID, score_series
@@ -54,14 +55,13 @@ def metrics_column(
     Raises:
         MetricError: a name or parameter is not known.
         DialectError: the dialect is not known, or lacks a metric.
+        InputError: an array is named by something else than a text or a column.
         OptionError: `ties` is not known, or is ``average`` and a metric has none.
     """
     convention = find_dialect(dialect)
     asked = parse_metrics(metrics)
     names = column_names(asked, taken=(N_INVALID,))
-    if ties not in (None, "item_asc", "item_desc", "position", "average"):
-        msg = f"ties must be one of None, 'item_asc', 'item_desc', 'position', 'average'; got {ties!r}"
-        raise OptionError(msg)
+    one_of("ties", ties, (None, "item_asc", "item_desc", "position", "average"))
     lists = Lists(scores is not None, label_arrays=True, relevances=() if relevance is None else ("relevance",))
     resolved = resolve(asked, convention, None, lists, ties)
     views, values = views_of(resolved, convention, lists, ties=ties)  # type: ignore[arg-type] # checked above
@@ -73,6 +73,11 @@ def metrics_column(
     )
     fields_of_values = [names[value.label] for value in values]
     arguments = {"items": predictions, "labels": labels, "scores": scores, "grades": relevance}
+    for name, value in zip(("predictions", "labels", "scores", "relevance"), arguments.values(), strict=True):
+        optional = name in ("scores", "relevance") and value is None
+        if not (optional or hasattr(value, "getField") or (isinstance(value, str) and value.strip())):
+            msg = f"{name} must be the name of a column, or a column; got {value!r}"
+            raise InputError(msg)
     given = {name: _without_null_entries(value) for name, value in arguments.items() if value is not None}
     # Scores and grades may be any numbers.
     given |= {name: given[name].cast("array<double>") for name in ("scores", "grades") if name in given}

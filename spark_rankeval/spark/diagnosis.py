@@ -3,67 +3,69 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
-from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
-from spark_rankeval.spark.grouping import invalid_reasons
 from spark_rankeval.spark.named_columns import any_null, column
+from spark_rankeval.spark.rejected import ITEM, REASON, REPEATED_USER, user_name, value_name, with_reasons
+from spark_rankeval.spark.validity import unusual_reasons
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
-    from spark_rankeval.dialects import UnusualGrades
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source
+    from spark_rankeval.spark.validity import Rules
 
 
-def diagnose(
-    source: Source,
-    *,
-    unusual_grades: UnusualGrades,
-    keep_null_items: bool,
-    largest_grade: float,
-    model_column: str | None = None,
-) -> list[tuple[str, int, str]]:
-    """Count the rows of a table that cannot be used by reason.
+class Finding(NamedTuple):
+    """Rows of a table that cannot be ranked for one reason.
 
-    Returns:
-        reason, count and example, for each reason that was met; a row with several counts under the first.
+    Attributes:
+        reason: why.
+        n: how many.
+        example: one of them, in words.
+        unusual: whether it is an infinite score or a negative grade, of which a caller may think otherwise.
     """
-    entries, ids, values = _entries(source, model_column)
-    reasons: dict[str, Column] = {f"null user ({name})": column(name).isNull() for name in source.user}
-    if model_column is not None:
-        reasons[f"null model ({model_column})"] = column(model_column).isNull()
-    if source.arrays:
-        reasons[f"null array of {source.role}"] = F.col("null_array")
-        names = " and ".join([source.item, *(one.name for one in source.given_values)])
-        reasons[f"unequal lengths of {names}"] = F.col("unequal")
-    entry_reasons = invalid_reasons(source, ids, values, unusual_grades, largest_grade)
-    if keep_null_items and source.role == "predictions":
-        entry_reasons = {name: reason for name, reason in entry_reasons.items() if not name.endswith("item")}
-    reasons |= entry_reasons
-    reason = F.lit(None).cast("string")
-    for name, condition in reversed(reasons.items()):
-        reason = F.when(F.coalesce(condition, F.lit(False)), F.lit(name)).otherwise(reason)
-    shown = F.struct(*(column(name) for name in source.user), ids.alias("item"), *_value(source, values))
-    found = entries.select(reason.alias("reason"), shown.alias("example")).where(F.col("reason").isNotNull())
-    rows = found.groupBy("reason").agg(F.count(F.lit(1)).alias("n"), F.first("example").alias("example")).collect()
-    order = list(reasons)
-    rows.sort(key=lambda row: order.index(row["reason"]))
-    return [(row["reason"], row["n"], _shown(row["example"])) for row in rows] + _repeated_users(source, model_column)
+
+    reason: str
+    n: int
+    example: str
+    unusual: bool = False
 
 
-def null_users(source: Source) -> list[tuple[str, int, str]]:
-    """Rows of a table of users that name nobody; as `diagnose`."""
+def diagnose(source: Source, rules: Rules, model_column: str | None = None) -> list[Finding]:
+    """Count the rows of a table that cannot be used by reason; a row with several counts under the first.
+
+    Args:
+        source: the table.
+        rules: what a row may hold.
+        model_column: the column that says which model a row of predictions is of.
+    """
+    rows = with_reasons(source, rules, model_column)
+    rejected = rows.where(F.col(REASON).isNotNull() & (F.col(REASON) != REPEATED_USER))
+    values = [F.col(value_name(index)) for index in range(len(source.given_values))]
+    names = {user_name(index): name for index, name in enumerate(source.user)} | {ITEM: "item"}
+    names |= {value_name(index): name for index, name in enumerate(_value_names(source))}
+    example = F.first(F.struct(*names)).alias("example")
+    found = rejected.groupBy(REASON).agg(F.count(F.lit(1)).alias("n"), example).collect()
+    unusual = unusual_reasons(source, values, rules)
+    findings = []
+    for row in sorted(found, key=lambda row: str(row[REASON])):
+        shown = ", ".join(f"{name}={row['example'][ours]!r}" for ours, name in names.items())
+        findings.append(Finding(row[REASON], row["n"], shown, row[REASON] in unusual))
+    return findings + _repeated_users(source, model_column)
+
+
+def null_users(source: Source) -> list[Finding]:
+    """Rows of a table of users that name nobody."""
     nobody = any_null(source.user_columns())
     n = source.frame.where(nobody).count()
-    return [("null user in the table of users", n, "user=None")] if n else []
+    return [Finding("null user in the table of users", n, "user=None")] if n else []
 
 
-def _repeated_users(source: Source, model_column: str | None) -> list[tuple[str, int, str]]:
+def _repeated_users(source: Source, model_column: str | None) -> list[Finding]:
     """Users in several rows of a table of arrays, of which only the first is read."""
     if not source.arrays or source.shares_table:
         return []
@@ -77,29 +79,35 @@ def _repeated_users(source: Source, model_column: str | None) -> list[tuple[str,
     if row is None or not row["n"]:
         return []
     shown = ", ".join(f"{name}={row['example'][index]!r}" for index, name in enumerate(source.user))
-    return [("user in several rows", row["n"], f"{shown} in {row['example']['count']} rows")]
+    return [Finding(REPEATED_USER, row["n"], f"{shown} in {row['example']['count']} rows")]
 
 
-def example_of_duplicates(source: Source, differing: bool, model_column: str | None = None) -> str:
-    """An item that a user has twice; with `differing`, with different values."""
-    entries, ids, values = _entries(source, model_column)
-    users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
-    models = [] if model_column is None else [column(model_column).alias("model")]
-    selected = entries.select(*users, *models, ids.alias("item"), *(one.alias("value") for one in _as_one(values)))
-    keys = [name for name in selected.columns if name != "value"]
+def example_of_duplicates(source: Source, rules: Rules, differing: bool, model_column: str | None = None) -> str:
+    """An item that a user has twice; with `differing`, with different values.
+
+    Args:
+        source: the table.
+        rules: what a row may hold: only rows that can be ranked are looked at.
+        differing: whether the values must differ.
+        model_column: the column that says which model a row of predictions is of.
+    """
+    rows = with_reasons(source, rules, model_column)
     # In one table of arrays without ids of users there is nothing to group by but the row.
+    keys = [name for name in rows.columns if name.startswith(("user_", "model_", "row_")) or name == ITEM]
+    value = _as_one([F.col(value_name(index)) for index in range(len(source.given_values))])
     aggregates = [F.count(F.lit(1)).alias("n")]
-    if values:
-        aggregates.append(F.sort_array(F.collect_set("value")).alias("values"))
-    found = selected.where(F.col("item").isNotNull()).groupBy(*keys).agg(*aggregates).where(F.col("n") > 1)
-    if differing and values:
+    if value is not None:
+        aggregates.append(F.sort_array(F.collect_set(value)).alias("values"))
+    fine = rows.where(F.col(REASON).isNull() & F.col(ITEM).isNotNull())
+    found = fine.groupBy(*keys).agg(*aggregates).where(F.col("n") > 1)
+    if differing and value is not None:
         found = found.where(F.size("values") > 1)
     row = found.limit(1).collect()
     if not row:
         return ""
-    parts = [f"{name}={row[0][f'user_{index}']!r}" for index, name in enumerate(source.user)]
-    parts.append(f"item={row[0]['item']!r} {row[0]['n']} times")
-    if values:
+    parts = [f"{name}={row[0][user_name(index)]!r}" for index, name in enumerate(source.user)]
+    parts.append(f"item={row[0][ITEM]!r} {row[0]['n']} times")
+    if value is not None:
         parts.append(f"with {source.value_kind}s {row[0]['values'][:5]!r}")
     return ", ".join(parts)
 
@@ -138,39 +146,10 @@ def example_of_weights(sources: Sources) -> str:
     return "somebody who has no row where the weights stand"
 
 
-def _as_one(values: list[Column]) -> list[Column]:
+def _as_one(values: list[Column]) -> Column | None:
     """No value, the value, or a struct of several."""
-    return values if len(values) < 2 else [F.struct(*values)]
+    return F.struct(*values) if len(values) > 1 else values[0] if values else None
 
 
-def _entries(source: Source, model_column: str | None = None) -> tuple[DataFrame, Column, list[Column]]:
-    """One row an entry: of a table of rows the rows themselves, of arrays the exploded entries."""
-    if not source.arrays:
-        return source.frame, source.ids(), source.values()
-    ids, values = source.ids(), source.values()
-    null_array = any_null([ids, *values])
-    unequal = reduce(or_, [F.size(ids) != F.size(one) for one in values], F.lit(False))
-    whole = null_array | F.coalesce(unequal, F.lit(False))
-    whole = whole | any_null(source.user_columns())
-    users = [column(name) for name in (*source.user, *([] if model_column is None else [model_column]))]
-    names = ["ids", *(f"values_{index}" for index in range(len(values)))]
-    fields = [one.alias(name) for one, name in zip([ids, *values], names, strict=True)]
-    arrays = source.frame.select(
-        *users, null_array.alias("null_array"), unequal.alias("unequal"), whole.alias("whole"), *fields
-    )
-    zipped = F.arrays_zip(*[F.when(~F.col("whole"), F.col(name)) for name in names])
-    exploded = arrays.withColumn("entry", F.explode_outer(zipped))
-    # arrays_zip names the fields of computed arrays by their place.
-    entry_fields = exploded.schema["entry"].dataType.names  # type: ignore[attr-defined] # a struct, by construction
-    entry = [F.col("entry").getField(name) for name in entry_fields]
-    empty = F.col("entry").isNull() & ~F.col("whole")
-    return exploded.where(~empty), entry[0], entry[1:]
-
-
-def _value(source: Source, values: list[Column]) -> list[Column]:
-    names = [str(source.value_kind)] if len(values) == 1 else [one.name for one in source.given_values]
-    return [one.alias(name) for one, name in zip(values, names, strict=True)]
-
-
-def _shown(example: Any) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in example.asDict().items())
+def _value_names(source: Source) -> list[str]:
+    return [str(source.value_kind)] if len(source.given_values) == 1 else [one.name for one in source.given_values]

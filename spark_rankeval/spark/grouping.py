@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import reduce
-from operator import add, and_
+from operator import add
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import DataFrame
@@ -15,14 +14,14 @@ from pyspark.sql.window import Window
 
 from spark_rankeval.spark.ids import common_id_type, user_hash
 from spark_rankeval.spark.named_columns import any_null, column
+from spark_rankeval.spark.validity import Rules, none_holds, says_something, unusual_reasons
 from spark_rankeval.worker import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from pyspark.sql import Column
 
-    from spark_rankeval.dialects import UnusualGrades
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source
 
@@ -34,8 +33,7 @@ Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window", 
 
 # Columns of ours on the way: how many rows a row stands for, or what one row of arrays holds; its model's place; the best;
 # whether a user is known from more than attributes.
-_ROW, _MODEL, _BEST, _KNOWN = "row_", "model_", "best_", "known_"
-_HUGE = 1e300
+_ROW, _MODEL, _BEST, _KNOWN, _INFINITE = "row_", "model_", "best_", "known_", "infinite_"
 
 
 def slice_column(index: int) -> str:
@@ -57,16 +55,14 @@ class Grouping:
         gathering: how a user's predictions are brought together.
         keep: with a gathering of the best: how many predictions a user keeps.
         merge_duplicates: keep the best of equal (user, item) already before predictions are left out.
-        unusual_grades: which grades are no mistake; see `Dialect`.
-        largest_grade: the largest grade that the metrics can take.
+        rules: what a row may hold.
     """
 
     sources: Sources
     gathering: Gathering = "all"
     keep: int = 0
     merge_duplicates: bool = False
-    unusual_grades: UnusualGrades = "error"
-    largest_grade: float = math.inf
+    rules: Rules = Rules()
 
     @property
     def user_columns(self) -> list[str]:
@@ -160,31 +156,36 @@ class Grouping:
         doubles = T.ArrayType(T.DoubleType())
         return columns + [one.cast(doubles).alias(name) for one, name in zip(source.values(), values, strict=True)]
 
-    def _rows(self, source: Source, valid: Column) -> DataFrame:
+    def _rows(self, source: Source) -> DataFrame:
         """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest."""
         ids, values = _names(source)
-        valid = reduce(and_, [column.isNotNull() for column in source.user_columns()], valid)
-        if source.role == "predictions" and self.sources.model_column is not None:
-            valid = valid & column(self.sources.model_column).isNotNull()
+        model = self.sources.model_column if source.role == "predictions" else None
+        valid, infinite = says_something(source, self.rules, model), []
+        if self._counts_infinite(source):
+            unusual = ~none_holds(unusual_reasons(source, source.values(), self.rules))
+            infinite = [F.when(valid & unusual, 1).otherwise(0).alias(_INFINITE)]
+            valid = valid & ~unusual
         columns = [F.when(valid, source.ids().cast(self.item_type())).alias(ids)]
         columns += [F.when(valid, one).alias(name) for one, name in zip(_as_numbers(source), values, strict=True)]
-        return source.frame.select(*self._named_users(source), *self._model_of(source), *columns)
+        return source.frame.select(*self._named_users(source), *self._model_of(source), *columns, *infinite)
+
+    def _counts_infinite(self, source: Source) -> bool:
+        """Whether rows of infinite score are left out and counted by themselves: only on request, for it takes a column."""
+        return source.value_kind == "score" and not self.rules.rank_infinite
 
     def _predictions(self) -> DataFrame:
         """A row a user with the predictions of every model, each in columns of its own."""
         first = self.sources.predictions
         if first.arrays:
             return self._grouped_arrays(self._rows_of_models(self._arrays), reading.PREDICTION_ROWS, len(self._models))
-        rows = self._rows_of_models(lambda source: self._rows(source, valid_prediction(source)))
+        rows = self._rows_of_models(self._rows)
         users = self.user_columns
         n_rows, merged = F.lit(1), None
         if self.merge_duplicates:
             keys = [*users, *([_MODEL] if self._several else []), reading.ITEMS]
-            rows = (
-                rows.repartition(*users)
-                .groupBy(*keys)
-                .agg(F.count(F.lit(1)).alias(_ROW), F.max(reading.SCORES).alias(reading.SCORES))
-            )
+            infinite = [F.sum(_INFINITE).alias(_INFINITE)] if self._counts_infinite(first) else []
+            best = F.max(reading.SCORES).alias(reading.SCORES)
+            rows = rows.repartition(*users).groupBy(*keys).agg(F.count(F.lit(1)).alias(_ROW), best, *infinite)
             n_rows, merged = F.col(_ROW), F.when(F.col(reading.ITEMS).isNotNull(), F.col(_ROW) - 1).otherwise(0)
         if self.gathering == "window":
             # A sort, which spills: a user's predictions need not fit into memory.
@@ -212,6 +213,9 @@ class Grouping:
 
         items, scores = self._of(model, F.col(reading.ITEMS)), self._of(model, F.col(reading.SCORES))
         counts = [named(F.coalesce(F.sum(self._of(model, n_rows)), F.lit(0)), reading.PREDICTION_ROWS)]
+        if self._counts_infinite(self.sources.predictions):
+            n_infinite = F.sum(self._of(model, F.col(_INFINITE)))
+            counts.append(named(F.coalesce(n_infinite, F.lit(0)), reading.INFINITE_PREDICTIONS))
         if self.gathering == "all":
             return [*counts, named(F.collect_list(items), reading.ITEMS), named(F.collect_list(scores), reading.SCORES)]
         counts.append(named(F.count(items), reading.VALID_PREDICTIONS))
@@ -272,7 +276,7 @@ class Grouping:
             joined = labels.join(grouped, self.user_columns, "full")
             known = F.when(F.col(reading.LABEL_ROWS).isNotNull(), 1).otherwise(F.col(_KNOWN))
             return joined.withColumn(_KNOWN, known)
-        rows = self._rows(source, valid_label(source, self.unusual_grades, self.largest_grade))
+        rows = self._rows(source)
         n_rows, more = F.count(F.lit(1)), []
         if others is not None:
             # They are rows without a label: a third table in a join would cost a shuffle more.
@@ -323,14 +327,15 @@ class Grouping:
         return source.frame.select(*self._named_users(source), *self._model_of(source), arrays.alias(_ROW))
 
     def _grouped_arrays(self, rows: DataFrame, n_rows: str, n_models: int = 1) -> DataFrame:
-        """One row a user of a table of arrays: a user's first row, and how many rows there are, of each model."""
+        """One row a user of a table of arrays: one of the user's rows, and how many there are, of each model."""
         first, counts = [], []
         for model in range(n_models):
             row, one = F.col(_ROW), F.lit(1)
             if n_models > 1:
                 row, one = self._of(model, row), self._of(model, one)
             counts.append(F.count(one).alias(reading.of_model(n_rows, model)))
-            first.append(F.first(row, ignorenulls=True).alias(f"{_ROW}{model}"))
+            # Of a user's rows the one whose arrays come last in order: any would do, but always the same.
+            first.append(F.max(row).alias(f"{_ROW}{model}"))
         grouped = rows.groupBy(self.user_columns).agg(*counts, *first)
         names = rows.schema[_ROW].dataType.names  # type: ignore[attr-defined] # a struct, by construction
         arrays = [
@@ -356,44 +361,3 @@ def _as_numbers(source: Source) -> list[Column]:
         one if isinstance(given.kind, T.FloatType) else one.cast("double")
         for one, given in zip(source.values(), source.given_values, strict=True)
     ]
-
-
-def invalid_reasons(
-    source: Source, ids: Column, values: Sequence[Column], unusual_grades: UnusualGrades, largest_grade: float
-) -> dict[str, Column]:
-    """Why a row, or an entry of an array, cannot be used: conditions by what they mean."""
-    reasons = {f"null {source.role.rstrip('s')} item": ids.isNull()}
-    if isinstance(source.item_type, T.FloatType | T.DoubleType):
-        reasons["NaN item"] = F.isnan(ids)
-    for given, value in zip(source.given_values, values, strict=True):
-        several = len(source.given_values) > 1
-        kind = f"{source.value_kind} {given.name!r}" if several else str(source.value_kind)
-        number = value.cast("double")
-        reasons[f"null {kind}"] = value.isNull()
-        if source.value_kind == "relevance" and unusual_grades == "keep":
-            continue
-        reasons[f"NaN {kind}"] = F.isnan(number)
-        if source.value_kind == "rank" or (source.value_kind == "relevance" and unusual_grades == "error"):
-            reasons[f"negative {kind}"] = number < 0
-        if source.value_kind == "rank":
-            reasons["infinite rank"] = number == F.lit(math.inf)
-            reasons["fractional rank"] = number != F.rint(number)
-        if source.value_kind == "relevance":
-            above = f"{kind} above {largest_grade:,.6g}, the largest grade of a metric (set max_grade or gain='linear')"
-            reasons[above if largest_grade < _HUGE else f"infinite {kind}"] = number > F.lit(largest_grade)
-    return reasons
-
-
-def _valid(source: Source, unusual_grades: UnusualGrades, largest_grade: float) -> Column:
-    reasons = invalid_reasons(source, source.ids(), source.values(), unusual_grades, largest_grade)
-    return reduce(and_, [~F.coalesce(reason, F.lit(False)) for reason in reasons.values()])
-
-
-def valid_prediction(source: Source) -> Column:
-    """Whether a row of predictions can be ranked."""
-    return _valid(source, unusual_grades="error", largest_grade=math.inf)
-
-
-def valid_label(source: Source, unusual_grades: UnusualGrades, largest_grade: float) -> Column:
-    """Whether a row of labels can be used."""
-    return _valid(source, unusual_grades, largest_grade)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
+from spark_rankeval.options import check_table
 from spark_rankeval.spark.ids import common_id_type
 from spark_rankeval.spark.named_columns import column, find_column
 from spark_rankeval.spark.source import USER_TYPES, read_source, require_column
@@ -99,16 +100,11 @@ def read_sources(
     by_model = predictions if isinstance(predictions, Mapping) else {"": predictions}
     if isinstance(predictions, Mapping) and (wrong := _wrong_names(predictions)):
         raise InputError(wrong)
-    _check_tables(
-        {
-            **{_called("predictions", name): one for name, one in by_model.items()},
-            "users": users,
-            "exclude": exclude,
-            "attributes": attributes,
-        }
-    )
-    if labels is not None:
-        _check_tables({"labels": labels})
+    for name, one in by_model.items():
+        check_table(_called("predictions", name), one)
+    for role, table in {"labels": labels, "users": users, "exclude": exclude, "attributes": attributes}.items():
+        if table is not None:
+            check_table(role, table)
     first = next(iter(by_model.values()))
     problems: list[str] = []
     if isinstance(predictions, Mapping) and names.model is not None:
@@ -116,7 +112,7 @@ def read_sources(
     if labels is None and names.user == ("user",) and find_column(first, "user") is None:
         # Spark's evaluators take one table of two arrays, which names no user.
         names = replace(names, user=())
-    models = [Model(name, read_source("predictions", frame, names, problems)) for name, frame in by_model.items()]
+    models = [_read_model(name, frame, names, problems) for name, frame in by_model.items()]
     left = models[0].source
     right = read_source("labels", first if labels is None else labels, names, problems)
     everyone = None if users is None else read_source("users", users, names, problems)
@@ -203,15 +199,16 @@ def _attributes(
     return read_source("attributes", holder, names, problems)
 
 
+def _read_model(name: str, frame: DataFrame, names: ColumnNames, problems: list[str]) -> Model:
+    """The predictions of a model; of several tables it is said which one lacks something."""
+    mine: list[str] = []
+    model = Model(name, read_source("predictions", frame, names, mine))
+    problems += [words.replace("predictions", _called("predictions", name), 1) for words in mine]
+    return model
+
+
 def _called(role: str, model: str) -> str:
     return f"{role} of model {model!r}" if model else role
-
-
-def _check_tables(tables: Mapping[str, DataFrame | None]) -> None:
-    for role, frame in tables.items():
-        if frame is not None and not (hasattr(frame, "schema") and hasattr(frame, "select")):
-            msg = f"{role} must be a Spark DataFrame; got a {type(frame).__name__}"
-            raise InputError(msg)
 
 
 def _wrong_names(tables: Mapping[str, DataFrame]) -> str:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
+from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.spark.ids import common_id_type, user_hash
 from spark_rankeval.spark.named_columns import any_null, column, find_column
 from spark_rankeval.spark.platforms import setting
@@ -27,8 +28,7 @@ from spark_rankeval.worker.comparing import (
     slice_field,
     value_field,
 )
-from spark_rankeval.worker.scoring import INVALID_COUNTS
-from spark_rankeval.worker.states import unpacked
+from spark_rankeval.worker.packing import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from spark_rankeval.worker.comparing import Run
 
 _ROW, _BASELINE = "row", "baseline"
-# Counts of rows that an evaluation calls errors; labels that repeat an equal one are merged.
-_ERRORS = tuple(name for name in INVALID_COUNTS if name != "n_duplicate_labels")
 # So many bytes of states the driver takes as they are; more are merged by so many tasks first.
 _TAKEN_BY_DRIVER, _MERGERS = 1 << 26, 16
 # What is expected where the number of partitions is the platform's to choose.
@@ -72,7 +70,7 @@ class ModelTable:
         frame: the table.
         users: the user's columns.
         metrics: its metrics by label.
-        errors: columns that count rows that could not be ranked, where that was to be an error.
+        errors: by how much a column that counts rows adds to the number of those that were to be an error.
         model: the model's name; None: `model_column` says whose a row is.
         model_column: the column of models' names.
         weights: columns of users' weights.
@@ -81,7 +79,7 @@ class ModelTable:
     frame: DataFrame
     users: tuple[str, ...]
     metrics: dict[str, MetricColumn]
-    errors: tuple[str, ...]
+    errors: dict[str, int]
     model: str | None = None
     model_column: str | None = None
     weights: tuple[str, ...] = ()
@@ -129,11 +127,13 @@ def read_table(
         msg = f"{name} has no column of a metric; it has: {_columns(frame)}. Give it a table of score_users"
         raise InputError(msg)
     first = next((said for said in facts.values() if said.get("kind") == "metric"), {})
-    errors = [] if first.get("on_invalid") != "error" else [one for one in _ERRORS if one in facts]
+    # A table that says nothing is taken at its word.
+    scored = OnInvalid.read(first.get("on_invalid", "drop"))
+    errors = {name: weight for name, weight in scored.weights(scored).items() if weight and name in facts}
     if first.get("conflicting_labels") == "last":
-        errors = [one for one in errors if one != "n_conflicting_labels"]
+        errors.pop("n_conflicting_labels", None)
     weights = tuple(column for column, said in facts.items() if said.get("kind") == "weight")
-    return ModelTable(frame, user, metrics, tuple(errors), model, marked[0] if model is None else None, weights)
+    return ModelTable(frame, user, metrics, errors, model, marked[0] if model is None else None, weights)
 
 
 def _columns(frame: DataFrame) -> str:
@@ -275,7 +275,7 @@ class ModelTables:
             one.cast(kind).alias(_user(index))
             for index, (one, kind) in enumerate(zip(self._users_of(table), self.user_types, strict=True))
         ]
-        errors = [F.coalesce(column(name).cast("bigint"), F.lit(0)) for name in table.errors]
+        errors = [F.coalesce(column(name).cast("bigint"), F.lit(0)) * weight for name, weight in table.errors.items()]
         values = [
             column(table.metrics[label].column).cast("double").alias(value_field(index))
             for index, label in enumerate(labels)

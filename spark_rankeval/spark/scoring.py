@@ -13,19 +13,21 @@ from spark_rankeval.spark.grouping import Grouping, slice_column
 from spark_rankeval.spark.ids import user_hash
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.plan import Plan, choose_plan
+from spark_rankeval.spark.rejected import Quarantine
+from spark_rankeval.spark.validity import Rules
 from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of
 from spark_rankeval.statistics.moments import moments_of
+from spark_rankeval.worker.packing import STATE, unpacked
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT
 from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, MODEL, USER_COUNTS, score_batches
 from spark_rankeval.worker.states import (
-    STATE,
     TableAccumulator,
+    as_states,
     merge_batches,
     merged_by_key,
     merged_states,
     state_of_batches,
     state_of_columns,
-    unpacked,
 )
 
 if TYPE_CHECKING:
@@ -107,8 +109,7 @@ class Scoring:
             gathering=plan.gathering,
             keep=plan.keep,
             merge_duplicates=plan.keep > 0 and keeps_best,
-            unusual_grades=self.task.unusual_grades,
-            largest_grade=self.task.largest_grade,
+            rules=Rules.of(self.task),
         )
 
     def per_user(self) -> DataFrame:
@@ -145,6 +146,23 @@ class Scoring:
         named += [_described(values[index], self.columns[index], self.said_of(index)) for index in first]
         named += [_described(name, name, {"kind": "count", **self.facts}) for name in COUNTS]
         return scored.select(*named)
+
+    def quarantine(self) -> DataFrame:
+        """The lazy table of the rows that are not ranked, each with its reason; see `Result.quarantine`.
+
+        Raises:
+            InputError: two of its columns would have one name.
+        """
+        grouping = self._grouping(self.plan(exact=True))
+        own = self.task.views[0].ranking
+        return Quarantine(
+            self.sources,
+            Rules.of(self.task),
+            grouping.user_types(),
+            grouping.item_type(),
+            repeated_predictions=own.duplicates in ("count", "keep_best"),
+            conflicting_labels=own.conflicting_labels == "highest",
+        ).frame()
 
     def said_of(self, index: int) -> dict[str, Any]:
         """What the column of a value says of itself."""
@@ -241,7 +259,7 @@ def collected(
     if size * (_SLICES if n_keys else 1) > _MERGED_BY_DRIVER:
         # Into as many partitions as their size asks for: Spark sees it when the states are there.
         states = states.hint("rebalance").mapInArrow(merge_batches, STATE_SCHEMA)
-    found = merged_by_key(unpacked(bytes(row[0]) for row in states.collect()))
+    found = merged_by_key(map(as_states, unpacked(bytes(row[0]) for row in states.collect())))
     groups: dict[Key, list[TableState]] = {}
     for key, state in found.items():
         for group in roll(key):

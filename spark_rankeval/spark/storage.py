@@ -10,12 +10,43 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 
+from spark_rankeval.errors import OptionError
 from spark_rankeval.spark.platforms import condition_of, save_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
+
+
+# What a file system says of a place where nothing can be; the user's to mend, unlike a job that fails.
+_NO_PLACE = (
+    "ParentNotDirectoryException",
+    "AccessControlException",
+    "Permission denied",
+    "Mkdirs failed",
+    "No FileSystem for scheme",
+    "Wrong FS",
+    "URISyntaxException",
+    "Read-only file system",
+)
+
+
+@contextmanager
+def _writable(path: str) -> Iterator[None]:
+    """Say in a sentence that nothing can be at a path, where the file system says so.
+
+    Raises:
+        OptionError: so it does.
+    """
+    try:
+        yield
+    except Exception as error:
+        said = [line.strip() for line in str(error).splitlines() if any(words in line for words in _NO_PLACE)]
+        if not said:
+            raise
+        msg = f"path: nothing can be written to {path}: {said[0].removeprefix(': ')}"
+        raise OptionError(msg) from error
 
 
 @contextmanager
@@ -31,7 +62,8 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
     """
     head, _, tail = path.rstrip("/").rpartition("/")
     staging = f"{head}{'/' if head or path.startswith('/') else ''}_{tail}.staging-{uuid.uuid4().hex}"
-    frame.write.mode(save_mode("errorifexists")).parquet(staging)
+    with _writable(path):
+        frame.write.mode(save_mode("errorifexists")).parquet(staging)
     session = frame.sparkSession
     try:
         # The schema is given: its metadata says what the columns are, and nothing has to be inferred.
@@ -47,7 +79,8 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
 def exists(session: SparkSession, path: str) -> bool:
     """Whether there is something at a path, on any storage that Spark reads."""
     try:
-        _ = session.read.schema("value string").text(path).schema
+        with _writable(path):
+            _ = session.read.schema("value string").text(path).schema
     except AnalysisException as error:
         if condition_of(error) != "PATH_NOT_FOUND":
             raise

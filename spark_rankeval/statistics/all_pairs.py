@@ -84,7 +84,10 @@ class AllPairsAccumulator:
             "dealt_fraction": self._dealt.fraction.copy(),
         }
         for side, moments in self._moments.items():
-            fields |= {f"{side}_{name}": numbers.reshape(self._shape) for name, numbers in moments.state().items()}
+            fields |= {
+                f"{side}_{name}": numbers.reshape(*self._shape, *numbers.shape[1:])
+                for name, numbers in moments.state().items()
+            }
         return fields
 
 

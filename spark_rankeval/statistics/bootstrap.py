@@ -125,6 +125,10 @@ def bca_interval(samples: BootstrapMeans, mean: Mean, level: float = 0.95) -> In
     return _interval(samples, mean, level, "bca", normal_quantile(share), mean.acceleration)
 
 
+# Weights are held to 2⁻⁴²: of those that are smaller in the mean too few digits are left.
+_LEAST_MEAN_WEIGHT = 2.0**-20
+# 1 − 0.9 is a little less than 0.1.
+_SAME_COUNT = 1e-6
 # Means of the same users that differ by less are equal but for the units that are added.
 _SAME = 2.0**-41
 
@@ -133,17 +137,33 @@ def _interval(
     samples: BootstrapMeans, mean: Mean, level: float, method: str, bias: float, acceleration: float
 ) -> Interval:
     checked_level(level)
-    if mean.n < 2:
-        return Interval.missing(level, method, "no user" if mean.n == 0 else "one user has no spread")
-    if samples.n_excessive or not math.isfinite(mean.mean):
-        return Interval.missing(level, method, "values too large to be resampled")
+    reason = _why_none(samples, mean, level)
+    if reason:
+        return Interval.missing(level, method, reason)
     if samples.means[0] == samples.means[-1]:
         return Interval(mean.mean, mean.mean, level, method)
-    if not math.isfinite(bias):
-        return Interval.missing(level, method, "all samples lie on one side of the mean")
     ends = []
     for z in (normal_quantile((1 - level) / 2), normal_quantile((1 + level) / 2)):
         shifted = bias + z
+        if not 1 - acceleration * shifted > 0 or math.isinf(bias):
+            lie = "all samples lie on one side of the mean" if math.isinf(bias) else "the values are too skewed for it"
+            return Interval.missing(level, method, lie)
         ends.append(normal_cdf(bias + shifted / (1 - acceleration * shifted)))
     low, high = np.quantile(samples.means, ends)
     return Interval(float(low), float(high), level, method)
+
+
+def _why_none(samples: BootstrapMeans, mean: Mean, level: float) -> str:
+    """Why samples give no interval; empty where they do."""
+    n_samples, needed = len(samples.means) + samples.n_empty, math.ceil(2 / (1 - level) - _SAME_COUNT)
+    problems = {
+        "no user": mean.n == 0,
+        "one user has no spread": mean.n == 1,
+        f"values{' or weights' * mean.is_weighted} too large to be resampled": samples.n_excessive > 0
+        or not math.isfinite(mean.mean),
+        "weights too small to be resampled: multiply them by a constant": mean.total_weight
+        < mean.n * _LEAST_MEAN_WEIGHT,
+        f"a level of {level:g} needs {needed:,} replicates, and there are {n_samples:,}": n_samples < needed,
+        "no user was drawn into any sample": not len(samples.means),
+    }
+    return next((reason for reason, holds in problems.items() if holds), "")

@@ -213,6 +213,9 @@ def _interval(
         return None
     if not options.resamples:
         if weighted is not None:
+            if moments.n and not math.isfinite(weighted.mean):
+                reason = "values or weights too large or too small to be added: multiply the weights by a constant"
+                return Interval.missing(options.level, "t", reason)
             return t_interval(weighted.mean, weighted.standard_error, weighted.n, options.level)
         return mean_interval(moments, options.level)
     samples = bootstrap_means_of(_column(state["bootstrap"], index))

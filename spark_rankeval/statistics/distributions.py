@@ -83,6 +83,7 @@ def t_quantile(p: float, df: float) -> float:
     return _t_isf(1.0 - p, df)
 
 
+@lru_cache(maxsize=4096)
 def t_critical(level: float, df: float) -> float:
     """The t with P(|T| ≤ t) = level: what a two-sided interval of this level reaches to."""
     return _t_isf((1.0 - _probability(level)) / 2, df)
@@ -90,6 +91,8 @@ def t_critical(level: float, df: float) -> float:
 
 def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
     """P(T > t) of T = (Z + noncentrality) / S: what the t statistic is when there is a difference."""
+    if math.isinf(t):
+        return 0.0 if t > 0 else 1.0
     scales, weights = _scale(df)
     with np.errstate(over="ignore"):
         return math.fsum(_normal_sf(t * scales - noncentrality) * weights)
@@ -110,6 +113,8 @@ def studentized_range_sf(q: float, groups: int, df: float) -> float:
         raise OptionError(f"a range is of 2 or more groups, got {groups!r}")
     if q <= 0:
         return 1.0
+    if math.isinf(q):
+        return 0.0
     scales, weights = _scale(df)
     return min(
         1.0, math.fsum(math.fsum(_range_sf(q * part, groups) * share) for part, share in _pieces(scales, weights))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import OptionError
+from spark_rankeval.options import is_number
 from spark_rankeval.statistics.distributions import t_critical
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Interval:
 
 def checked_level(level: float) -> float:
     """The level, or an error that says what a level is."""
-    if not 0 < level < 1:
+    if not is_number(level) or not 0 < level < 1:
         raise OptionError(f"the level of an interval is between 0 and 1, such as 0.95; got {level!r}")
     return level
 

@@ -27,6 +27,7 @@ _WEIGHTED = ((1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (3,
 _PLAIN = ((1, 1), (2, 2), (3, 3))
 # Squares are rounded before they are added: a spread smaller than this share of them is rounding.
 _ROUNDING = Fraction(1, 2**48)
+_LEAST_MEAN_WEIGHT = Fraction(1, 2**100)
 
 
 class MeanAccumulator:
@@ -84,13 +85,15 @@ class Mean:
         n_undefined: how many users with a weight have no value.
         n_without_weight: how many users have the weight 0.
         n_invalid_weights: how many users have a weight that is negative, NaN or infinite.
-        mean: Σwy / Σw; NaN for no user.
+        mean: Σwy / Σw; NaN for no user, and with all other figures where weights or values are too large to be added, or
+            weights are below 2⁻¹⁰⁰ in the mean: only their ratios matter, so that a constant mends them.
         std: √(n/(n−1) · Σw(y − mean)² / Σw), which without weights has the divisor n − 1; NaN for fewer than two users.
         standard_error: of the mean; NaN for fewer than two users.
         acceleration: how the standard error changes with the mean: Σl³ / (6 (Σl²)^{3/2}), l = w(y − mean), which without
             weights is skewness / (6√n) (Efron 1987); 0 without spread.
         effective_n: (Σw)² / Σw² (Kish 1965): the number of equally weighted users that would do as well.
         total_weight: Σw.
+        is_weighted: whether users have weights; without them each has 1.
     """
 
     n: int
@@ -103,19 +106,31 @@ class Mean:
     acceleration: float
     effective_n: float
     total_weight: float
+    is_weighted: bool
 
 
 def mean_of(state: dict[str, Any]) -> Mean:
     """The figures of one column from its merged state: every field of `MeanAccumulator.state`, one entry each."""
     counts = {name: int(state[name]) for name in COUNTS}
     n = counts["n"]
-    if n == 0 or int(state["n_excessive"]):
+    weighted = len(state["limbs"]) == len(_WEIGHTED)
+    total_weight = exact_sum(state["limbs"][0]) if weighted else Fraction(n)
+    # Beyond these the cubes of weights leave the grid of exact sums.
+    beyond = n and not _LEAST_MEAN_WEIGHT <= total_weight / n <= 1 / _LEAST_MEAN_WEIGHT
+    if n == 0 or beyond or int(state["n_excessive"]):
         nan = math.nan
         return Mean(
-            **counts, mean=nan, std=nan, standard_error=nan, acceleration=nan, effective_n=nan, total_weight=nan
+            **counts,
+            mean=nan,
+            std=nan,
+            standard_error=nan,
+            acceleration=nan,
+            effective_n=nan,
+            total_weight=nan,
+            is_weighted=weighted,
         )
     limbs = state["limbs"]
-    if len(limbs) == len(_WEIGHTED):
+    if weighted:
         sums = {term: exact_sum(limbs[place]) for place, term in enumerate(_WEIGHTED)}
     else:
         powers = [Fraction(n), *(exact_sum(each) for each in limbs)]
@@ -136,4 +151,5 @@ def mean_of(state: dict[str, Any]) -> Mean:
         acceleration=math.copysign(math.sqrt(cubes**2 / squares**3), cubes) / 6 if squares else 0.0,
         effective_n=float(weight**2 / sums[2, 0]),
         total_weight=float(weight),
+        is_weighted=weighted,
     )

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
+
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 Array = np.ndarray[Any, Any]
 #: For each field of a state an array with one entry a column.
@@ -22,8 +24,11 @@ _UNIT = 2.0**32
 _ROWS = 1 << 14
 # Up to this, so many values in units of 2⁻³² add up to less than 2^53, where a float sum of whole numbers is exact.
 _SMALL = 2.0**53 / _UNIT / _ROWS
-# Above this, a value's units of 1 could overflow a 64-bit sum over billions of users; such values add as floats.
-_LARGE = 2.0**31
+# Between these a value is held exactly in units of 2⁻⁶⁴, and its square does not overflow a 64-bit sum of units of 1 over
+# billions of users. Others, which are rare among metrics, are added on a wider grid; what is too large for that, as floats.
+_FINE, _WIDE, _HUGE = 2.0**-11, 2.0**15, 2.0**255
+# Splits a float into two halves of at most 26 bits, whose products are exact (Dekker 1971).
+_HALVES = 2.0**27 + 1
 
 #: The fields of a state that are whole numbers; all of them are added when states are merged.
 COUNTS = ("n", "n_undefined", "n_zero")
@@ -32,6 +37,8 @@ SQUARE_LIMBS = ("square_ones", "square_middle", "square_low")
 INTEGERS = (*COUNTS, *SUM_LIMBS, *SQUARE_LIMBS)
 #: Fields that are floats: sums of values too large for exact ones (added), and the extremes (least, greatest).
 LARGE = ("sum_large", "square_large")
+#: Fields that are there where values on the wider grid were met: the limbs of `ExactSums`.
+WIDE_LIMBS = ("sum_wide", "square_wide")
 
 _SUM, _SQUARE = INTEGERS.index("sum_ones"), INTEGERS.index("square_ones")
 
@@ -45,6 +52,7 @@ class MomentsAccumulator:
         self._least = np.full(n_columns, math.inf)
         self._greatest = np.full(n_columns, -math.inf)
         self._scratch = np.empty((2, _ROWS))
+        self._wide: ExactSums | None = None
 
     def add(self, column: int, values: Column) -> None:
         """Take in values of a column.
@@ -67,20 +75,36 @@ class MomentsAccumulator:
         self._least[column] = min(self._least[column], least)
         self._greatest[column] = max(self._greatest[column], greatest)
         n = len(values)
-        self._integers[:3, column] += (n, n_undefined, n - int(np.count_nonzero(values)))
+        n_zero = n - int(np.count_nonzero(values))
+        self._integers[:3, column] += (n, n_undefined, n_zero)
         bound = max(abs(least), abs(greatest)) if n else 0.0
         if bound == 0:
             return
-        self._add_exactly(column, values, bound, _SUM, 0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._add_exactly(column, values * values, bound * bound, _SQUARE, 1)
+        sizes = np.abs(values, out=self._scratch[0, :n])
+        if bound >= _WIDE or int(np.count_nonzero(sizes < _FINE)) > n_zero:
+            usual = (sizes >= _FINE) & (sizes < _WIDE)
+            self._add_wide(column, values[~usual], sizes[~usual])
+            values = values[usual]
+            bound = float(sizes[usual].max(initial=0.0))
+        self._add_exactly(column, values, bound, _SUM)
+        self._add_exactly(column, values * values, bound * bound, _SQUARE)
 
-    def _add_exactly(self, column: int, values: Column, bound: float, first: int, large: int) -> None:
-        if bound >= _LARGE:
-            is_large = np.abs(values) >= _LARGE
-            with np.errstate(invalid="ignore"):
-                self._large[large, column] += values[is_large].sum()
-            values = values[~is_large]
+    def _add_wide(self, column: int, values: Column, sizes: Column) -> None:
+        """Add values of any size, and their squares without rounding."""
+        huge = sizes >= _HUGE
+        if huge.any():
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._large[:, column] += (values[huge].sum(), (values[huge] ** 2).sum())
+            values = values[~huge]
+        if self._wide is None:
+            self._wide = ExactSums(2 * len(self._least))
+        turned = values * _HALVES
+        high = turned - (turned - values)
+        low = values - high
+        for place, terms in ((2 * column, values), (2 * column + 1, np.concatenate([high**2, 2 * high * low, low**2]))):
+            self._wide.add(place, terms)
+
+    def _add_exactly(self, column: int, values: Column, bound: float, first: int) -> None:
         ones, units, rounded = 0, *self._scratch[:, : len(values)]
         if bound > _SMALL:
             np.rint(values, out=rounded)
@@ -104,6 +128,9 @@ class MomentsAccumulator:
         """The state so far: for each field an array with one entry a column."""
         fields = {**dict(zip(INTEGERS, self._integers, strict=True)), **dict(zip(LARGE, self._large, strict=True))}
         fields |= {"least": self._least, "greatest": self._greatest}
+        if self._wide is not None:
+            limbs = self._wide.state()["limbs"].reshape(-1, len(WIDE_LIMBS), LIMBS)
+            fields |= {name: limbs[:, place] for place, name in enumerate(WIDE_LIMBS)}
         return {name: values.copy() for name, values in fields.items()}
 
 
@@ -115,9 +142,9 @@ class Moments:
         n: how many values there are; NaN is none.
         n_undefined: how many were NaN.
         n_zero: how many are exactly 0.
-        mean: the mean of the values as units of 2⁻⁶⁴ hold them, which is exactly from 2⁻¹¹ on, rounded once; NaN for no
-            value. Values from 2³¹ on add as floats.
-        std: the standard deviation of the sample (divisor n − 1); NaN for fewer than two values.
+        mean: the exact mean of the values, rounded once; NaN for no value. Values from 2²⁵⁵ on add as floats.
+        std: the standard deviation of the sample (divisor n − 1); NaN for fewer than two values. Squares of values from 2⁻¹¹
+            to 2¹⁵ are rounded to 53 bits before they are added: its relative error is about 2⁻⁵⁴ · (mean / std)².
         least: the smallest value; NaN for no value.
         greatest: the largest value; NaN for no value.
         total: the exact sum, rounded once.
@@ -142,6 +169,10 @@ def moments_of(state: dict[str, Any]) -> Moments:
     least, greatest = float(state["least"]), float(state["greatest"])
     total, squares = _exact(state, SUM_LIMBS), _exact(state, SQUARE_LIMBS)
     large, large_squares = float(state["sum_large"]), float(state["square_large"])
+    for limbs in WIDE_LIMBS:
+        if limbs in state:
+            wide = exact_sum(state[limbs])
+            total, squares = (total + wide, squares) if limbs == "sum_wide" else (total, squares + wide)
     if not math.isfinite(large):
         return Moments(**counts, mean=large, std=math.nan, least=least, greatest=greatest, total=large)
     total += Fraction(large)

@@ -49,7 +49,7 @@ def adjusted(p_values: Sequence[float] | Array, method: str = "holm") -> Array:
     Returns:
         The adjusted p-values in the order given: those below α are rejected at α.
     """
-    if method not in _METHODS:
+    if not isinstance(method, str) or method not in _METHODS:
         raise OptionError(f"unknown correction {method!r}; there are {', '.join(_METHODS)}")
     values = np.asarray(p_values, np.float64)
     if np.any((values < 0) | (values > 1)):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 from spark_rankeval.errors import OptionError
+from spark_rankeval.options import is_number
 from spark_rankeval.statistics.distributions import noncentral_t_sf, normal_quantile, t_critical
+from spark_rankeval.statistics.intervals import checked_level
 
 
 def power_of(difference: float, std: float, n: int, level: float = 0.95) -> float:
@@ -22,7 +24,7 @@ def power_of(difference: float, std: float, n: int, level: float = 0.95) -> floa
     """
     _check(std, n)
     shift = math.inf if std == 0 and difference else abs(difference) / std * math.sqrt(n) if difference else 0.0
-    return 1.0 if math.isinf(shift) else _power(shift, n, level)
+    return 1.0 if math.isinf(shift) else _power(shift, n, t_critical(level, n - 1))
 
 
 def detectable_difference(std: float, n: int, level: float = 0.95, power: float = 0.8) -> float:
@@ -34,17 +36,19 @@ def detectable_difference(std: float, n: int, level: float = 0.95, power: float 
         level: 1 − α, α being the probability of finding a difference where there is none.
         power: the probability of finding it, above 1 − level.
     """
-    if not 1 - level < power < 1:
+    checked_level(level)
+    if not is_number(power) or not 1 - level < power < 1:
         raise OptionError(f"power lies between 1 − level = {1 - level:g} and 1, got {power!r}")
     if n < 2 or math.isnan(std):
         return math.nan
     _check(std, n)
-    low, high = 0.0, t_critical(level, n - 1) + max(normal_quantile(power), 0.0) + 1.0
-    while _power(high, n, level) < power:
+    critical = t_critical(level, n - 1)
+    low, high = 0.0, critical + max(normal_quantile(power), 0.0) + 1.0
+    while _power(high, n, critical) < power:
         low, high = high, 2 * high
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if _power(middle, n, level) < power else (low, middle)
+        low, high = (middle, high) if _power(middle, n, critical) < power else (low, middle)
     return high * std / math.sqrt(n)
 
 
@@ -55,7 +59,6 @@ def _check(std: float, n: int) -> None:
         raise OptionError(f"a standard deviation is 0 or more, got {std!r}")
 
 
-def _power(shift: float, n: int, level: float) -> float:
-    """The power at a noncentrality."""
-    critical = t_critical(level, n - 1)
+def _power(shift: float, n: int, critical: float) -> float:
+    """The power at a noncentrality, of a test whose statistic is to reach a critical value."""
     return noncentral_t_sf(critical, n - 1, shift) + noncentral_t_sf(critical, n - 1, -shift)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from spark_rankeval.errors import OptionError
+from spark_rankeval.options import is_number
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -126,7 +127,7 @@ class FixedPoint(NamedTuple):
 
 def checked_replicates(replicates: int) -> int:
     """The number of replicates, or an error."""
-    if not isinstance(replicates, int) or replicates < 1:
+    if not is_number(replicates, int) or replicates < 1:
         raise OptionError(f"the number of replicates is a whole number from 1 on, got {replicates!r}")
     return replicates
 

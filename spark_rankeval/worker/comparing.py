@@ -12,8 +12,9 @@ from spark_rankeval.statistics.all_pairs import AllPairsAccumulator
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.paired import PairedAccumulator
 from spark_rankeval.statistics.permuting import MOST_LABELS
+from spark_rankeval.worker.packing import packed, unpacked
 from spark_rankeval.worker.reading import filled, numbers, whole_numbers
-from spark_rankeval.worker.states import groups, packed, unpacked
+from spark_rankeval.worker.states import groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,8 +23,17 @@ _INT32 = np.iinfo(np.int32)
 ITEMS, SCORES, LABELS, EXCLUDED = "items", "scores", "labels", "excluded"
 PREDICTION_ROWS, LABEL_ROWS, VALID_PREDICTIONS = "n_prediction_rows", "n_label_rows", "n_valid_predictions"
 MERGED_PREDICTIONS, NO_USER = "n_merged_predictions", "no_user"
+#: How many rows of infinite score were left out, where they are not ranked.
+INFINITE_PREDICTIONS = "n_infinite_predictions"
 #: Those that each model has.
-PREDICTION_COLUMNS = (ITEMS, SCORES, PREDICTION_ROWS, VALID_PREDICTIONS, MERGED_PREDICTIONS)
+PREDICTION_COLUMNS = (
+    ITEMS,
+    SCORES,
+    PREDICTION_ROWS,
+    VALID_PREDICTIONS,
+    MERGED_PREDICTIONS,
+    INFINITE_PREDICTIONS,
+)
 #: A hash of the user's id, where users are resampled.
 USER_HASH = "user_hash"
 #: The weight of the user, where users have any.
@@ -47,13 +55,25 @@ def grades_column(index: int) -> str:
 
 
 class Side(NamedTuple):
-    """One side of the input: ids, their scores or grades in each column of them, and what was wrong with them."""
+    """One side of the input: ids, their scores or grades in each column of them, and what was wrong with them.
+
+    Attributes:
+        lists: which entries are whose.
+        ids: of the items, an entry each.
+        values: float64, the scores, or the grades of each relevance.
+        invalid: int64 (n_users,), how many entries or rows could not be used.
+        merged: int64 (n_users,), how many repeat an item and were left out while rows were grouped.
+        unusual: int64 (n_users,), how many have an infinite score or a negative grade.
+        present: which entries have an item; None: all.
+        total: int64 (n_users,), how many entries there were, where some were left out on the way; None: these.
+    """
 
     lists: Ragged
     ids: pa.Array
     values: list[Array]
     invalid: IntArray
     merged: IntArray
+    unusual: IntArray
     present: BoolArray | None = None
     total: IntArray | None = None
 
@@ -68,12 +88,18 @@ def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int
     if task.prediction_arrays:
         nobody = _nobody(columns, len(rows))
         side = _check_arrays(rows, nobody, mine[ITEMS], _present(mine, SCORES), _bad_score, task.keep_null_items)
+        side = _counted(side, np.isinf, None if task.rank_infinite else _left_out)
         return side._replace(total=whole_numbers(mine[VALID_PREDICTIONS])) if VALID_PREDICTIONS in mine else side
     scores = numbers(_flat(mine[SCORES])[0])
+    none = np.zeros(len(rows), np.int64)
     if VALID_PREDICTIONS in mine:
         total = whole_numbers(mine[VALID_PREDICTIONS])
-        return Side(lists, ids, [scores], rows - total - merged, merged, total=total)
-    return Side(lists, ids, [scores], rows - lists.lengths - merged, merged)
+        side = Side(lists, ids, [scores], rows - total - merged, merged, none, total=total)
+    else:
+        side = Side(lists, ids, [scores], rows - lists.lengths - merged, merged, none)
+    if INFINITE_PREDICTIONS in mine:
+        return side._replace(unusual=whole_numbers(mine[INFINITE_PREDICTIONS]))
+    return _counted(side, np.isinf, None)
 
 
 def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
@@ -81,20 +107,38 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
     rows = _rows(columns, LABEL_ROWS)
     grades = _present(columns, *(grades_column(index) for index in range(len(columns))))
     if task.label_arrays:
-        least = -math.inf if task.unusual_grades == "negative" else 0.0
-        checked = partial(_bad_grade, least=least, largest=task.largest_grade)
-        bad = _never if task.unusual_grades == "keep" else checked
+        bad = _never if task.unusual_grades == "keep" else partial(_bad_grade, largest=task.largest_grade)
         nobody = _nobody(columns, len(rows))
-        return _check_arrays(rows, nobody, columns[LABELS], grades, bad, keep_null_items=False)
-    ids, offsets = _flat(columns[LABELS])
-    lists = Ragged(np.empty(len(ids), np.bool_), offsets)
-    return Side(
-        lists,
-        ids,
-        [numbers(_flat(column)[0]) for column in grades],
-        rows - lists.lengths,
-        np.zeros(len(rows), np.int64),
-    )
+        side = _check_arrays(rows, nobody, columns[LABELS], grades, bad, keep_null_items=False)
+    else:
+        ids, offsets = _flat(columns[LABELS])
+        lists = Ragged(np.empty(len(ids), np.bool_), offsets)
+        values = [numbers(_flat(column)[0]) for column in grades]
+        none = np.zeros(len(rows), np.int64)
+        side = Side(lists, ids, values, rows - lists.lengths, none, none)
+    if task.clip_grades:
+        return _counted(side, _negative, _clipped)
+    return _counted(side, _negative, _left_out) if task.unusual_grades == "error" else side
+
+
+def _counted(side: Side, unusual: Callable[[Array], BoolArray], mend: Callable[[Side, BoolArray], Side] | None) -> Side:
+    """The side with its unusual values counted and mended; of an entry with several values, one is enough."""
+    marks = [unusual(entries) for entries in side.values]
+    if not any(mark.any() for mark in marks):
+        return side
+    marked = np.logical_or.reduce(marks)
+    counted = side._replace(unusual=np.bincount(side.lists.user[marked], minlength=side.lists.n_users))
+    return counted if mend is None else mend(counted, marked)
+
+
+def _left_out(side: Side, marked: BoolArray) -> Side:
+    ids, values, lists = _kept(~marked, side.ids, side.values, side.lists)
+    present = None if side.present is None else side.present[~marked]
+    return side._replace(ids=ids, values=values, lists=lists, invalid=side.invalid + side.unusual, present=present)
+
+
+def _clipped(side: Side, marked: BoolArray) -> Side:
+    return side._replace(values=[np.maximum(entries, 0.0) for entries in side.values])
 
 
 def _rows(columns: dict[str, pa.Array], name: str) -> IntArray:
@@ -110,7 +154,7 @@ def read_excluded(columns: dict[str, pa.Array]) -> Side | None:
         return None
     ids, offsets = _flat(columns[EXCLUDED])
     none = np.zeros(len(offsets) - 1, np.int64)
-    return Side(Ragged(np.empty(len(ids), np.bool_), offsets), ids, [], none, none)
+    return Side(Ragged(np.empty(len(ids), np.bool_), offsets), ids, [], none, none, none)
 
 
 def _present(columns: dict[str, pa.Array], *names: str) -> list[pa.Array]:
@@ -121,8 +165,12 @@ def _bad_score(values: Array) -> BoolArray:
     return np.isnan(values)
 
 
-def _bad_grade(values: Array, least: float, largest: float) -> BoolArray:
-    return ~((values >= least) & (values <= largest))
+def _bad_grade(values: Array, largest: float) -> BoolArray:
+    return ~(values <= largest)
+
+
+def _negative(values: Array) -> BoolArray:
+    return values < 0
 
 
 def _never(values: Array) -> BoolArray:
@@ -182,7 +230,7 @@ def _check_arrays(
         keep = ~wrong
         ids, values, lists = _kept(keep, ids, values, lists)
         present = None if present is None else present[keep]
-    return Side(lists, ids, values, invalid, none, present)
+    return Side(lists, ids, values, invalid, none, none, present)
 
 
 def _kept(keep: BoolArray, ids: pa.Array, values: list[Array], lists: Ragged) -> tuple[pa.Array, list[Array], Ragged]:

@@ -37,7 +37,16 @@ _SLICE = 1 << 17
 #: The column of a model's name in a per-user table on the way.
 MODEL = "model"
 #: The counts that stand beside the metrics of every user.
-USER_COUNTS = ("n_predictions", "n_labels", "n_relevant", "hangs_on_tie", "n_excluded")
+USER_COUNTS = (
+    "n_predictions",
+    "n_labels",
+    "n_relevant",
+    "hangs_on_tie",
+    "n_excluded",
+    "n_infinite_scores",
+    "n_negative_grades",
+    "left_out",
+)
 INVALID_COUNTS = (
     "n_invalid_predictions",
     "n_invalid_labels",
@@ -114,6 +123,9 @@ def _counts(
         batch.n_relevant(own.relevance_threshold),
         np.minimum(found.tied + found.cut, 1),
         n_excluded,
+        predictions.unusual,
+        labels.unusual,
+        (~own.population.includes(batch)).astype(np.int64),
         predictions.invalid,
         labels.invalid,
         found.duplicate_predictions + predictions.merged,

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import pickle
-import zlib
+import json
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from spark_rankeval.statistics.description import DescriptionAccumulator, State, merged_descriptions
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
+from spark_rankeval.worker.packing import packed, unpacked
 from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT, filled, numbers, whole_numbers
 from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
 
     from spark_rankeval.metrics.ragged import Array, BoolArray
     from spark_rankeval.statistics.description import DescriptionOptions
     from spark_rankeval.worker.task import ScoringTask
 
     Batches = Iterator[pa.RecordBatch]
-
-#: The one column that `state_of_batches` and `state_of_columns` yield, in one row a partition.
-STATE = "state"
-
 
 #: The values of the columns that part users into groups.
 Key = tuple[Any, ...]
@@ -136,7 +133,7 @@ def state_of_batches(
             users = [count for counts in scores.counts for count in counts[: len(USER_COUNTS)]]
             invalid = [count for counts in scores.counts for count in counts[len(USER_COUNTS) :]]
             tables.add(batch, scores.metrics, [scores.unresolved, *users, *invalid])
-        yield packed(tables.states())
+        yield packed(as_tree(tables.states()))
 
     return run
 
@@ -167,7 +164,7 @@ def state_of_columns(
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
             counted = [whole_numbers(by_name[name]) for name in (*counts, *invalid)]
             tables.add(batch, [numbers(by_name[name]) for name in values], counted)
-        yield packed(tables.states())
+        yield packed(as_tree(tables.states()))
 
     return run
 
@@ -240,21 +237,17 @@ def groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | 
 def merge_batches(batches: Batches) -> Batches:
     """For ``mapInArrow``: one state instead of the many of a partition."""
     # One after the other: all of them at once might not fit into memory.
-    states = (state for batch in batches for state in unpacked(batch.column(0)))
+    states = (as_states(tree) for batch in batches for tree in unpacked(batch.column(0)))
     first = next(states, None)
     if first is not None:
-        yield packed(reduce(lambda one, other: merged_by_key([one, other]), states, first))
+        yield packed(as_tree(reduce(lambda one, other: merged_by_key([one, other]), states, first)))
 
 
-def unpacked(states: Iterable[pa.Scalar | bytes]) -> Iterator[Any]:
-    """States from the cells of the column `STATE`."""
-    for state in states:
-        data = state if isinstance(state, bytes) else state.as_py()
-        # Written by our own workers a moment ago, as all that Spark brings from Python to Python.
-        yield pickle.loads(zlib.decompress(data))
+def as_tree(states: States) -> dict[str, Any]:
+    """States as `packing` takes them; the values of a key are text or null."""
+    return {json.dumps(key): state._asdict() for key, state in states.items()}
 
 
-def packed(states: Any) -> pa.RecordBatch:
-    """States as the one row that travels; `unpacked` reads it."""
-    # Most bytes of sums and counts are 0.
-    return pa.RecordBatch.from_pydict({STATE: pa.array([zlib.compress(pickle.dumps(states), 1)], pa.binary())})
+def as_states(tree: Mapping[str, Any]) -> States:
+    """States from what `as_tree` made of them."""
+    return {tuple(json.loads(key)): TableState(**state) for key, state in tree.items()}

@@ -65,6 +65,8 @@ class ScoringTask:
         prediction_arrays: predictions come as the arrays of a table, not as grouped rows: entries are checked here.
         label_arrays: the same for labels.
         unusual_grades: which grades are no mistake; see `Dialect`.
+        clip_grades: grades below 0 are taken as 0, and counted.
+        rank_infinite: infinite scores are ranked; else they are left out. They are counted either way.
         keep_null_items: a null item takes a rank.
         models: the names of the models; one of an empty name where nobody named any.
     """
@@ -73,6 +75,8 @@ class ScoringTask:
     prediction_arrays: bool = False
     label_arrays: bool = False
     unusual_grades: UnusualGrades = "error"
+    clip_grades: bool = False
+    rank_infinite: bool = True
     keep_null_items: bool = False
     models: tuple[str, ...] = ("",)
 

@@ -23,8 +23,10 @@ def problem(settings):
     return str(caught.value)
 
 
-def only_document(folder):
-    (file,) = folder.glob("*.json")
+def manifest(output, run_id=None):
+    """What a run says of itself; of the only run, where none is named."""
+    (folder,) = (output / "manifests").glob(f"run_id={run_id or '*'}")
+    (file,) = folder.glob("*.txt")
     (line,) = file.read_text().splitlines()
     return json.loads(line, parse_constant=pytest.fail)
 
@@ -40,11 +42,15 @@ def test_the_example_evaluates_what_the_quick_start_wrote(spark, quickstart_run,
     assert table.startswith("model 'als', dialect 'default'\nmetric ")
     assert table in quickstart_done.stdout
     output = folder / "output/evaluation"
-    result = summarise(spark.read.parquet(str(output / "per_user")))
-    summary = spark.read.parquet(str(output / "summary")).collect()
-    assert [row.metric for row in summary] == list(load_config(str(example_config)).evaluation.metrics)
-    assert {row.metric: row["mean"] for row in summary} == {row.metric: row.mean for row in result.summary}
-    assert only_document(output / "summary_json") == result.to_dict()
+    said = manifest(output)
+    result = summarise(spark.read.parquet(said["outputs"]["per_user"].replace("output", str(folder / "output"), 1)))
+    metrics = spark.read.parquet(str(output / "metrics")).collect()
+    assert [row.metric for row in metrics] == list(load_config(str(example_config)).evaluation.metrics)
+    assert {row.metric: row.value for row in metrics} == {row.metric: row.mean for row in result.summary}
+    assert {row.run_id for row in metrics} == {said["run_id"]}
+    assert said | result.to_dict() == said
+    assert said["versions"]["spark"] == spark.version
+    assert set(said["inputs"]) == {"predictions", "labels"}
 
 
 def test_bad_data_is_one_line_with_examples_and_publishes_nothing(run_job, tmp_path):
@@ -60,7 +66,7 @@ def test_bad_data_is_one_line_with_examples_and_publishes_nothing(run_job, tmp_p
     assert line.startswith(
         "evaluate: bad data: predictions that cannot be ranked: 1 (null score: 1, for example user=2"
     )
-    assert not any((tmp_path / "out" / name).exists() for name in ("per_user", "summary", "summary_json"))
+    assert not any((tmp_path / "out" / name).exists() for name in ("per_user", "metrics", "manifests"))
 
 
 def test_a_wrong_config_is_one_line_before_spark_starts(run_job, tmp_path):
@@ -110,7 +116,7 @@ def files(spark, tmp_path):
     return tmp_path
 
 
-def start(folder, evaluation='metrics = ["rr"]', columns='rank = "position"', mode="errorifexists", **replace):
+def start(folder, evaluation='metrics = ["rr"]', columns='rank = "position"', run_id=None, **replace):
     text = f"""
         [predictions]
         path = "{folder}/p.csv"
@@ -126,7 +132,7 @@ def start(folder, evaluation='metrics = ["rr"]', columns='rank = "position"', mo
         {evaluation}
         [output]
         path = "{folder}/out"
-        mode = "{mode}"
+        {"" if run_id is None else f"run_id = {run_id!r}"}
     """
     for old, new in replace.items():
         text = text.replace(old, new)
@@ -139,15 +145,15 @@ def test_other_formats_ranks_and_labels_of_metrics(spark, files, capsys):
     printed = capsys.readouterr()
     assert printed.err == ""
     assert "model 'm', dialect 'default'" in printed.out
-    assert f"written to {files}/out: per_user, summary, summary_json" in printed.out
-    summary = {row.metric: row for row in spark.read.parquet(f"{files}/out/summary").collect()}
-    assert {name: (row["mean"], row.n_users, row.n_undefined) for name, row in summary.items()} == {
+    assert f" written to {files}/out: per_user, metrics, manifests" in printed.out
+    summary = {row.metric: row for row in spark.read.parquet(f"{files}/out/metrics").collect()}
+    assert {name: (row.value, row.n, row.undefined) for name, row in summary.items()} == {
         "first": (0.5, 1, 1),
         "P at 1": (0.0, 1, 1),
     }
     # One user has no standard deviation: NaN in the table, null in JSON.
     assert math.isnan(summary["first"]["std"])
-    document = only_document(files / "out/summary_json")
+    document = manifest(files / "out")
     assert document["summary"][0]["std"] is None
     assert document["summary"][0]["cutoff"] is None
     assert document["data_quality"]["n_users"] == 2
@@ -158,10 +164,10 @@ def test_intervals_and_quantiles_are_as_the_config_asks(spark, files):
     assert start(files, asked, **{"l.json": "both.json"}) == 2
     (files / "both.json").write_text('{"user": 1, "bought": "a"}\n{"user": 2, "bought": "a"}\n')
     assert start(files, asked, **{"l.json": "both.json"}) == 0
-    (row,) = spark.read.parquet(f"{files}/out/summary").collect()
-    assert (row.interval_method, row.interval_level, row.no_interval) == ("percentile", 0.9, "")
-    assert (row.interval_low, row.interval_high) == (0.5, 1.0)
-    assert (row["q0.25"], row.median, row["q1.0"]) == (0.625, 0.75, 1.0)
+    (row,) = spark.read.parquet(f"{files}/out/metrics").collect()
+    assert (row.interval, row.level) == ("percentile", 0.9)
+    assert (row.low, row.high) == (0.5, 1.0)
+    assert (row.quantiles, row.median) == ({0.25: 0.625, 1.0: 1.0}, 0.75)
     written = summarise(
         spark.read.parquet(f"{files}/out/per_user"),
         ci="percentile",
@@ -170,31 +176,88 @@ def test_intervals_and_quantiles_are_as_the_config_asks(spark, files):
         seed=2,
         quantiles=(0.25, 1),
     )
-    assert only_document(files / "out/summary_json") == written.to_dict()
+    said = manifest(files / "out")
+    assert said | written.to_dict() == said
+    assert said["seed"] == 2
 
 
 def test_a_config_can_ask_for_no_interval(spark, files):
     assert start(files, 'metrics = ["rr"]\nci = "none"\nquantiles = []') == 0
-    (row,) = spark.read.parquet(f"{files}/out/summary").collect()
-    assert (row.interval_method, row.no_interval) == ("", "not asked for")
-    assert only_document(files / "out/summary_json")["summary"][0]["median"] is None
+    (row,) = spark.read.parquet(f"{files}/out/metrics").collect()
+    assert (row.interval, row.quantiles) == ("", {})
+    (told,) = manifest(files / "out")["summary"]
+    assert (told["no_interval"], told["median"]) == ("not asked for", None)
 
 
-def test_existing_output_is_kept_unless_the_mode_says_overwrite(files, capsys):
+def contents(folder):
+    """Every file of a table, with what is in it."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_again_replaces_its_own_partitions_only(spark, files, capsys):
+    assert start(files, run_id="monday") == 0
+    monday = contents(files / "out")
+    assert start(files, 'metrics = ["hit_rate@1", "rr"]', run_id="tuesday") == 0
+    assert start(files, 'metrics = ["hit_rate@1"]', run_id="tuesday") == 0
+    assert "run tuesday written" in capsys.readouterr().out
+    kept = contents(files / "out")
+    assert all(kept[path] == data for path, data in monday.items() if "run_id=monday" in str(path))
+    metrics = {(row.run_id, row.metric) for row in spark.read.parquet(f"{files}/out/metrics").collect()}
+    assert metrics == {("monday", "rr"), ("tuesday", "hit_rate@1")}
+    assert [row["metric"] for row in manifest(files / "out", "tuesday")["summary"]] == ["hit_rate@1"]
+    runs = spark.read.json(f"{files}/out/manifests")
+    assert {row.run_id for row in runs.select("run_id").collect()} == {"monday", "tuesday"}
+
+
+def test_the_same_config_and_files_are_the_same_run(files):
+    def ids():
+        return {path.name for path in (files / "out/manifests").iterdir() if path.is_dir()}
+
     assert start(files) == 0
-    before = only_document(files / "out/summary_json")
-    assert start(files, 'metrics = ["hit_rate@1"]') == 2
-    assert "is there already; choose another path, or set output.mode = 'overwrite'" in capsys.readouterr().err
-    assert only_document(files / "out/summary_json") == before
-    assert start(files, 'metrics = ["hit_rate@1"]', mode="overwrite") == 0
-    assert only_document(files / "out/summary_json")["summary"][0]["metric"] == "hit_rate@1"
+    first = ids()
+    assert start(files) == 0
+    assert ids() == first
+    assert start(files, 'metrics = ["rr@3"]') == 0
+    assert len(ids()) == 2
+    (files / "l.json").rename(files / "l2.json")
+    (files / "l.json").mkdir()
+    (files / "l2.json").rename(files / "l.json/part.json")
+    assert start(files) == 0
+    assert len(ids()) == 3
+
+
+def test_a_run_that_fails_leaves_what_is_there(files, monkeypatch):
+    assert start(files, run_id="day") == 0
+    before = contents(files / "out")
+    (files / "p.csv").write_text("user;item;position\n1;a;2\n1;a;1\n")
+    assert start(files, run_id="day") == 3
+    assert contents(files / "out") == before
+
+    def crash(*_):
+        raise RuntimeError("the driver is gone")
+
+    (files / "p.csv").write_text("user;item;position\n1;b;2\n1;a;1\n")
+    monkeypatch.setattr("spark_rankeval.jobs.runs.write_manifest", crash)
+    assert start(files, run_id="night") == 1
+    kept = contents(files / "out")
+    assert all(kept[path] == data for path, data in before.items() if "run_id=day" in str(path))
+    # What no manifest names is no run.
+    assert {path.name for path in (files / "out/manifests").iterdir() if path.is_dir()} == {"run_id=day"}
+
+
+def test_a_column_named_as_that_of_the_runs_is_refused(files, capsys):
+    (files / "p.csv").write_text("run_id;item;position\n1;a;2\n")
+    (files / "l.json").write_text('{"run_id": 1, "bought": "a"}\n')
+    assert start(files, columns='rank = "position"\nuser = "run_id"') == 2
+    assert "has a column 'run_id', which is the name of the column of runs; rename yours" in capsys.readouterr().err
+    assert not (files / "out").exists() or not list((files / "out").glob("[a-z]*"))
 
 
 def test_a_catalogue_table_and_a_table_of_users(spark, files):
     spark.createDataFrame([(1,), (2,), (3,)], "user int").createOrReplaceTempView("everyone")
     users = '[users]\ntable = "everyone"\n[evaluation]'
     assert start(files, **{"[evaluation]": users}) == 0
-    assert only_document(files / "out/summary_json")["data_quality"]["n_users"] == 3
+    assert manifest(files / "out")["data_quality"]["n_users"] == 3
 
 
 @pytest.mark.parametrize(
@@ -219,6 +282,73 @@ def test_a_config_that_does_not_fit_the_tables_is_one_line(files, capsys, settin
     assert said in line
     assert printed.out == ""
     assert not (files / "out").exists()
+
+
+def test_a_quarantine_is_a_table_beside_the_others(spark, files):
+    (files / "p.csv").write_text("user;item;position\n1;a;2\n1;b;1\n1;c;-1\n2;a;1\n;a;3\n")
+    chosen = 'metrics = ["rr"]\non_invalid = "quarantine"\npopulation = "labelled"'
+    assert start(files, chosen) == 0
+    found = {
+        (row.user, row.item, row.position, row.reason)
+        for row in spark.read.parquet(f"{files}/out/quarantine").collect()
+    }
+    assert found == {(1, "c", -1.0, "negative rank"), (None, "a", 3.0, "null user (user)")}
+    quality = manifest(files / "out")["data_quality"]
+    assert (quality["n_invalid_predictions"], quality["n_left_out"]) == (2, 1)
+    # A table that is mended has an empty quarantine, not that of the run before.
+    assert start(files, chosen, run_id="day") == 0
+    (files / "p.csv").write_text("user;item;position\n1;a;2\n1;b;1\n")
+    assert start(files, chosen, run_id="day") == 0
+    assert spark.read.parquet(f"{files}/out/quarantine/run_id=day").count() == 0
+    assert start(files, 'metrics = ["rr"]\non_invalid = { invalid_predictions = "drop" }') == 0
+
+
+def test_slices_weights_and_what_to_leave_out(spark, files):
+    (files / "people.csv").write_text("user,country,spend\n1,DE,2\n2,FR,0.5\n")
+    (files / "seen.csv").write_text("user,item\n1,b\n")
+    sections = "".join(
+        f'[{name}]\npath = "{files}/{file}.csv"\nformat = "csv"\n'
+        for name, file in (("attributes", "people"), ("exclude", "seen"))
+    )
+    asked = 'metrics = ["rr"]\nby = ["country"]\nuser_weight = "spend"'
+    assert start(files, asked, **{"[evaluation]": f"{sections}[evaluation]"}) == 0
+    found = {row.slice: row for row in spark.read.parquet(f"{files}/out/metrics").collect()}
+    assert set(found) == {"all", "country=DE", "country=FR"}
+    # Without the item that is seen the hit is first.
+    assert (found["all"].value, found["country=DE"].n, found["all"].user_weight) == (1.0, 1, "spend")
+    assert manifest(files / "out")["data_quality"]["n_excluded"] == 1
+
+
+def test_a_config_can_say_how_ties_are_ordered(files):
+    assert start(files, 'metrics = ["rr"]\nties = "item_desc"') == 0
+
+
+def test_secrets_of_sources_are_not_printed_or_stored(files, capsys):
+    secrets = ("hunter2", "s3cr3t", "t0ken")
+    options = 'options = { sep = ";", "fs.s3a.secret.key" = "hunter2", token = "t0ken" }'
+    with_secrets = {'options = { sep = ";" }': options}
+    assert start(files, **with_secrets) == 0
+    assert start(files, columns='rank = "nowhere"', **with_secrets) == 2
+    assert start(files, **with_secrets, **{f"{files}/l.json": "s3a://AKIA:s3cr3t@bucket/l?password=hunter2"}) in (1, 2)
+    assert start(files, **{'sep = ";" }': 'sep = ";", password = "hunter2", bad = [] }'}) == 2
+    printed = capsys.readouterr()
+    for secret in secrets:
+        assert secret not in printed.out + printed.err
+        assert all(secret.encode() not in path.read_bytes() for path in (files / "out").rglob("*") if path.is_file())
+    assert "'password': '***'" in printed.err
+    config = parse_config(changed(predictions={"path": "p", "options": {"dbPassword": "hunter2"}}))
+    assert "hunter2" not in repr(config)
+
+
+def test_a_crash_does_not_print_secrets(files, capsys, monkeypatch):
+    def crash(*_):
+        raise RuntimeError("jdbc:x://h/db?user=u&password=hunter2 and s3a://AK:s3cr3t@bucket and t0ken")
+
+    monkeypatch.setattr("spark_rankeval.jobs.evaluate.evaluate_tables", crash)
+    assert start(files, **{'sep = ";" }': 'sep = ";", token = "t0ken" }'}) == 1
+    said = capsys.readouterr().err
+    assert "RuntimeError" in said
+    assert not any(secret in said for secret in ("hunter2", "s3cr3t", "t0ken"))
 
 
 def test_a_crash_is_1_with_a_traceback(files, capsys, monkeypatch):
@@ -256,7 +386,7 @@ def test_every_offender_is_named_at_once():
             "predictions": {"path": 3, "fromat": "csv"},
             "lables": {},
             "evaluation": {"metrics": ["rr", "ndgc@10", "precision@0"], "dialect": "mlib", "prune": True},
-            "output": {"mode": "append"},
+            "output": {"run_id": 7},
         }
     )
     for part in (
@@ -268,7 +398,7 @@ def test_every_offender_is_named_at_once():
         "no dialect is called 'mlib'; did you mean 'mllib' or 'mllib-4.3'?",
         "evaluation.prune must be one of 'auto', 'never'; found True",
         "the key output.path (a text) is missing",
-        "output.mode must be one of 'errorifexists', 'overwrite'; found 'append'",
+        "output.run_id must be a text; found 7",
     ):
         assert part in found
 
@@ -291,6 +421,19 @@ def test_every_offender_is_named_at_once():
             "evaluation.metrics must be a text or a list of texts or a table of key = value; found 3",
         ),
         (changed(evaluation={"metrics": ["rr", 3]}), "found ['rr', 3]"),
+        (
+            changed(evaluation={"on_invalid": "ignore"}),
+            "evaluation.on_invalid must be one of 'error', 'drop', 'quarantine' or a table of key = value; found 'ignore'",
+        ),
+        (
+            changed(evaluation={"on_invalid": {"nulls": "drop", "negative_grades": "keep"}}),
+            "evaluation: on_invalid: there is no kind 'nulls'; there are invalid_predictions, ",
+        ),
+        (
+            changed(evaluation={"on_invalid": {"negative_grades": "keep"}}),
+            "negative_grades must be one of 'error', 'drop', 'clip'; got 'keep'",
+        ),
+        (changed(evaluation={"population": "all"}), "evaluation.population must be one of 'every', 'labelled'"),
         (
             changed(evaluation={"relevance_threshold": True}),
             "evaluation.relevance_threshold must be a number; found True",

@@ -295,7 +295,7 @@ def test_text_ids_tie_in_the_order_of_their_bytes(spark):
         ({"score": "points"}, InputError, "no column 'points'"),
         ({"relevance": "grade"}, InputError, "labels has no column 'grade'"),
         ({"dialect": "mlib"}, DialectError, "did you mean 'mllib'"),
-        ({"on_invalid": "ignore"}, OptionError, "on_invalid must be one of 'error', 'drop'; got 'ignore'"),
+        ({"on_invalid": "ignore"}, OptionError, "on_invalid must be one of 'error', 'drop', 'quarantine', or a dict by kind.*got 'ignore'"),
         ({"prune": True}, OptionError, "prune"),
         ({"ties": "random"}, OptionError, "ties"),
         ({"ties": "position"}, OptionError, "position"),

@@ -82,7 +82,7 @@ def test_users_without_a_valid_weight_are_left_out():
 
 def test_weights_too_large_to_add_up_have_no_interval():
     for interval in intervals([0.1, 0.2, 0.3], np.array([1.0, 1e10, 1.0])):
-        assert interval.reason == "values too large to be resampled"
+        assert interval.reason == "values or weights too large to be resampled"
 
 
 def test_undefined_values_count_in_neither_numerator_nor_denominator():
@@ -153,3 +153,28 @@ def test_bca_leans_towards_the_long_tail():
     percentile, bca = intervals(values, replicates=5000)
     assert bca.high > percentile.high
     assert bca.low > percentile.low
+
+
+def test_weights_too_small_to_hold_have_no_interval_and_say_so():
+    values = np.random.default_rng(3).random(50)
+    for weights in (np.full(50, 1e-9), np.full(50, 1e-14), np.full(50, 1e-80), np.full(50, 1e-300)):
+        for interval in intervals(values, weights):
+            assert "multiply them by a constant" in interval.reason or "too large" in interval.reason
+
+
+def test_too_few_replicates_for_a_level_are_said_to_be():
+    values = np.random.default_rng(4).random(50)
+    plain = MeanAccumulator(1)
+    plain.add(0, values)
+    mean = mean_of({name: column[0] for name, column in plain.state().items()})
+    for replicates, level, reason in (
+        (1, 0.95, "a level of 0.95 needs 40 replicates, and there are 1"),
+        (39, 0.95, "a level of 0.95 needs 40 replicates, and there are 39"),
+        (19, 0.9, "a level of 0.9 needs 20 replicates, and there are 19"),
+        (40, 0.95, ""),
+        (20, 0.9, ""),
+    ):
+        samples = BootstrapAccumulator(1, replicates=replicates)
+        samples.add(np.arange(50), values[None])
+        state = {name: column[0] for name, column in samples.state().items()}
+        assert percentile_interval(bootstrap_means_of(state), mean, level).reason == reason

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_rankeval.statistics.moments import INTEGERS, LARGE, MomentsAccumulator, moments_of
+from spark_rankeval.statistics.merging import merged
+from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
 
 MANY = 40_000
 
@@ -21,11 +22,7 @@ def state_of(*batches):
 
 
 def merge(*states):
-    merged = {name: sum(int(state[name]) for state in states) for name in INTEGERS}
-    merged |= {name: sum(float(state[name]) for state in states) for name in LARGE}
-    merged["least"] = min(state["least"] for state in states)
-    merged["greatest"] = max(state["greatest"] for state in states)
-    return merged
+    return merged(states)
 
 
 def moments(*batches):
@@ -129,8 +126,7 @@ def test_no_order_of_the_rows_changes_a_bit(values, seed):
 @EVERY
 def test_merged_states_have_the_figures_of_a_single_accumulation(values, n_parts):
     parts = np.array_split(np.random.default_rng(n_parts).permutation(values), n_parts)
-    merged = merge(*(state_of(part) for part in parts))
-    assert figures(moments_of(merged)) == figures(moments(values))
+    assert figures(moments_of(merge(*map(state_of, parts)))) == figures(moments(values))
 
 
 def test_the_fields_of_a_state_stay_small_enough_to_add_up_a_billion_of_them():
@@ -139,7 +135,7 @@ def test_the_fields_of_a_state_stay_small_enough_to_add_up_a_billion_of_them():
         assert 0 <= int(state[name]) < 2**32
 
 
-ANY = st.just(math.nan) | st.floats(-46_340, 46_340)
+ANY = st.just(math.nan) | st.floats(-1e6, 1e6) | st.floats(-1e-3, 1e-3) | st.floats(-(2.0**200), 2.0**200)
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
@@ -156,11 +152,12 @@ def test_no_split_and_no_order_of_any_values_changes_a_figure(values, cuts, data
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
-@given(values=st.lists(st.floats(-(2.0**31) + 1, 2.0**31 - 1), min_size=1, max_size=40))
-def test_the_sum_of_any_values_is_exact_but_for_what_is_below_the_units(values):
+@given(values=st.lists(st.floats(-(2.0**200), 2.0**200), min_size=1, max_size=40))
+def test_the_sum_of_any_values_is_exact(values):
     result = moments(values)
     exact = sum(map(Fraction, values), Fraction(0))
-    slack = len(values) * Fraction(1, 2**65)
+    # Limbs begin at 2⁻⁵¹².
+    slack = len(values) * Fraction(1, 2**500)
     assert abs(Fraction(result.total) - exact) <= slack + Fraction(math.ulp(float(exact)))
     assert abs(Fraction(result.mean) - exact / len(values)) <= slack + Fraction(math.ulp(float(exact / len(values))))
 
@@ -186,6 +183,19 @@ def test_huge_whole_numbers_add_up_the_same_in_every_order():
     values = np.random.default_rng(52).integers(2**31, 2**36, 1000).astype(float)
     assert moments(values).total == float(exact_sum(values))
     assert figures(moments(values[::-1])) == figures(moments(*np.array_split(values, 7)))
+
+
+@pytest.mark.parametrize(
+    ("scale", "offset"), [(1e-5, 0), (1e-9, 0), (1e-12, 3e-11), (1e-30, 0), (1e6, 0), (0.2, 1e8), (5, 3e9)]
+)
+def test_the_standard_deviation_of_values_of_any_size(scale, offset):
+    values = np.random.default_rng(53).beta(2, 5, 400) * scale + offset
+    exact = [Fraction(value) for value in values]
+    mean = sum(exact) / len(exact)
+    variance = sum((value - mean) ** 2 for value in exact) / (len(exact) - 1)
+    assert moments(values).std == pytest.approx(math.sqrt(variance), rel=1e-12)
+    parts = np.array_split(np.random.default_rng(54).permutation(values), 7)
+    assert figures(moments_of(merge(*map(state_of, parts)))) == figures(moments(values))
 
 
 @pytest.mark.parametrize("value", [1.0, 0.1, 1 / 3, 1e-9, 0.0, -0.7, 12345.678, 1e12])

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from spark_rankeval.statistics.merging import merged
-from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
+from spark_rankeval.statistics.paired import TIE, PairedAccumulator, comparison_of
 
 RNG = np.random.default_rng(101)
 N = 400
@@ -204,3 +204,25 @@ def test_the_exact_sums_are_those_of_fractions():
     )
     total = int(state["total_ones"]) + Fraction(int(state["total_fraction"]), 2**42)
     assert abs(total - exact) <= N * Fraction(1, 2**43)
+
+
+def test_two_users_who_gain_alike_are_no_chance_to_the_t_test():
+    pairs = PairedAccumulator(1, replicates=9)
+    pairs.add(np.arange(2), np.array([[0.5, 0.75]]), np.array([[0.25, 0.5]]))
+    found = comparison_of({name: column[0] for name, column in pairs.state().items()})
+    assert (found.p_t, found.interval.low, found.interval.high) == (0.0, 0.25, 0.25)
+
+
+def test_differences_far_below_the_units_of_sums_have_their_spread():
+    rng = np.random.default_rng(15)
+    new = rng.normal(3e-11, 3e-10, 196)
+    pairs = PairedAccumulator(1, replicates=9)
+    pairs.add(np.arange(196), new[None], np.zeros((1, 196)))
+    found = comparison_of({name: column[0] for name, column in pairs.state().items()})
+    assert found.p_t == pytest.approx(stats.ttest_1samp(np.where(np.abs(new) <= TIE, 0, new), 0).pvalue, rel=1e-9)
+
+
+def test_without_replicates_there_is_no_randomisation_test():
+    pairs = PairedAccumulator(1, replicates=0)
+    pairs.add(np.arange(3), np.array([[0.5, 0.75, 0.1]]), np.array([[0.25, 0.5, 0.2]]))
+    assert np.isnan(comparison_of({name: column[0] for name, column in pairs.state().items()}).p_sign_flip)

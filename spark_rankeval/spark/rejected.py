@@ -1,0 +1,217 @@
+"""The rows that an evaluation does not rank, each with its reason: for its errors, and as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.window import Window
+
+from spark_rankeval.errors import InputError
+from spark_rankeval.spark.named_columns import any_null, column
+from spark_rankeval.spark.validity import invalid_reasons, unusual_reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column
+
+    from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.spark.source import Source
+    from spark_rankeval.spark.validity import Rules
+
+#: Our names on the way.
+ITEM, MODEL, REASON = "item_", "model_", "reason_"
+REPEATED_USER = "user in several rows"
+_PLACE, _ROW, _WHOLE, _AGAIN, _OTHER = "place_", "row_", "whole_", "again_", "other_"
+
+
+def user_name(index: int) -> str:
+    """The name of a column of the user on the way."""
+    return f"user_{index}"
+
+
+def value_name(index: int) -> str:
+    """The name of a column of scores, ranks or grades on the way."""
+    return f"value_{index}"
+
+
+def with_reasons(source: Source, rules: Rules, model_column: str | None = None) -> DataFrame:
+    """The rows of a table, or the entries of its arrays, each with why it cannot be ranked, or null.
+
+    A row whose arrays say nothing as a whole is one entry without an item. Of a user's several rows of arrays one is read,
+    the one that comes last in the order of its arrays, as where they are grouped.
+
+    Args:
+        source: the table.
+        rules: what a row may hold.
+        model_column: the column that says which model a row of predictions is of.
+    """
+    rows = _rows(source, model_column)
+    ids, values = F.col(ITEM), [F.col(value_name(index)) for index in range(len(source.given_values))]
+    reasons: dict[str, Column] = {
+        f"null user ({name})": F.col(user_name(index)).isNull() for index, name in enumerate(source.user)
+    }
+    if model_column is not None:
+        reasons[f"null model ({model_column})"] = F.col(MODEL).isNull()
+    if source.arrays:
+        names = " and ".join([source.item, *(one.name for one in source.given_values)])
+        wholes = (REPEATED_USER, f"null array of {source.role}", f"unequal lengths of {names}")
+        reasons |= {whole: F.col(_WHOLE) == F.lit(whole) for whole in wholes}
+    reasons |= invalid_reasons(source, ids, values, rules) | unusual_reasons(source, values, rules)
+    reason = F.lit(None).cast("string")
+    for text, condition in reversed(reasons.items()):
+        reason = F.when(F.coalesce(condition, F.lit(False)), F.lit(text)).otherwise(reason)
+    return rows.withColumn(REASON, reason)
+
+
+def _rows(source: Source, model_column: str | None) -> DataFrame:
+    """The rows, or the entries of arrays, under our names."""
+    users = [one.alias(user_name(index)) for index, one in enumerate(source.user_columns())]
+    models = [] if model_column is None else [column(model_column).cast("string").alias(MODEL)]
+    ids, values = source.ids(), source.values()
+    if not source.arrays:
+        named = [one.alias(value_name(index)) for index, one in enumerate(values)]
+        return source.frame.select(*users, *models, ids.alias(ITEM), *named)
+    null_array, unequal = (
+        any_null([ids, *values]),
+        reduce(or_, [F.size(ids) != F.size(v) for v in values], F.lit(False)),
+    )
+    names = " and ".join([source.item, *(one.name for one in source.given_values)])
+    whole = F.when(null_array, f"null array of {source.role}").when(unequal, f"unequal lengths of {names}")
+    arrays = {ITEM: ids, **{value_name(index): one for index, one in enumerate(values)}}
+    # In one table of both arrays a row is a user.
+    row = F.monotonically_increasing_id() if source.shares_table else F.lit(0)
+    frame = source.frame.select(
+        *users, *models, row.alias(_ROW), whole.alias(_WHOLE), *(one.alias(name) for name, one in arrays.items())
+    )
+    if not source.shares_table:
+        frame = _marking_repeats(frame, len(users), len(models), list(arrays))
+    nothing = F.col(_WHOLE).isNotNull() | any_null(
+        [F.col(user_name(index)) for index in range(len(users))] + [F.col(MODEL)] * len(models)
+    )
+    # A place beyond the arrays' ends is null, and so is what a row without an entry has.
+    fields = [F.get(F.col(name), F.col(_PLACE)).alias(name) for name in arrays]
+    places = F.when(nothing, F.array(F.lit(-1))).otherwise(F.sequence(F.lit(0), F.size(ITEM) - 1))
+    places = F.when(~nothing & (F.size(ITEM) == 0), F.array().cast("array<int>")).otherwise(places)
+    exploded = frame.withColumn(_PLACE, F.explode(places))
+    kept = [name for name in exploded.columns if name not in arrays]
+    return exploded.select(
+        *kept, *(F.when(F.col(_PLACE) >= 0, one).alias(n) for n, one in zip(arrays, fields, strict=True))
+    )
+
+
+def _marking_repeats(frame: DataFrame, n_users: int, n_models: int, arrays: list[str]) -> DataFrame:
+    keys = [*(user_name(index) for index in range(n_users)), *[MODEL] * n_models]
+    best_first = Window.partitionBy(*keys).orderBy(F.struct(*arrays).desc())
+    somebody = ~any_null([F.col(name) for name in keys])
+    repeated = somebody & (F.col("nth_") > 1)
+    frame = frame.withColumn("nth_", F.row_number().over(best_first))
+    return frame.withColumn(_WHOLE, F.when(repeated, REPEATED_USER).otherwise(F.col(_WHOLE))).drop("nth_")
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """How rejected rows become a table.
+
+    Attributes:
+        sources: the caller's tables.
+        rules: what a row may hold.
+        user_types: the types of the user's columns, wide enough for all tables.
+        item_type: the same of the items.
+        repeated_predictions: a user's predictions of an item but the best are rejected.
+        conflicting_labels: an item's labels of a lower grade are rejected.
+    """
+
+    sources: Sources
+    rules: Rules
+    user_types: list[T.DataType]
+    item_type: T.DataType
+    repeated_predictions: bool = True
+    conflicting_labels: bool = True
+
+    def frame(self) -> DataFrame:
+        """Every rejected row: its table, its model where these have names, user, item, values, and the reason.
+
+        Raises:
+            InputError: two of its columns would have one name.
+        """
+        sources = self.sources
+        parts = []
+        for model in sources.models[: 1 if sources.model_column is not None else None]:
+            rows = with_reasons(model.source, self.rules, sources.model_column)
+            if sources.model_column is None:
+                rows = rows.withColumn(MODEL, F.lit(model.name))
+            parts.append(self._named(model.source, rows))
+            if self.repeated_predictions:
+                parts.append(self._named(model.source, self._repeated(model.source, rows)))
+        labels = with_reasons(sources.labels, self.rules)
+        parts.append(self._named(sources.labels, labels))
+        if self.conflicting_labels and sources.labels.given_values:
+            parts.append(self._named(sources.labels, self._conflicting(labels)))
+        if sources.users is not None:
+            users = sources.users
+            rows = users.frame.select(*(one.alias(user_name(i)) for i, one in enumerate(users.user_columns())))
+            nobody = any_null([F.col(name) for name in rows.columns])
+            rows = rows.withColumn(REASON, F.when(nobody, F.lit("null user in the table of users")))
+            parts.append(self._named(users, rows))
+        return reduce(lambda one, other: one.unionByName(other), parts)
+
+    def _keys(self, rows: DataFrame) -> list[str]:
+        """The columns that make a user."""
+        users = [user_name(index) for index in range(len(self.sources.predictions.user))]
+        return [*users, *[name for name in (MODEL, _ROW) if name in rows.columns]]
+
+    def _repeated(self, source: Source, rows: DataFrame) -> DataFrame:
+        """Predictions of an item that the user has already, ranked better; not of items that are left out anyway."""
+        rows = rows.where(F.col(REASON).isNull() & F.col(ITEM).isNotNull())
+        if self.sources.exclude is not None:
+            left_out = self.sources.exclude
+            users = [one.alias(user_name(index)) for index, one in enumerate(left_out.user_columns())]
+            items = left_out.frame.select(*users, left_out.ids().alias(ITEM))
+            rows = rows.join(items, items.columns, "left_anti")
+        order = [F.col(value_name(0)).asc() if source.value_kind == "rank" else F.col(value_name(0)).desc()]
+        order = order[: len(source.given_values)] + [F.col(_PLACE)] * source.arrays
+        again = F.row_number().over(Window.partitionBy(*self._keys(rows), ITEM).orderBy(*order))
+        repeats = rows.withColumn(_AGAIN, again).where(F.col(_AGAIN) > 1)
+        return repeats.withColumn(REASON, F.lit("repeats an item of the user, ranked better"))
+
+    def _conflicting(self, rows: DataFrame) -> DataFrame:
+        """Labels of an item that has a higher grade as well; of equal ones the first, as the others are merged with it."""
+        rows = rows.where(F.col(REASON).isNull())
+        values = [F.col(value_name(index)).cast("double") for index in range(len(self.sources.labels.given_values))]
+        values = [F.greatest(one, F.lit(0.0)) if self.rules.clip_grades else one for one in values]
+        grades = F.struct(*values)
+        higher = Window.partitionBy(*self._keys(rows), ITEM).orderBy(grades.desc())
+        rows = rows.withColumn(_OTHER, F.lag(grades).over(higher)).where(F.col(_OTHER) != grades)
+        return rows.withColumn(REASON, F.lit("repeats an item of the user with a lower grade"))
+
+    def _named(self, source: Source, rows: DataFrame) -> DataFrame:
+        """Rejected rows of a table under the names that they are shown by."""
+        first, names = self.sources.predictions, {"table": F.lit(source.role)}
+        if self.sources.models[0].name:
+            names["model"] = F.col(MODEL) if source.role == "predictions" else F.lit(None).cast("string")
+        for index, (name, kind) in enumerate(zip(first.user, self.user_types, strict=True)):
+            names[name] = F.col(user_name(index)).cast(kind)
+        has_items = source.role in ("predictions", "labels")
+        names["item"] = (F.col(ITEM) if has_items else F.lit(None)).cast(self.item_type)
+        values = dict.fromkeys(v.name for one in (first, self.sources.labels) for v in one.given_values)
+        own = {one.name: index for index, one in enumerate(source.given_values)}
+        for name in values:
+            value = F.col(value_name(own[name])) if name in own else F.lit(None)
+            _check_free(name, names)
+            names[name] = value.cast("double")
+        _check_free("reason", names)
+        names["reason"] = F.col(REASON)
+        return rows.where(F.col(REASON).isNotNull()).select(*(one.alias(name) for name, one in names.items()))
+
+
+def _check_free(name: str, taken: Sequence[str] | dict[str, Column]) -> None:
+    if name.lower() in [one.lower() for one in taken]:
+        msg = f"the table of rejected rows has a column {name!r} of its own; rename that of the data"
+        raise InputError(msg)

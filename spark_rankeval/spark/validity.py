@@ -1,0 +1,120 @@
+"""Which rows of a table can be ranked, and why others cannot."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.spark.named_columns import column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column
+
+    from spark_rankeval.dialects import UnusualGrades
+    from spark_rankeval.spark.source import Source
+    from spark_rankeval.worker.task import ScoringTask
+
+_HUGE = 1e300
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a row may hold.
+
+    Attributes:
+        unusual_grades: which grades are no mistake; see `Dialect`.
+        clip_grades: negative grades are taken as 0.
+        largest_grade: the largest grade that the metrics can take.
+        rank_infinite: infinite scores are ranked.
+        keep_null_items: a null in an array of predictions takes a rank.
+    """
+
+    unusual_grades: UnusualGrades = "error"
+    clip_grades: bool = False
+    largest_grade: float = math.inf
+    rank_infinite: bool = True
+    keep_null_items: bool = False
+
+    @classmethod
+    def of(cls, task: ScoringTask) -> Rules:
+        """Those that the worker knows."""
+        return cls(task.unusual_grades, task.clip_grades, task.largest_grade, task.rank_infinite, task.keep_null_items)
+
+
+def invalid_reasons(source: Source, ids: Column, values: Sequence[Column], rules: Rules) -> dict[str, Column]:
+    """Why a row, or an entry of an array, says nothing that could be ranked: conditions by what they mean.
+
+    Args:
+        source: the table.
+        ids: the items.
+        values: the scores, ranks or grades.
+        rules: what a row may hold.
+    """
+    reasons = {f"null {source.role.rstrip('s')} item": ids.isNull()}
+    if isinstance(source.item_type, T.FloatType | T.DoubleType):
+        reasons["NaN item"] = F.isnan(ids)
+    if rules.keep_null_items and source.role == "predictions":
+        reasons = {}
+    for kind, number in _numbers(source, values).items():
+        reasons[f"null {kind}"] = number.isNull()
+        if source.value_kind == "relevance" and rules.unusual_grades == "keep":
+            continue
+        reasons[f"NaN {kind}"] = F.isnan(number)
+        if source.value_kind == "rank":
+            reasons["negative rank"] = number < 0
+            reasons["infinite rank"] = number == F.lit(math.inf)
+            reasons["fractional rank"] = number != F.rint(number)
+        if source.value_kind == "relevance":
+            largest = rules.largest_grade
+            above = f"{kind} above {largest:,.6g}, the largest grade of a metric (set max_grade or gain='linear')"
+            reasons[above if largest < _HUGE else f"infinite {kind}"] = number > F.lit(largest)
+    return reasons
+
+
+def unusual_reasons(source: Source, values: Sequence[Column], rules: Rules) -> dict[str, Column]:
+    """Why a row that could be ranked is not: infinite scores and negative grades, of which the caller may think otherwise.
+
+    Args:
+        source: the table.
+        values: the scores, ranks or grades.
+        rules: what a row may hold.
+    """
+    numbers = _numbers(source, values)
+    if source.value_kind == "score" and not rules.rank_infinite:
+        return {f"infinite {kind}": F.abs(number) == F.lit(math.inf) for kind, number in numbers.items()}
+    if source.value_kind == "relevance" and rules.unusual_grades == "error" and not rules.clip_grades:
+        return {f"negative {kind}": number < 0 for kind, number in numbers.items()}
+    return {}
+
+
+def _numbers(source: Source, values: Sequence[Column]) -> dict[str, Column]:
+    """The values as doubles by what messages call them; a cast loses no null."""
+    several = len(source.given_values) > 1
+    kinds = [f"{source.value_kind} {one.name!r}" if several else str(source.value_kind) for one in source.given_values]
+    return {kind: value.cast("double") for kind, value in zip(kinds, values, strict=True)}
+
+
+def none_holds(conditions: dict[str, Column]) -> Column:
+    """Whether no condition is true; null is not."""
+    return reduce(and_, [~F.coalesce(one, F.lit(False)) for one in conditions.values()], F.lit(True))
+
+
+def says_something(source: Source, rules: Rules, model_column: str | None = None) -> Column:
+    """Whether a row of a table of rows has all that a ranking needs.
+
+    Args:
+        source: the table.
+        rules: what a row may hold.
+        model_column: the column that says which model a row is of.
+    """
+    needed = [*source.user_columns(), *([] if model_column is None else [column(model_column)])]
+    whole = reduce(and_, [one.isNotNull() for one in needed], F.lit(True))
+    return whole & none_holds(invalid_reasons(source, source.ids(), source.values(), rules))

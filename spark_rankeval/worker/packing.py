@@ -1,0 +1,87 @@
+"""States as bytes that travel from workers to the driver: names and numbers, nothing that could be executed.
+
+A packed state is zlib-compressed: the length of a header (4 bytes, little-endian), the header, a JSON object whose leaves
+are ``[dtype, shape]``, and the arrays' bytes in the order of the leaves.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: The one column that holds packed states, one a row.
+STATE = "state"
+
+_LENGTH = 4
+# Whole numbers, floats and booleans: an array of objects would be a way for more than numbers.
+_KINDS = "iufb"
+
+
+def pack(state: Mapping[str, Any]) -> bytes:
+    """A state as bytes.
+
+    Args:
+        state: numpy arrays of numbers by name, and such mappings inside it.
+
+    Raises:
+        TypeError: something in it is no such array.
+    """
+    arrays: list[bytes] = []
+
+    def described(node: Any) -> Any:
+        if isinstance(node, Mapping):
+            return {name: described(inside) for name, inside in node.items()}
+        if not (isinstance(node, np.ndarray) and node.dtype.kind in _KINDS):
+            msg = f"a state holds arrays of numbers; got {node!r}"
+            raise TypeError(msg)
+        arrays.append(node.tobytes())
+        return [node.dtype.str, node.shape]
+
+    header = json.dumps(described(state)).encode()
+    # Most bytes of sums and counts are 0.
+    return zlib.compress(b"".join([len(header).to_bytes(_LENGTH, "little"), header, *arrays]), 1)
+
+
+def unpack(data: bytes) -> dict[str, Any]:
+    """The state that `pack` packed.
+
+    Raises:
+        ValueError, zlib.error: these bytes are none.
+    """
+    whole = zlib.decompress(data)
+    start = _LENGTH + int.from_bytes(whole[:_LENGTH], "little")
+
+    def read(node: Any) -> Any:
+        nonlocal start
+        if isinstance(node, dict):
+            return {name: read(inside) for name, inside in node.items()}
+        kind, shape = np.dtype(node[0]), tuple(node[1])
+        if kind.kind not in _KINDS:
+            msg = f"a state holds arrays of numbers; got {kind}"
+            raise ValueError(msg)
+        values = np.frombuffer(whole, kind, math.prod(shape), start).reshape(shape)
+        start += values.nbytes
+        return values
+
+    state: dict[str, Any] = read(json.loads(whole[_LENGTH:start]))
+    return state
+
+
+def packed(state: Mapping[str, Any]) -> pa.RecordBatch:
+    """A state as the one row that travels; `unpacked` reads it."""
+    return pa.RecordBatch.from_pydict({STATE: pa.array([pack(state)], pa.binary())})
+
+
+def unpacked(cells: Iterable[pa.Scalar | bytes]) -> Iterator[dict[str, Any]]:
+    """States from the cells of the column `STATE`."""
+    for cell in cells:
+        yield unpack(cell if isinstance(cell, bytes) else cell.as_py())

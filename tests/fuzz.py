@@ -1,0 +1,190 @@
+"""The fuzz job: random cases of nasty values through Spark against the naive oracle, and no row is lost.
+
+From a checkout: ``make fuzz``, or ``python tests/fuzz.py --cases 10000 --seed 7``; a failure names the seed that repeats it.
+"""
+
+import argparse
+import math
+import os
+import sys
+import time
+from collections import Counter
+
+from fuzz_cases import Batch
+
+
+def tables(spark, batch, cases):
+    """The batch's tables of predictions by model, of labels, and of items to leave out."""
+    users = [batch.user(index) for index in range(len(cases))]
+    assert len(set(users)) == len(users), "two cases are of one user"
+    # Somebody whom nobody knows.
+    nobody = batch.case()
+    rows = [*zip(users, cases, strict=True), (None, nobody)]
+
+    def frame(parts, item_type, value_type, names):
+        item, number = names
+        if batch.form == "rows":
+            schema = f"user {batch.user_type}, {item} {item_type}" + (f", {number} {value_type}" if value_type else "")
+            data = [(user, one, two)[: 3 if value_type else 2] for user, pairs in parts for one, two in pairs]
+        elif batch.form == "structs" and value_type:
+            schema = f"user {batch.user_type}, {item} array<struct<{item}:{item_type},{number}:{value_type}>>"
+            data = [
+                (user, None if ids is None else list(zip(ids, values, strict=True)))
+                for user, arrays in parts
+                for ids, values in arrays
+            ]
+        else:
+            schema = f"user {batch.user_type}, {item} array<{item_type}>"
+            schema += f", {number} array<{value_type}>" if value_type else ""
+            data = [(user, *arrays)[: 3 if value_type else 2] for user, several in parts for arrays in several]
+        return spark.createDataFrame(data, schema)
+
+    kind = None if batch.form == "ordered" else batch.value_type
+    predictions = {
+        model: frame([(u, case[0][place]) for u, case in rows], batch.item_type, kind, ("item", "number"))
+        for place, model in enumerate(batch.models)
+    }
+    labels = frame([(u, case[1]) for u, case in rows], batch.label_item_type, batch.grade_type, ("item", "grade"))
+    excluded = spark.createDataFrame(
+        [(user, item) for user, case in rows for item in case[2]],
+        f"user {batch.user_type}, item {batch.item_type}",
+    )
+    return rows, predictions, labels, excluded
+
+
+def run(spark, seed, n_cases):
+    """Run a batch; the differences to what must come of it, as sentences, and how many rows went in."""
+    from spark_rankeval import quarantine, score_users
+
+    batch = Batch(seed)
+    cases = [batch.case() for _ in range(n_cases)]
+    rows, predictions, labels, excluded = tables(spark, batch, cases)
+    valued = {} if batch.form == "ordered" else {"rank" if batch.ranked else "score": "number"}
+    metrics = {f"m{place}": metric for place, metric in enumerate(batch.metrics)}
+    options = {
+        "relevance": None if batch.grade_type is None else "grade",
+        "exclude": excluded if batch.excludes else None,
+        "ties": batch.ties,
+        "prune": batch.prune,
+        "on_invalid": batch.on_invalid,
+        **valued,
+    }
+    given = (predictions[""] if batch.models == ("",) else predictions, labels, metrics)
+    found, totals = {}, Counter()
+    for row in score_users(*given, **options).collect():
+        record = row.asDict()
+        key = record["user"], record.get("model", "")
+        # Rows of nobody are a row a table.
+        known = found.get(key, {})
+        found[key] = {
+            name: record[name] + known[name] if name in known and name.startswith("n_") else record[name]
+            for name in record
+        }
+        totals.update(rejected_by(record, batch))
+    rejected = quarantine(*given, **options).groupBy("table", *["model"] * (batch.models != ("",))).count().collect()
+    actual = Counter({(row["table"], row.asDict().get("model") or ""): row["count"] for row in rejected})
+    wrong, n_rows = [], 0
+    if +totals != actual:
+        wrong.append(f"the quarantine has {dict(actual)}, rejected were {dict(+totals)}")
+    for user, case in rows:
+        for place, model in enumerate(batch.models):
+            mine, theirs, left_out = case[0][place], case[1], case[2]
+            record = found.pop((user, model), None)
+            n_rows += len(mine) + len(theirs)
+            if record is None:
+                if any(map(len, (*case[0], theirs))):
+                    wrong.append(f"user {user!r} of model {model!r} is not there: {case!r}")
+                continue
+            if user is None:
+                lost = {"n_invalid_predictions": len(mine), "n_invalid_labels": len(theirs)}
+                wrong += [
+                    f"rows of nobody: {name} {record[name]}, not {n}" for name, n in lost.items() if record[name] != n
+                ]
+                continue
+            comparable = {one.encode() if isinstance(one, str) else one for one in left_out if one is not None}
+            values, counts = batch.expected(mine, theirs, comparable)
+            wrong += compare(
+                user, model, record, {label: values[metric] for label, metric in metrics.items()}, counts, case
+            )
+            wrong += identity(user, model, record, batch, mine, theirs)
+    wrong += [f"{key!r} came from nowhere" for key in found if key[0] is not None]
+    return batch, wrong, n_rows
+
+
+def rejected_by(record, batch):
+    """How many rows of each table a row of the per-user table says were rejected."""
+    model = record.get("model", "")
+    rejected = {("predictions", model): record["n_invalid_predictions"] + record["n_duplicate_predictions"]}
+    if model == batch.models[0]:
+        rejected["labels", ""] = record["n_invalid_labels"] + record["n_conflicting_labels"]
+    return rejected
+
+
+def compare(user, model, record, values, counts, case):
+    """What differs between a row of the per-user table and what must be in it."""
+    who = f"user {user!r}" + (f" of model {model!r}" if model else "")
+    for label, expected in values.items():
+        actual = record[label]
+        same = (
+            math.isnan(actual) if math.isnan(expected) else math.isclose(actual, expected, rel_tol=1e-9, abs_tol=1e-12)
+        )
+        if not same:
+            yield f"{who}: {label} is {actual!r}, not {expected!r}: {case!r}"
+    names = [
+        name for name in record if name.startswith("n_") and name not in ("n_relevant", "n_conflicting_attributes")
+    ]
+    for name in names:
+        # Pruning need not keep the lowest scores.
+        if record[name] != counts[name] and name != "n_infinite_scores":
+            yield f"{who}: {name} is {record[name]}, not {counts[name]}: {case!r}"
+    if record["n_infinite_scores"] > counts["n_infinite_scores"]:
+        yield f"{who}: more infinite scores than there are"
+
+
+def identity(user, model, record, batch, mine, theirs):
+    """Rows in = rows ranked + rows reported; of arrays the entries of the row that is read."""
+    if batch.form == "rows":
+        n_in = len(mine), len(theirs)
+        ranked = ("n_predictions", "n_excluded", "n_invalid_predictions", "n_duplicate_predictions")
+        used = ("n_labels", "n_invalid_labels", "n_duplicate_labels", "n_conflicting_labels")
+        n_out = tuple(sum(record[name] for name in names) for names in (ranked, used))
+        if n_in != n_out:
+            yield f"user {user!r} of model {model!r}: {n_in} rows went in, {n_out} are accounted for"
+
+
+def main(arguments=None):
+    """Run the job; its exit code is 1 if anything differs."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--each", type=int, default=250, help="cases in a table")
+    parser.add_argument("--seed", type=int, default=None, help="of the first table; default: from the clock")
+    options = parser.parse_args(arguments)
+    seed = options.seed if options.seed is not None else int(time.time())
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "4")
+    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "2g"}
+    for name, setting in settings.items():
+        builder = builder.config(name, setting)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    began, n_wrong, n_rows, n_batches = time.time(), 0, 0, -(-options.cases // options.each)
+    for one in range(seed, seed + n_batches):
+        batch, wrong, rows = run(spark, one, options.each)
+        n_rows += rows
+        n_wrong += len(wrong)
+        for words in wrong[:3]:
+            again = f"--seed {one} --cases {options.each} --each {options.each}"
+            sys.stdout.write(f"{again}: {words}\n    {batch!r}\n")
+    took = time.time() - began
+    sys.stdout.write(
+        f"{n_batches * options.each:,} cases, {n_rows:,} rows in, {n_batches} tables from seed {seed}, {took:.0f} s: "
+        f"{n_wrong:,} differences\n"
+    )
+    spark.stop()
+    return int(n_wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

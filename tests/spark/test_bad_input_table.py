@@ -1,0 +1,553 @@
+"""The table of bad input in docs/reliability.md, a class a row: ``pytest tests/spark/test_bad_input_table.py -k TestTies``."""
+
+import math
+import warnings
+
+import pytest
+from pyspark.sql import functions as F
+
+from spark_rankeval import evaluate, quarantine, score_users, summarise
+from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
+
+NAN, INF = math.nan, math.inf
+GOOD = [("a", "x", 3.0), ("a", "y", 2.0), ("a", "z", 1.0), ("b", "x", 1.0)]
+LIKED = [("a", "y", 1.0), ("b", "x", 2.0)]
+CUT, WHOLE = ["precision@2", "ndcg@2"], ["rr", "ndcg@2"]
+COLUMNS = {"score": "score", "relevance": "grade"}
+
+
+def predictions(spark, *more):
+    return spark.createDataFrame([*GOOD, *more], "user string, item string, score double")
+
+
+def labels(spark, *more):
+    return spark.createDataFrame([*LIKED, *more], "user string, item string, grade double")
+
+
+def refused(call, **counts):
+    with pytest.raises(DataError) as caught:
+        call()
+    assert caught.value.counts == counts
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def rows(frame, *names):
+    return sorted((tuple(row[name] for name in names) for row in frame.collect()), key=repr)
+
+
+def accounted(quality):
+    """How many rows of predictions and of labels the counts speak of."""
+    return (
+        quality.n_predictions + quality.n_excluded + quality.n_invalid_predictions + quality.n_duplicate_predictions,
+        quality.n_labels + quality.n_invalid_labels + quality.n_duplicate_labels + quality.n_conflicting_labels,
+    )
+
+
+class TestNullUserNullItem:
+    BAD = ((None, "x", 9.0), ("a", None, 9.0), ("b", None, 9.0))
+
+    def test_error_with_counts_and_an_example(self, spark):
+        said = refused(
+            lambda: evaluate(predictions(spark, *self.BAD), labels(spark, (None, "y", 1.0)), CUT, **COLUMNS),
+            n_invalid_predictions=3,
+            n_invalid_labels=1,
+        )
+        assert "null user (user): 1, for example user=None, item='x', score=9.0" in said
+        assert "null prediction item: 2, for example user=" in said
+        assert "on_invalid='drop'" in said
+
+    @pytest.mark.parametrize("metrics", [CUT, WHOLE], ids=["pruned", "whole"])
+    def test_drop_and_quarantine_evaluate_the_rest(self, spark, metrics):
+        bad = predictions(spark, *self.BAD), labels(spark, (None, "y", 1.0))
+        clean = evaluate(predictions(spark), labels(spark), metrics, **COLUMNS)
+        dropped = evaluate(*bad, metrics, on_invalid="quarantine", **COLUMNS)
+        assert dropped.summary == clean.summary
+        assert accounted(dropped.data_quality) == (7, 3)
+        assert dropped.quarantine.columns == ["table", "user", "item", "score", "grade", "reason"]
+        assert rows(dropped.quarantine, "table", "user", "item", "score", "grade", "reason") == [
+            ("labels", None, "y", None, 1.0, "null user (user)"),
+            ("predictions", "a", None, 9.0, None, "null prediction item"),
+            ("predictions", "b", None, 9.0, None, "null prediction item"),
+            ("predictions", None, "x", 9.0, None, "null user (user)"),
+        ]
+
+    def test_the_quarantine_is_lazy_alone_and_can_be_written(self, spark, tmp_path):
+        frame = quarantine(predictions(spark, *self.BAD), labels(spark), CUT, **COLUMNS)
+        frame.write.parquet(str(tmp_path / "rejected"))
+        assert spark.read.parquet(str(tmp_path / "rejected")).count() == 3
+        with pytest.raises(InputError, match="not the rows: take evaluate"):
+            _ = summarise(score_users(predictions(spark), labels(spark), CUT, **COLUMNS)).quarantine
+        with pytest.raises(InputError, match="has a column 'reason' of its own"):
+            quarantine(
+                predictions(spark).withColumnRenamed("user", "reason"), labels(spark).withColumnRenamed("user", "reason"),
+                CUT, user="reason", **COLUMNS,
+            )  # fmt: skip
+        with pytest.raises(OptionError, match="there is no option 'scores'; there are user, item, score"):
+            quarantine(predictions(spark), labels(spark), CUT, scores="score")
+
+
+class TestNullOrNaNScoreNullOrWrongRank:
+    def test_scores_are_an_error_and_never_ranked(self, spark):
+        # NaN would be the best of all to Spark.
+        bad = predictions(spark, ("a", "w", NAN), ("a", "v", None))
+        said = refused(lambda: evaluate(bad, labels(spark), CUT, **COLUMNS), n_invalid_predictions=2)
+        assert "null score: 1, for example user='a', item='v'" in said
+        assert "NaN score: 1, for example user='a', item='w', score=nan" in said
+        for metrics in (CUT, WHOLE):
+            dropped = evaluate(bad, labels(spark), metrics, on_invalid="drop", **COLUMNS)
+            assert dropped.summary == evaluate(predictions(spark), labels(spark), metrics, **COLUMNS).summary
+            assert rows(dropped.quarantine, "item", "reason") == [("v", "null score"), ("w", "NaN score")]
+
+    def test_ranks(self, spark):
+        ranks = [
+            ("a", "x", 1.0),
+            ("a", "y", 2.0),
+            ("b", "x", None),
+            ("b", "y", -1.0),
+            ("b", "z", 1.5),
+            ("b", "w", NAN),
+            ("b", "v", INF),
+        ]
+        ranked = spark.createDataFrame(ranks, "user string, item string, place double")
+        said = refused(lambda: evaluate(ranked, labels(spark), CUT, rank="place"), n_invalid_predictions=5)
+        for reason in ("null rank: 1", "negative rank: 1", "fractional rank: 1", "NaN rank: 1", "infinite rank: 1"):
+            assert reason in said
+        result = evaluate(ranked, labels(spark), "rr", rank="place", on_invalid="drop")
+        assert (result["rr"], result.data_quality.n_without_predictions) == (0.25, 1)
+
+
+class TestInfiniteScore:
+    BAD = (("a", "w", INF), ("b", "w", -INF))
+
+    def test_ranked_counted_and_warned(self, spark):
+        for metrics in (CUT, WHOLE):
+            with pytest.warns(
+                SparkRankEvalWarning, match="2 predictions have an infinite score.*'infinite_scores': 'error'"
+            ):
+                result = evaluate(predictions(spark, *self.BAD), labels(spark, ("a", "w", 3.0)), metrics, **COLUMNS)
+            assert result.data_quality.n_infinite_scores == 2
+            assert result.data_quality.n_invalid_predictions == 0
+            assert result[metrics[0]] == {"precision@2": 0.5, "rr": 1.0}[metrics[0]]
+        table = score_users(predictions(spark, *self.BAD), labels(spark, ("a", "w", 3.0)), "rr", **COLUMNS)
+        with pytest.warns(SparkRankEvalWarning, match="infinite"):
+            assert summarise(table)["rr"] == 1.0
+        with pytest.raises(DataError, match="predictions that cannot be ranked: 2"):
+            summarise(table, {"infinite_scores": "error"})
+
+    @pytest.mark.parametrize("metrics", [CUT, WHOLE], ids=["pruned", "whole"])
+    def test_an_error_or_dropped_on_request_whatever_other_rows_are(self, spark, metrics):
+        bad = predictions(spark, *self.BAD, ("a", "q", NAN))
+
+        def run(**kinds):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", SparkRankEvalWarning)
+                return evaluate(bad, labels(spark), metrics, on_invalid=kinds, **COLUMNS)
+
+        said = refused(lambda: run(infinite_scores="error", invalid_predictions="drop"), n_invalid_predictions=2)
+        assert "infinite score: 2, for example user=" in said
+        assert "NaN" not in said
+        said = refused(lambda: run(infinite_scores="drop"), n_invalid_predictions=1)
+        assert "NaN score: 1" in said
+        assert "infinite score" not in said
+        result = run(infinite_scores="drop", invalid_predictions="drop")
+        assert result.summary == evaluate(predictions(spark), labels(spark), metrics, **COLUMNS).summary
+        assert (result.data_quality.n_infinite_scores, result.data_quality.n_invalid_predictions) == (2, 3)
+        assert accounted(result.data_quality)[0] == 7
+        assert rows(result.quarantine, "item", "reason")[0] == ("q", "NaN score")
+
+
+class TestDuplicatePrediction:
+    BAD = (("a", "z", 9.0), ("b", "x", 0.5), ("b", "x", 0.25))
+
+    def test_error_with_counts(self, spark):
+        said = refused(
+            lambda: evaluate(predictions(spark, *self.BAD), labels(spark), WHOLE, **COLUMNS), n_duplicate_predictions=3
+        )
+        assert "predictions that repeat an item of their user: 3 (for example user=" in said
+
+    @pytest.mark.parametrize("on_invalid", ["drop", {"duplicate_predictions": "drop"}], ids=["drop", "by kind"])
+    @pytest.mark.parametrize("metrics", [["rr@2"], ["rr"]], ids=["pruned", "whole"])
+    def test_the_best_rank_is_kept_and_the_others_counted(self, spark, metrics, on_invalid):
+        given = labels(spark, ("a", "z", 1.0))
+        result = evaluate(predictions(spark, *self.BAD), given, metrics, on_invalid=on_invalid, **COLUMNS)
+        assert result[metrics[0]] == 1.0
+        assert result.data_quality.n_duplicate_predictions == 3
+        assert accounted(result.data_quality) == (7, 3)
+        assert rows(result.quarantine, "user", "item", "score", "reason") == [
+            ("a", "z", 1.0, "repeats an item of the user, ranked better"),
+            ("b", "x", 0.25, "repeats an item of the user, ranked better"),
+            ("b", "x", 0.5, "repeats an item of the user, ranked better"),
+        ]
+
+
+class TestDuplicateLabel:
+    def test_equal_grades_are_merged_and_counted(self, spark):
+        result = evaluate(predictions(spark), labels(spark, ("a", "y", 1.0)), WHOLE, on_invalid="quarantine", **COLUMNS)
+        assert result.summary == evaluate(predictions(spark), labels(spark), WHOLE, **COLUMNS).summary
+        assert (result.data_quality.n_duplicate_labels, accounted(result.data_quality)) == (1, (4, 3))
+        assert result.quarantine.count() == 0
+
+    def test_different_grades_are_an_error_or_the_highest_counts(self, spark):
+        bad = labels(spark, ("a", "y", 3.0), ("a", "y", 3.0), ("a", "y", 0.0))
+        said = refused(lambda: evaluate(predictions(spark), bad, WHOLE, **COLUMNS), n_conflicting_labels=2)
+        assert "with relevances [0.0, 1.0, 3.0]" in said
+        result = evaluate(predictions(spark), bad, "cg@2", on_invalid={"conflicting_labels": "drop"}, **COLUMNS)
+        assert result["cg@2"] == (3.0 + 2.0) / 2
+        quality = result.data_quality
+        assert (quality.n_conflicting_labels, quality.n_duplicate_labels, accounted(quality)) == (2, 1, (4, 5))
+        reason = "repeats an item of the user with a lower grade"
+        assert rows(result.quarantine, "table", "item", "grade", "reason") == [
+            ("labels", "y", 0.0, reason),
+            ("labels", "y", 1.0, reason),
+        ]
+
+
+class TestIdsOfDifferentTypes:
+    @pytest.fixture
+    def endless(self, spark):
+        """A table over which no job would ever end."""
+        return spark.range(10**15).select(
+            F.col("id").alias("user"), F.col("id").alias("item"), F.lit(0.5).alias("score")
+        )
+
+    @pytest.mark.parametrize("column", ["user", "item"])
+    @pytest.mark.parametrize(
+        ("left", "right"),
+        [("string", "bigint"), ("bigint", "double"), ("int", "string"), ("double", "string"), ("float", "int")],
+    )
+    def test_error_before_any_job_that_says_how(self, endless, column, left, right):
+        with pytest.raises(InputError, match=rf"{left}.*{right}.*cast one of them"):
+            evaluate(
+                endless.withColumn(column, F.col(column).cast(left)), endless.withColumn(column, F.col(column).cast(right)),
+                "rr", score="score",
+            )  # fmt: skip
+
+    def test_int_against_long_is_fine_and_so_is_an_explicit_cast(self, spark):
+        one = spark.createDataFrame([(1, 7, 0.5)], "user int, item int, score double")
+        two = spark.createDataFrame([("1", 7)], "user string, item long")
+        assert evaluate(one, two.withColumn("user", F.col("user").cast("long")), "rr", score="score")["rr"] == 1.0
+        assert evaluate(one.withColumn("user", F.col("user").cast("string")), two, "rr", score="score")["rr"] == 1.0
+
+
+class TestTies:
+    def test_ordered_by_the_rule_their_share_reported_and_averaged_on_request(self, spark):
+        table = spark.createDataFrame(
+            [("a", item, 0.5) for item in "xyz"] + [("b", "x", 1.0)], "user string, item string, score double"
+        )
+        result = evaluate(table, labels(spark), ["rr@3", "rr"], score="score")
+        assert result["rr"] == (1 / 2 + 1) / 2
+        assert result.data_quality.n_hanging_on_ties == 1
+        assert "1 users hang on the order of equal scores (50.0%)" in repr(result)
+        assert evaluate(table, labels(spark, ("a", "z", 1.0)), "rr", score="score", ties="item_desc")["rr"] == 1.0
+        averaged = evaluate(table, labels(spark), "rr", score="score", ties="average")
+        assert averaged["rr"] == pytest.approx(((1 + 1 / 2 + 1 / 3) / 3 + 1) / 2)
+
+
+class TestUsersInOneTableOnly:
+    def test_zero_or_undefined_and_excluded_on_request_with_counts(self, spark):
+        mine = predictions(spark, ("only predicted", "x", 1.0), ("of grade 0", "x", 1.0))
+        theirs = labels(spark, ("only labelled", "x", 1.0), ("of grade 0", "x", 0.0))
+        expected = {
+            None: (2 / 3, 3, 2),
+            "every": (2 / 3, 3, 2),
+            "labelled": (2 / 3, 3, 2),
+            "predicted": (1.0, 2, 3),
+            "both": (1.0, 2, 3),
+        }
+        left_out = {None: 0, "every": 0, "labelled": 1, "predicted": 1, "both": 2}
+        for population, (mean, n_users, n_undefined) in expected.items():
+            result = evaluate(mine, theirs, "hit_rate@2", population=population, **COLUMNS)
+            (row,) = result.summary
+            assert (row.mean, row.n_users, row.n_undefined) == (mean, n_users, n_undefined)
+            quality = result.data_quality
+            assert (quality.n_users, quality.n_without_predictions, quality.n_without_labels) == (5, 1, 1)
+            assert (quality.n_without_relevant, quality.n_left_out) == (2, left_out[population])
+        counted = evaluate(mine, theirs, "hit_rate(undefined=zero)@2", population="labelled", **COLUMNS).summary[0]
+        assert (counted.mean, counted.n_users) == (2 / 4, 4)
+        with pytest.raises(
+            OptionError, match="population must be one of None, 'every', 'labelled', 'predicted', 'both'"
+        ):
+            evaluate(mine, theirs, "rr", population="all", **COLUMNS)
+
+    def test_what_the_caller_says_wins_over_the_dialect(self, spark):
+        mine = predictions(spark, ("only predicted", "x", 1.0))
+        options = {**COLUMNS, "dialect": "trec_eval"}
+        assert evaluate(mine, labels(spark), "rr", **options).data_quality.n_left_out == 1
+        every = evaluate(mine, labels(spark), "rr", population="every", **options)
+        assert (every.data_quality.n_left_out, every.summary[0].n_users) == (0, 3)
+
+
+class TestNegativeNaNOrNullRelevance:
+    BAD = (("a", "x", -1.0), ("b", "q", NAN), ("b", "w", None), ("a", "v", -INF))
+
+    def test_error(self, spark):
+        said = refused(
+            lambda: evaluate(predictions(spark), labels(spark, *self.BAD), WHOLE, **COLUMNS), n_invalid_labels=4
+        )
+        for reason in ("negative relevance: 2", "NaN relevance: 1", "null relevance: 1"):
+            assert reason in said
+
+    @pytest.mark.parametrize("arrays", [False, True], ids=["rows", "arrays"])
+    def test_dropped_or_clipped(self, spark, arrays):
+        bad = labels(spark, *self.BAD)
+        if arrays:
+            bad = bad.groupBy("user").agg(F.collect_list(F.struct("item", "grade")).alias("item"))
+        metrics = ["cg@2", "bpref"]
+        clean = evaluate(predictions(spark), labels(spark), metrics, **COLUMNS)
+        dropped = evaluate(predictions(spark), bad, metrics, on_invalid="drop", **COLUMNS)
+        assert dropped.summary == clean.summary
+        assert (dropped.data_quality.n_invalid_labels, dropped.data_quality.n_negative_grades) == (4, 2)
+        refused(
+            lambda: evaluate(predictions(spark), bad, metrics, on_invalid={"negative_grades": "clip"}, **COLUMNS),
+            n_invalid_labels=2,
+        )
+        kinds = {"negative_grades": "clip", "invalid_labels": "drop"}
+        clipped = evaluate(predictions(spark), bad, metrics, on_invalid=kinds, **COLUMNS)
+        zeros = evaluate(predictions(spark), labels(spark, ("a", "x", 0.0), ("a", "v", 0.0)), metrics, **COLUMNS)
+        assert clipped.summary == zeros.summary
+        assert clipped["bpref"] < clean["bpref"]
+        quality = clipped.data_quality
+        assert (quality.n_invalid_labels, quality.n_negative_grades, accounted(quality)[1]) == (2, 2, 6)
+        assert rows(clipped.quarantine, "item", "reason") == [("q", "NaN relevance"), ("w", "null relevance")]
+        dropping = {"negative_grades": "drop"}
+        said = refused(
+            lambda: evaluate(predictions(spark), bad, metrics, on_invalid=dropping, **COLUMNS), n_invalid_labels=2
+        )
+        assert "negative" not in said
+
+
+class TestColumns:
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (
+                {"score": "score", "rank": "score"},
+                "score= .* or rank= .* one of them only; got both. The table has: user, item, score",
+            ),
+            ({}, "got neither. The table has: user, item, score"),
+            (
+                {"score": "points"},
+                r"predictions has no column 'points' \(score=\); it has: user string, item string, score double",
+            ),
+            ({"score": "item"}, "score='item' must be a number; it is string"),
+            (
+                {"score": "score", "user": "who"},
+                r"predictions has no column 'who' \(user=\).*labels has no column 'who'",
+            ),
+            ({"score": "nested.score"}, "has no column 'nested.score'"),
+        ],
+    )
+    def test_an_error_that_names_what_is_there(self, spark, options, words):
+        with pytest.raises(InputError, match=words):
+            evaluate(predictions(spark), labels(spark), CUT, **options)
+
+    def test_which_of_several_models_lacks_a_column_is_said(self, spark):
+        tables = {"als": predictions(spark), "popular": predictions(spark).drop("score")}
+        with pytest.raises(InputError, match=r"^predictions of model 'popular' has no column 'score'"):
+            evaluate(tables, labels(spark), CUT, score="score")
+
+    def test_ambiguous_and_nested_columns(self, spark):
+        twice = predictions(spark).withColumn("x", F.col("score")).toDF("user", "item", "score", "SCORE")
+        with pytest.raises(InputError, match=r"'score' is ambiguous: the table has \['score', 'SCORE'\]"):
+            evaluate(twice, labels(spark), CUT, score="score")
+        for kind, column in {
+            "struct<a:int>": F.struct(F.lit(1).alias("a")),
+            "map<int,int>": F.create_map(F.lit(1), F.lit(1)),
+            "array<array<int>>": F.array(F.array(F.lit(1))),
+        }.items():
+            with pytest.raises(InputError, match=r"item|score"):
+                evaluate(predictions(spark).withColumn("item", column), labels(spark), CUT, score="score")
+            with pytest.raises(InputError, match=rf"user.*is {kind}|has no column"):
+                evaluate(predictions(spark).withColumn("user", column), labels(spark), CUT, score="score")
+
+    @pytest.mark.parametrize(
+        "names", [("a.b", "c d", "e`f"), ("ü", "名前", "Ｓ𝄞"), ("select", "'; --", "x\ty"), ("USER", "iTEM", "SCORE")]
+    )
+    def test_any_name_simply_works(self, spark, names):
+        mine = predictions(spark, ("a", None, 1.0)).toDF(*names)
+        theirs = labels(spark).toDF(*names[:2], "gra.de")
+        user, item, score = (name.swapcase() if name.isascii() else name for name in names)
+        result = evaluate(
+            {"one": mine, "two": mine},
+            theirs,
+            "rr",
+            user=user,
+            item=item,
+            score=score,
+            relevance="GRA.de",
+            on_invalid="drop",
+        )
+        assert result["one", "rr"] == 0.75
+        assert names[0] in result.per_user.columns
+        assert rows(result.quarantine, "model", "reason") == [
+            ("one", "null prediction item"),
+            ("two", "null prediction item"),
+        ]
+
+
+class TestShapes:
+    def test_no_rows_no_labels_no_common_users_one_user(self, spark):
+        mine, theirs = predictions(spark), labels(spark)
+        strangers = theirs.withColumn("user", F.concat(F.lit("not "), "user"))
+        one = F.col("user") == "b"
+        for left, right, n_users, mean, words in (
+            (mine.limit(0), theirs.limit(0), 0, None, "0 users"),
+            (mine.limit(0), theirs, 2, 0.0, "2 without predictions (100.0%)"),
+            (mine, theirs.limit(0), 2, None, "2 without a relevant label (100.0%)"),
+            (mine, strangers, 4, 0.0, "2 without a relevant label (50.0%); 2 without predictions (50.0%)"),
+            (mine.where(one), theirs.where(one), 1, 1.0, "1 users"),
+        ):
+            for metrics in (["rr@2"], ["rr"]):
+                result = evaluate(left, right, metrics, **COLUMNS)
+                assert result.data_quality.n_users == n_users
+                assert math.isnan(result[metrics[0]]) if mean is None else result[metrics[0]] == mean
+                assert words in repr(result)
+                assert "no interval" in repr(result) or mean == 0.0
+
+    def test_a_list_of_100_000_items_10_000_labels_and_a_k_beyond_any_list(self, spark):
+        ids = F.col("id").cast("long")
+        mine = spark.range(100_000).select(F.lit(1).alias("user"), ids.alias("item"), (-ids).alias("score"))
+        theirs = spark.range(10_000).select(F.lit(1).alias("user"), (10 * ids).alias("item"))
+        metrics = ["rr@5", "precision@1000", "recall@99999", "ap(denominator='labels')@200000", "precision@200000"]
+        result = evaluate(mine, theirs, metrics, score="score")
+        expected = [1.0, 0.1, 1.0, sum((n + 1) / (10 * n + 1) for n in range(10_000)) / 10_000, 10_000 / 200_000]
+        assert [row.mean for row in result.summary] == pytest.approx(expected, rel=1e-12)
+        assert accounted(result.data_quality) == (100_000, 10_000)
+        assert evaluate(mine, theirs, metrics[:2], score="score")["precision@1000"] == 0.1
+        arrays = mine.groupBy("user").agg(F.sort_array(F.collect_list("item")).alias("items"))
+        assert evaluate(arrays, theirs, metrics, item=("items", "item")).summary[3].mean == pytest.approx(expected[3])
+
+
+class TestArrays:
+    BAD = (
+        (2, None, [0.5]),
+        (3, [1, 2], None),
+        (4, [1, None], [0.5, 0.4]),
+        (5, [1, 2], [0.5, None]),
+        (6, [1, 2, 3], [0.5]),
+        (7, [1, 2], [NAN, 0.5]),
+        (None, [1, 2], [0.5, 0.4]),
+        (8, [1], [0.1]),
+        (8, [1, 2], [0.2, 0.1]),
+        (9, [], []),
+    )
+    REASONS = (
+        ("NaN score", 7, 1),
+        ("null array of predictions", 2, None),
+        ("null array of predictions", 3, None),
+        ("null prediction item", 4, None),
+        ("null score", 5, 2),
+        ("null user (user)", None, None),
+        ("unequal lengths of items and scores", 6, None),
+        ("user in several rows", 8, None),
+    )
+
+    @pytest.fixture
+    def tables(self, spark):
+        bad = spark.createDataFrame(
+            [(1, [1, 2], [0.2, 0.9]), *self.BAD], "user long, items array<long>, scores array<double>"
+        )
+        return bad, spark.createDataFrame([(user, 1) for user in range(1, 10)], "user long, item long")
+
+    def test_error_with_counts(self, tables):
+        said = refused(
+            lambda: evaluate(*tables, "rr", item=("items", "item"), score="scores"),
+            n_invalid_predictions=len(self.REASONS),
+        )
+        for reason, *_ in self.REASONS:
+            assert f"{reason}: " in said
+
+    def test_dropped_and_counted(self, tables):
+        result = evaluate(*tables, "rr", item=("items", "item"), score="scores", on_invalid="drop")
+        quality = result.data_quality
+        assert (quality.n_invalid_predictions, quality.n_predictions, quality.n_users) == (len(self.REASONS), 7, 9)
+        # Of the two rows of user 8 the same one is read every time.
+        assert rows(result.per_user, "user", "rr") == [
+            (1, 0.5), (2, 0.0), (3, 0.0), (4, 1.0), (5, 1.0), (6, 0.0), (7, 0.0), (8, 1.0), (9, 0.0)
+        ]  # fmt: skip
+        found = rows(result.quarantine, "reason", "user", "item")
+        assert found == sorted(self.REASONS, key=repr)
+
+    def test_one_table_of_both_arrays(self, spark):
+        table = spark.createDataFrame(
+            [
+                ([1, 2, 2, None], [2, 2, 3], [1.0, 3.0, -1.0]),
+                ([1, 2], [2, 2], [1.0, 1.0]),
+                (None, [1], [None]),
+                ([5, 5], [5], [1.0, 2.0]),
+            ],
+            "prediction array<int>, label array<int>, grade array<double>",
+        )
+        said = refused(
+            lambda: evaluate(table, None, "rr", relevance="grade"),
+            n_invalid_predictions=2, n_invalid_labels=3, n_duplicate_predictions=2, n_conflicting_labels=1,
+        )  # fmt: skip
+        assert "item=2 2 times" in said
+        assert "with relevances [1.0, 3.0]" in said
+        result = evaluate(table, None, "rr", relevance="grade", on_invalid="quarantine")
+        assert (result.data_quality.n_predictions, result.data_quality.n_labels) == (5, 2)
+        again, lower = "repeats an item of the user, ranked better", "repeats an item of the user with a lower grade"
+        assert rows(result.quarantine, "table", "item", "grade", "reason") == [
+            ("labels", 1, None, "null relevance"),
+            ("labels", 2, 1.0, lower),
+            ("labels", 3, -1.0, "negative relevance"),
+            ("labels", None, None, "unequal lengths of label and grade"),
+            ("predictions", 2, None, again),
+            ("predictions", 5, None, again),
+            ("predictions", None, None, "null array of predictions"),
+            ("predictions", None, None, "null prediction item"),
+        ]
+
+
+def test_labels_of_several_relevances_are_all_accounted_for(spark):
+    graded = [
+        ("a", "x", 1.0, 1.0),
+        ("a", "x", 1.0, 2.0),
+        ("a", "x", 2.0, 1.0),
+        ("a", "y", 1.0, -1.0),
+        ("a", "z", NAN, 1.0),
+    ]
+    graded += [("b", "x", 1.0, 1.0), ("b", "x", 1.0, 1.0)]
+    theirs = spark.createDataFrame(graded, "user string, item string, click double, buy double")
+    result = evaluate(predictions(spark), theirs, "rr", score="score", relevance=["click", "buy"], on_invalid="drop")
+    quality = result.data_quality
+    assert accounted(quality) == (len(GOOD), len(graded))
+    assert (quality.n_invalid_labels, quality.n_negative_grades) == (2, 1)
+    found = dict(result.quarantine.groupBy("reason").count().collect())
+    assert found["NaN relevance 'click'"] == found["negative relevance 'buy'"] == 1
+    assert quality.n_conflicting_labels + quality.n_duplicate_labels == 3
+
+
+def test_rows_in_are_rows_ranked_and_rows_reported_under_every_plan(spark):
+    bad = [
+        (None, "x", 1.0),
+        ("a", None, 9.0),
+        ("c", "q", NAN),
+        ("a", "x", 0.5),
+        ("b", "x", 0.5),
+        ("b", "w", -INF),
+        ("d", "x", INF),
+    ]
+    mine, theirs = (
+        predictions(spark, *bad),
+        labels(spark, ("a", "y", 1.0), ("a", "y", 2.0), ("b", None, 1.0), ("z", "z", -1.0)),
+    )
+    excluded = spark.createDataFrame([("a", "x"), ("b", "w"), ("d", None)], "user string, item string")
+    kinds = ("invalid_predictions", "duplicate_predictions", "invalid_labels", "conflicting_labels")
+    for metrics in (["rr@2"], ["rr"]):
+        for options in ({}, {"exclude": excluded}, {"prune": "never"}):
+            for infinite in ("rank", "drop"):
+                on_invalid = dict.fromkeys(kinds, "drop") | {"infinite_scores": infinite}
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", SparkRankEvalWarning)
+                    result = evaluate(
+                        {"one": mine, "two": mine.limit(0)},
+                        theirs,
+                        metrics,
+                        on_invalid=on_invalid,
+                        **options,
+                        **COLUMNS,
+                    )
+                assert accounted(result.qualities["one"]) == (len(GOOD) + len(bad), len(LIKED) + 4)
+                assert accounted(result.qualities["two"])[0] == 0

@@ -1,0 +1,36 @@
+"""A share of the fuzz job that is the same every time; ``make fuzz`` runs ten thousand cases more."""
+
+import pytest
+from fuzz import run
+from fuzz_cases import Batch
+
+# Between them every form of the tables, types of ids and scores, several models, exclusion and the whole lists.
+SEEDS = (2, 7, 12, 24, 29)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nasty_cases_are_as_the_oracle_says_and_no_row_is_lost(spark, seed):
+    batch, wrong, n_rows = run(spark, seed, 100)
+    assert wrong == [], batch
+    assert n_rows > 100
+
+
+def test_the_share_has_every_form():
+    batches = [Batch(seed) for seed in SEEDS]
+    assert {batch.form for batch in batches} == {"rows", "ordered", "scored", "structs"}
+    for name in ("item_type", "grade_type", "metrics", "prune", "infinite", "negative", "excludes", "models"):
+        assert len({repr(getattr(batch, name)) for batch in batches}) > 1, name
+
+
+def test_a_wrong_value_and_a_wrong_count_are_seen(spark, monkeypatch):
+    honest = Batch.expected
+
+    def lying(self, predictions, labels, excluded):
+        values, counts = honest(self, predictions, labels, excluded)
+        counts["n_labels"] += 1
+        return {name: one + 0.25 for name, one in values.items()}, counts
+
+    monkeypatch.setattr(Batch, "expected", lying)
+    _, wrong, _ = run(spark, 2, 20)
+    assert any(": m0 is " in words for words in wrong)
+    assert any(": n_labels is " in words for words in wrong)

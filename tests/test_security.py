@@ -1,0 +1,118 @@
+"""What the package never does, whatever it is given: execute data, or text of the caller's as SQL."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.worker.packing import pack, unpack
+from spark_rankeval.worker.states import TableAccumulator, as_states, as_tree
+
+PACKAGE = Path(__file__).parents[1] / "spark_rankeval"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+EXECUTING = {"eval", "exec", "compile", "__import__"}
+MODULES_THAT_EXECUTE = {"pickle", "cloudpickle", "marshal", "shelve", "dill", "joblib", "subprocess", "code", "codeop"}
+# Methods of Spark's that read text as SQL. Text that is a constant of ours is no way in for anybody.
+SQL = {"expr", "selectExpr", "sql", "where", "filter", "from_json", "schema_of_json"}
+
+
+def names_of_calls(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            function = node.func
+            yield node, function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+
+
+def is_made_of_text(argument):
+    """Text put together where it is used, as in f"{name} = 1"; a column made by comparing others is none."""
+    if not isinstance(argument, ast.JoinedStr | ast.BinOp):
+        return False
+    parts = list(ast.walk(argument))
+    has_text = any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in parts)
+    return has_text and not any(isinstance(part, ast.Call | ast.Compare) for part in parts)
+
+
+def offences(source):
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        yield from (f"imports {name}" for name in names if name.partition(".")[0] in MODULES_THAT_EXECUTE)
+    for node, name in names_of_calls(tree):
+        if isinstance(node.func, ast.Name) and name in EXECUTING:
+            yield f"calls {name}"
+        if name in SQL:
+            texts = [argument for argument in node.args if is_made_of_text(argument)]
+            yield from (f"{name}({ast.unparse(text)})" for text in texts)
+            if name in ("expr", "selectExpr", "sql"):
+                yield f"calls {name}"
+        if any(keyword.arg == "allow_pickle" for keyword in node.keywords):
+            yield "allow_pickle"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_module_executes_data_or_makes_sql_of_text(path):
+    assert list(offences(path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from pickle import loads",
+        "eval('1')",
+        "F.expr(name)",
+        "frame.where(f'{name} = 1')",
+        "frame.selectExpr(name)",
+        "spark.sql('select 1')",
+        "np.load(f, allow_pickle=True)",
+    ],
+)
+def test_the_look_at_modules_finds_what_it_looks_for(source):
+    assert list(offences(source))
+
+
+# --- states travel as names and numbers
+
+
+def state(n_values=3, ci="bca"):
+    options = DescriptionOptions.given(ci, 0.95, 50, 0, (0.5,))
+    rng = np.random.default_rng(5)
+    accumulator = TableAccumulator(n_values, 2, 1, options)
+    accumulator.add(
+        [np.where(rng.random(200) < 0.1, np.nan, rng.random(200)) for _ in range(n_values)],
+        [rng.integers(0, 2**62, 200) for _ in range(3)],
+        rng.random(200) < 0.1,
+        rng.integers(-(2**63), 2**63 - 1, 200),
+    )
+    return accumulator.state()
+
+
+@pytest.mark.parametrize("key", [(), ("DE", None), ("", "null"), ('"a/b"', "ü\n𝄞")])
+def test_states_come_back_as_they_were(key):
+    states = {key: state()}
+    ((found_key, found),) = as_states(unpack(pack(as_tree(states)))).items()
+    assert found_key == key
+    for part, fields in {**states[key].values, "counts": states[key].counts}.items():
+        again = {**found.values, "counts": found.counts}[part]
+        assert list(again) == list(fields)
+        for name, values in fields.items():
+            assert (again[name].dtype, again[name].shape) == (values.dtype, values.shape)
+            assert again[name].tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("value", [np.array([object()]), "text", None, [1], np.array(["a"])])
+def test_a_state_of_anything_but_numbers_is_refused(value):
+    with pytest.raises(TypeError, match="arrays of numbers"):
+        pack({"a": value})
+
+
+def test_bytes_that_ask_for_objects_are_refused():
+    import json
+    import zlib
+
+    header = json.dumps({"a": ["|O", [1]]}).encode()
+    with pytest.raises(ValueError, match="arrays of numbers"):
+        unpack(zlib.compress(len(header).to_bytes(4, "little") + header + b"\0" * 8))
