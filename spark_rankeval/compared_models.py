@@ -61,18 +61,27 @@ class _Compared(Generic[Row]):
     def __getitem__(self, key: str | Metric | tuple[str | Metric, ...]) -> Row:
         """The row of a metric; where there are several, of a metric and a model, or of a metric and two models.
 
+        A slice by its name, as in ``comparison["ndcg@10", "als", "country=DE"]``, is looked for among the slices.
+
         Raises:
             UnknownMetricError: no row, or more than one, answers to these names.
         """
-        metric, *models = key if isinstance(key, tuple) else (key,)
-        rows: list[Row] = [row for row in self.rows if row.metric == metric]
-        rows = rows or [row for row in self.rows if reads_as(row.metric, metric)]
-        rows = [row for row in rows if all(model in _models_of(row) for model in models)]
+        metric, *names = key if isinstance(key, tuple) else (key,)
+        every: Sequence[Row] = next(
+            (rows for rows in self._kinds() if any(set(names) <= _names_of(row) for row in rows)), self.rows
+        )
+        rows: list[Row] = [row for row in every if row.metric == metric]
+        rows = rows or [row for row in every if reads_as(row.metric, metric)]
+        rows = [row for row in rows if set(names) <= _names_of(row)]
         if len(rows) == 1:
             return rows[0]
-        known = ", ".join(repr((row.metric, *_models_of(row))) for row in rows or self.rows)
+        known = ", ".join(repr((row.metric, *sorted(_names_of(row)))) for row in rows or self.rows)
         msg = f"{'several rows answer' if rows else 'no row answers'} to {key!r}; there are {known}"
         raise UnknownMetricError(msg)
+
+    def _kinds(self) -> tuple[Sequence[Row], ...]:
+        """The rows, and other rows like them."""
+        return (self.rows,)
 
     def to_dict(self) -> dict[str, Any]:
         """The rows and the options as plain values, NaN and infinities as None."""
@@ -92,8 +101,11 @@ def _frame(rows: Sequence[ComparisonRow | PairRow], kind: type) -> pd.DataFrame:
     return pd.DataFrame([asdict(row) for row in rows], columns=[item.name for item in fields(kind)])
 
 
-def _models_of(row: ComparisonRow | PairRow) -> tuple[str, ...]:
-    return (row.model,) if isinstance(row, ComparisonRow) else (row.model, row.other)
+def _names_of(row: ComparisonRow | PairRow) -> set[str]:
+    """What tells a row from others of its metric: its models, and its slice."""
+    if isinstance(row, PairRow):
+        return {row.model, row.other}
+    return {row.model} if row.slice == "all" else {row.model, row.slice}
 
 
 def _html(frame: pd.DataFrame) -> str:
@@ -114,6 +126,9 @@ class ModelComparison(_Compared[ComparisonRow]):
     baseline: str
     correction: str
     sliced: tuple[ComparisonRow, ...] = ()
+
+    def _kinds(self) -> tuple[Sequence[ComparisonRow], ...]:
+        return self.rows, self.sliced
 
     def to_pandas(self) -> pd.DataFrame:
         """A row a metric and model; the columns are those of `ComparisonRow`."""
@@ -157,9 +172,12 @@ class ModelComparison(_Compared[ComparisonRow]):
         return render_comparison(self.rows, self.level, self.test, self.correction, self.replicates, self.sliced, shown)
 
     def _repr_html_(self) -> str:
-        return _html(
-            self.to_pandas().drop(columns=["slice", "n_undefined", "std", "standard_error", "margin", "sentence"])
-        )
+        hidden = ["n_undefined", "std", "standard_error", "margin", "larger_is_better", "sentence"]
+        tables = _html(self.to_pandas().drop(columns=["slice", *hidden]))
+        losses = self.largest_losses(_MOST_LOSSES)
+        if len(losses):
+            tables += "<p>the slices with the largest losses</p>" + _html(losses.drop(columns=[*hidden, "p_sign_flip"]))
+        return tables
 
 
 @dataclass(frozen=True, repr=False)
