@@ -82,9 +82,19 @@ class Cluster:
 
     def state(self):
         """What the master's page says, as a dict."""
-        self.master.wait_for(lambda: self.master.listens(self._page))
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=10) as answer:
-            return json.load(answer)
+        said = {}
+
+        def answers():
+            # The port is open before the page is there.
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=10) as answer:
+                    said.update(json.load(answer))
+            except OSError:
+                return False
+            return True
+
+        self.master.wait_for(answers)
+        return said
 
     def executor_logs(self):
         """What the executors said on stderr, all of them."""
