@@ -1,6 +1,6 @@
 # The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test parity fuzz platforms test-cluster test-faults lint format docs benchmark dist clean
+.PHONY: help setup demo test test-browser test-cluster test-faults parity fuzz platforms lint format docs benchmark dist clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -44,6 +44,12 @@ SYSTEMS ?= trec ranx sklearn lenskit torchmetrics rectools recommenders replay r
 	@alone=tests/parity/requirements-$*-alone.txt; [ ! -e $$alone ] || \
 	  .venv-parity-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $$alone
 	@touch $@
+
+test-browser: $(VENV)/.installed  ## look at a report with a real Chromium
+	@for name in "$$CHROMIUM" chromium chromium-browser google-chrome google-chrome-stable; do \
+	  command -v "$$name" >/dev/null 2>&1 && exit 0; done; \
+	  echo "no Chromium was found: install it (Debian: apt-get install chromium) or set CHROMIUM to its path" >&2; exit 1
+	@$(BIN)/python -m pytest -q tests/browser
 
 parity: setup $(SYSTEMS:%=.venv-parity-%/.installed)  ## run the real packages beside the dialects (all: some gigabytes)
 	@$(BIN)/python -m pytest -q tests/parity --systems="$(SYSTEMS)"

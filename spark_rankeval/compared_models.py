@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pandas as pd
 
+from spark_rankeval.comparison_plotting import ComparisonPlots, pairs_chart
 from spark_rankeval.comparison_rows import ComparisonRow, PairRow, largest_losses
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.metrics.naming import reads_as
+from spark_rankeval.plotting import WIDTH
 from spark_rankeval.rendering import render_comparison, render_pairs
 from spark_rankeval.summary import as_json_value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.charts import Drawing
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.plotting import Metrics
 
 Row = TypeVar("Row", bound=ComparisonRow | PairRow)
 
@@ -61,22 +67,32 @@ class _Compared(Generic[Row]):
     def __getitem__(self, key: str | Metric | tuple[str | Metric, ...]) -> Row:
         """The row of a metric; where there are several, of a metric and a model, or of a metric and two models.
 
+        A slice by its name, as in ``comparison["ndcg@10", "als", "country=DE"]``, is looked for among the slices.
+
         Raises:
             UnknownMetricError: no row, or more than one, answers to these names.
         """
-        metric, *models = key if isinstance(key, tuple) else (key,)
-        rows: list[Row] = [row for row in self.rows if row.metric == metric]
-        rows = rows or [row for row in self.rows if reads_as(row.metric, metric)]
-        rows = [row for row in rows if all(model in _models_of(row) for model in models)]
+        metric, *names = key if isinstance(key, tuple) else (key,)
+        every: Sequence[Row] = next(
+            (rows for rows in self._kinds() if any(set(names) <= _names_of(row) for row in rows)), self.rows
+        )
+        rows: list[Row] = [row for row in every if row.metric == metric]
+        rows = rows or [row for row in every if reads_as(row.metric, metric)]
+        rows = [row for row in rows if set(names) <= _names_of(row)]
         if len(rows) == 1:
             return rows[0]
-        known = ", ".join(repr((row.metric, *_models_of(row))) for row in rows or self.rows)
+        known = ", ".join(repr((row.metric, *sorted(_names_of(row)))) for row in rows or self.rows)
         msg = f"{'several rows answer' if rows else 'no row answers'} to {key!r}; there are {known}"
         raise UnknownMetricError(msg)
 
+    def _kinds(self) -> tuple[Sequence[Row], ...]:
+        """The rows, and other rows like them."""
+        return (self.rows,)
+
     def to_dict(self) -> dict[str, Any]:
         """The rows and the options as plain values, NaN and infinities as None."""
-        options = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("rows", "sliced")}
+        others = [item.name for item in fields(self) if item.name not in ("rows", "sliced", "_differences")]
+        options = {name: getattr(self, name) for name in others}
         return {"rows": _plain(self.rows), **options}
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -92,8 +108,11 @@ def _frame(rows: Sequence[ComparisonRow | PairRow], kind: type) -> pd.DataFrame:
     return pd.DataFrame([asdict(row) for row in rows], columns=[item.name for item in fields(kind)])
 
 
-def _models_of(row: ComparisonRow | PairRow) -> tuple[str, ...]:
-    return (row.model,) if isinstance(row, ComparisonRow) else (row.model, row.other)
+def _names_of(row: ComparisonRow | PairRow) -> set[str]:
+    """What tells a row from others of its metric: its models, and its slice."""
+    if isinstance(row, PairRow):
+        return {row.model, row.other}
+    return {row.model} if row.slice == "all" else {row.model, row.slice}
 
 
 def _html(frame: pd.DataFrame) -> str:
@@ -114,6 +133,20 @@ class ModelComparison(_Compared[ComparisonRow]):
     baseline: str
     correction: str
     sliced: tuple[ComparisonRow, ...] = ()
+    _differences: Callable[[], DataFrame] | None = field(default=None, compare=False)
+
+    @property
+    def plot(self) -> ComparisonPlots:
+        """Charts of the comparison, as Altair's objects; needs the extra ``report``.
+
+        ``comparison.plot()`` draws the differences with their intervals, ``comparison.plot.slices("ndcg@10")`` those of slices,
+        ``comparison.plot.histogram("ndcg@10")`` the users' differences: see `ComparisonPlots`.
+        """
+        models = [self.baseline, *dict.fromkeys(row.model for row in self.rows)]
+        return ComparisonPlots(self.rows, self.sliced, self.baseline, self.level, models, self._differences)
+
+    def _kinds(self) -> tuple[Sequence[ComparisonRow], ...]:
+        return self.rows, self.sliced
 
     def to_pandas(self) -> pd.DataFrame:
         """A row a metric and model; the columns are those of `ComparisonRow`."""
@@ -157,9 +190,12 @@ class ModelComparison(_Compared[ComparisonRow]):
         return render_comparison(self.rows, self.level, self.test, self.correction, self.replicates, self.sliced, shown)
 
     def _repr_html_(self) -> str:
-        return _html(
-            self.to_pandas().drop(columns=["slice", "n_undefined", "std", "standard_error", "margin", "sentence"])
-        )
+        hidden = ["n_undefined", "std", "standard_error", "margin", "larger_is_better", "sentence"]
+        tables = _html(self.to_pandas().drop(columns=["slice", *hidden]))
+        losses = self.largest_losses(_MOST_LOSSES)
+        if len(losses):
+            tables += "<p>the slices with the largest losses</p>" + _html(losses.drop(columns=[*hidden, "p_sign_flip"]))
+        return tables
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,6 +205,18 @@ class PairwiseComparison(_Compared[PairRow]):
     def to_pandas(self) -> pd.DataFrame:
         """A row a metric and pair of models; the columns are those of `PairRow`."""
         return _frame(self.rows, PairRow)
+
+    def plot(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
+        """The differences of all pairs with their intervals, as Altair's chart; needs the extra ``report``.
+
+        Args:
+            metrics: which ones; None: all, up to 40 lines.
+            width: of the drawing without its labels, in pixels.
+
+        Raises:
+            UnknownMetricError: one is not in the comparison.
+        """
+        return pairs_chart(self.rows, self.level, metrics, width)
 
     def __repr__(self) -> str:
         return render_pairs(self.rows, self.level, self.test, self.replicates)

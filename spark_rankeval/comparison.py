@@ -145,8 +145,9 @@ def compare(
         if name != "all":
             sliced += _comparisons(by_owner(merged(groups[group])), labels, others, baseline, level, 0, name)
     return ModelComparison(
-        rows, level, test, replicates, seed, baseline=baseline, correction=correction, sliced=judged(sliced, "t")
-    )
+        rows, level, test, replicates, seed, baseline=baseline, correction=correction, sliced=judged(sliced, "t"),
+        _differences=lambda: tables.differences(labels, baseline),
+    )  # fmt: skip
 
 
 def _comparisons(

@@ -135,16 +135,21 @@ def _label(tables: ModelTables, asked: str | Metric) -> str:
         if asked in (label, first[label].column):
             return label
     metric = parse_metric(asked)
-    found = [label for label in tables.labels if reads_as(label, metric)]
+    found = [label for label in tables.labels if reads_as(label, metric) or reads_as(_as_label(label), metric)]
     if len(found) == 1:
         return found[0]
     msg = f"not every table has a metric {str(asked)!r}; all have: {', '.join(tables.labels)}"
     raise UnknownMetricError(msg)
 
 
+def _as_label(column: str) -> str:
+    """What a metric is called whose column has this name."""
+    return column.replace("_at_", "@")
+
+
 def larger_is_better(tables: ModelTables, label: str) -> bool:
     """As the metric says; of a column of an unknown metric, yes."""
-    for text in (tables.tables[0].metrics[label].definition, label):
+    for text in (tables.tables[0].metrics[label].definition, label, _as_label(label)):
         try:
             return parse_metric(text).larger_is_better
         except MetricError:

@@ -28,10 +28,7 @@ def cutoff_curve(rows: Sequence[SummaryRow], metric: str | Metric) -> pd.DataFra
     if isinstance(metric, str) and len(expand(metric)) > 1 and "@" not in metric:
         msg = f"{metric!r} is a curve against recall, not against a cutoff: take result.precision_recall_curve()"
         raise UnknownMetricError(msg)
-    asked = parse_metric(metric)
-    mine = [row for row in rows if fits(dataclasses.replace(asked, k=row.cutoff), row.definition)]
-    table = _table(mine, str(asked), "cutoff", lambda found: found.k)
-    return table.astype({"cutoff": "Int64"})
+    return _table(cutoff_points(rows, metric), "cutoff").astype({"cutoff": "Int64"})
 
 
 def recall_curve(rows: Sequence[SummaryRow]) -> pd.DataFrame:
@@ -40,12 +37,26 @@ def recall_curve(rows: Sequence[SummaryRow]) -> pd.DataFrame:
     Raises:
         UnknownMetricError: no row is of ``iprec``, or rows of several definitions are.
     """
+    return _table(recall_points(rows), "recall")
+
+
+def cutoff_points(rows: Sequence[SummaryRow], metric: str | Metric) -> list[tuple[int | None, SummaryRow]]:
+    """The rows of a metric with their cutoffs, as `cutoff_curve` has them."""
+    asked = parse_metric(metric)
+    mine = [row for row in rows if fits(dataclasses.replace(asked, k=row.cutoff), row.definition)]
+    return _points(mine, str(asked), "cutoff", lambda found: found.k)
+
+
+def recall_points(rows: Sequence[SummaryRow]) -> list[tuple[float, SummaryRow]]:
+    """The rows of interpolated precision with their recall, as `recall_curve` has them."""
     asked = parse_metric("iprec")
     mine = [row for row in rows if fits(asked, row.definition)]
-    return _table(mine, "iprec", "recall", lambda found: found.recall)  # type: ignore[attr-defined] # iprec has it
+    return _points(mine, "iprec", "recall", lambda found: found.recall)  # type: ignore[attr-defined] # iprec has it
 
 
-def _table(rows: Sequence[SummaryRow], name: str, axis: str, place: Callable[[Metric], Any]) -> pd.DataFrame:
+def _points(
+    rows: Sequence[SummaryRow], name: str, axis: str, place: Callable[[Metric], Any]
+) -> list[tuple[Any, SummaryRow]]:
     found = [(row, parse_metric(row.definition)) for row in rows]
     others = {"k": None} if axis == "cutoff" else {axis: 0.0}
     definitions = {str(dataclasses.replace(metric, **others)) for _, metric in found}
@@ -54,10 +65,12 @@ def _table(rows: Sequence[SummaryRow], name: str, axis: str, place: Callable[[Me
         example = "ndcg@1..100" if axis == "cutoff" else "precision_recall_curve"
         msg = f"this result has no curve of {name!r}{several}. Say which, with its parameters, or ask for one: {example!r}"
         raise UnknownMetricError(msg)
+    return [(place(metric), row) for row, metric in found]
+
+
+def _table(points: Sequence[tuple[Any, SummaryRow]], axis: str) -> pd.DataFrame:
     columns = ["model", "relevance", axis, "mean", "standard_error", "n_users"]
-    records = [
-        (row.model, row.relevance, place(metric), row.mean, row.standard_error, row.n_users) for row, metric in found
-    ]
+    records = [(row.model, row.relevance, place, row.mean, row.standard_error, row.n_users) for place, row in points]
     return pd.DataFrame(records, columns=columns).sort_values(
         ["model", "relevance", axis], ignore_index=True, kind="stable"
     )

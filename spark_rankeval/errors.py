@@ -49,5 +49,9 @@ class ConfigurationError(SparkRankEvalError, ValueError):
     """A job's configuration is wrong."""
 
 
+class MissingExtraError(SparkRankEvalError, ImportError):
+    """A package is missing that only some uses need; the message says how to install it."""
+
+
 class SparkRankEvalWarning(UserWarning):
     """Something in the data or the options deserves a look, though the numbers stand."""

@@ -67,8 +67,13 @@ def title(row: SummaryRow) -> str:
 
 def headers(rows: Sequence[SummaryRow]) -> list[str]:
     """The heads of a table's columns."""
-    interval = [f"{rows[0].interval_level * 100:.6g}% interval ({_METHODS[rows[0].interval_method]})"]
-    return ["metric", "mean", *interval * bool(rows[0].interval_method), "std", "users", "undefined"]
+    return ["metric", "mean", *filter(None, [interval_name(rows[0])]), "std", "users", "undefined"]
+
+
+def interval_name(row: SummaryRow) -> str:
+    """What interval a mean has; empty where none was asked for."""
+    level = f"{row.interval_level * 100:.6g}%"
+    return f"{level} interval ({_METHODS[row.interval_method]})" if row.interval_method else ""
 
 
 def cells(row: SummaryRow) -> list[str]:
@@ -148,10 +153,10 @@ def render_comparison(
                 f"{row.n_users:,}",
                 number(row.mean),
                 number(row.baseline_mean),
-                _signed(row.difference),
-                _between(row.interval_low, row.interval_high),
-                _probability(row.p),
-                _signed(row.cohens_d, 2),
+                signed(row.difference),
+                between(row.interval_low, row.interval_high),
+                probability(row.p),
+                signed(row.cohens_d, 2),
                 f"{row.wins:,}/{row.ties:,}/{row.losses:,}",
                 row.verdict,
             )
@@ -182,9 +187,9 @@ def _of_slices(slices: Sequence[ComparisonRow], losses: Sequence[ComparisonRow],
             row.metric,
             row.model,
             f"{row.n_users:,}",
-            _signed(row.difference),
-            _between(row.interval_low, row.interval_high),
-            _probability(row.p),
+            signed(row.difference),
+            between(row.interval_low, row.interval_high),
+            probability(row.p),
             row.verdict,
         )
         for row in losses
@@ -206,11 +211,9 @@ def render_pairs(rows: Sequence[PairRow], level: float, test: str, replicates: i
     metric = None
     for row in rows:
         shown, metric = "" if row.metric == metric else row.metric, row.metric
-        figures = (number(row.mean), number(row.other_mean), _signed(row.difference))
-        between = _between(row.interval_low, row.interval_high)
-        cells.append(
-            (shown, row.model, row.other, f"{row.n_users:,}", *figures, between, _probability(row.p), row.verdict)
-        )
+        figures = (number(row.mean), number(row.other_mean), signed(row.difference))
+        ends = between(row.interval_low, row.interval_high)
+        cells.append((shown, row.model, row.other, f"{row.n_users:,}", *figures, ends, probability(row.p), row.verdict))
     notes = [
         f"p        of {_test(test, replicates)}, corrected for the pairs of a metric, not for the number of metrics",
         "interval those of a metric's pairs hold together; users are those for whom every model has a value",
@@ -232,7 +235,8 @@ def _test(test: str, replicates: int) -> str:
     }[test]
 
 
-def _signed(value: float, digits: int = 4) -> str:
+def signed(value: float, digits: int = 4) -> str:
+    """A difference, with its sign."""
     if math.isnan(value):
         return "undefined"
     if digits == 4 and value and abs(value) < 1e-4:
@@ -240,11 +244,13 @@ def _signed(value: float, digits: int = 4) -> str:
     return f"{value:+.{digits}f}"
 
 
-def _between(low: float, high: float) -> str:
-    return "–" if math.isnan(low) else f"{_signed(low)} to {_signed(high)}"
+def between(low: float, high: float) -> str:
+    """The interval of a difference."""
+    return "–" if math.isnan(low) else f"{signed(low)} to {signed(high)}"
 
 
-def _probability(p: float) -> str:
+def probability(p: float) -> str:
+    """A p-value."""
     return "–" if math.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 

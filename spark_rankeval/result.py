@@ -15,15 +15,21 @@ from spark_rankeval.errors import InputError, MetricError, UnknownMetricError
 from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, reads_as
+from spark_rankeval.plotting import ResultPlots
 from spark_rankeval.rendering import render_summary
+from spark_rankeval.report.writing import write_report
 from spark_rankeval.spark.scoring import of_somebody
 from spark_rankeval.summary import DataQuality, SummaryRow, as_json_value
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from pyspark.sql import DataFrame
+
+    from spark_rankeval.report import Gate
+    from spark_rankeval.report.contents import Comparison, DialectRow
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +179,63 @@ class Result:
             UnknownMetricError: no row is of ``iprec``, or rows of several definitions are.
         """
         return recall_curve([row for row in self.summary if row.slice == "all"])
+
+    @property
+    def plot(self) -> ResultPlots:
+        """Charts of the result, as Altair's objects; needs the extra ``report``.
+
+        ``result.plot()`` draws all means, ``result.plot("ndcg@10")`` the models side by side, ``result.plot("ndcg")`` the
+        curve against the cutoff; ``result.plot.slices("ndcg@10")`` and so on are the charts by name: see `ResultPlots`.
+        """
+        return ResultPlots(self.summary, self.columns, self.models, lambda: self.per_user)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        comparison: Comparison | None = None,
+        title: str | None = None,
+        gates: Sequence[Gate] = (),
+        dialects: Iterable[DialectRow] = (),
+        distributions: Sequence[str] = (),
+        manifest: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Write the result as one HTML file that opens offline, without scripts; needs the extra ``report``.
+
+        Args:
+            path: of the file on this machine; one that is there is replaced, at once and whole.
+            comparison: what `compare` says of the models; its verdicts, differences and slices get a section.
+            title: of the page; None: one that names the models.
+            gates: the conditions that the run had to meet, which then come first.
+            dialects: the ``rows`` of a `dialect_map`.
+            distributions: metrics whose users are drawn as histograms. Each is an aggregation of `per_user`, and of the
+                comparison's differences: of a fresh result another evaluation, of a written one a look at a column. Without
+                any, users' values are drawn by the quantiles that the summary has.
+            manifest: what else belongs to the record of the run (versions, configuration, inputs, seed): values by name, or
+                mappings of such, each of which becomes a table.
+
+        Returns:
+            the path.
+
+        Raises:
+            MissingExtraError: Altair, Jinja2 or vl-convert is not installed.
+            OptionError: there is no folder for the path on this machine, or the comparison is none of `compare`.
+            UnknownMetricError: a metric of `distributions` is not in the result.
+        """
+        models = ", ".join(filter(None, self.models))
+        return write_report(
+            path,
+            title=title or (f"Evaluation of {models}" if models else "Evaluation of a ranking"),
+            summary=self.summary,
+            qualities=self.qualities,
+            plan=self.plan,
+            plots=self.plot,
+            comparison=comparison,
+            gates=tuple(gates),
+            dialects=tuple(dialects),
+            distributions=(distributions,) if isinstance(distributions, str) else tuple(distributions),
+            manifest=dict(manifest or {}),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The summary and the data quality as plain values, NaN as None."""

@@ -38,6 +38,8 @@ def summarise(
     per_user: DataFrame,
     on_invalid: str | Mapping[str, str] | None = None,
     *,
+    user: str | Sequence[str] | None = None,
+    model: str | None = None,
     by: str | Sequence[str] = (),
     user_weight: str | None = None,
     totals: bool = False,
@@ -50,11 +52,14 @@ def summarise(
     """The means of a per-user table, fresh from `score_users` or read back from storage, with one action.
 
     Columns are known by the metadata that `score_users` gives them. Parquet and tables made of it keep that metadata;
-    CSV, JSON and ORC do not: then every double column is a metric of its own name.
+    CSV, JSON and ORC do not: then every double column that is named by no option is a metric of its own name, which a
+    warning says, and `user` and `model` must be told where the table has them.
 
     Args:
         per_user: the table.
         on_invalid: which counts are errors, as in `evaluate`; None: as `score_users` was told, which alone says what is ranked.
+        user: the columns that make a user; None: those that the table marks.
+        model: the column of models' names; None: the one that the table marks, if any.
         by: columns of the table that part the users into slices: attributes it was scored with, or any others.
         user_weight: a column of the users' weights; None: the one that it was scored with, if any.
         totals: as in `evaluate`.
@@ -76,18 +81,17 @@ def summarise(
     facts = {field.name: facts_of(field.metadata) for field in per_user.schema.fields}
     weight = _weight_of(per_user, user_weight, [name for name, said in facts.items() if said.get("kind") == "weight"])
     options = DescriptionOptions.given(ci, level, replicates, seed, quantiles, weighted=weight is not None)
-    users = [name for name, said in facts.items() if said.get("kind") == "user"]
+    users = _named(per_user, user, "user") or [name for name, said in facts.items() if said.get("kind") == "user"]
+    models = _named(per_user, model, "model") or [name for name, said in facts.items() if said.get("kind") == "model"]
+    slices = _slices_of(per_user, by)
     metrics = {name: said for name, said in facts.items() if said.get("kind") == "metric"}
     if not any(facts.values()):
-        doubles = [f.name for f in per_user.schema.fields if f.dataType.simpleString() in ("double", "float")]
-        metrics = {name: {"label": name} for name in doubles}
+        metrics = _unmarked_metrics(per_user, {*users, *models, *slices, weight})
     if not metrics:
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
         msg = f"the per-user table has no column of a metric; it has: {there}. Give it a table of score_users"
         raise InputError(msg)
     need_users(users, options, "give a table of score_users whose columns still say what they are")
-    model = [name for name, said in facts.items() if said.get("kind") == "model"]
-    slices = _slices_of(per_user, by)
     counts = [name for name in COUNTS if name in facts]
     about_users = [name for name in counts if name in USER_COUNTS]
     invalid = [name for name in counts if name in INVALID_COUNTS]
@@ -101,13 +105,13 @@ def summarise(
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
     figures = describe_table(
-        per_user, users, [*metrics], about_users, invalid, options, [*model, *slices],
-        roll(len(slices), totals=totals, n_before=len(model)), weight,
+        per_user, users, [*metrics], about_users, invalid, options, [*models, *slices],
+        roll(len(slices), totals=totals, n_before=len(models)), weight,
     )  # fmt: skip
     rows, qualities = [], {}
-    n_before = len(model)
-    for name in _models_of(facts[model[0]] if model else {}, figures):
-        mine = {key[n_before:]: found for key, found in figures.items() if not (model and key) or str(key[0]) == name}
+    n_before = len(models)
+    for name in _models_of(facts[models[0]] if models else {}, figures, several=bool(models)):
+        mine = {key[n_before:]: found for key, found in figures.items() if not (models and key) or str(key[0]) == name}
         keys = in_order(list(mine))
         found = dict(zip([*about_users, *invalid], mine[keys[0]].counts, strict=True))
         found |= {lacking: _no_count(mine[keys[0]].values[0].moments) for lacking in missing}
@@ -186,13 +190,38 @@ def write_per_user(
     return replace(result, _table=lambda: published)
 
 
-def _models_of(said: dict[str, Any], keys: Iterable[Key]) -> list[str]:
+def _models_of(said: dict[str, Any], keys: Iterable[Key], *, several: bool) -> list[str]:
     """The models of a per-user table: those found, in the order in which they were named; of no row at all, all of them."""
     named = list(said.get("models", [""]))
     if () in keys:
         return named
-    found = {str(key[0]) if said else "" for key in keys}
+    found = {str(key[0]) if several else "" for key in keys}
     return [name for name in named if name in found] + sorted(found - set(named))
+
+
+def _named(per_user: DataFrame, names: str | Sequence[str] | None, option: str) -> list[str]:
+    """The columns that a caller names; none where nobody does."""
+    found = []
+    for name in () if names is None else as_names(option, names):
+        there = find_column(per_user, name)
+        if there is None:
+            msg = f"{option}={name!r}: the per-user table has no such column; it has: {', '.join(per_user.columns)}"
+            raise InputError(msg)
+        found.append(there)
+    return found
+
+
+def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> dict[str, dict[str, Any]]:
+    """The metrics of a table whose columns do not say what they are, with a warning of what was taken for one."""
+    rest = [field for field in per_user.schema.fields if field.name not in others and field.name not in COUNTS]
+    taken = [field.name for field in rest if isinstance(field.dataType, T.DoubleType | T.FloatType)]
+    left = [f"{field.name} {field.dataType.simpleString()}" for field in rest if field.name not in taken]
+    if taken:
+        msg = f"the table's columns do not say what they are; taken for metrics: {', '.join(taken)}" + (
+            f"; not taken: {', '.join(left)} (JSON has NaN as text: cast it to double)" if left else ""
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+    return {name: {"label": name} for name in taken}
 
 
 def _weight_of(per_user: DataFrame, named: str | None, known: list[str]) -> str | None:

@@ -83,6 +83,7 @@ class Cluster:
 
     def state(self):
         """What the master's page says, as a dict."""
+<<<<<<< HEAD
         answers = []
         self.master.wait_for(lambda: self._ask(answers))
         return answers[0]
@@ -95,6 +96,21 @@ class Cluster:
             # A master that starts does not listen yet, or has no such page yet.
             return False
         return True
+=======
+        said = {}
+
+        def answers():
+            # The port is open before the page is there.
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=10) as answer:
+                    said.update(json.load(answer))
+            except OSError:
+                return False
+            return True
+
+        self.master.wait_for(answers)
+        return said
+>>>>>>> anywhere
 
     def executor_logs(self):
         """What the executors said on stderr, all of them."""

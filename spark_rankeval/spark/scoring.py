@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.slices import EVERY
 from spark_rankeval.spark.grouping import Grouping, slice_column
 from spark_rankeval.spark.ids import user_hash
 from spark_rankeval.spark.named_columns import any_null, column
@@ -262,7 +263,10 @@ def collected(
     found = merged_by_key(map(as_states, unpacked(bytes(row[0]) for row in states.collect())))
     groups: dict[Key, list[TableState]] = {}
     for key, state in found.items():
-        for group in roll(key):
+        # Rows of nobody are of no slice: what is wrong with them is counted among all.
+        nobody = n_keys and state.counts["n"][0] == 0 < state.counts["n"][-1]
+        rolled = list(roll(key))
+        for group in rolled if not nobody else [max(rolled, key=lambda one: sum(v is EVERY for v in one))]:
             groups.setdefault(group, []).append(state)
     # A table without a partition yields no state at all.
     for group in [()] * (not n_keys) + [()] * (not groups):

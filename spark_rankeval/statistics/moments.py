@@ -37,7 +37,7 @@ SQUARE_LIMBS = ("square_ones", "square_middle", "square_low")
 INTEGERS = (*COUNTS, *SUM_LIMBS, *SQUARE_LIMBS)
 #: Fields that are floats: sums of values too large for exact ones (added), and the extremes (least, greatest).
 LARGE = ("sum_large", "square_large")
-#: Fields that are there where values on the wider grid were met: the limbs of `ExactSums`.
+#: The limbs of sums on the wider grid.
 WIDE_LIMBS = ("sum_wide", "square_wide")
 
 _SUM, _SQUARE = INTEGERS.index("sum_ones"), INTEGERS.index("square_ones")
@@ -52,7 +52,7 @@ class MomentsAccumulator:
         self._least = np.full(n_columns, math.inf)
         self._greatest = np.full(n_columns, -math.inf)
         self._scratch = np.empty((2, _ROWS))
-        self._wide: ExactSums | None = None
+        self._wide = ExactSums(len(WIDE_LIMBS) * n_columns)
 
     def add(self, column: int, values: Column) -> None:
         """Take in values of a column.
@@ -96,8 +96,6 @@ class MomentsAccumulator:
             with np.errstate(over="ignore", invalid="ignore"):
                 self._large[:, column] += (values[huge].sum(), (values[huge] ** 2).sum())
             values = values[~huge]
-        if self._wide is None:
-            self._wide = ExactSums(2 * len(self._least))
         turned = values * _HALVES
         high = turned - (turned - values)
         low = values - high
@@ -128,9 +126,8 @@ class MomentsAccumulator:
         """The state so far: for each field an array with one entry a column."""
         fields = {**dict(zip(INTEGERS, self._integers, strict=True)), **dict(zip(LARGE, self._large, strict=True))}
         fields |= {"least": self._least, "greatest": self._greatest}
-        if self._wide is not None:
-            limbs = self._wide.state()["limbs"].reshape(-1, len(WIDE_LIMBS), LIMBS)
-            fields |= {name: limbs[:, place] for place, name in enumerate(WIDE_LIMBS)}
+        limbs = self._wide.state()["limbs"].reshape(-1, len(WIDE_LIMBS), LIMBS)
+        fields |= {name: limbs[:, place] for place, name in enumerate(WIDE_LIMBS)}
         return {name: values.copy() for name, values in fields.items()}
 
 
@@ -169,10 +166,7 @@ def moments_of(state: dict[str, Any]) -> Moments:
     least, greatest = float(state["least"]), float(state["greatest"])
     total, squares = _exact(state, SUM_LIMBS), _exact(state, SQUARE_LIMBS)
     large, large_squares = float(state["sum_large"]), float(state["square_large"])
-    for limbs in WIDE_LIMBS:
-        if limbs in state:
-            wide = exact_sum(state[limbs])
-            total, squares = (total + wide, squares) if limbs == "sum_wide" else (total, squares + wide)
+    total, squares = total + exact_sum(state["sum_wide"]), squares + exact_sum(state["square_wide"])
     if not math.isfinite(large):
         return Moments(**counts, mean=large, std=math.nan, least=least, greatest=greatest, total=large)
     total += Fraction(large)

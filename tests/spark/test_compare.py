@@ -591,3 +591,36 @@ def test_slices_that_tables_lack_or_disagree_on(spark, parted, tables):
     assert one_of_both == 1
     with pytest.raises(DataError, match=r"do not agree: 1;"):
         compare(parted | {"new": moved}, "old", by="country", replicates=9)
+
+
+def test_slices_by_name_and_undefined_ones_are_no_losses(parted):
+    from pyspark.sql import functions as F
+
+    gone = {
+        name: table.withColumn(
+            "ndcg_at_10",
+            F.when(F.col("country") == "FR", F.lit(float("nan")))
+            .otherwise(F.col("ndcg_at_10"))
+            .alias("ndcg_at_10", metadata=table.schema["ndcg_at_10"].metadata),
+        )
+        for name, table in parted.items()
+    }
+    gone = {
+        name: frame.withMetadata("ndcg_at_10", parted[name].schema["ndcg_at_10"].metadata)
+        for name, frame in gone.items()
+    }
+    found = compare(gone, "other", by=["country", "device"], metrics="ndcg@10", replicates=9)
+    gains = [row.difference for row in found.sliced]
+    assert any(math.isnan(gain) for gain in gains)
+    assert found.largest_losses(99)["difference"].tolist() == sorted(gain for gain in gains if gain < 0)
+    row = found["ndcg@10", "old", "country=DE, device=web"]
+    assert (row.slice, row.model) == ("country=DE, device=web", "old")
+    assert found["ndcg@10", "old"].slice == "all"
+    assert "slices with the largest losses" in found._repr_html_()
+
+
+def test_a_column_of_a_distance_without_metadata_is_better_when_smaller(spark):
+    rows = [(u, m, 0.2 + 0.4 * (m == "far") + 0.001 * (u % 7)) for u in range(40) for m in ("near", "far")]
+    table = spark.createDataFrame(rows, "user long, model string, kendall_distance_at_5 double")
+    found = compare(table, "near", user="user", model="model", replicates=99, test="t")
+    assert found["kendall_distance_at_5"].verdict == "worse"

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from random_logs import random_logs
 
 from spark_rankeval import evaluate, score_users, summarise
-from spark_rankeval.errors import DataError, InputError
+from spark_rankeval.errors import DataError, InputError, SparkRankEvalWarning
 
 METRICS = ["ndcg@5", "recall@3", "rr"]
 FIELDS = (
@@ -235,3 +235,30 @@ def test_no_value_and_the_text_null_are_two_slices(spark, tables):
     about = spark.createDataFrame([(u, ("null", None)[u % 2]) for u in range(120)], "user long, country string")
     result = evaluate(predictions, labels, ["rr"], by="country", attributes=about, **OPTIONS)
     assert sorted(row.slice for row in result.summary) == ["all", "country='null'", "country=null"]
+
+
+def test_rows_of_nobody_are_no_slice(tables):
+    predictions, labels, about = tables
+    nobody = predictions.union(predictions.limit(1).withColumn("user", F.lit(None).cast("long")))
+    told = {"by": "device", "on_invalid": "drop", **OPTIONS}
+    found = evaluate(nobody, labels, METRICS, attributes=about, **told)
+    assert {row.slice for row in found.summary} == {"all", "device=ios", "device=web"}
+    assert found.data_quality.n_invalid_predictions == 1
+    again = summarise(score_users(nobody, labels, METRICS, attributes=about, **told), by="device")
+    assert again.to_dict() == found.to_dict()
+
+
+def test_a_table_without_metadata_is_told_what_its_columns_are(spark, tables, tmp_path):
+    predictions, labels, about = tables
+    both = {"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}
+    per_user = score_users(both, labels, METRICS, by="country", attributes=about, **OPTIONS)
+    per_user.write.csv(str(tmp_path / "csv"), header=True)
+    stored = spark.read.csv(str(tmp_path / "csv"), header=True, inferSchema=True)
+    with pytest.warns(SparkRankEvalWarning) as warned:
+        found = summarise(stored, user="user", model="model", by="country")
+    assert any("taken for metrics: ndcg_at_5, recall_at_3, rr" in str(one.message) for one in warned)
+    fresh = summarise(per_user, by="country")
+    assert found.models == ["a", "b"]
+    assert [row.mean for row in found.summary] == pytest.approx([row.mean for row in fresh.summary], nan_ok=True)
+    with pytest.raises(InputError, match="user='who': the per-user table has no such column"):
+        summarise(stored, user="who")

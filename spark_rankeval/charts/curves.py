@@ -1,0 +1,162 @@
+"""A figure against a number, a line a model: against the cutoff, or precision against recall."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import altair as alt
+
+from spark_rankeval.charts.marks import (
+    EDGE,
+    ROOMY,
+    WIDTH,
+    axis,
+    colour,
+    dash,
+    data,
+    domain,
+    heading,
+    layered,
+    listed,
+    nothing,
+    shape,
+    text_colour,
+    told,
+    upright,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_rankeval.charts.marks import Estimate
+
+_LINE_OF_TEXT = 15
+# Where names stand, the title of the upright axis is below them.
+_ABOVE_TITLE = 26
+# Points are drawn as such where there is room between them.
+_MOST_POINTS = 25
+
+
+def curve_chart(
+    estimates: Sequence[Estimate],
+    *,
+    title: str,
+    reading: Sequence[str],
+    x_title: str,
+    y_title: str,
+    series: Sequence[str],
+    whole_numbers: bool = False,
+    width: int = WIDTH,
+    height: int = 300,
+) -> alt.Chart | alt.LayerChart:
+    """Lines with bands from the lower to the upper end of each interval.
+
+    Args:
+        estimates: their places are numbers; those without a value are gaps.
+        title: what is drawn.
+        reading: lines that say what the marks are.
+        x_title: what the places are.
+        y_title: what the values are.
+        series: all models, in the order of their colours.
+        whole_numbers: places are whole numbers.
+        width: of the drawing without its labels, in pixels.
+        height: of it, in pixels.
+    """
+    drawn = [one for one in estimates if math.isfinite(one.value)]
+    if not drawn:
+        return nothing(title, "no user has a value", width)
+    places = sorted({float(one.place) for one in drawn})
+    present = [name for name in series if any(one.series == name for one in drawn)]
+    ends = [end for one in drawn for end in (one.value, one.low, one.high)]
+    reach = domain(ends, floor=0.0)
+    beside = len(present) > 1 and width >= ROOMY and len(present) * _LINE_OF_TEXT <= height
+    legend = len(present) > 1 and not beside
+    x_axis = axis(title=x_title, grid=False, domain=True, domainColor=EDGE)
+    if whole_numbers:
+        x_axis = axis(title=x_title, grid=False, domain=True, domainColor=EDGE, format="d", tickMinStep=1)
+        x_axis.values = places if len(places) <= 6 else alt.Undefined
+    span = [places[0], places[-1]] if len(places) > 1 else [places[0] - 1, places[0] + 1]
+    # All layers tell their colours alike, or none would be told.
+    told_above = colour(present, series, legend=legend, offset=_ABOVE_TITLE)
+    base = alt.Chart(data(one.record() for one in drawn)).encode(
+        x=alt.X("place:Q", scale=alt.Scale(domain=span, nice=False), axis=x_axis),
+        color=told_above,
+    )
+    y_scale = alt.Scale(domain=reach, nice=False)
+    y = alt.Y("value:Q", scale=y_scale, axis=axis(**upright(y_title)))
+    hints = [alt.Tooltip("series:N", title="model")] * any(present)
+    hints += [alt.Tooltip("place:Q", title=x_title), alt.Tooltip("told:N", title=y_title), alt.Tooltip("note:N")]
+    between = {"y": alt.Y("low:Q", scale=y_scale, axis=axis(**upright(y_title))), "y2": "high:Q"}
+    known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
+    layers: list[alt.Chart] = []
+    if len(places) > 1:
+        layers.append(known.mark_area(opacity=0.16).encode(**between))
+        layers.append(base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash(present, series)))
+    else:
+        layers.append(known.mark_rule(strokeWidth=2).encode(**between))
+    size = 40 if len(places) <= _MOST_POINTS else 0
+    points = base.mark_point(filled=True, size=size or 60, opacity=1 if size else 0)
+    layers.append(points.encode(y=y, shape=shape(present, series, legend=legend, offset=_ABOVE_TITLE), tooltip=hints))
+    if beside:
+        layers.append(_labels(drawn, present, series, reach, height, y_scale))
+    chart = layered(
+        layers,
+        width=width,
+        height=height,
+        title=heading(title, reading),
+        description=f"Line chart of {y_title} against {x_title}. {listed(_ends(drawn, present))}.",
+    )
+    # The names have colours of their own, fit for text.
+    return chart.resolve_scale(color="independent") if beside else chart
+
+
+def _labels(
+    drawn: Sequence[Estimate],
+    present: Sequence[str],
+    series: Sequence[str],
+    reach: Sequence[float],
+    height: int,
+    scale: alt.Scale,
+) -> alt.Chart:
+    """The names of the series at the ends of their lines, apart from one another."""
+    last = [max((one for one in drawn if one.series == name), key=lambda one: float(one.place)) for name in present]
+    apart = spread_out([one.value for one in last], _LINE_OF_TEXT * (reach[1] - reach[0]) / height)
+    records = [{"series": one.series, "at": at} for one, at in zip(last, apart, strict=True)]
+    names: alt.Chart = alt.Chart(data(records)).mark_text(align="left", dx=8, limit=160, fontWeight="bold")
+    return names.encode(
+        x=alt.value("width"), y=alt.Y("at:Q", scale=scale), text="series:N", color=text_colour(present, series)
+    )
+
+
+def spread_out(places: Sequence[float], gap: float) -> list[float]:
+    """Places moved as little as can be (in squares) so that they are a gap apart, in their order.
+
+    >>> spread_out([1.0, 1.0, 5.0], 1.0)
+    [0.5, 1.5, 5.0]
+    """
+    order = sorted(range(len(places)), key=lambda index: places[index])
+    # Less their gaps, the places must not fall: isotonic regression by pooling neighbours.
+    pools: list[tuple[float, int]] = []
+    for rank, index in enumerate(order):
+        total, count = places[index] - rank * gap, 1
+        while pools and pools[-1][0] / pools[-1][1] > total / count:
+            before, many = pools.pop()
+            total, count = total + before, count + many
+        pools.append((total, count))
+    level = [total / count for total, count in pools for _ in range(count)]
+    moved = [0.0] * len(places)
+    for rank, index in enumerate(order):
+        moved[index] = level[rank] + rank * gap
+    return moved
+
+
+def _ends(drawn: Sequence[Estimate], present: Sequence[str]) -> list[str]:
+    """Where each line begins and ends, in words."""
+    texts = []
+    for name in present:
+        mine = sorted((one for one in drawn if one.series == name), key=lambda one: float(one.place))
+        ends = [mine[0]] if len(mine) == 1 else [mine[0], mine[-1]]
+        said = ", ".join(f"{told(one)} at {one.place:g}" for one in ends)  # places of curves are numbers
+        texts.append(f"{name}: {said}" if name else said)
+    return texts

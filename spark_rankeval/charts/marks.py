@@ -1,0 +1,208 @@
+"""What charts have in common: the figures they take, colours, axes, and what is drawn where there is nothing to draw."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import altair as alt
+
+from spark_rankeval.rendering import number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.VConcatChart
+
+#: Okabe and Ito's colours, which colour-blind people tell apart; the light ones darkened to a contrast of 3 on white.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#B8558F", "#B07A00", "#3B8FC4", "#555555")
+# The same hues with the contrast that text needs, 4.5 on white.
+_TEXTS = ("#0072B2", "#B34F00", "#00795A", "#A3457C", "#8A5F00", "#2A74A4", "#555555")
+INK, QUIET, EDGE, FAINT = "#222222", "#666666", "#999999", "#DDDDDD"
+PAPER = "#FFFFFF"
+#: What each colour of the drawings is on a dark ground.
+ON_DARK = {
+    **dict(zip(PALETTE, ("#56B4E9", "#F0883E", "#2FC79A", "#E08FBF", "#E5B73B", "#A5D8F5", "#B8BDC4"), strict=True)),
+    **dict(zip(_TEXTS, ("#56B4E9", "#F0883E", "#2FC79A", "#E08FBF", "#E5B73B", "#A5D8F5", "#B8BDC4"), strict=True)),
+    INK: "#E8EAED",
+    QUIET: "#A9AFB7",
+    EDGE: "#7C838C",
+    FAINT: "#363B42",
+    PAPER: "#16191D",
+}
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
+# Lines of more models than colours are dashed.
+_DASHES = ([1, 0], [6, 3], [2, 2])
+#: Wide enough for labels beside the marks.
+ROOMY = 420
+WIDTH = 560
+_MOST_TOLD = 12
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean or a difference of means with its interval.
+
+    Attributes:
+        series: whose it is, which is its colour: a model; empty where there is one without a name.
+        place: where it stands: a cutoff, a recall, or the name of a line.
+        value: NaN: undefined.
+        low: the lower end of its interval; NaN: there is none.
+        high: the upper end.
+        note: what is written beside it.
+        margin: of a difference, what does not matter.
+    """
+
+    series: str
+    place: str | float
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    note: str = ""
+    margin: float = 0.0
+
+    def record(self) -> dict[str, Any]:
+        """As data of a chart, which know no NaN."""
+        figures = {"value": self.value, "low": self.low, "high": self.high}
+        return {
+            "series": self.series,
+            "place": self.place,
+            **{name: value if math.isfinite(value) else None for name, value in figures.items()},
+            "told": told(self),
+            "note": self.note,
+        }
+
+
+def told(estimate: Estimate) -> str:
+    """The figure and its interval as text."""
+    if not math.isfinite(estimate.low + estimate.high):
+        return number(estimate.value)
+    return f"{number(estimate.value)} ({number(estimate.low)} to {number(estimate.high)})"
+
+
+def data(records: Iterable[Mapping[str, Any]]) -> alt.InlineData:
+    """Records as they are: a table of pandas would be limited in length and stand apart from its chart."""
+    return alt.InlineData(values=[dict(record) for record in records])
+
+
+def domain(values: Iterable[float], *, floor: float | None = None) -> list[float]:
+    """From the smallest to the largest figure, with room at both ends; of one figure, some room around it.
+
+    Args:
+        values: some may be NaN.
+        floor: what the axis begins at, if no figure is smaller; it also takes no room below, where figures reach it.
+
+    >>> domain([0.5]), domain([0.0, 1.0], floor=0.0), domain([])
+    ([0.45, 0.55], [0.0, 1.05], [0.0, 1.0])
+    """
+    known = [value for value in values if math.isfinite(value)]
+    if floor is not None and all(value >= floor for value in known):
+        known.append(floor)
+    if not known:
+        return [0.0, 1.0]
+    low, high = min(known), max(known)
+    room = 0.05 * (high - low) or 0.1 * abs(low) or 0.1
+    return [low if low == floor else low - room, high + room]
+
+
+def colour(shown: Sequence[str], series: Sequence[str], *, legend: bool = False, offset: int = 10) -> alt.Color:
+    """The colour of a series.
+
+    Args:
+        shown: the series that are drawn.
+        series: all, in the order of their colours.
+        legend: whether the names stand above the chart.
+        offset: how far above, in pixels.
+    """
+    looks = _looks(shown, series, PALETTE)
+    return alt.Color("series:N", scale=looks, sort=list(shown), legend=_legend(offset) if legend else None)
+
+
+def shape(shown: Sequence[str], series: Sequence[str], *, legend: bool = False, offset: int = 10) -> alt.Shape:
+    """The shape of a series's points, for who does not see its colour; arguments as of `colour`."""
+    looks = _looks(shown, series, _SHAPES)
+    return alt.Shape("series:N", scale=looks, sort=list(shown), legend=_legend(offset) if legend else None)
+
+
+def dash(shown: Sequence[str], series: Sequence[str]) -> alt.StrokeDash:
+    """The dashes of a series's line, for more models than colours; arguments as of `colour`."""
+    looks = _looks(shown, series, [one for one in _DASHES for _ in PALETTE])
+    return alt.StrokeDash("series:N", scale=looks, sort=list(shown), legend=None)
+
+
+def text_colour(shown: Sequence[str], series: Sequence[str]) -> alt.Color:
+    """The colour of a series's name; arguments as of `colour`."""
+    return alt.Color("series:N", scale=_looks(shown, series, _TEXTS), sort=list(shown), legend=None)
+
+
+def _looks(shown: Sequence[str], series: Sequence[str], looks: Sequence[Any]) -> alt.Scale:
+    places = {name: index for index, name in enumerate(series)}
+    return alt.Scale(domain=list(shown), range=[looks[places[name] % len(looks)] for name in shown])
+
+
+def _legend(offset: int) -> alt.Legend:
+    return alt.Legend(
+        title=None,
+        orient="top",
+        labelLimit=240,
+        labelColor=INK,
+        columns=3,
+        columnPadding=14,
+        symbolOpacity=1,
+        symbolStrokeWidth=2,
+        offset=offset,
+    )
+
+
+def axis(**options: Any) -> alt.Axis:
+    """An axis that says no more than it must."""
+    quiet: dict[str, Any] = {
+        "gridColor": FAINT,
+        "domain": False,
+        "ticks": False,
+        "labelColor": QUIET,
+        "labelPadding": 6,
+    }
+    return alt.Axis(**(quiet | {"titleColor": QUIET, "titleFontWeight": "normal", "tickCount": 6} | options))
+
+
+def upright(title: str) -> dict[str, Any]:
+    """The title of a vertical axis, above it and not turned."""
+    return {"title": title, "titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleX": 0, "titleY": -12}
+
+
+def heading(title: str, reading: Sequence[str]) -> alt.Title:
+    """The title, and below it how to read the chart.
+
+    Args:
+        title: what is drawn.
+        reading: lines that say what the marks are.
+    """
+    return alt.Title(
+        title,
+        subtitle=list(reading),
+        anchor="start",
+        color=INK,
+        subtitleColor=QUIET,
+        subtitlePadding=4,
+        offset=14,
+        fontSize=14,
+    )
+
+
+def nothing(title: str, why: str, width: int) -> alt.Chart:
+    """The chart of no figure, which says so."""
+    text: alt.Chart = alt.Chart(data([{"why": why}])).mark_text(color=QUIET, fontSize=12).encode(text="why:N")
+    return text.properties(width=width, height=60, title=heading(title, []), description=f"{title}: {why}")
+
+
+def layered(layers: Sequence[alt.Chart], **properties: Any) -> alt.LayerChart:
+    """Charts one upon the other, without a frame."""
+    return alt.LayerChart(layer=list(layers)).properties(view=alt.ViewBackground(strokeWidth=0), **properties)
+
+
+def listed(texts: Sequence[str]) -> str:
+    """The first of many texts in a row."""
+    more = f"; and {len(texts) - _MOST_TOLD} more" if len(texts) > _MOST_TOLD else ""
+    return "; ".join(texts[:_MOST_TOLD]) + more

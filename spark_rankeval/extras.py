@@ -1,0 +1,34 @@
+"""Packages that only some uses need: what is said where one is missing."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from spark_rankeval.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PACKAGES = {"report": ("altair", "vl_convert", "jinja2")}
+
+
+@contextmanager
+def needs_extra(extra: str, purpose: str) -> Iterator[None]:
+    """Around imports of an extra's packages.
+
+    Args:
+        extra: its name.
+        purpose: what it is needed for, as the subject of a sentence.
+
+    Raises:
+        MissingExtraError: one of them is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _PACKAGES[extra]:
+            raise
+        msg = f"{purpose} need the package {missing}, which is not installed: pip install 'spark-rankeval[{extra}]'"
+        raise MissingExtraError(msg) from error

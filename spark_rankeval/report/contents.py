@@ -1,0 +1,98 @@
+"""What a report is made of, as plain records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spark_rankeval.comparison_plotting import ComparisonPlots
+    from spark_rankeval.comparison_rows import ComparisonRow
+    from spark_rankeval.plotting import ResultPlots
+    from spark_rankeval.summary import DataQuality, SummaryRow
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A condition that a run had to meet.
+
+    Attributes:
+        name: what it is about, such as ``ndcg@10``.
+        condition: what was asked, in words, such as ``at least 0.31 (lower end of the interval)``.
+        found: what was found, in words.
+        passed: whether it was met.
+    """
+
+    name: str
+    condition: str
+    found: str
+    passed: bool
+
+
+class Comparison(Protocol):
+    """What a report reads of a `ModelComparison`."""
+
+    @property
+    def rows(self) -> tuple[ComparisonRow, ...]: ...  # noqa: D102 # the comparison says it
+    @property
+    def sliced(self) -> tuple[ComparisonRow, ...]: ...  # noqa: D102
+    @property
+    def baseline(self) -> str: ...  # noqa: D102
+    @property
+    def level(self) -> float: ...  # noqa: D102
+    @property
+    def test(self) -> str: ...  # noqa: D102
+    @property
+    def correction(self) -> str: ...  # noqa: D102
+    @property
+    def replicates(self) -> int: ...  # noqa: D102
+    @property
+    def plot(self) -> ComparisonPlots: ...  # noqa: D102
+
+
+class DialectRow(Protocol):
+    """What a report reads of a row of a `DialectMap`."""
+
+    @property
+    def metric(self) -> str: ...  # noqa: D102
+    @property
+    def dialect(self) -> str: ...  # noqa: D102
+    @property
+    def mean(self) -> float: ...  # noqa: D102
+    @property
+    def difference(self) -> float: ...  # noqa: D102
+    @property
+    def n_users(self) -> int: ...  # noqa: D102
+    @property
+    def because(self) -> str: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Everything that a report tells.
+
+    Attributes:
+        title: of the page.
+        summary: the rows of the evaluation.
+        qualities: what the users and their rows were like, by model.
+        plan: in sentences, how the data was brought together.
+        plots: the charts of the result.
+        comparison: of models with a baseline; None: none.
+        gates: the conditions that the run had to meet, in order.
+        dialects: the rows of a map of dialects.
+        distributions: metrics whose users' values are counted on Spark for histograms.
+        manifest: what else belongs to the record of the run: values by name, or mappings of such.
+    """
+
+    title: str
+    summary: Sequence[SummaryRow]
+    qualities: Mapping[str, DataQuality]
+    plan: Sequence[str]
+    plots: ResultPlots
+    comparison: Comparison | None = None
+    gates: Sequence[Gate] = ()
+    dialects: Sequence[DialectRow] = ()
+    distributions: Sequence[str] = ()
+    manifest: Mapping[str, Any] = field(default_factory=dict)

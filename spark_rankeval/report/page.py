@@ -1,0 +1,232 @@
+"""The page of a report: its sections in order, and the template that writes them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import jinja2
+from markupsafe import Markup
+
+import spark_rankeval
+from spark_rankeval.charts.marks import ON_DARK
+from spark_rankeval.errors import UnknownMetricError
+from spark_rankeval.plotting import headline_keys, one_of_each
+from spark_rankeval.rendering import missing_intervals
+from spark_rankeval.report import tables
+from spark_rankeval.report.pictures import picture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from spark_rankeval.charts import Drawing
+    from spark_rankeval.report.contents import Comparison, Contents
+    from spark_rankeval.report.pictures import Picture
+    from spark_rankeval.report.tables import Table
+    from spark_rankeval.summary import SummaryRow
+
+# Charts of slices, of curves and of users are drawn for so many metrics, the first ones: a page is to be read.
+_MOST_SLICED, _MOST_CURVES = 3, 6
+# A metric at so many cutoffs is a curve.
+_CURVE = 3
+_MOST_SENTENCES = 12
+_MOST_LINES = 16
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page.
+
+    Attributes:
+        id: where links lead.
+        heading: its name.
+        words: paragraphs.
+        points: a list of sentences.
+        pictures: its charts.
+        tables: to read at once.
+        folded: to unfold; each by its summary.
+        alarm: whether something in it needs attention.
+    """
+
+    id: str
+    heading: str
+    words: Sequence[str] = ()
+    points: Sequence[str] = ()
+    pictures: Sequence[Picture] = ()
+    tables: Sequence[Table] = ()
+    folded: Sequence[Table] = field(default=())
+    alarm: bool = False
+
+
+def page(contents: Contents) -> str:
+    """The report as one HTML document."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("spark_rankeval.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = environment.get_template("style.css").render(on_dark=ON_DARK)
+    return environment.get_template("report.html").render(
+        title=contents.title,
+        facts=_facts(contents),
+        sections=list(_sections(contents)),
+        style=Markup(style),  # ours, and no text of a caller is in it
+        svg=Markup,  # of Vega, parsed and written again: texts in it are escaped
+        version=spark_rankeval.__version__,
+    )
+
+
+def _facts(contents: Contents) -> list[tuple[str, str]]:
+    models = [model for model in contents.qualities if model]
+    users = next(iter(contents.qualities.values())).n_users
+    slices = {row.slice for row in contents.summary} - {"all"}
+    dialects = list(dict.fromkeys(row.dialect for row in contents.summary if row.dialect))
+    facts = [("models", ", ".join(models))] * bool(models)
+    facts += [("users", f"{users:,}"), ("metrics", f"{len({row.key for row in contents.summary}):,}")]
+    facts += [("slices", f"{len(slices):,}")] * bool(slices)
+    weights = list(dict.fromkeys(row.user_weight for row in contents.summary if row.user_weight))
+    facts += [("users weighted by", ", ".join(weights))] * bool(weights)
+    return [*facts, *[("dialect", ", ".join(dialects))] * bool(dialects)]
+
+
+def _sections(contents: Contents) -> Iterator[Section]:
+    of_all = [row for row in contents.summary if row.slice == "all"]
+    if contents.gates:
+        yield _gates(contents)
+    yield _means(contents, of_all)
+    if contents.comparison is not None:
+        yield _differences(contents.comparison, contents.plots.models, contents.distributions)
+    curves = [partial(contents.plots.curve, name) for name in _curves(of_all)]
+    if curves:
+        yield Section(
+            "cutoffs",
+            "Metric against cutoff",
+            words=["How the means grow with the length of the list that is looked at."],
+            pictures=_drawn(curves),
+        )
+    # The curve may not have been asked for.
+    with suppress(UnknownMetricError):
+        yield Section("precision-recall", "Precision and recall", pictures=_drawn([contents.plots.precision_recall]))
+    if len(of_all) < len(contents.summary):
+        yield _slices(contents)
+    yield _users(contents, of_all)
+    yield _definitions(contents, of_all)
+    yield Section("data", "Data quality", tables=[tables.quality_table(contents.qualities)])
+    yield Section("manifest", "How it was made", points=contents.plan, tables=tables.manifest_tables(contents.manifest))
+
+
+def _drawn(draws: Sequence[Callable[..., Drawing]]) -> list[Picture]:
+    return [picture(lambda width, draw=draw: draw(width=width)) for draw in draws]  # type: ignore[misc] # bound now
+
+
+def _gates(contents: Contents) -> Section:
+    failed = sum(not gate.passed for gate in contents.gates)
+    n = len(contents.gates)
+    words = f"{failed} of {n} gates failed." if failed else f"All {n} gates passed." if n > 1 else "The gate passed."
+    return Section("gates", "Gates", words=[words], tables=[tables.gates_table(contents.gates)], alarm=failed > 0)
+
+
+def _means(contents: Contents, of_all: list[SummaryRow]) -> Section:
+    keys = headline_keys(of_all)
+    shown = [row for row in of_all if row.key in set(keys)]
+    folded = [tables.means_table("All means", of_all)] if len(shown) < len(of_all) else []
+    return Section(
+        "means",
+        "Means",
+        words=missing_intervals(of_all),
+        pictures=_drawn([contents.plots.means]),
+        tables=[tables.means_table("The same in figures", shown)],
+        folded=folded,
+    )
+
+
+def _differences(comparison: Comparison, models: Sequence[str], distributions: Sequence[str]) -> Section:
+    rows, sliced = comparison.rows, comparison.sliced
+    # Models have the colours that they have in the charts of their means.
+    plot = replace(comparison.plot, models=list(dict.fromkeys([*models, *comparison.plot.models])))
+    known = {row.metric for row in rows}
+    draws: list[Callable[..., Drawing]] = [plot]
+    # Counted once, drawn in several widths.
+    counted = [plot.count_users(metric) for metric in distributions if metric in known]
+    draws += [partial(plot.draw_users, users) for users in counted]
+    draws += [
+        partial(plot.slices, metric) for metric in list(dict.fromkeys(row.metric for row in sliced))[:_MOST_SLICED]
+    ]
+    sentences = [row.sentence for row in rows]
+    more = [f"{len(sentences) - _MOST_SENTENCES} more are in the table."] * (len(sentences) > _MOST_SENTENCES)
+    test = {
+        "sign_flip": f"the sign-flip randomisation test ({comparison.replicates:,} replicates)",
+        "t": "the paired t test",
+    }
+    corrected = "not corrected" if comparison.correction == "none" else f"corrected ({comparison.correction})"
+    words = [
+        f"Each model against {comparison.baseline}, on the users for whom both have a value. p is of "
+        f"{test.get(comparison.test, comparison.test)}, {corrected} for all comparisons; d is the difference divided by the "
+        "standard deviation of the users' differences."
+    ]
+    caption = f"Differences to {comparison.baseline}"
+    folded = []
+    if sliced:
+        folded.append(
+            tables.differences_table(
+                f"{caption} by slice; p of the paired t test, corrected over the slices",
+                sliced,
+                comparison.level,
+                slices=True,
+            )
+        )
+    return Section(
+        "differences",
+        "Which model is better",
+        words=words,
+        points=[*sentences[:_MOST_SENTENCES], *more],
+        pictures=_drawn(draws),
+        tables=[tables.differences_table(caption, rows, comparison.level)],
+        folded=folded,
+    )
+
+
+def _curves(rows: Sequence[SummaryRow]) -> list[str]:
+    """The definitions, without their cutoffs, that have several of them."""
+    cutoffs: dict[str, set[int]] = {}
+    for row in rows:
+        if row.cutoff is not None:
+            cutoffs.setdefault(row.definition.removesuffix(f"@{row.cutoff}"), set()).add(row.cutoff)
+    return [name for name, found in cutoffs.items() if len(found) >= _CURVE][:_MOST_CURVES]
+
+
+def _slices(contents: Contents) -> Section:
+    rows = [row for row in contents.summary if row.slice != "all"]
+    present = {row.key for row in rows}
+    of_all = [row for row in contents.summary if row.slice == "all"]
+    keys = [key for key in one_of_each(of_all) if key in present]
+    chosen = [row for row in rows if row.key in set(headline_keys(of_all))]
+    return Section(
+        "slices",
+        "Slices of the users",
+        words=["Slices of few users have wide intervals: a dot apart from the dashed line is no finding by itself."],
+        pictures=_drawn([partial(contents.plots.slices, key) for key in keys[:_MOST_SLICED]]),
+        folded=[tables.means_table("Means by slice", chosen, slices=True)],
+    )
+
+
+def _users(contents: Contents, of_all: list[SummaryRow]) -> Section:
+    keys = one_of_each(of_all)
+    chosen = [row for row in of_all if row.key in set(headline_keys(of_all))]
+    # Counted once, drawn in several widths.
+    counted = [contents.plots.count_users(metric) for metric in contents.distributions]
+    draws: list[Callable[..., Drawing]] = [partial(contents.plots.draw_users, users) for users in counted]
+    # Figures of different sizes would press one another together; those from 0 to 1 are the usual ones.
+    small = [key for key in keys if all(abs(row.maximum) <= 1 for row in chosen if row.key == key)] or keys
+    lines = max(_MOST_LINES // len(contents.qualities), 1)
+    draws.append(partial(contents.plots.quantiles, small[:lines]))
+    return Section("users", "From user to user", pictures=_drawn(draws), folded=[tables.quantiles_table(chosen)])
+
+
+def _definitions(contents: Contents, of_all: list[SummaryRow]) -> Section:
+    several = [tables.dialects_table(contents.dialects)] if contents.dialects else []
+    return Section("definitions", "Definitions", tables=[tables.definitions_table(of_all), *several])

@@ -1,0 +1,241 @@
+"""The tables of a report: texts, no markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from spark_rankeval.errors import MetricError
+from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.rendering import between, cells, headers, number, probability, signed
+from spark_rankeval.summary import DataQuality
+
+if TYPE_CHECKING:
+    from spark_rankeval.comparison_rows import ComparisonRow
+    from spark_rankeval.report.contents import DialectRow, Gate
+    from spark_rankeval.summary import SummaryRow
+
+# A page is for reading: longer tables are those of `to_pandas()`.
+MOST_ROWS = 400
+
+_QUALITY = {
+    "n_users": "users",
+    "n_without_relevant": "users without a relevant label",
+    "n_without_predictions": "users without predictions",
+    "n_hanging_on_ties": "users who hang on the order of equal scores",
+    "n_predictions": "predictions, ranked",
+    "n_labels": "labels",
+    "n_relevant": "relevant labels",
+    "n_invalid_predictions": "predictions that could not be ranked",
+    "n_invalid_labels": "labels that could not be used",
+    "n_duplicate_predictions": "duplicate predictions",
+    "n_duplicate_labels": "repeated labels, merged",
+    "n_conflicting_labels": "conflicting labels",
+    "n_excluded": "predictions excluded",
+    "n_conflicting_attributes": "attributes in which a user's rows disagree",
+    "n_without_weight": "users of weight 0, left out",
+    "n_invalid_weights": "users without a usable weight, left out",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Texts in rows and columns.
+
+    Attributes:
+        caption: what they are.
+        heads: of the columns, the first being that of the groups.
+        groups: rows without their first cell, which they share, by that.
+        words: how many of the columns from the left are words; the others are figures, and stand to the right.
+        last_words: whether the last column is words too.
+        left_out: how many rows are not shown.
+    """
+
+    caption: str
+    heads: tuple[str, ...]
+    groups: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
+    words: int = 1
+    last_words: bool = False
+    left_out: int = 0
+
+    @classmethod
+    def of(
+        cls, caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1, *, last: bool = False
+    ) -> Table:
+        """From rows, of which neighbours with the same first cell make a group."""
+        shown = [tuple(row) for row in rows[:MOST_ROWS]]
+        groups = tuple(
+            (label, tuple(row[1:] for row in mine)) for label, mine in groupby(shown, key=lambda row: row[0])
+        )
+        return cls(caption, tuple(heads), groups, words, last, len(rows) - len(shown))
+
+    @property
+    def words_at(self) -> set[int]:
+        """The columns that are words."""
+        return {*range(self.words), *[len(self.heads) - 1] * self.last_words}
+
+
+def gates_table(gates: Sequence[Gate]) -> Table:
+    """A row a gate, those that were not met first."""
+    rows = [
+        (gate.name, gate.condition, gate.found, "passed" if gate.passed else "failed")
+        for gate in sorted(gates, key=lambda gate: gate.passed)
+    ]
+    return Table.of("What this run had to meet", ("gate", "condition", "found", "result"), rows, words=4)
+
+
+def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = False) -> Table:
+    """A row a metric and model, or a metric, slice and model: with interval, spread and users."""
+    named = any(row.model for row in rows)
+    first, *others = headers(rows)
+    heads = [first, *["users with"] * slices, *["model"] * named, *others]
+    keys = list(dict.fromkeys(row.key for row in rows))
+    by_metric = sorted(rows, key=lambda row: keys.index(row.key))
+    body = []
+    for row in by_metric:
+        label, *figures = cells(row)
+        if len(figures) < len(others):
+            figures.insert(1, "–")
+        body.append((label, *[row.slice] * slices, *[row.model] * named, *figures))
+    return Table.of(caption, heads, body, words=1 + slices + named)
+
+
+def differences_table(caption: str, rows: Sequence[ComparisonRow], level: float, *, slices: bool = False) -> Table:
+    """A row a metric and model, or a slice, metric and model."""
+    heads = [
+        "metric", *["users with"] * slices, "model", "users", "mean", "baseline", "difference",
+        f"{100 * level:g}% interval", "p", "d", "wins / ties / losses", "verdict",
+    ]  # fmt: skip
+    body = [
+        (
+            row.metric,
+            *[row.slice] * slices,
+            row.model,
+            f"{row.n_users:,}",
+            number(row.mean),
+            number(row.baseline_mean),
+            signed(row.difference),
+            between(row.interval_low, row.interval_high),
+            probability(row.p),
+            signed(row.cohens_d, 2),
+            f"{row.wins:,} / {row.ties:,} / {row.losses:,}",
+            row.verdict,
+        )
+        for row in rows
+    ]
+    return Table.of(caption, heads, body, words=2 + slices, last=True)
+
+
+def definitions_table(rows: Sequence[SummaryRow]) -> Table:
+    """By which definition each number is: a row a definition, cutoffs and recalls of one together."""
+    families: dict[tuple[str, str, str], list[str]] = {}
+    formulas: dict[tuple[str, str, str], str] = {}
+    for row in rows:
+        general = re.sub(r"@\d+$", "@k", row.definition)
+        general = re.sub(r"(?<=recall=)[\d.]+", "r", general)
+        family = (general, row.dialect, row.relevance)
+        formulas.setdefault(family, _formula(row.definition))
+        if row.key not in families.setdefault(family, []):
+            families[family].append(row.key)
+    body = [
+        (
+            ", ".join(keys) if len(keys) <= 4 else f"{keys[0]} … {keys[-1]} ({len(keys)})",
+            family[1],
+            family[0],
+            formulas[family],
+        )
+        for family, keys in families.items()
+    ]
+    return Table.of(
+        "By which definition each number is", ("metric", "dialect", "definition", "what it is"), body, words=4
+    )
+
+
+def _formula(definition: str) -> str:
+    """The first paragraph of the metric's own description; empty of what is no metric of ours."""
+    try:
+        described = type(parse_metric(definition)).__doc__ or ""
+    except MetricError:
+        return ""
+    return " ".join(described.split("\n\n")[0].split())
+
+
+def dialects_table(rows: Sequence[DialectRow]) -> Table:
+    """A row a metric and dialect, with why it differs."""
+    body = [
+        (
+            row.metric,
+            row.dialect,
+            number(row.mean) if row.n_users else "–",
+            signed(row.difference) if row.n_users and row.difference else "",
+            f"{row.n_users:,}" if row.n_users else "–",
+            row.because,
+        )
+        for row in rows
+    ]
+    heads = ("metric", "dialect", "mean", "difference", "users", "because")
+    return Table.of("The same data under other dialects", heads, body, words=2, last=True)
+
+
+def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
+    """A row a count, a column a model."""
+    names = [item.name for item in fields(DataQuality)]
+    body = [
+        (
+            _QUALITY.get(name, name.removeprefix("n_").replace("_", " ")),
+            *(f"{getattr(one, name):,}" for one in qualities.values()),
+        )
+        for name in names
+    ]
+    heads = ["", *(model or "count" for model in qualities)]
+    return Table.of("What the users and their rows were like", heads, body)
+
+
+def quantiles_table(rows: Sequence[SummaryRow]) -> Table:
+    """A row a metric and model: least, quantiles, greatest, and how many have 0."""
+    named = any(row.model for row in rows)
+    shares = sorted({share for row in rows for share in row.quantiles})
+    heads = ["metric", *["model"] * named, "least", *("median" if share == 0.5 else f"q{share:g}" for share in shares)]
+    body = [
+        (
+            row.key,
+            *[row.model] * named,
+            number(row.minimum),
+            *(number(row.quantiles.get(share, float("nan"))) for share in shares),
+            number(row.maximum),
+            f"{row.n_zero:,}",
+        )
+        for row in rows
+    ]
+    return Table.of("Users' values", [*heads, "greatest", "users at 0"], body, words=1 + named)
+
+
+def manifest_tables(manifest: Mapping[str, Any]) -> list[Table]:
+    """Plain values by name in one table, and each mapping in one of its own, what is in it by dotted names."""
+    plain = [(str(name), _text(value)) for name, value in manifest.items() if not isinstance(value, Mapping)]
+    tables = [Table.of("The run", ("name", "value"), plain, words=2)] if plain else []
+    for name, value in manifest.items():
+        if isinstance(value, Mapping):
+            tables.append(Table.of(str(name), ("name", "value"), list(_flat(value)), words=2))
+    return tables
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for name, value in values.items():
+        here = f"{before}{name}"
+        found += _flat(value, f"{here}.") if isinstance(value, Mapping) and value else [(here, _text(value))]
+    return found
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "–"}[value]
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(_text, value)) or "–"
+    return "–" if value == {} else str(value)

@@ -1,0 +1,48 @@
+"""A report into its file: whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from spark_rankeval.errors import OptionError
+from spark_rankeval.extras import needs_extra
+from spark_rankeval.report.contents import Contents, Gate
+
+
+def write_report(path: str | os.PathLike[str], **contents: Any) -> Path:
+    """Write the page of `Contents`; see `Result.report`.
+
+    Args:
+        path: of the file.
+        contents: the fields of `Contents`.
+    """
+    target = Path(path)
+    if not target.parent.is_dir() or target.is_dir() or "://" in os.fspath(path):
+        what = "a folder" if target.is_dir() else "in no folder of this machine"
+        msg = f"a report is a file on this machine; {os.fspath(path)!r} is {what}. Write it beside, and copy it where it belongs"
+        raise OptionError(msg)
+    comparison = contents.get("comparison")
+    if comparison is not None and not all(hasattr(comparison, name) for name in ("rows", "sliced", "baseline")):
+        msg = f"comparison must be what compare(…) returns; got a {type(comparison).__name__}"
+        raise OptionError(msg)
+    for gate in contents.get("gates", ()):
+        if not isinstance(gate, Gate):
+            msg = f"gates are of spark_rankeval.report.Gate(name, condition, found, passed); got {gate!r}"
+            raise OptionError(msg)
+    with needs_extra("report", "reports"):
+        from spark_rankeval.report.page import page
+    text = page(Contents(**contents))
+    # Whoever looks at the path meanwhile sees the old file or the new one.
+    handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(beside, 0o644)
+        os.replace(beside, target)
+    except BaseException:
+        os.unlink(beside)
+        raise
+    return target

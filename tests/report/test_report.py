@@ -1,0 +1,293 @@
+"""The report as a file: what is in it, that it is well formed, escapes what others wrote, and needs nothing beside it."""
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import html5lib
+import pytest
+from reports import GATES, MANIFEST, MODELS, comparison, full_report, result
+from summary_rows import QUALITY, row, undefined
+
+from spark_rankeval.errors import MissingExtraError, OptionError, SparkRankEvalError, UnknownMetricError
+from spark_rankeval.report import Gate
+from spark_rankeval.report.pictures import NARROW, WIDE
+from spark_rankeval.report.tables import MOST_ROWS
+from spark_rankeval.result import Result
+
+SVG = "{http://www.w3.org/2000/svg}"
+NASTY = "<script>alert('x')</script>\"&<img src=x onerror=alert(1)>{{7*7}}"
+
+
+class Page:
+    """A page as browsers read it; what they would mend is an error."""
+
+    def __init__(self, path):
+        self.text = path.read_text(encoding="utf-8")
+        parser = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False)
+        self.root = parser.parse(self.text)
+
+    def all(self, path):
+        return self.root.findall(f".//{path}")
+
+    def words(self, element):
+        return " ".join("".join(element.itertext()).split())
+
+    def section(self, name):
+        return next((one for one in self.all("section") if one.get("id") == name), None)
+
+    def rows(self, name):
+        """The cells of the section's first table."""
+        table = self.section(name).find(".//table")
+        return [[self.words(cell) for cell in line] for line in table.iter("tr")]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    return Page(full_report(tmp_path_factory.mktemp("report") / "report.html"))
+
+
+def plain(rows, **others):
+    return Result(tuple(rows), {"": QUALITY}, {}, ("As it is.",), None, None, **others)
+
+
+def test_sections_come_in_order_with_the_gates_first(page):
+    assert [one.get("id") for one in page.all("section")] == [
+        "gates", "means", "differences", "cutoffs", "precision-recall", "slices", "users", "definitions", "data", "manifest",
+    ]  # fmt: skip
+    links = [link.get("href") for link in page.all("nav//a")]
+    assert links == [f"#{one.get('id')}" for one in page.all("section")]
+
+
+def test_failed_gates_stand_first_and_say_so_in_words(page):
+    assert page.rows("gates")[1:] == [
+        ["ndcg@10", "at least 0.31 (lower end of the interval)", "0.2560", "failed"],
+        ["recall@10", "a drop of at most 0.005 since the last good run", "-0.0010", "passed"],
+    ]
+    assert "1 of 2 gates failed." in page.words(page.section("gates"))
+
+
+def test_means_are_printed_as_everywhere(page):
+    expected = next(one for one in result().summary if one.metric == "ndcg@10" and one.slice == "all")
+    line = next(cells for cells in page.rows("means") if cells[:2] == ["ndcg@10", "als"])
+    ends = f"[{expected.interval_low:.4f}, {expected.interval_high:.4f}]"
+    assert line[2:] == [f"{expected.mean:.4f}", ends, "0.3500", "1,200", "34"]
+    assert page.rows("means")[0] == ["metric", "model", "mean", "95% interval (t)", "std", "users", "undefined"]
+
+
+def test_every_mean_is_there_to_unfold(page):
+    folded = page.section("means").find(".//details")
+    lines = [[page.words(cell) for cell in line] for line in folded.iter("tr")]
+    assert sum(len(cells) == 7 for cells in lines) - 1 <= MOST_ROWS
+    assert any(cells[0] == "ndcg@37" for cells in lines)
+
+
+def test_differences_have_verdicts_and_what_they_stand_on(page):
+    words = page.words(page.section("differences"))
+    assert "the sign-flip randomisation test (9,999 replicates), corrected (holm)" in words
+    assert "popularity is better on map@10." in words
+    line = next(cells for cells in page.rows("differences") if cells[0] == "map@10")
+    assert line[1] == "popularity"
+    assert line[5:] == ["+0.0300", "+0.0190 to +0.0410", "0.0004", "+0.15", "500 / 400 / 300", "better"]
+
+
+def test_every_definition_is_told_once_with_its_formula(page):
+    lines = page.rows("definitions")
+    told = next(cells for cells in lines if cells[0].startswith("ndcg"))
+    assert told[:3] == ["ndcg@1 … ndcg@50 (50)", "default", "ndcg@k"]
+    assert "ideal" in told[3]
+    assert sum(cells[0].startswith("iprec") for cells in lines) == 1
+
+
+def test_data_quality_has_a_column_a_model_and_the_manifest_every_value(page):
+    lines = page.rows("data")
+    assert lines[0] == ["", *MODELS]
+    assert ["users", "1,300", "1,300", "1,300"] in lines
+    words = page.words(page.section("manifest"))
+    for said in ("2026-11-21-a1", "evaluation.metrics ndcg@1..100, precision_recall_curve", "evaluation.exclude –"):
+        assert said in words
+    assert "Users were grouped." in words
+
+
+def test_charts_are_drawn_twice_with_words_for_who_does_not_see_them(page):
+    charts = [one for one in page.all("div") if one.get("class") == "chart"]
+    assert len(charts) == len(page.all("figure")) >= 9
+    for chart in charts:
+        assert chart.get("role") == "img"
+        assert len(chart.get("aria-label")) > 40
+        wide, narrow = (float(one.get("width")) for one in chart.iter(f"{SVG}svg"))
+        assert 0.6 * WIDE < wide <= 1.1 * WIDE
+        assert 0.6 * NARROW < narrow <= 1.1 * NARROW
+        assert all(list(one.iter(f"{SVG}text")) and list(one.iter(f"{SVG}path")) for one in chart.iter(f"{SVG}svg"))
+    labels = [chart.get("aria-label") for chart in charts]
+    assert any(label.startswith("Line chart of mean ndcg against cutoff k. als: ") for label in labels)
+
+
+def test_the_structure_is_that_which_screen_readers_need(page):
+    assert page.root.get("lang") == "en"
+    assert len(page.all("h1")) == 1
+    assert len(page.all("main")) == 1
+    heads = page.all("th")
+    assert all(head.get("scope") in ("col", "row", "rowgroup") for head in heads)
+    assert all(table.find("caption") is not None for table in page.all("table"))
+    ids = [one.get("id") for one in page.root.iter() if one.get("id")]
+    assert len(ids) == len(set(ids))
+    named = [one.get("aria-labelledby") for one in page.root.iter() if one.get("aria-labelledby")]
+    assert set(named) <= set(ids)
+    skip = page.all("a")[0]
+    assert skip.get("href").removeprefix("#") in ids
+
+
+def test_it_opens_offline_and_runs_nothing(page):
+    assert not page.all("script")
+    for element in page.root.iter():
+        for name, value in element.attrib.items():
+            assert not str(name).startswith("on")
+            if name in ("src", "href", "data", "action", "srcset", "poster"):
+                assert value.startswith("#") or value == "data:,"
+            assert "url(" not in value or name == "content"
+    style = "".join(page.all("style")[0].itertext())
+    assert "url(" not in style
+    assert "@import" not in style
+    assert not re.search(r"https?://", page.text)
+    policy = next(one for one in page.all("meta") if one.get("http-equiv") == "Content-Security-Policy")
+    assert "default-src 'none'" in policy.get("content")
+
+
+def test_what_others_wrote_is_text(tmp_path):
+    models = (NASTY, "als")
+    rows = result(models, slices=[f"country={NASTY}"]).summary
+    rows = tuple(replace(one, metric=f"{one.metric} {NASTY}", dialect=NASTY, relevance=NASTY) for one in rows)
+    nasty = Result(rows, dict.fromkeys(models, QUALITY), {}, (NASTY,), None, None)
+    compared = comparison(models, [NASTY])
+    compared = replace(compared, rows=tuple(replace(one, sentence=NASTY) for one in compared.rows))
+    dialect = SimpleNamespace(metric=NASTY, dialect=NASTY, mean=0.5, difference=0.1, n_users=3, because=NASTY)
+    path = nasty.report(
+        tmp_path / "r.html", title=NASTY, comparison=compared, gates=[Gate(NASTY, NASTY, NASTY, False)],
+        manifest={NASTY: NASTY, "deep": {NASTY: [NASTY]}}, dialects=[dialect],
+    )  # fmt: skip
+    page = Page(path)
+    assert not page.all("script")
+    assert not page.all("img")
+    assert "49" not in page.words(page.all("h1")[0])
+    known = {
+        "html", "head", "meta", "link", "title", "style", "body", "a", "header", "h1", "h2", "dl", "div", "dt", "dd", "nav",
+        "ul", "li", "main", "section", "p", "figure", "figcaption", "strong", "span", "details", "summary", "table", "caption",
+        "thead", "tbody", "tr", "th", "td", "footer",
+    }  # fmt: skip
+    drawn = {"svg", "g", "path", "text", "line", "rect", "tspan"}
+    assert {re.sub(r"^\{.*\}", "", one.tag) for one in page.root.iter() if isinstance(one.tag, str)} <= known | drawn
+    for name in ("gates", "means", "differences", "slices", "definitions", "data", "manifest"):
+        assert NASTY in page.words(page.section(name)), name
+    assert page.words(page.all("h1")[0]) == NASTY
+
+
+def test_the_smallest_report_has_what_there_is(tmp_path):
+    page = Page(plain([row("ndcg@10")]).report(tmp_path / "r.html"))
+    assert [one.get("id") for one in page.all("section")] == ["means", "users", "definitions", "data", "manifest"]
+    assert page.rows("means")[1] == ["ndcg@10", "0.2500", "[0.2300, 0.2700]", "0.3500", "1,200", "34"]
+    assert page.words(page.all("h1")[0]) == "Evaluation of a ranking"
+
+
+def test_a_report_of_nobody_says_so(tmp_path):
+    page = Page(plain([undefined("ndcg@10"), undefined("ndcg@10", slice="country=DE")]).report(tmp_path / "r.html"))
+    assert page.rows("means")[1][1:3] == ["undefined", "–"]
+    assert "no interval of ndcg@10: no user" in page.words(page.section("means"))
+    assert "NaN" not in page.text
+
+
+def test_without_intervals_there_is_no_column_of_them(tmp_path):
+    bare = row("ndcg@10", interval_method="", no_interval="not asked for", interval_low=float("nan"),
+               interval_high=float("nan"))  # fmt: skip
+    page = Page(plain([bare]).report(tmp_path / "r.html"))
+    assert page.rows("means")[0] == ["metric", "mean", "std", "users", "undefined"]
+    assert "no intervals were asked for" in page.words(page.section("means"))
+
+
+@pytest.mark.parametrize(
+    ("n_models", "options"),
+    [
+        (20, {"cutoffs": tuple(range(1, 101))}),
+        (3, {"slices": [f"city={n}" for n in range(2000)], "cutoffs": (1, 5, 10)}),
+    ],
+    ids=["models", "slices"],
+)
+def test_large_results_stay_below_2_megabytes(tmp_path, n_models, options):
+    models = [f"model {n} with a name" for n in range(n_models)]
+    large = result(models, **options)
+    path = large.report(tmp_path / "r.html", comparison=comparison(models, [f"city={n}" for n in range(2000)]))
+    assert path.stat().st_size < 2_000_000
+
+
+def test_a_report_replaces_an_older_one_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "r.html"
+    path.write_text("old")
+    with pytest.raises(UnknownMetricError):
+        plain([row()]).report(path, distributions=["auc"])
+    assert path.read_text() == "old"
+    assert plain([row()]).report(str(path)) == path
+    assert path.read_text().startswith("<!DOCTYPE html>")
+    assert [one.name for one in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_wrong_arguments_are_errors_that_say_what_is_right(tmp_path):
+    with pytest.raises(OptionError, match="a report is a file on this machine"):
+        plain([row()]).report(tmp_path / "no folder" / "r.html")
+    with pytest.raises(OptionError, match="is a folder"):
+        plain([row()]).report(tmp_path)
+    with pytest.raises(OptionError, match="comparison must be what compare"):
+        plain([row()]).report(tmp_path / "r.html", comparison="better")
+    with pytest.raises(OptionError, match="gates are of spark_rankeval"):
+        plain([row()]).report(tmp_path / "r.html", gates=[{"name": "x"}])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("package", ["altair", "vl_convert", "jinja2"])
+@pytest.mark.parametrize("call", ["plot('ndcg@10')", "report(sys.argv[1])"])
+def test_a_missing_package_is_an_error_that_says_how_to_install_it(tmp_path, package, call):
+    if package != "altair" and call.startswith("plot"):
+        package = "altair"
+    code = f"""
+import sys
+sys.modules[{package!r}] = None
+from reports import result
+try:
+    result(("als",), cutoffs=(10,)).{call}
+except ImportError as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "r.html")], capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": ":".join([str(Path(__file__).parents[1]), *sys.path]), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert f"need the package {package}, which is not installed: pip install 'spark-rankeval[report]'" in done.stdout, (
+        done
+    )
+    assert done.stdout.startswith("MissingExtraError")
+    assert issubclass(MissingExtraError, SparkRankEvalError)
+
+
+def test_looking_at_a_result_loads_no_extra():
+    code = """
+import sys
+from reports import result, comparison
+made = result(("als",), cutoffs=(10,))
+repr(made.plot), dir(made), repr(comparison().plot), made.to_dict()
+print(sorted({"altair", "vl_convert", "jinja2"} & set(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True,
+        env={"PYTHONPATH": ":".join([str(Path(__file__).parents[1]), *sys.path]), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert done.stdout.strip() == "[]"
+
+
+def test_gates_and_manifest_are_told_in_the_order_given(tmp_path):
+    gates = [replace(GATES[1], name=name) for name in ("b", "a")]
+    page = Page(plain([row()]).report(tmp_path / "r.html", gates=gates, manifest=dict(reversed(MANIFEST.items()))))
+    assert [cells[0] for cells in page.rows("gates")[1:]] == ["b", "a"]
+    captions = [page.words(table.find("caption")) for table in page.section("manifest").iter("table")]
+    assert captions == ["The run", "inputs", "config", "versions"]

@@ -1,0 +1,111 @@
+"""Histograms of users: the counts of one aggregation on Spark are those of the values themselves."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from spark_rankeval import compare, differences, evaluate, score_users, summarise
+from spark_rankeval.charts.histograms import Bin
+from spark_rankeval.spark.binning import Grid, binned, coarsened
+
+
+@pytest.fixture(scope="module")
+def lists(spark):
+    """Two models' lists for 40 users, of whom each fifth has no label."""
+    random = np.random.default_rng(7)
+    rows = {"als": [], "popularity": []}
+    labels = []
+    for user in range(40):
+        labels += [(user, int(item)) for item in random.choice(30, 4, replace=False)] if user % 5 else [(99 + user, 1)]
+        for model, mine in rows.items():
+            best = random.permutation(30)[:10] if model == "als" or user % 3 else rows["als"][-10:]
+            mine += [
+                (user, int(item[1] if isinstance(item, tuple) else item), -float(place))
+                for place, item in enumerate(best)
+            ]
+    schema = "user int, item int, score double"
+    predictions = {model: spark.createDataFrame(mine, schema) for model, mine in rows.items()}
+    return predictions, spark.createDataFrame(labels, "user int, item int")
+
+
+def bars(chart):
+    datasets = chart.to_dict()["datasets"].values()
+    return [bar for values in datasets for bar in values if "count" in bar]
+
+
+def test_bins_are_those_of_numpy_with_all_that_lies_beyond_in_the_outer_ones(spark):
+    values = np.random.default_rng(3).normal(size=500)
+    frame = spark.createDataFrame([(float(v),) for v in values] + [(math.nan,), (None,)], "value double")
+    grid = Grid(-1.0, 0.25, 8)
+    counts = binned(frame, "value", grid)
+    inside = np.clip(values, -1 + 1e-12, 1 - 1e-12)
+    expected, _ = np.histogram(inside, bins=8, range=(-1, 1))
+    assert [counts[""].get(index, 0) for index in range(8)] == expected.tolist()
+
+
+def test_values_on_a_bound_are_in_the_bin_that_begins_there(spark):
+    frame = spark.createDataFrame([(0.05 * k,) for k in range(21)] + [(0.15,), (0.1 + 0.2,)], "value double")
+    counts = binned(frame, "value", Grid(0.0, 0.05, 20))[""]
+    assert counts == {index: 1 + (index in (3, 6)) + (index == 19) for index in range(20)}
+
+
+def test_joined_bins_lose_nobody():
+    counts = {"a": {index: index for index in range(100, 400)}, "b": {255: 3, 256: 4}}
+    joined, grid = coarsened(counts, Grid(-16.0, 0.0625, 512), 40)
+    assert {model: sum(mine.values()) for model, mine in joined.items()} == {"a": sum(range(100, 400)), "b": 7}
+    assert len(joined["a"]) <= 40
+    # 0 stays a bound.
+    assert 0.0 in [grid.edges(index)[0] for index in joined["b"]]
+    assert joined["b"] == dict(zip(sorted(joined["b"]), (3, 4), strict=True))
+
+
+def test_a_result_draws_how_many_users_have_which_value(lists):
+    result = evaluate(*lists, ["precision@5", "ndcg@10"], score="score")
+    rows, histograms = result.plot.count_users("precision@5", bins=20)
+    users = result.per_user.toPandas()
+    for one in histograms:
+        mine = users.loc[users["model"] == one.series, "precision_at_5"].dropna()
+        expected = Counter(min(round(value * 5) * 4, 19) for value in mine)
+        assert {round(bar.low * 20): bar.count for bar in one.bins} == dict(expected)
+        assert one.n_users == len(mine) == next(row.n_users for row in rows if row.model == one.series)
+    chart = result.plot.histogram("precision@5")
+    assert sum(bar["share"] for bar in bars(chart)) == pytest.approx(2)
+
+
+def test_a_stored_table_of_one_model_draws_as_well(lists, tmp_path):
+    predictions, labels = lists
+    result = summarise(score_users(predictions["als"], labels, ["ndcg@10"], score="score"))
+    (one,) = result.plot.count_users("ndcg@10")[1]
+    assert sum(bar.count for bar in one.bins) == result.summary[0].n_users
+    assert isinstance(one.bins[0], Bin)
+    path = result.report(tmp_path / "r.html", distributions="ndcg@10")
+    assert "Users by their ndcg@10" in path.read_text()
+
+
+def test_a_comparison_draws_differences_and_leaves_equal_users_out(lists):
+    result = evaluate(*lists, ["ndcg@10", "rr"], score="score")
+    comparison = compare(result, "popularity", replicates=99)
+    values = differences(result, "popularity").toPandas()["ndcg_at_10"].dropna().to_numpy()
+    found = comparison.plot.count_users("ndcg@10")
+    (one,) = found.histograms
+    row = comparison["ndcg@10"]
+    assert row.ties > 0
+    assert sum(bar.count for bar in one.bins if bar.low >= 0) == row.wins == (values > 0).sum()
+    assert sum(bar.count for bar in one.bins if bar.high <= 0) == row.losses == (values < 0).sum()
+    for bar in one.bins:
+        assert bar.count == ((values >= bar.low - 1e-9) & (values < bar.high - 1e-9) & (values != 0)).sum()
+    assert not found.beyond
+    assert len(bars(comparison.plot.histogram("ndcg@10"))) == len(one.bins)
+    assert comparison.to_dict().keys() == {
+        "rows", "level", "test", "replicates", "seed", "baseline", "correction", "slices",
+    }  # fmt: skip
+
+
+def test_two_equal_models_draw_nobody(lists):
+    predictions, labels = lists
+    table = score_users(predictions["als"], labels, ["ndcg@10"], score="score")
+    comparison = compare({"one": table, "other": table}, "one", replicates=99)
+    spec = comparison.plot.histogram().to_dict()
+    assert "no user has another value" in str(spec["datasets"])
