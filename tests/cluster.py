@@ -4,7 +4,6 @@ import importlib.metadata
 import json
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 import venv
 from contextlib import contextmanager
@@ -83,20 +82,6 @@ class Cluster:
 
     def state(self):
         """What the master's page says, as a dict."""
-<<<<<<< HEAD
-        answers = []
-        self.master.wait_for(lambda: self._ask(answers))
-        return answers[0]
-
-    def _ask(self, answers):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=10) as answer:
-                answers.append(json.load(answer))
-        except urllib.error.URLError:
-            # A master that starts does not listen yet, or has no such page yet.
-            return False
-        return True
-=======
         said = {}
 
         def answers():
@@ -110,7 +95,6 @@ class Cluster:
 
         self.master.wait_for(answers)
         return said
->>>>>>> anywhere
 
     def executor_logs(self):
         """What the executors said on stderr, all of them."""
