@@ -101,8 +101,8 @@ def test_a_job_gives_a_connect_server_the_package(spark, run_job, tmp_path):
     server = os.environ["SPARK_REMOTE"]
     done = run_job("evaluate.py", "--config", "job.toml", cwd=tmp_path, SPARK_REMOTE=server)
     assert done.returncode == 0, done.stderr
-    (row,) = spark.read.parquet(f"{tmp_path}/out/summary").collect()
-    assert row["mean"] == 0.5
+    (row,) = spark.read.parquet(f"{tmp_path}/out/metrics").collect()
+    assert row["value"] == 0.5
 
 
 # --- the job, in the session of the tests
