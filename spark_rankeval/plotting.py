@@ -10,6 +10,7 @@ from spark_rankeval.curves import cutoff_points, recall_points
 from spark_rankeval.errors import MetricError, UnknownMetricError
 from spark_rankeval.extras import needs_extra
 from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.curves import expand
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.rendering import interval_name, number
 from spark_rankeval.spark.binning import Grid, binned
@@ -72,6 +73,8 @@ class ResultPlots:
         """
         if metric is None or any(_answers(row, metric) for row in self._of_all()):
             return self.means(metric, width=width)
+        if isinstance(metric, str) and "@" not in metric and len(expand(metric)) > 1:
+            return self.precision_recall(width=width)
         try:
             return self.curve(metric, width=width)
         except MetricError as error:

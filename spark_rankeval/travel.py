@@ -39,5 +39,5 @@ def _add(archive: zipfile.ZipFile, folder: Traversable, name: PurePosixPath) -> 
         if part.is_dir():
             if part.name != "__pycache__":
                 _add(archive, part, name / part.name)
-        elif part.name.endswith((".py", ".typed")):
+        elif part.name.endswith((".py", ".typed", ".html", ".css")):
             archive.writestr(str(name / part.name), part.read_bytes())

@@ -12,15 +12,14 @@ from spark_rankeval.charts.marks import (
     ROOMY,
     WIDTH,
     axis,
-    colour,
     dash,
     data,
     domain,
     heading,
     layered,
     listed,
+    looks,
     nothing,
-    shape,
     text_colour,
     told,
     upright,
@@ -78,10 +77,10 @@ def curve_chart(
         x_axis.values = places if len(places) <= 6 else alt.Undefined
     span = [places[0], places[-1]] if len(places) > 1 else [places[0] - 1, places[0] + 1]
     # All layers tell their colours alike, or none would be told.
-    told_above = colour(present, series, legend=legend, offset=_ABOVE_TITLE)
+    colour, shape = looks(present, series, legend=legend, width=width, offset=_ABOVE_TITLE)
     base = alt.Chart(data(one.record() for one in drawn)).encode(
         x=alt.X("place:Q", scale=alt.Scale(domain=span, nice=False), axis=x_axis),
-        color=told_above,
+        color=colour,
     )
     y_scale = alt.Scale(domain=reach, nice=False)
     y = alt.Y("value:Q", scale=y_scale, axis=axis(**upright(y_title)))
@@ -97,7 +96,7 @@ def curve_chart(
         layers.append(known.mark_rule(strokeWidth=2).encode(**between))
     size = 40 if len(places) <= _MOST_POINTS else 0
     points = base.mark_point(filled=True, size=size or 60, opacity=1 if size else 0)
-    layers.append(points.encode(y=y, shape=shape(present, series, legend=legend, offset=_ABOVE_TITLE), tooltip=hints))
+    layers.append(points.encode(y=y, shape=shape, tooltip=hints))
     if beside:
         layers.append(_labels(drawn, present, series, reach, height, y_scale))
     chart = layered(

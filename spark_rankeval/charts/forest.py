@@ -15,14 +15,13 @@ from spark_rankeval.charts.marks import (
     WIDTH,
     Drawing,
     axis,
-    colour,
     data,
     domain,
     heading,
     layered,
     listed,
+    looks,
     nothing,
-    shape,
     told,
 )
 
@@ -115,8 +114,8 @@ def _panel(
     if several:
         line["yOffset"] = alt.YOffset("series:N", sort=present, scale=alt.Scale(domain=present))
     # All layers tell their colours alike, or none would be told.
-    told_above = colour(present, series, legend=several and first)
-    base = alt.Chart(data(one.record() for one in estimates)).encode(**line, color=told_above)
+    colour, shape = looks(present, series, legend=several and first, width=width)
+    base = alt.Chart(data(one.record() for one in estimates)).encode(**line, color=colour)
     layers: list[alt.Chart] = []
     if margins:
         shaded = [{"place": place, "from": -margin, "to": margin} for place, margin in margins.items()]
@@ -128,13 +127,12 @@ def _panel(
     lines = [{"series": name, "at": at} for name, at in reference.items() if math.isfinite(at)]
     if lines:
         dashed = alt.Chart(data(lines)).mark_rule(strokeDash=[4, 3], opacity=0.7)
-        layers.append(dashed.encode(x=alt.X("at:Q", **x), color=told_above))
+        layers.append(dashed.encode(x=alt.X("at:Q", **x), color=colour))
     known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
     layers.append(known.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **x), x2="high:Q"))
     hints = ["place:N", alt.Tooltip("series:N", title="model"), alt.Tooltip("told:N", title=x_title), "note:N"]
     dots = base.transform_filter("isValid(datum.value)").mark_point(filled=True, opacity=1, size=55)
-    shapes = shape(present, series, legend=several and first)
-    layers.append(dots.encode(x=alt.X("value:Q", **x), shape=shapes, tooltip=hints))
+    layers.append(dots.encode(x=alt.X("value:Q", **x), shape=shape, tooltip=hints))
     if roomy and any(one.note for one in estimates):
         notes = base.mark_text(align="left", dx=10, limit=220).encode(
             x=alt.value("width"), text="note:N", color=alt.value(QUIET)

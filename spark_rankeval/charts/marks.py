@@ -106,53 +106,49 @@ def domain(values: Iterable[float], *, floor: float | None = None) -> list[float
     return [low if low == floor else low - room, high + room]
 
 
-def colour(shown: Sequence[str], series: Sequence[str], *, legend: bool = False, offset: int = 10) -> alt.Color:
-    """The colour of a series.
+def looks(
+    shown: Sequence[str], series: Sequence[str], *, legend: bool, width: int, offset: int = 10
+) -> tuple[alt.Color, alt.Shape]:
+    """The colour of a series, and the shape of its points for who does not see the colour.
 
     Args:
         shown: the series that are drawn.
         series: all, in the order of their colours.
         legend: whether the names stand above the chart.
-        offset: how far above, in pixels.
+        width: of the chart, in pixels; names are cut to fit.
+        offset: how far above the names stand, in pixels.
     """
-    looks = _looks(shown, series, PALETTE)
-    return alt.Color("series:N", scale=looks, sort=list(shown), legend=_legend(offset) if legend else None)
-
-
-def shape(shown: Sequence[str], series: Sequence[str], *, legend: bool = False, offset: int = 10) -> alt.Shape:
-    """The shape of a series's points, for who does not see its colour; arguments as of `colour`."""
-    looks = _looks(shown, series, _SHAPES)
-    return alt.Shape("series:N", scale=looks, sort=list(shown), legend=_legend(offset) if legend else None)
-
-
-def dash(shown: Sequence[str], series: Sequence[str]) -> alt.StrokeDash:
-    """The dashes of a series's line, for more models than colours; arguments as of `colour`."""
-    looks = _looks(shown, series, [one for one in _DASHES for _ in PALETTE])
-    return alt.StrokeDash("series:N", scale=looks, sort=list(shown), legend=None)
-
-
-def text_colour(shown: Sequence[str], series: Sequence[str]) -> alt.Color:
-    """The colour of a series's name; arguments as of `colour`."""
-    return alt.Color("series:N", scale=_looks(shown, series, _TEXTS), sort=list(shown), legend=None)
-
-
-def _looks(shown: Sequence[str], series: Sequence[str], looks: Sequence[Any]) -> alt.Scale:
-    places = {name: index for index, name in enumerate(series)}
-    return alt.Scale(domain=list(shown), range=[looks[places[name] % len(looks)] for name in shown])
-
-
-def _legend(offset: int) -> alt.Legend:
-    return alt.Legend(
+    columns = min(len(shown), 3 if width >= ROOMY else 2) or 1
+    names = alt.Legend(
         title=None,
         orient="top",
-        labelLimit=240,
+        labelLimit=max(width // columns - 24, 60),
         labelColor=INK,
-        columns=3,
+        columns=columns,
         columnPadding=14,
         symbolOpacity=1,
         symbolStrokeWidth=2,
         offset=offset,
     )
+    told: dict[str, Any] = {"sort": list(shown), "legend": names if legend else None}
+    colour = alt.Color("series:N", scale=_looks(shown, series, PALETTE), **told)
+    return colour, alt.Shape("series:N", scale=_looks(shown, series, _SHAPES), **told)
+
+
+def dash(shown: Sequence[str], series: Sequence[str]) -> alt.StrokeDash:
+    """The dashes of a series's line, for more models than colours; arguments as of `looks`."""
+    scale = _looks(shown, series, [one for one in _DASHES for _ in PALETTE])
+    return alt.StrokeDash("series:N", scale=scale, sort=list(shown), legend=None)
+
+
+def text_colour(shown: Sequence[str], series: Sequence[str]) -> alt.Color:
+    """The colour of a series's name; arguments as of `looks`."""
+    return alt.Color("series:N", scale=_looks(shown, series, _TEXTS), sort=list(shown), legend=None)
+
+
+def _looks(shown: Sequence[str], series: Sequence[str], chosen: Sequence[Any]) -> alt.Scale:
+    places = {name: index for index, name in enumerate(series)}
+    return alt.Scale(domain=list(shown), range=[chosen[places[name] % len(chosen)] for name in shown])
 
 
 def axis(**options: Any) -> alt.Axis:
@@ -163,6 +159,7 @@ def axis(**options: Any) -> alt.Axis:
         "ticks": False,
         "labelColor": QUIET,
         "labelPadding": 6,
+        "titleLimit": 260,
     }
     return alt.Axis(**(quiet | {"titleColor": QUIET, "titleFontWeight": "normal", "tickCount": 6} | options))
 

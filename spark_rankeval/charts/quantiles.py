@@ -15,14 +15,13 @@ from spark_rankeval.charts.marks import (
     WIDTH,
     Drawing,
     axis,
-    colour,
     data,
     domain,
     heading,
     layered,
     listed,
+    looks,
     nothing,
-    shape,
 )
 from spark_rankeval.rendering import number
 
@@ -94,6 +93,7 @@ def quantile_chart(
     ]
     scale = alt.Scale(domain=domain([end for one in drawn for end in (one.least, one.greatest)]), nice=False)
     x_axis = axis(title="a user's value", tickCount=6 if roomy else 4, format=".3~g")
+    colour, shape = looks(present, series, legend=len(present) > 1, width=width)
     line: dict[str, Any] = {
         "y": alt.Y(
             "place:N",
@@ -101,12 +101,11 @@ def quantile_chart(
             scale=alt.Scale(paddingInner=0.25, paddingOuter=0.15),
             axis=axis(title=None, grid=False, labelColor=INK, labelLimit=230 if roomy else 120),
         ),
-        "color": colour(present, series, legend=len(present) > 1),
+        "color": colour,
     }
     if len(present) > 1:
         line["yOffset"] = alt.YOffset("series:N", sort=present, scale=alt.Scale(domain=present))
     base = alt.Chart(data(records)).encode(**line)
-    shapes = shape(present, series, legend=len(present) > 1)
     layers = [
         base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
             x=alt.X("least:Q", scale=scale, axis=x_axis), x2="greatest:Q"
@@ -121,7 +120,7 @@ def quantile_chart(
         .mark_point(filled=True, size=50, opacity=1)
         .encode(
             x=alt.X("mean:Q", scale=scale),
-            shape=shapes,
+            shape=shape,
             tooltip=["place:N", "series:N", "mean:Q", "least:Q", "greatest:Q"],
         ),
     ]

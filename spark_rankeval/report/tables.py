@@ -36,6 +36,10 @@ _QUALITY = {
     "n_conflicting_labels": "conflicting labels",
     "n_excluded": "predictions excluded",
     "n_conflicting_attributes": "attributes in which a user's rows disagree",
+    "n_infinite_scores": "predictions of infinite score",
+    "n_negative_grades": "labels of a negative grade",
+    "n_without_labels": "users without any label",
+    "n_left_out": "users left out of every mean",
     "n_without_weight": "users of weight 0, left out",
     "n_invalid_weights": "users without a usable weight, left out",
 }

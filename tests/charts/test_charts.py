@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 
 import altair as alt
 import pytest
@@ -122,6 +123,7 @@ def test_calling_plot_draws_what_the_name_stands_for():
     assert drawn().to_dict()["title"]["text"] == "Means over users"
     assert drawn("ndcg").to_dict()["title"]["text"] == "ndcg against the cutoff"
     assert drawn("nDCG@10").to_dict()["title"]["text"] == "Mean ndcg@10 by model"
+    assert drawn("precision_recall_curve").to_dict()["title"]["text"] == "Precision against recall"
     with pytest.raises(UnknownMetricError, match="no metric 'auc' to draw, with or without a cutoff; there are ndcg@1"):
         drawn("auc")
     with pytest.raises(UnknownMetricError, match="no metric 'auc' to draw"):
@@ -307,3 +309,14 @@ def test_colours_have_contrast_on_light_and_dark():
     for colour in (*_TEXTS, INK, QUIET):
         assert contrast(colour, PAPER) >= 4.5, colour
         assert contrast(ON_DARK[colour], dark) >= 4.5, colour
+
+
+@pytest.mark.parametrize("width", [560, 240])
+def test_long_names_do_not_make_a_chart_much_wider(width):
+    long = "a_very_long_name_" * 20
+    compared = ComparisonPlots((difference(model=long, baseline=long),), (), long, 0.95, [long])
+    result = plots(models_rows((long, "b"), slices=[long]), (long, "b"))
+    for chart in (compared(width=width), result.curve("ndcg", width=width), result.means(width=width),
+                  result.slices("ndcg@10", width=width), result.quantiles(width=width)):  # fmt: skip
+        drawn = vl_convert.vegalite_to_svg(chart.properties(title="").to_dict())
+        assert float(re.search(r' width="(\d+)"', drawn)[1]) < width + 480

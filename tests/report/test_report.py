@@ -12,6 +12,7 @@ import pytest
 from reports import GATES, MANIFEST, MODELS, comparison, full_report, result
 from summary_rows import QUALITY, row, undefined
 
+from spark_rankeval import package_zip
 from spark_rankeval.errors import MissingExtraError, OptionError, SparkRankEvalError, UnknownMetricError
 from spark_rankeval.report import Gate
 from spark_rankeval.report.pictures import NARROW, WIDE
@@ -291,3 +292,18 @@ def test_gates_and_manifest_are_told_in_the_order_given(tmp_path):
     assert [cells[0] for cells in page.rows("gates")[1:]] == ["b", "a"]
     captions = [page.words(table.find("caption")) for table in page.section("manifest").iter("table")]
     assert captions == ["The run", "inputs", "config", "versions"]
+
+
+def test_the_package_as_a_zip_writes_reports(tmp_path):
+    archive = package_zip(tmp_path)
+    code = (
+        "import sys, spark_rankeval; from reports import result; result(('als',), cutoffs=(10,)).report(sys.argv[1]); "
+    )
+    code += "print(spark_rankeval.__file__)"
+    tests = [place for place in sys.path if "packages" in place or place.endswith("tests")]
+    done = subprocess.run(
+        [sys.executable, "-P", "-W", "ignore", "-c", code, str(tmp_path / "r.html")], capture_output=True, text=True,
+        check=False, cwd=tmp_path, env={"PYTHONPATH": ":".join([archive, *tests]), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert "spark_rankeval.zip" in done.stdout, done.stderr
+    assert len(Page(tmp_path / "r.html").all("figure")) == 5
