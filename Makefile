@@ -1,6 +1,6 @@
 # The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-browser parity fuzz platforms test-cluster test-faults lint format docs benchmark dist clean
+.PHONY: help setup demo test test-browser test-cluster test-faults parity fuzz platforms lint format docs benchmark dist clean
 
 PYTHON ?= python3
 VENV := .venv

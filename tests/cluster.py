@@ -4,7 +4,6 @@ import importlib.metadata
 import json
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 import venv
 from contextlib import contextmanager
@@ -83,18 +82,19 @@ class Cluster:
 
     def state(self):
         """What the master's page says, as a dict."""
-        answers = []
-        self.master.wait_for(lambda: self._ask(answers))
-        return answers[0]
+        said = {}
 
-    def _ask(self, answers):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=10) as answer:
-                answers.append(json.load(answer))
-        except urllib.error.URLError:
-            # A master that starts does not listen yet, or has no such page yet.
-            return False
-        return True
+        def answers():
+            # The port is open before the page is there.
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=10) as answer:
+                    said.update(json.load(answer))
+            except OSError:
+                return False
+            return True
+
+        self.master.wait_for(answers)
+        return said
 
     def executor_logs(self):
         """What the executors said on stderr, all of them."""

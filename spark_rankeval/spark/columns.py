@@ -75,7 +75,7 @@ def metrics_column(
     arguments = {"items": predictions, "labels": labels, "scores": scores, "grades": relevance}
     for name, value in zip(("predictions", "labels", "scores", "relevance"), arguments.values(), strict=True):
         optional = name in ("scores", "relevance") and value is None
-        if not (optional or hasattr(value, "getField") or (isinstance(value, str) and value.strip())):
+        if not (optional or hasattr(type(value), "getField") or (isinstance(value, str) and value.strip())):
             msg = f"{name} must be the name of a column, or a column; got {value!r}"
             raise InputError(msg)
     given = {name: _without_null_entries(value) for name, value in arguments.items() if value is not None}

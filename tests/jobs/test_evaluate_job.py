@@ -38,7 +38,7 @@ def test_the_example_evaluates_what_the_quick_start_wrote(spark, quickstart_run,
     folder, quickstart_done = quickstart_run
     done = run_job("evaluate.py", "--config", example_config, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
-    table = done.stdout.partition("\n\nwritten to ")[0]
+    table = done.stdout.partition("\n\nrun ")[0]
     assert table.startswith("model 'als', dialect 'default'\nmetric ")
     assert table in quickstart_done.stdout
     output = folder / "output/evaluation"
@@ -101,8 +101,8 @@ def test_a_job_gives_a_connect_server_the_package(spark, run_job, tmp_path):
     server = os.environ["SPARK_REMOTE"]
     done = run_job("evaluate.py", "--config", "job.toml", cwd=tmp_path, SPARK_REMOTE=server)
     assert done.returncode == 0, done.stderr
-    (row,) = spark.read.parquet(f"{tmp_path}/out/summary").collect()
-    assert row["mean"] == 0.5
+    (row,) = spark.read.parquet(f"{tmp_path}/out/metrics").collect()
+    assert row["value"] == 0.5
 
 
 # --- the job, in the session of the tests

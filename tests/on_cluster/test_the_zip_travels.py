@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import math
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from spark_rankeval import package_zip
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "platforms.json").read_text())
+RUN = "golden"
 # A classic session takes artifacts since Spark 4.
 ADDED_BY = ["spark.sparkContext.addPyFile(package)"]
 if int(pyspark.__version__.partition(".")[0]) >= 4:
@@ -65,21 +67,15 @@ def data(tmp_path_factory):
         quantiles = [0.25, 0.5, 0.9]
         [output]
         path = "{folder}/out"
-        mode = "overwrite"
+        run_id = "{RUN}"
         """
     )
     return folder
 
 
-def expected(users):
-    """The golden values of those users, by model and user; without the counts."""
-    n = len(fixed_users.CUT)
-    return {key: values.split()[:n] for key, values in GOLDEN["pruned"].items() if key in users}
-
-
 def figures(folder):
     """What the job wrote: every user's values, by model and user."""
-    rows = pd.read_parquet(folder / "out" / "per_user")
+    rows = pd.read_parquet(folder / "out" / "per_user" / f"run_id={RUN}")
     columns = rows.drop(columns=["model", "user"]).iloc[:, : len(fixed_users.CUT)]
     return {
         f"{model} {user}": ["nan" if math.isnan(value) else value.hex() for value in row]
@@ -90,15 +86,18 @@ def figures(folder):
 def assert_the_numbers_are_right(folder):
     found = figures(folder)
     assert len(found) > 80
-    assert found == expected(found)
-    summary = pd.read_parquet(folder / "out" / "summary")
-    for _, row in summary.iterrows():
+    assert found == {key: GOLDEN["pruned"][key].split() for key in found}
+    metrics = pd.read_parquet(folder / "out" / "metrics" / f"run_id={RUN}")
+    assert len(metrics) == len(fixed_users.CUT) * len(fixed_users.MODELS)
+    for _, row in metrics.iterrows():
         golden = GOLDEN["bootstrap"][f"{row['model']} all {row['metric']}"].split()
-        assert [row["mean"].hex(), row["interval_low"].hex(), row["interval_high"].hex()] == [
-            golden[0],
-            golden[5],
-            golden[6],
-        ]
+        assert [row[name].hex() for name in ("value", "low", "high")] == [golden[0], golden[5], golden[6]]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_written(data):
+    """What one test wrote is not taken for what another did."""
+    shutil.rmtree(data / "out", ignore_errors=True)
 
 
 def test_the_pythons_are_what_they_are_said_to_be(python):
