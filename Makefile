@@ -30,8 +30,9 @@ setup: java $(VENV)/.installed  ## create the environment
 demo: setup  ## train and evaluate two models on real ratings
 	@$(BIN)/python jobs/quickstart.py
 
+# Two at a time, each with a Spark of its own: a test file waits for Spark as long as it computes.
 test: setup  ## run the tests
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q --numprocesses=2 --dist=loadfile
 
 # The packages that the dialects are compared with: their versions exclude one another, so each has an environment.
 # SYSTEMS chooses among them, by environment: make parity SYSTEMS="trec ranx sklearn".

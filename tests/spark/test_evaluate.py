@@ -14,6 +14,7 @@ from spark_rankeval.errors import (
     MetricError,
     OptionError,
     SparkRankEvalError,
+    SparkRankEvalWarning,
     UnknownMetricError,
 )
 from spark_rankeval.metrics import NDCG, AveragePrecision
@@ -147,8 +148,11 @@ def test_summarise_of_the_per_user_table_gives_the_same_to_the_last_bit(rows, re
 
 def test_summarise_of_a_table_without_metadata_takes_its_double_columns(spark):
     table = spark.createDataFrame([(1, 0.5), (2, None), (3, 1.0)], "user long, my_metric double")
-    with pytest.warns(UserWarning, match="n_predictions"):
+    with pytest.warns(SparkRankEvalWarning) as warned:
         result = summarise(table)
+    said = [str(one.message) for one in warned]
+    assert any("taken for metrics: my_metric; not taken: user bigint" in text for text in said)
+    assert any("has no n_predictions" in text for text in said)
     assert result["my_metric"] == 0.75
     assert result.summary[0].n_undefined == 1
 

@@ -11,7 +11,7 @@ from random_logs import random_logs
 from scipy import stats
 
 from spark_rankeval import evaluate, score_users, summarise
-from spark_rankeval.errors import OptionError
+from spark_rankeval.errors import OptionError, SparkRankEvalWarning
 from spark_rankeval.spark import scoring
 from spark_rankeval.statistics.quantiles import RELATIVE_ACCURACY
 
@@ -255,7 +255,10 @@ def test_arrays_without_users_cannot_be_resampled(spark):
 
 def test_a_table_that_names_no_users_cannot_be_resampled(spark):
     table = spark.createDataFrame([(1, 0.5)], "user long, mine double")
-    with pytest.raises(OptionError, match="this table has none: give a table of score_users"):
+    with (
+        pytest.warns(SparkRankEvalWarning, match="taken for metrics: mine"),
+        pytest.raises(OptionError, match="this table has none: give a table of score_users"),
+    ):
         summarise(table, ci="percentile")
 
 

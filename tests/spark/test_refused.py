@@ -28,14 +28,17 @@ SETTINGS_READ = {"spark.sql.caseSensitive", "spark.sql.shuffle.partitions"}
 #: A job starts its own session where there is none, which is what a builder and its settings are for.
 OF_A_JOB = {"jobs/session.py"}
 #: The configuration of a job is a file of the driver's; a staging folder on the driver's disk is cleared, elsewhere emptied.
-#: The package as a zip is one too, to be handed over.
-FILES_OF_THE_DRIVER = {"jobs/config.py", "jobs/session.py", "spark/storage.py", "travel.py"}
+#: The package as a zip is one too, to be handed over, and so is a report, to be opened.
+FILES_OF_THE_DRIVER = {"jobs/config.py", "jobs/session.py", "report/writing.py", "spark/storage.py", "travel.py"}
 
 
 def refused(text, *, may_build=False, may_use_files=False):
     """What in a program's text would not run everywhere."""
     found = []
-    for node in ast.walk(ast.parse(text)):
+    program = ast.parse(text)
+    # What is for the type checker alone does not run.
+    program.body = [node for node in program.body if ast.unparse(getattr(node, "test", node)) != "TYPE_CHECKING"]
+    for node in ast.walk(program):
         if isinstance(node, ast.Attribute):
             owner = node.value.attr if isinstance(node.value, ast.Attribute) else ""
             if node.attr in REFUSED or (owner == "conf" and node.attr != "get"):
