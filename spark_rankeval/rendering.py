@@ -121,6 +121,19 @@ def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
     return "\n".join(lines)
 
 
+def comparison_figures(row: ComparisonRow) -> tuple[str, ...]:
+    """Users, mean, baseline's mean, difference, interval, p and effect size of a comparison, as tables have them."""
+    return (
+        f"{row.n_users:,}",
+        number(row.mean),
+        number(row.baseline_mean),
+        signed(row.difference),
+        between(row.interval_low, row.interval_high),
+        probability(row.p),
+        signed(row.cohens_d, 2),
+    )
+
+
 def render_comparison(
     rows: Sequence[ComparisonRow],
     level: float,
@@ -142,7 +155,7 @@ def render_comparison(
         losses: those of them that are shown.
     """
     head = ("metric", "model", "users", "mean", "baseline", "difference", f"{100 * level:g} % interval", "p", "d")
-    cells = [(*head, "wins/ties/losses", "verdict")]
+    cells: list[tuple[str, ...]] = [(*head, "wins/ties/losses", "verdict")]
     metric = None
     for row in rows:
         shown, metric = "" if row.metric == metric else row.metric, row.metric
@@ -150,13 +163,7 @@ def render_comparison(
             (
                 shown,
                 row.model,
-                f"{row.n_users:,}",
-                number(row.mean),
-                number(row.baseline_mean),
-                signed(row.difference),
-                between(row.interval_low, row.interval_high),
-                probability(row.p),
-                signed(row.cohens_d, 2),
+                *comparison_figures(row),
                 f"{row.wins:,}/{row.ties:,}/{row.losses:,}",
                 row.verdict,
             )

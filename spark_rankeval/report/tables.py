@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.rendering import between, cells, headers, number, probability, signed
+from spark_rankeval.rendering import cells, comparison_figures, headers, number, signed
 from spark_rankeval.summary import DataQuality
 
 if TYPE_CHECKING:
@@ -118,13 +118,7 @@ def differences_table(caption: str, rows: Sequence[ComparisonRow], level: float,
             row.metric,
             *[row.slice] * slices,
             row.model,
-            f"{row.n_users:,}",
-            number(row.mean),
-            number(row.baseline_mean),
-            signed(row.difference),
-            between(row.interval_low, row.interval_high),
-            probability(row.p),
-            signed(row.cohens_d, 2),
+            *comparison_figures(row),
             f"{row.wins:,} / {row.ties:,} / {row.losses:,}",
             row.verdict,
         )

@@ -18,7 +18,7 @@ from spark_rankeval.spark.validity import Rules, none_holds, says_something, unu
 from spark_rankeval.worker import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column
 
@@ -44,6 +44,21 @@ def slice_column(index: int) -> str:
 def user_column(index: int) -> str:
     """The name that a column of the user has on the way."""
     return f"user_{index}"
+
+
+def agreed(names: Sequence[str], conflicts: str) -> list[Column]:
+    """Aggregates of a user's rows: each attribute, null where the rows do not agree, and in how many they do not.
+
+    Args:
+        names: the columns of the attributes; of none there is nothing to say.
+        conflicts: the name of the last column.
+    """
+    if not names:
+        return []
+    agree = {name: F.min(name) == F.max(name) for name in names}
+    n_conflicts = reduce(add, [F.when(~one, 1).otherwise(0) for one in agree.values()])
+    attributes = [F.when(one, F.min(name)).alias(name) for name, one in agree.items()]
+    return [*attributes, n_conflicts.cast("bigint").alias(conflicts)]
 
 
 @dataclass(frozen=True)
@@ -305,13 +320,7 @@ class Grouping:
 
     def _attributes_of_users(self) -> list[Column]:
         """The attributes of a user, null where its rows do not agree, and in how many they do not."""
-        names = self.attribute_columns
-        if not names:
-            return []
-        agree = [F.min(name) == F.max(name) for name in names]
-        conflicts = reduce(add, [F.when(~one, 1).otherwise(0) for one in agree])
-        attributes = [F.when(one, F.min(name)).alias(name) for one, name in zip(agree, names, strict=True)]
-        return [*attributes, conflicts.cast("bigint").alias(reading.ATTRIBUTE_CONFLICTS)]
+        return agreed(self.attribute_columns, reading.ATTRIBUTE_CONFLICTS)
 
     def _excluded(self, source: Source) -> DataFrame:
         """The items that each user's predictions leave out; a null matches nothing."""

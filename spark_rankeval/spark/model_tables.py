@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.on_invalid import OnInvalid
+from spark_rankeval.spark.grouping import agreed
 from spark_rankeval.spark.ids import common_id_type, user_hash
 from spark_rankeval.spark.named_columns import any_null, column, find_column
 from spark_rankeval.spark.platforms import setting
@@ -257,12 +258,7 @@ class ModelTables:
         names = [_user(index) for index in range(len(self.user_types))]
         parts = [self._rows(table, labels, by) for table in self.tables]
         together = reduce(lambda one, other: one.unionByName(other), parts)
-        attributes = [slice_field(index) for index in range(len(by))]
-        agree = {name: F.min(name) == F.max(name) for name in attributes}
-        said = [F.when(one, F.min(name)).alias(name) for name, one in agree.items()]
-        if said:
-            conflicts = reduce(lambda a, b: a + b, [F.when(~one, 1).otherwise(0) for one in agree.values()])
-            said.append(conflicts.cast("bigint").alias(CONFLICTS))
+        said = agreed([slice_field(index) for index in range(len(by))], CONFLICTS)
         return together.groupBy(*names).agg(F.collect_list(_ROW).alias(ROWS), *said)
 
     def _users_of(self, table: ModelTable) -> list[Column]:
