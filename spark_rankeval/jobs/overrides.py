@@ -117,7 +117,7 @@ def _match(parts: tuple[str, ...], key: _Key, start: int) -> tuple[tuple[str, ..
     """The full path, if the parts are the end of a key from a place on."""
     tail = key.path[start:]
     # The name of a section of several is the author's, so that it cannot be left out.
-    if "*" in key.path[:start] or len(parts) < len(tail):
+    if ("*" in key.path[: start + 1] and start) or len(parts) < len(tail):
         return None
     if any(expected not in ("*", part) for expected, part in zip(tail, parts, strict=False)):
         return None
