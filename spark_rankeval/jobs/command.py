@@ -28,8 +28,8 @@ class Command(Generic[Config]):
         name: of the job, and of its file in ``jobs/`` and in ``conf/``.
         description: what it does.
         config: the dataclass of its configuration.
-        run: does it, and gives what is printed.
-        plan: says what it would do, as text, without doing it.
+        run: does it, and gives what is printed, without secrets.
+        plan: says what it would do, as such text, without doing it.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Command(Generic[Config]):
             loaded.append(config)
             with log.warnings_told(), job_session(f"spark_rankeval {self.name}") as spark:
                 said = self.plan(spark, config) if options.dry_run else self.run(spark, config, log)
-            sys.stdout.write(f"{hide(said)}\n")
+            sys.stdout.write(f"{said}\n")
 
         return run_job(self.name, job, hide, log)
 

@@ -34,7 +34,7 @@ _COLUMNS = (
 def _run(spark: SparkSession, config: CompareConfig, log: EventLog) -> str:
     comparison, run_id, tables = compare_tables(spark, config, log)
     sentences = "\n".join(comparison.sentences)
-    return f"{comparison!r}\n{sentences}\n\nrun {run_id} written to {config.output.path}: {', '.join(tables)}"
+    return f"{comparison!r}\n{sentences}\n\n{config.written(run_id, tables)}"
 
 
 def compare_tables(

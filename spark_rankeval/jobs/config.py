@@ -227,6 +227,10 @@ class JobConfig:
             text = text if source is None else source.redacted(text)
         return redacted(text)
 
+    def written(self, run_id: str, tables: Sequence[str]) -> str:
+        """A sentence on what a run has written, without secrets."""
+        return self.redacted(f"run {run_id} written to {self.output.path}: {', '.join(tables)}")
+
     def problems(self) -> list[str]:
         """What its sections say that they cannot mean, alone or together."""
         found = self.output.problems()

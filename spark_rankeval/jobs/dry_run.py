@@ -31,7 +31,7 @@ def planned(
     sources = config.sources()
     inputs = [(name, _input(name, config, frame)) for name, frame in tables.items() if frame is not None]
     run_id = run_id_of(config, tables)
-    places = [(name, place_of(config.output.path, name, run_id)) for name in outputs]
+    places = [(name, config.redacted(place_of(config.output.path, name, run_id))) for name in outputs]
     report = [("report", config.output.report)] if isinstance(config.output.report, str) else []
     texts = [f"run {run_id}, not started"]
     for heading, pairs in [("inputs", inputs), *parts, ("outputs", [*places, *report])]:

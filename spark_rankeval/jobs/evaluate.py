@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def _run(spark: SparkSession, config: EvaluateConfig, log: EventLog) -> str:
     result, run_id, tables = evaluate_tables(spark, config, log)
-    return f"{result!r}\n\nrun {run_id} written to {config.output.path}: {', '.join(tables)}"
+    return f"{result!r}\n\n{config.written(run_id, tables)}"
 
 
 def evaluate_tables(
