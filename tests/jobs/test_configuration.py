@@ -312,6 +312,23 @@ def test_an_evaluation_that_cannot_be_is_said(changes, said):
     assert said in str(caught.value)
 
 
+def test_curves_are_metrics_of_a_config_too():
+    curves = parse_config({**SMALLEST, "evaluation": {"metrics": ["ndcg@1..20", "precision_recall_curve"]}})
+    assert curves.evaluation.metrics == ("ndcg@1..20", "precision_recall_curve")
+    with pytest.raises(ConfigurationError, match=r"evaluation\.metrics: "):
+        parse_config({**SMALLEST, "evaluation": {"metrics": ["ndcg@9..3"]}})
+
+
+@pytest.mark.parametrize("name", ["RR", "ndcg@2", "mrr", "ndcg@2 [click]"])
+def test_histograms_are_of_what_is_evaluated(name):
+    settings = {"output": {"path": "o", "report": True}, "evaluation": {"metrics": ["rr", "ndcg@2"]}}
+    assert parse_config({**SMALLEST, **settings, "report": {"distributions": [name]}}).report.distributions == (name,)
+    with pytest.raises(
+        ConfigurationError, match=r"report\.distributions: 'ndcg@3' is not evaluated; there are rr, ndcg@2"
+    ):
+        parse_config({**SMALLEST, **settings, "report": {"distributions": ["ndcg@3"]}})
+
+
 def test_a_report_without_its_packages_is_refused_before_spark(monkeypatch):
     monkeypatch.setattr("spark_rankeval.extras.find_spec", lambda name: None if name == "jinja2" else name)
     with pytest.raises(
