@@ -3,6 +3,7 @@
 import builtins
 import importlib
 import json
+import re
 import shlex
 import tomllib
 from collections.abc import Mapping
@@ -185,6 +186,22 @@ def test_the_schema_is_one_and_admits_the_example(name, capsys):
     validator.validate(example)
     for wrong in ({"output": {"path": 3}}, {"output": {"paht": "o"}}, {"lables": {"path": "l"}}):
         assert list(validator.iter_errors(example | wrong)), wrong
+
+
+def commented(name):
+    """The example with each of its commented keys in turn, which stands in the section above it."""
+    lines = (CONF / f"{name}.toml").read_text().splitlines()
+    for index, line in enumerate(lines):
+        if re.match(r"# \w+ = ", line):
+            (head, *_) = (at for at in range(index, 0, -1) if re.match(r"(# )?\[", lines[at]))
+            changed = [text.removeprefix("# ") if at in (index, head) else text for at, text in enumerate(lines)]
+            yield pytest.param(name, "\n".join(changed), id=f"{name} {index + 1}")
+
+
+@pytest.mark.parametrize(("name", "text"), [*commented("evaluate"), *commented("compare")])
+def test_what_an_example_comments_out_may_be_taken_in(name, text):
+    schema = json_schema(COMMANDS[name].config, name)
+    jsonschema.Draft202012Validator(schema).validate(tomllib.loads(text))
 
 
 @pytest.mark.parametrize(
