@@ -7,6 +7,7 @@ import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from spark_rankeval.errors import InputError
 from spark_rankeval.extras import needs_extra
 from spark_rankeval.spark.platforms import setting
 
@@ -34,8 +35,12 @@ def progress(spark: SparkSession) -> Iterator[None]:
         spark: the session that does the work.
 
     Raises:
+        InputError: that is no session.
         MissingExtraError: a bar would be shown, and tqdm is not installed.
     """
+    if not hasattr(spark, "conf"):
+        msg = f"progress takes the Spark session that does the work, as in progress(spark); got {type(spark).__name__}"
+        raise InputError(msg)
     if not _somebody_looks():
         yield
         return

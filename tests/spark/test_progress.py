@@ -8,11 +8,12 @@ import sys
 import time
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from tqdm.auto import tqdm
 
 from spark_rankeval import progress, progress_bars
-from spark_rankeval.errors import MissingExtraError
+from spark_rankeval.errors import InputError, MissingExtraError
 
 INTERVAL = "spark.connect.progress.reportInterval"
 
@@ -29,6 +30,8 @@ def looked_at(monkeypatch):
 @pytest.fixture
 def session_of_connect():
     class Session:
+        conf = None
+
         def __init__(self):
             self.handlers = []
 
@@ -110,6 +113,11 @@ def test_a_handler_of_the_callers_stays(spark, looked_at):
         spark.clearProgressHandlers()
 
 
+def test_what_is_no_session_is_refused_wherever_it_runs():
+    with pytest.raises(InputError, match="got DataFrame"), progress(pd.DataFrame()):
+        pytest.fail("the block ran")
+
+
 def test_nothing_is_registered_where_nobody_looks(session_of_connect, monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with progress(session_of_connect):
@@ -161,7 +169,7 @@ def test_classic_spark_that_shows_its_bar_needs_no_word(looked_at, recwarn):
 
 
 def test_connect_before_it_told_its_progress_says_so(session_of_connect, looked_at):
-    Older = type("Session", (), {"__module__": "pyspark.sql.connect.session"})  # noqa: N806 # a class
+    Older = type("Session", (), {"__module__": "pyspark.sql.connect.session", "conf": None})  # noqa: N806 # a class
     with pytest.warns(UserWarning, match="before 4.0"), progress(Older()):
         pass
 
