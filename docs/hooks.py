@@ -1,4 +1,4 @@
-"""What the site has besides its pages: the example notebook, with what its cells showed, as a page."""
+"""What the site has besides what mkdocs.yml names: further how-tos, and the example notebook with what its cells showed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,27 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-NOTEBOOK = "quickstart.ipynb"
+NOTEBOOK, PAGE = "quickstart.ipynb", "quickstart.md"
+
+
+def on_config(config: Any) -> Any:
+    """Called by mkdocs when it has read its settings: pages that the navigation does not name are how-tos."""
+    named = json.dumps(config.nav)
+    section = next(entry["How to"] for entry in config.nav if "How to" in entry)
+    section += [page.name for page in sorted(Path(config.docs_dir).glob("*.md")) if f'"{page.name}"' not in named]
+    return config
 
 
 def on_files(files: Files, *, config: Any) -> Files:
     """Called by mkdocs when it knows its files."""
     notebook = json.loads(Path(config.docs_dir, NOTEBOOK).read_text(encoding="utf-8"))
-    files.append(File.generated(config, "quickstart.md", content=page(notebook)))
+    files.append(File.generated(config, PAGE, content=page(notebook)))
     return files
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Called by mkdocs for each page: what is the notebook itself where the sources are read is its page on the site."""
+    return markdown if page.file.src_uri == PAGE else markdown.replace(f"({NOTEBOOK})", f"({PAGE})")
 
 
 def page(notebook: dict[str, Any]) -> str:

@@ -73,6 +73,9 @@ def test_the_page_of_conventions_is_what_the_registry_says():
     assert written.count("\n## ") == len({metric.name for metric in REGISTRY.values()}) + 1
 
 
-@pytest.mark.parametrize("path", re.findall(r"\]\(([A-Za-z0-9_./-]+)\)", README.read_text()))
-def test_links_of_the_readme_lead_somewhere(path):
-    assert (Path(__file__).parents[1] / path).exists()
+LINKS = [(page, path) for page in PAGES for path in re.findall(r"\]\(([A-Za-z0-9_./-]+)[)#]", page.read_text())]
+
+
+@pytest.mark.parametrize(("page", "path"), LINKS, ids=[f"{page.name}: {path}" for page, path in LINKS])
+def test_links_of_pages_lead_somewhere(page, path):
+    assert (page.parent / path).exists()
