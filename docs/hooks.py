@@ -30,8 +30,13 @@ def on_files(files: Files, *, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Called by mkdocs for each page: what is the notebook itself where the sources are read is its page on the site."""
-    return markdown if page.file.src_uri == PAGE else markdown.replace(f"({NOTEBOOK})", f"({PAGE})")
+    """Called by mkdocs for each page: links that lead somewhere where the sources are read are to do so on the site.
+
+    What is the notebook itself there is its page here; files of the repository beside docs/ are named, and are no links.
+    """
+    if page.file.src_uri == PAGE:
+        return markdown
+    return re.sub(r"\[([^\]]+)\]\(\.\./[^)]*\)", r"\1", markdown).replace(f"({NOTEBOOK})", f"({PAGE})")
 
 
 def page(notebook: dict[str, Any]) -> str:
