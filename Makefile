@@ -1,6 +1,7 @@
 # The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-browser test-cluster test-faults parity fuzz platforms lint format docs benchmark dist clean
+.PHONY: help setup demo test test-browser test-cluster test-faults parity fuzz platforms lint format conventions docs notebook test-notebook test-site \
+  benchmark dist clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -88,8 +89,28 @@ test-cluster: setup  ## send the package to a standalone cluster that lacks it
 test-faults: setup  ## break a standalone cluster under running jobs
 	@$(BIN)/python -m pytest -q tests/faults
 
-docs: setup  ## write docs/conventions.md from the registry
+conventions: setup  ## write docs/conventions.md from the registry
 	@$(BIN)/python tools/write_conventions.py
+
+# The site needs packages that nothing else needs, in an environment of its own; what it says of the API it reads from the source.
+.venv-docs/.installed: docs/requirements.txt | $(BIN)/python
+	@echo "installing into .venv-docs"
+	@$(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+docs: conventions .venv-docs/.installed  ## build the site, build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	@echo "build/site/index.html (with search: python3 -m http.server -d build/site)"
+
+notebook: setup  ## run docs/quickstart.ipynb and write what it shows into it
+	@$(BIN)/python tools/write_notebook.py
+
+test-notebook: setup  ## run docs/quickstart.ipynb and compare with what it shows
+	@$(BIN)/python -m pytest -q tests/notebook
+
+test-site: docs  ## open the pages of the site with a real Chromium
+	@$(BIN)/python -m pytest -q tests/site
 
 lint: setup  ## check style, types and the direction of imports
 	@$(BIN)/ruff check .
@@ -109,4 +130,4 @@ dist: | $(BIN)/python  ## build dist/spark_rankeval.zip, for spark-submit --py-f
 	@$(BIN)/python -c 'import spark_rankeval; print(spark_rankeval.package_zip("dist"))'
 
 clean:  ## remove what was built, and the environment
-	@rm -rf $(VENV) .venv-parity-* .venv-platform-* dist build output spark-warehouse metastore_db derby.log *.egg-info
+	@rm -rf $(VENV) .venv-docs .venv-parity-* .venv-platform-* dist build output spark-warehouse metastore_db derby.log *.egg-info

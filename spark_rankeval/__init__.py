@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation import score_users as score_users
     from spark_rankeval.list_agreement import agreement as agreement
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
+    from spark_rankeval.progress_bars import progress as progress
     from spark_rankeval.result import Result as Result
     from spark_rankeval.sensitivity import detectable_difference as detectable_difference
     from spark_rankeval.spark.columns import metrics_column as metrics_column
@@ -42,6 +43,7 @@ _HOMES = {
     "metrics_column": "spark.columns",
     "package_zip": "travel",
     "parse_metric": "metrics.naming",
+    "progress": "progress_bars",
     "Result": "result",
 }
 
@@ -57,6 +59,7 @@ __all__ = [
     "metrics_column",
     "package_zip",
     "parse_metric",
+    "progress",
     "quarantine",
     "score_users",
     "summarise",

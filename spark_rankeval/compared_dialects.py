@@ -102,10 +102,10 @@ class DialectMap:
         return render_map([(r.metric, r.dialect, r.mean, r.difference, r.n_users, r.because) for r in self.rows])
 
     def _repr_html_(self) -> str:
-        table = (
-            self.to_pandas().drop(columns="definition").to_html(index=False, na_rep="–", float_format="{:.4f}".format)
-        )
-        return str(table)
+        frame = self.to_pandas().drop(columns="definition")
+        table = frame.to_html(index=False, na_rep="–", float_format="{:.4f}".format, justify="left")
+        # Notebooks align figures right, and with them the words of the last column.
+        return str(table).replace("<td>", '<td style="text-align:left">')
 
 
 class _Reading(NamedTuple):

@@ -190,8 +190,18 @@ class ModelComparison(_Compared[ComparisonRow]):
         return render_comparison(self.rows, self.level, self.test, self.correction, self.replicates, self.sliced, shown)
 
     def _repr_html_(self) -> str:
-        hidden = ["n_undefined", "std", "standard_error", "margin", "larger_is_better", "sentence"]
-        tables = _html(self.to_pandas().drop(columns=["slice", *hidden]))
+        # As in text; `to_pandas` has all.
+        hidden = [
+            "baseline",
+            "n_undefined",
+            "std",
+            "standard_error",
+            "relative_lift",
+            "margin",
+            "larger_is_better",
+            "sentence",
+        ]
+        tables = _html(self.to_pandas().drop(columns=["slice", "p_t", "p_sign_flip", *hidden]))
         losses = self.largest_losses(_MOST_LOSSES)
         if len(losses):
             tables += "<p>the slices with the largest losses</p>" + _html(losses.drop(columns=[*hidden, "p_sign_flip"]))

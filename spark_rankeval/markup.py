@@ -54,15 +54,22 @@ def summary_as_html(rows: Sequence[SummaryRow], qualities: Mapping[str, DataQual
             f'<table><caption style="text-align:left">{html.escape(title(mine[0]))}</caption>'
             f"<thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>"
         )
-        parts += [f"<div>{html.escape(words)}</div>" for words in [*missing_intervals(mine), *below] if words]
+        parts += [_html_line(words) for words in [*missing_intervals(mine), *below] if words]
     return f"<div>{''.join(parts)}</div>"
 
 
 def _html_row(tag: str, texts: Sequence[str] | map[str]) -> str:
     aligned = (
-        f'<{tag} style="text-align:{"right" if index else "left"}">{text}</{tag}>' for index, text in enumerate(texts)
+        f'<{tag} style="text-align:{"right" if index else "left"};white-space:nowrap">{text}</{tag}>'
+        for index, text in enumerate(texts)
     )
     return f"<tr>{''.join(aligned)}</tr>"
+
+
+def _html_line(words: str) -> str:
+    """A line below a table; text sets what it is about apart by blanks, of which a page shows one."""
+    about, gap, told = words.partition("  ")
+    return f"<div>{html.escape(f'{about}: {told.strip()}' if gap else words)}</div>"
 
 
 def _bar(row: SummaryRow) -> str:

@@ -1,4 +1,4 @@
-"""Examples that people copy: the README's first one with its output, and those of the docstrings."""
+"""Examples that people copy: those of all written pages, with what they print, and those of the docstrings."""
 
 import doctest
 import importlib
@@ -8,31 +8,53 @@ from pathlib import Path
 from runpy import run_path
 
 import pytest
+from documented import PAGES, ROOT, differences_of, examples_of, goes_on_with_the_quickstart
+from readme_names import results_of_all_kinds, tables_of_all_kinds
 
 import spark_rankeval
 from spark_rankeval.metrics.base import REGISTRY
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+README, DOCS = ROOT / "README.md", ROOT / "docs"
 MODULES = [module.name for module in pkgutil.walk_packages(spark_rankeval.__path__, "spark_rankeval.")]
 
 
-def test_the_readme_example_prints_what_the_readme_says(spark, capsys):
+def start(spark):
+    """The names that the first example makes, with which the other pages go on."""
     assert spark is not None
-    code = re.search(r"```python\n(.*?)```", README, re.DOTALL)[1]
-    printed = re.search(r"```\n(dialect .*?)```", README, re.DOTALL)[1]
-    exec(compile(code, "README.md", "exec"), {})
-    assert capsys.readouterr().out == printed
-
-
-def test_the_readme_map_of_dialects_is_what_it_prints(spark, capsys, monkeypatch):
-    assert spark is not None
-    monkeypatch.setenv("COLUMNS", "110")
-    codes = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names = {}
-    exec(compile(codes[0], "README.md", "exec"), names)
-    capsys.readouterr()
-    exec(compile(next(code for code in codes if "dialect_map" in code), "README.md", "exec"), names)
-    assert capsys.readouterr().out == re.search(r"```\n(metric  dialect .*?)```", README, re.DOTALL)[1]
+    examples_of(DOCS / "index.md")[0].run(names)
+    return names
+
+
+def test_the_first_example_is_the_same_everywhere():
+    first, of_readme = (examples_of(page)[0].code for page in (DOCS / "index.md", README))
+    assert first.partition("result = ")[0] == of_readme.partition("result = ")[0]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != README], ids=lambda page: page.name)
+def test_examples_of_a_page_print_what_it_says(spark, page, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "110")
+    examples = [example for example in examples_of(page) if not example.not_run]
+    if examples:
+        assert differences_of(examples, start(spark)) == []
+
+
+# The others are run by tests/jobs/test_quickstart.py, which has run the quick start.
+@pytest.mark.parametrize(
+    "example",
+    [example for example in examples_of(README) if not goes_on_with_the_quickstart(example)],
+    ids=lambda example: f"line {example.line}",
+)
+def test_examples_of_the_readme_print_what_it_says(spark, example, monkeypatch, tmp_path):
+    monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.chdir(tmp_path)
+    names = {name: getattr(spark_rankeval, name) for name in spark_rankeval.__all__}
+    names |= {"metrics": ["ndcg@2"]} | start(spark)
+    if "als_model" in example.code:
+        names |= tables_of_all_kinds(spark)
+    if "of_models" in example.code:
+        names |= results_of_all_kinds(names)
+    assert differences_of([example], names) == []
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -47,10 +69,13 @@ def test_there_are_docstring_examples():
 def test_the_page_of_conventions_is_what_the_registry_says():
     root = Path(__file__).parents[1]
     written = run_path(str(root / "tools" / "write_conventions.py"))["page"]()
-    assert (root / "docs" / "conventions.md").read_text() == written, "run make docs"
+    assert (root / "docs" / "conventions.md").read_text() == written, "run make conventions"
     assert written.count("\n## ") == len({metric.name for metric in REGISTRY.values()}) + 1
 
 
-@pytest.mark.parametrize("path", re.findall(r"\]\(([A-Za-z0-9_./-]+)\)", README))
-def test_links_of_the_readme_lead_somewhere(path):
-    assert (Path(__file__).parents[1] / path).exists()
+LINKS = [(page, path) for page in PAGES for path in re.findall(r"\]\(([A-Za-z0-9_./-]+)[)#]", page.read_text())]
+
+
+@pytest.mark.parametrize(("page", "path"), LINKS, ids=[f"{page.name}: {path}" for page, path in LINKS])
+def test_links_of_pages_lead_somewhere(page, path):
+    assert (page.parent / path).exists()

@@ -12,6 +12,7 @@ from spark_rankeval.charts.marks import (
     INK,
     QUIET,
     ROOMY,
+    UNIT,
     WIDTH,
     Drawing,
     axis,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 # Pixels that a line takes, and the room between groups of them.
 _LINE, _ROOM = 16, 10
-# Figures up to this have an axis of their own: a gain of 7 would press them together.
-_UNIT = 1.0
 
 
 def forest_chart(
@@ -61,7 +60,7 @@ def forest_chart(
     """
     if not estimates:
         return nothing(title, "there is nothing to compare", width)
-    large = {one.place for one in estimates if any(abs(end) > _UNIT for end in _known(one))}
+    large = {one.place for one in estimates if any(abs(end) > UNIT for end in _known(one))}
     groups = [[one for one in estimates if one.place not in large], [one for one in estimates if one.place in large]]
     panels = [
         _panel(group, x_title, series, reference or {}, signed, width, first=index == 0 or not groups[0])

@@ -12,6 +12,7 @@ from spark_rankeval.charts.marks import (
     INK,
     QUIET,
     ROOMY,
+    UNIT,
     WIDTH,
     Drawing,
     axis,
@@ -67,6 +68,26 @@ def quantile_chart(
     drawn = [one for one in spreads if math.isfinite(one.least) and math.isfinite(one.greatest)]
     if not drawn:
         return nothing(title, "no user has a value", width)
+    large = {one.place for one in drawn if max(abs(one.least), abs(one.greatest)) > UNIT}
+    groups = [[one for one in drawn if one.place not in large], [one for one in drawn if one.place in large]]
+    panels = [
+        _panel(group, series, width, first=index == 0 or not groups[0]) for index, group in enumerate(groups) if group
+    ]
+    whole: alt.LayerChart | alt.VConcatChart = (
+        panels[0] if len(panels) == 1 else alt.vconcat(*panels).resolve_scale(x="independent")
+    )
+    said = [
+        f"{' '.join(filter(None, (one.place, one.series)))}: from {number(one.least)} to {number(one.greatest)}, "
+        f"mean {number(one.mean)}"
+        for one in drawn
+    ]
+    return whole.properties(
+        title=heading(title, reading),
+        description=f"Lines from the least to the greatest value of a user. {listed(said)}.",
+    )
+
+
+def _panel(drawn: Sequence[Spread], series: Sequence[str], width: int, *, first: bool) -> alt.LayerChart:
     roomy = width >= ROOMY
     present = [name for name in series if any(one.series == name for one in drawn)]
     places = list(dict.fromkeys(one.place for one in drawn))
@@ -93,7 +114,7 @@ def quantile_chart(
     ]
     scale = alt.Scale(domain=domain([end for one in drawn for end in (one.least, one.greatest)]), nice=False)
     x_axis = axis(title="a user's value", tickCount=6 if roomy else 4, format=".3~g")
-    colour, shape = looks(present, series, legend=len(present) > 1, width=width)
+    colour, shape = looks(present, series, legend=len(present) > 1 and first, width=width)
     line: dict[str, Any] = {
         "y": alt.Y(
             "place:N",
@@ -128,15 +149,4 @@ def quantile_chart(
         layers.append(
             base.mark_text(align="left", dx=10).encode(x=alt.value("width"), text="note:N", color=alt.value(QUIET))
         )
-    said = [
-        f"{' '.join(filter(None, (one.place, one.series)))}: from {number(one.least)} to {number(one.greatest)}, "
-        f"mean {number(one.mean)}"
-        for one in drawn
-    ]
-    return layered(
-        layers,
-        width=width,
-        height=len(places) * (18 * len(present) + 10),
-        title=heading(title, reading),
-        description=f"Lines from the least to the greatest value of a user. {listed(said)}.",
-    )
+    return layered(layers, width=width, height=len(places) * (18 * len(present) + 10))

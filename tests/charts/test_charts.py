@@ -172,6 +172,15 @@ def test_no_slices_say_so():
     assert "there is nothing to compare" in svg(plots([row()], [""]).slices())
 
 
+def test_quantiles_of_gains_have_an_axis_of_their_own():
+    chart = plots(models_rows()).quantiles().to_dict()
+    ends = [panel["layer"][0]["encoding"]["x"]["scale"]["domain"][1] for panel in chart["vconcat"]]
+    assert ends[0] < 1.2
+    assert ends[1] >= 9.5
+    assert svg(plots(models_rows()).quantiles()).count(">popularity<") == 1
+    assert "vconcat" not in plots([row("dcg@10", 4.0, maximum=9.5)], [""]).quantiles().to_dict()
+
+
 def test_quantiles_have_ends_ticks_and_the_share_at_0():
     chart = plots([row(quantiles={0.25: 0.1, 0.5: 0.2, 0.9: 0.8})], [""]).quantiles()
     line = next(one for one in records(chart) if "least" in one)

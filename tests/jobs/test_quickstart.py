@@ -3,7 +3,9 @@ import re
 import statistics
 
 import pytest
+from documented import ROOT, differences_of, examples_of, goes_on_with_the_quickstart
 
+import spark_rankeval
 from spark_rankeval import compare, summarise
 from spark_rankeval.errors import ConfigurationError
 
@@ -136,3 +138,18 @@ def test_other_files_are_refused(spark, quickstart, tmp_path, text):
 def test_a_missing_file_is_one_line(quickstart, spark, capsys):
     assert quickstart.main(["--ratings", "nowhere.csv"]) == 2
     assert capsys.readouterr().err == "quickstart: wrong config: --ratings: there is no file nowhere.csv\n"
+
+
+def test_what_the_readme_makes_of_its_tables(spark, quickstart_run, monkeypatch):
+    examples = [example for example in examples_of(ROOT / "README.md") if goes_on_with_the_quickstart(example)]
+    assert len(examples) == 2
+    folder = quickstart_run[0]
+    monkeypatch.setenv("COLUMNS", "110")
+    names = {name: getattr(spark_rankeval, name) for name in spark_rankeval.__all__} | {"spark": spark}
+    first, others = (
+        example._replace(code=example.code.replace("output/", f"{folder}/output/")) for example in examples
+    )
+    assert differences_of([first], names) == []
+    names["tables"] = {model: table.withColumn("country", table.user % 2) for model, table in names["tables"].items()}
+    names |= {model: spark.read.parquet(f"{folder}/output/quickstart/{model}") for model in MODELS}
+    others.run(names)

@@ -1,0 +1,69 @@
+"""What the site has besides what mkdocs.yml names: further how-tos, and the example notebook with what its cells showed."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+NOTEBOOK, PAGE = "quickstart.ipynb", "quickstart.md"
+
+
+def on_config(config: Any) -> Any:
+    """Called by mkdocs when it has read its settings: pages that the navigation does not name are how-tos."""
+    named = json.dumps(config.nav)
+    section = next(entry["How to"] for entry in config.nav if "How to" in entry)
+    section += [page.name for page in sorted(Path(config.docs_dir).glob("*.md")) if f'"{page.name}"' not in named]
+    return config
+
+
+def on_files(files: Files, *, config: Any) -> Files:
+    """Called by mkdocs when it knows its files."""
+    notebook = json.loads(Path(config.docs_dir, NOTEBOOK).read_text(encoding="utf-8"))
+    files.append(File.generated(config, PAGE, content=page(notebook)))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Called by mkdocs for each page: links that lead somewhere where the sources are read are to do so on the site.
+
+    What is the notebook itself there is its page here; files of the repository beside docs/ are named, and are no links.
+    """
+    if page.file.src_uri == PAGE:
+        return markdown
+    return re.sub(r"\[([^\]]+)\]\(\.\./[^)]*\)", r"\1", markdown).replace(f"({NOTEBOOK})", f"({PAGE})")
+
+
+def page(notebook: dict[str, Any]) -> str:
+    """A notebook as Markdown."""
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        parts += [shown for output in cell["outputs"] if (shown := _output(output))]
+    title, *others = parts
+    download = f"This page is [a notebook]({NOTEBOOK}) that was run."
+    return "\n\n".join([title, download, *others]) + "\n"
+
+
+def _output(output: dict[str, Any]) -> str:
+    data = output.get("data", {})
+    text = {kind: "".join(lines) for kind, lines in data.items()}
+    if "image/svg+xml" in text:
+        svg = text["image/svg+xml"]
+        said = re.search(r'aria-label="([^"]*)"', svg)
+        address = base64.b64encode(svg.encode()).decode()
+        return f'<img alt="{html.escape(html.unescape(said[1])) if said else "chart"}" src="data:image/svg+xml;base64,{address}">'
+    if "text/html" in text:
+        bare = re.sub(r"<style.*?</style>| border=\"1\" class=\"dataframe\"", "", text["text/html"], flags=re.DOTALL)
+        lines = filter(None, map(str.strip, bare.splitlines()))
+        return f'<div class="output">{" ".join(lines)}</div>'
+    return f"```text\n{(text.get('text/plain') or ''.join(output.get('text', ''))).rstrip()}\n```"

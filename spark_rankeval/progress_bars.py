@@ -1,0 +1,132 @@
+"""A bar for work that takes a while: what Spark Connect tells of an operation, drawn by tqdm where somebody looks."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from spark_rankeval.errors import InputError
+from spark_rankeval.extras import needs_extra
+from spark_rankeval.spark.platforms import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
+
+# What is over sooner needs no bar; in seconds.
+_DELAY = 0.5
+_FORMAT = "{desc}: {percentage:3.0f}%|{bar}|{postfix} [{elapsed}]"
+
+
+@contextmanager
+def progress(spark: SparkSession) -> Iterator[None]:
+    """Show how far Spark is, for as long as the block runs; in a notebook or a terminal, and nowhere else.
+
+    ``with progress(spark): result = evaluate(…)``. On Spark Connect (4.0 or newer) each operation that takes longer than half
+    a second has a bar of its finished tasks, which goes when it is done; more tasks may be found on the way. Classic Spark has
+    a bar of its own, which it shows or not from the start: ``spark.ui.showConsoleProgress``, to be set where the session is
+    built. Here no setting is changed. A job whose output goes to a file has no bar. One block at a time: two have two bars.
+
+    Args:
+        spark: the session that does the work.
+
+    Raises:
+        InputError: that is no session.
+        MissingExtraError: a bar would be shown, and tqdm is not installed.
+    """
+    if not hasattr(spark, "conf"):
+        msg = f"progress takes the Spark session that does the work, as in progress(spark); got {type(spark).__name__}"
+        raise InputError(msg)
+    if not _somebody_looks():
+        yield
+        return
+    if not _is_connect(spark):
+        if setting(spark, "spark.ui.showConsoleProgress", "false") != "true":
+            msg = (
+                "classic Spark shows its own bar or none, as the session was built: "
+                "SparkSession.builder.config('spark.ui.showConsoleProgress', 'true')"
+            )
+            warnings.warn(msg, stacklevel=3)
+        yield
+        return
+    if not hasattr(spark, "registerProgressHandler"):
+        warnings.warn("Spark Connect tells no progress before 4.0: there is no bar", stacklevel=3)
+        yield
+        return
+    bars = _Bars(_bar_maker())
+    # Their abstract class is Spark Connect's, whose packages are not there without it.
+    handler = cast("ProgressHandler", bars)
+    spark.registerProgressHandler(handler)
+    try:
+        yield
+    finally:
+        # The caller may have cleared all handlers meanwhile.
+        with suppress(ValueError):
+            spark.removeProgressHandler(handler)
+        bars.close()
+
+
+def _somebody_looks() -> bool:
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    in_notebook = shell is not None and "IPKernelApp" in shell.config
+    return in_notebook or (sys.stderr is not None and sys.stderr.isatty())
+
+
+def _is_connect(spark: SparkSession) -> bool:
+    return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(spark).__mro__)
+
+
+def _bar_maker() -> Callable[[], Any]:
+    with needs_extra("notebook", "progress bars"), warnings.catch_warnings():
+        # Without ipywidgets tqdm writes its bar as text, which is enough, and says so at every first import.
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        from tqdm.auto import tqdm  # noqa: PLC0415 # an extra
+    # A share and not a number of tasks: a widget's end cannot be moved when Spark finds more of them.
+    return lambda: tqdm(total=1.0, desc="Spark", leave=False, delay=_DELAY, bar_format=_FORMAT)
+
+
+class _Bars:
+    """A bar an operation, by Spark Connect's protocol for handlers."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._bars: dict[str | None, Any] = {}
+
+    def __call__(
+        self, stages: Iterable[StageInfo] | None, inflight_tasks: int, operation_id: str | None, done: bool
+    ) -> None:
+        # What is raised here would end the user's query: a bar that cannot be drawn is none.
+        with suppress(Exception):
+            if done:
+                self._close(operation_id)
+            else:
+                self._draw(list(stages or ()), inflight_tasks, operation_id)
+
+    def _draw(self, stages: list[StageInfo], running: int, operation_id: str | None) -> None:
+        tasks = sum(stage.num_tasks for stage in stages)
+        if not tasks:
+            return
+        finished = sum(stage.num_completed_tasks for stage in stages)
+        if operation_id not in self._bars:
+            self._bars[operation_id] = self._make()
+        bar = self._bars[operation_id]
+        bar.set_postfix_str(f"{finished:,} of {tasks:,} tasks, {running:,} running", refresh=False)
+        bar.update(finished / tasks - bar.n)
+
+    def _close(self, operation_id: str | None) -> None:
+        bar = self._bars.pop(operation_id, None)
+        if bar is not None:
+            # A widget that is closed before its end stays, in red; what failed is told by its exception.
+            bar.n = bar.total
+            bar.close()
+
+    def close(self) -> None:
+        """Take away the bars of operations that never said that they were done."""
+        for operation_id in list(self._bars):
+            with suppress(Exception):
+                self._close(operation_id)

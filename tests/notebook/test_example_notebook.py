@@ -1,0 +1,75 @@
+"""The example notebook runs, and what its page shows is what it shows now. `make test-notebook`; `make notebook` writes it anew."""
+
+import re
+from pathlib import Path
+from runpy import run_path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOK = ROOT / "docs" / "quickstart.ipynb"
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def read_of(output):
+    """What a reader reads of an output: of a chart its texts, which have the figures on its axes and beside its marks."""
+    if output.output_type == "stream":
+        return output.text
+    if "image/svg+xml" in output.data:
+        return sorted(re.findall(r"<text[^>]*>([^<]*)</text>", output.data["image/svg+xml"]))
+    return output.data.get("text/html") or output.data["text/plain"]
+
+
+@pytest.fixture(scope="module")
+def committed():
+    return nbformat.read(NOTEBOOK, as_version=4)
+
+
+@pytest.fixture(scope="module")
+def anew():
+    # An error in a cell is raised here, with its traceback.
+    return run_path(str(ROOT / "tools" / "write_notebook.py"))["run"](NOTEBOOK)
+
+
+def test_it_shows_what_it_says(committed, anew):
+    assert len(code_cells(committed)) > 15
+    for cell, now in zip(code_cells(committed), code_cells(anew), strict=True):
+        assert [read_of(output) for output in cell.outputs] == [read_of(output) for output in now.outputs], (
+            f"{cell.source}\nshows something else now: run make notebook"
+        )
+
+
+def test_it_has_the_key_values_and_all_kinds_of_charts(anew):
+    shown = [output for cell in code_cells(anew) for output in cell.outputs]
+    texts = [read_of(output) for output in shown]
+    charts = [" ".join(text) for text in texts if isinstance(text, list)]
+    for words in (
+        "Mean ndcg@10 by model",
+        "ndcg against the cutoff",
+        "Precision against recall",
+        "ndcg@10 by slice of the users",
+        "Differences of als to popularity",
+        "Users by their difference of ndcg@10 to popularity",
+    ):
+        assert any(words in chart for chart in charts), words
+    told = " ".join(text for text in texts if isinstance(text, str))
+    assert "(1195, 306)" in told
+    assert "30 users; 2 without a relevant label (6.7%)" in told
+    assert "1,195 predictions excluded" in told
+    assert re.search(
+        r"Whether als is better or worse than popularity on ndcg@10 is undecided \(difference [+-]0\.0\d+", told
+    )
+    assert "report.html, 0." in told
+    (value,) = [float(text) for text in texts if isinstance(text, str) and re.fullmatch(r"0\.\d{6,}", text)]
+    assert 0.3 < value < 0.6
+
+
+def test_its_page_is_small_and_says_nothing_of_the_machine_that_ran_it(committed):
+    text = NOTEBOOK.read_text()
+    assert len(text) < 300_000
+    assert not re.search(r"/(home|root|tmp|Users)/|https?://(?!www\.w3\.org/)", text)
+    assert all(cell.execution_count == place for place, cell in enumerate(code_cells(committed), 1))

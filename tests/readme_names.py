@@ -1,0 +1,50 @@
+"""What the README's lists of calls speak of: small tables and results that have all that is named there."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+from spark_rankeval import compare, evaluate
+
+
+def tables_of_all_kinds(spark):
+    """One small table for each name, with all columns that the calls name."""
+    columns = "user string, item string, query string, locale string, userId int, movieId int"
+    ids = [("ann", "jam", "q1", "de", 1, 10), ("ann", "tea", "q1", "de", 1, 11), ("bob", "rye", "q1", "fr", 2, 12)]
+    predictions = spark.createDataFrame(
+        [(*row, 1.0 - place / 10, place) for place, row in enumerate(ids)], f"{columns}, score double, position int"
+    )
+    labels = spark.createDataFrame(
+        [(*row, 5 - 4 * (place % 2), place % 2, 1) for place, row in enumerate(ids)],
+        f"{columns}, rating int, click int, purchase int",
+    )
+    recommended = spark.createDataFrame(
+        [(1, [(11, 0.5), (10, 0.25)])], "userId int, recommendations array<struct<movieId: int, rating: float>>"
+    )
+    return {
+        "predictions": predictions,
+        "labels": labels,
+        "metrics": ["recall@10"],
+        "als": predictions,
+        "popular": predictions,
+        "als_model": SimpleNamespace(recommendForAllUsers=lambda k: recommended),
+        "table": spark.createDataFrame(
+            [("ann", ["a", "b"], ["b"])], "user string, prediction array<string>, label array<string>"
+        ),
+        "everyone": spark.createDataFrame([("ann",), ("dan",)], "user string"),
+        "training": spark.createDataFrame([("ann", "tea")], "user string, item string"),
+        "people": spark.createDataFrame([("ann", "DE"), ("bob", "FR")], "user string, country string"),
+    }
+
+
+def results_of_all_kinds(names):
+    """A result with slices and curves, one of several models, a comparison, and a place to write to."""
+    first, labels = names["predictions"], names["labels"]
+    metrics = ["ndcg@1..10", "precision_recall_curve"]
+    parted = labels.withColumn("country", labels.user)
+    models = evaluate({"als": first, "popularity": first}, labels, ["ndcg@10"], score="score")
+    return {
+        "result": evaluate(first, labels, metrics, score="score", by="country", attributes=parted),
+        "of_models": models,
+        "comparison": compare(models, "popularity"),
+        "path": str(Path.cwd() / "per_user"),
+    }

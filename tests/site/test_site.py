@@ -1,0 +1,48 @@
+"""The site as its readers open it, from a folder: every page is shown, complains of nothing and asks nobody. `make test-site`."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from chromium import Chromium, find
+
+SITE = Path(__file__).parents[2] / "build" / "site"
+PAGES = sorted(page.relative_to(SITE) for page in SITE.glob("*.html") if page.name != "404.html")
+# Elements that fetch what they name; links that a reader may follow are none.
+FETCHED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?((?:https?:)?//[^\"' >]+)")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    assert find(), "no Chromium was found: install it (Debian: apt-get install chromium), or name it with CHROMIUM="
+    browser = Chromium(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+def test_the_site_was_built():
+    assert len(PAGES) > 7, "make docs"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+@pytest.mark.parametrize("width", [1280, 380])
+def test_a_page_asks_nobody_and_complains_of_nothing(browser, page, width, tmp_path):
+    browser.open(SITE / page, width=width)
+    assert [url for url in browser.requests() if not url.startswith("file:")] == []
+    assert browser.complaints() == []
+    assert browser.value("document.querySelector('h1').textContent.trim()")
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    browser.screenshot(Path(os.environ.get("SCREENSHOTS") or tmp_path) / f"{page.stem}-{width}.png")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_a_page_names_nothing_elsewhere_that_it_would_fetch(page):
+    assert FETCHED.findall((SITE / page).read_text()) == []
+
+
+def test_the_api_has_every_public_name():
+    import spark_rankeval
+
+    page = (SITE / "api.html").read_text()
+    assert [name for name in spark_rankeval.__all__ if f'id="spark_rankeval.{name}"' not in page] == []
