@@ -38,6 +38,10 @@ class DataError(SparkRankEvalError, ValueError):
         self.counts = dict(counts or {})
 
 
+class UndefinedMeanError(DataError):
+    """A mean that a model is to be chosen by has no value: there are no rows, or the metric is defined for no user."""
+
+
 class UnknownMetricError(MetricError, KeyError):
     """A result has no such metric, or more than one."""
 
