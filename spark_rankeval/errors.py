@@ -57,5 +57,9 @@ class MissingExtraError(SparkRankEvalError, ImportError):
     """A package is missing that only some uses need; the message says how to install it."""
 
 
+class UnavailableError(SparkRankEvalError, NotImplementedError):
+    """This Spark has no such thing; the message says since which version there is, and what to do without."""
+
+
 class SparkRankEvalWarning(UserWarning):
     """Something in the data or the options deserves a look, though the numbers stand."""

@@ -59,7 +59,7 @@ def ratings(spark):
 
 
 def als(**params):
-    return ALS(userCol="user", itemCol="item", ratingCol="rating", coldStartStrategy="drop", maxIter=3, seed=7,
+    return ALS(userCol="user", itemCol="item", ratingCol="rating", coldStartStrategy="drop", maxIter=2, seed=7,
                numUserBlocks=2, numItemBlocks=2, **params)  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def test_params_are_set_read_copied_and_explained():
     assert (copied.getMetricName(), made.getMetricName(), copied.getUserCol()) == ("rr", "ap@5", "who")
     assert "ndcg@10" in made.explainParam("metricName")
     assert RankingEvaluator(dialect=find_dialect("mllib")).getDialect() == "mllib-4.3"
-    with pytest.raises(TypeError, match="only takes keyword arguments"):
+    with pytest.raises(TypeError, match="forces keyword arguments"):
         RankingEvaluator("ndcg@10")
 
 
@@ -225,7 +225,7 @@ def test_other_bad_rows_are_the_usual_errors(spark, row, words):
 def test_the_rank_of_als_is_chosen_by_ndcg(ratings, tmp_path):
     evaluator = RankingEvaluator(metricName="ndcg@10", relevanceThreshold=3)
     estimator = als()
-    grid = ParamGridBuilder().addGrid(estimator.rank, [1, 4, 10]).build()
+    grid = ParamGridBuilder().addGrid(estimator.rank, [1, 6]).build()
     validator = CrossValidator(estimator=estimator, estimatorParamMaps=grid, evaluator=evaluator, numFolds=2, foldCol="fold",
                                parallelism=2)  # fmt: skip
     model = validator.fit(ratings)
@@ -236,9 +236,9 @@ def test_the_rank_of_als_is_chosen_by_ndcg(ratings, tmp_path):
             trained = estimator.fit(ratings.where(F.col("fold") != fold), params)
             halves.append(evaluator.evaluate(trained.transform(ratings.where(F.col("fold") == fold))))
         means.append(sum(halves) / 2)
-    assert len(set(means)) == 3
+    assert len(set(means)) == 2
     assert model.avgMetrics == pytest.approx(means, abs=1e-12)
-    best = [1, 4, 10][means.index(max(means))]
+    best = [1, 6][means.index(max(means))]
     assert model.bestModel.rank == best
     model.save(str(tmp_path / "model"))
     read = CrossValidatorModel.load(str(tmp_path / "model"))
@@ -251,13 +251,13 @@ def test_the_rank_of_als_is_chosen_by_ndcg(ratings, tmp_path):
 def test_a_metric_whose_smaller_values_are_better_chooses_the_smallest(ratings, tmp_path):
     evaluator = RankingEvaluator(metricName="percentile_rank", relevanceThreshold=3)
     estimator = als()
-    grid = ParamGridBuilder().addGrid(estimator.rank, [1, 4, 10]).build()
+    grid = ParamGridBuilder().addGrid(estimator.rank, [1, 6]).build()
     split = TrainValidationSplit(estimator=estimator, estimatorParamMaps=grid, evaluator=evaluator, trainRatio=0.7, seed=3,
                                  parallelism=2)  # fmt: skip
     model = split.fit(ratings)
     found = list(model.validationMetrics)
-    assert len(set(found)) == 3
-    assert model.bestModel.rank == [1, 4, 10][found.index(min(found))]
+    assert len(set(found)) == 2
+    assert model.bestModel.rank == [1, 6][found.index(min(found))]
     model.save(str(tmp_path / "model"))
     read = TrainValidationSplitModel.load(str(tmp_path / "model"))
     assert (read.bestModel.rank, read.getEvaluator().isLargerBetter()) == (model.bestModel.rank, False)
