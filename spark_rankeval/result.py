@@ -290,7 +290,7 @@ class Result:
         evaluation did, is printed by its own label, behind the others.
 
         Args:
-            per_query: with the lines of every query before those of all, as ``trec_eval -q`` prints them.
+            per_query: with the lines of every query before those of all, as ``trec_eval -q`` prints them; brings them to the driver.
             runid: what the run is called; None: the model's name, and no such line where it has none.
 
         Raises:
