@@ -38,6 +38,10 @@ class DataError(SparkRankEvalError, ValueError):
         self.counts = dict(counts or {})
 
 
+class UndefinedMeanError(DataError):
+    """A mean that a model is to be chosen by has no value: there are no rows, or the metric is defined for no user."""
+
+
 class UnknownMetricError(MetricError, KeyError):
     """A result has no such metric, or more than one."""
 
@@ -51,6 +55,10 @@ class ConfigurationError(SparkRankEvalError, ValueError):
 
 class MissingExtraError(SparkRankEvalError, ImportError):
     """A package is missing that only some uses need; the message says how to install it."""
+
+
+class UnavailableError(SparkRankEvalError, NotImplementedError):
+    """This Spark has no such thing; the message says since which version there is, and what to do without."""
 
 
 class SparkRankEvalWarning(UserWarning):

@@ -15,11 +15,14 @@ from spark_rankeval.errors import InputError, MetricError, UnknownMetricError
 from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, reads_as
+from spark_rankeval.options import check_name, one_of
 from spark_rankeval.plotting import ResultPlots
 from spark_rankeval.rendering import render_summary
 from spark_rankeval.report.writing import write_report
+from spark_rankeval.spark.queries import queries_of, totals_of
 from spark_rankeval.spark.scoring import of_somebody
 from spark_rankeval.summary import DataQuality, SummaryRow, as_json_value
+from spark_rankeval.trec_output import Query, render_trec
 
 if TYPE_CHECKING:
     import os
@@ -277,6 +280,34 @@ class Result:
     def to_latex(self) -> str:
         r"""The summary as a LaTeX ``tabular``, with the rules of the package ``booktabs``."""
         return summary_as_latex(self.summary)
+
+    def to_trec(self, *, per_query: bool = False, runid: str | None = None) -> str:
+        r"""The means as trec_eval prints them: a line a measure, with its names where its definitions are these.
+
+        ``num_ret``, ``num_rel`` and ``num_rel_ret`` are added up from `per_user`: of a fresh result that is another evaluation, of
+        a written one a look at some columns. ``num_rel_ret`` stands there if a metric tells it: precision or recall of whole
+        lists, or with a cutoff that no list exceeds. A metric that trec_eval does not have, or defines otherwise than this
+        evaluation did, is printed by its own label, behind the others.
+
+        Args:
+            per_query: with the lines of every query before those of all, as ``trec_eval -q`` prints them; brings them to the driver.
+            runid: what the run is called; None: the model's name, and no such line where it has none.
+
+        Raises:
+            InputError: the per-user table has no column of users, or lacks their counts.
+        """
+        one_of("per_query", per_query, (True, False))
+        check_name("runid", runid)
+        rows = [row for row in self.summary if row.slice == "all"]
+        first = [row for row in rows if row.model == rows[0].model]
+        totals = totals_of(self.per_user, first, self.columns)
+        queries = queries_of(self.per_user, first, self.columns) if per_query else {}
+        texts = []
+        for model in self.models:
+            mine = [row for row in rows if row.model == model]
+            everything = totals.get(model, Query("all", 0, 0, 0, (), 0))._replace(values=[row.mean for row in mine])
+            texts.append(render_trec(mine, queries.get(model, []), everything, runid or model or None))
+        return "\n".join(texts)
 
     def __repr__(self) -> str:
         return render_summary(self.summary, self.qualities)

@@ -1,0 +1,269 @@
+"""An evaluator for pyspark.ml: what `CrossValidator` and `TrainValidationSplit` choose recommenders by."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from pyspark import keyword_only
+from pyspark.ml.evaluation import Evaluator
+from pyspark.ml.param import Param, Params
+from pyspark.ml.param.shared import HasLabelCol, HasPredictionCol
+from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
+
+from spark_rankeval.dialects import Dialect, find_dialect
+from spark_rankeval.errors import DataError, InputError, MetricError, OptionError, UndefinedMeanError
+from spark_rankeval.evaluation import evaluate
+from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+from spark_rankeval.options import is_number, one_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.summary import SummaryRow
+
+_TIES = (None, "item_asc", "item_desc", "average")
+_ON_INVALID = ("error", "drop")
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        msg = f"a column is named by a text that is not empty; got {value!r}"
+        raise InputError(msg)
+    return value
+
+
+def _metric(value: object) -> str:
+    metrics = parse_metrics(value)  # type: ignore[arg-type] # it refuses what is none
+    if len(metrics) != 1:
+        msg = f"metricName is one metric, the one that models are chosen by; got {value!r}, which is {len(metrics)}"
+        raise MetricError(msg)
+    return str(next(iter(metrics.values())))
+
+
+def _dialect(value: object) -> str:
+    return find_dialect(value.name if isinstance(value, Dialect) else value).name  # type: ignore[arg-type] # the same
+
+
+def _threshold(value: object) -> float | None:
+    if value is None:
+        return None
+    if not is_number(value) or math.isnan(value):  # type: ignore[arg-type] # a number
+        msg = f"relevanceThreshold must be a number or None; got {value!r}"
+        raise OptionError(msg)
+    return float(value)  # type: ignore[arg-type] # the same
+
+
+def _ties(value: object) -> str | None:
+    one_of("ties", value, _TIES)
+    return value  # type: ignore[return-value] # one of the above
+
+
+def _on_invalid(value: object) -> str:
+    one_of("onInvalid", value, _ON_INVALID)
+    return str(value)
+
+
+class RankingEvaluator(
+    Evaluator, HasLabelCol, HasPredictionCol, DefaultParamsReadable["RankingEvaluator"], DefaultParamsWritable
+):
+    """The mean of one metric over users, of rows of user, item, rating and prediction as ``ALS.transform`` gives them.
+
+    Each row is both: its prediction is a score to rank the item by, its rating the grade of the label. So what is ranked are
+    a user's rows of this table and no other items: a user's held-out ratings among themselves, not the catalogue. `evaluate`
+    takes recommendations from all items.
+
+    The columns are set by ``userCol`` ("user"), ``itemCol`` ("item"), ``labelCol`` ("rating") and ``predictionCol``
+    ("prediction"), the defaults being those of `ALS`. The others are:
+
+    - ``metricName``: any one metric, as `evaluate` takes it, such as ``"ndcg@10"`` or ``"ap(denominator='labels')@10"``.
+    - ``dialect``: as in `evaluate`; it says what a metric means, not which of two values is better.
+    - ``relevanceThreshold``: an item is relevant from this rating on; None: above 0, or as the dialect says.
+    - ``ties``: how equal predictions are ordered: ``item_asc``, ``item_desc``, ``average``; None: as the dialect says.
+    - ``onInvalid``: ``error``, or ``drop``: a prediction or rating that cannot be used is left out, and not the other one of its
+      row: of an item without a prediction the rating stays a label, which then nobody found.
+
+    Raises:
+        MetricError, DialectError, OptionError, InputError: a Param has a value that is not allowed.
+    """
+
+    _input_kwargs: dict[str, Any]
+
+    userCol: Param[str] = Param(Params._dummy(), "userCol", "the column of users", _name)
+    itemCol: Param[str] = Param(Params._dummy(), "itemCol", "the column of items", _name)
+    metricName: Param[str] = Param(Params._dummy(), "metricName", "a metric, such as ndcg@10", _metric)
+    dialect: Param[str] = Param(Params._dummy(), "dialect", "whose conventions hold", _dialect)
+    relevanceThreshold: Param[float | None] = Param(
+        Params._dummy(), "relevanceThreshold", "an item is relevant from this rating on", _threshold
+    )
+    ties: Param[str | None] = Param(Params._dummy(), "ties", "how equal predictions are ordered", _ties)
+    onInvalid: Param[str] = Param(
+        Params._dummy(), "onInvalid", "what becomes of rows that cannot be ranked: error or drop", _on_invalid
+    )
+
+    @keyword_only
+    def __init__(
+        self,
+        *,
+        userCol: str = "user",
+        itemCol: str = "item",
+        labelCol: str = "rating",
+        predictionCol: str = "prediction",
+        metricName: str | Metric = "ndcg@10",
+        dialect: str | Dialect = "default",
+        relevanceThreshold: float | None = None,
+        ties: str | None = None,
+        onInvalid: str = "error",
+    ) -> None:
+        super().__init__()
+        self._setDefault(
+            userCol="user", itemCol="item", labelCol="rating", predictionCol="prediction", metricName="ndcg@10",
+            dialect="default", relevanceThreshold=None, ties=None, onInvalid="error",
+        )  # fmt: skip
+        self._set_checked(**self._input_kwargs)
+
+    @keyword_only
+    def setParams(
+        self,
+        *,
+        userCol: str = "user",
+        itemCol: str = "item",
+        labelCol: str = "rating",
+        predictionCol: str = "prediction",
+        metricName: str | Metric = "ndcg@10",
+        dialect: str | Dialect = "default",
+        relevanceThreshold: float | None = None,
+        ties: str | None = None,
+        onInvalid: str = "error",
+    ) -> RankingEvaluator:
+        """Set those Params that are given; see the class."""
+        return self._set_checked(**self._input_kwargs)
+
+    def _set_checked(self, **given: Any) -> RankingEvaluator:
+        """Set Params, and say at once what only a fitted model would bring to light: that a dialect lacks the metric."""
+        for name in ("labelCol", "predictionCol"):
+            if name in given:
+                _name(given[name])
+        dialect, metric = (given.get("dialect", self.getDialect()), given.get("metricName", self.getMetricName()))
+        find_dialect(_dialect(dialect)).defaults_for(type(parse_metric(_metric(metric))))
+        return self._set(**given)
+
+    def _evaluate(self, dataset: DataFrame) -> float:
+        """The mean of the metric.
+
+        Raises:
+            UndefinedMeanError: there is no row, or the metric is defined for no user: a NaN would be chosen as the best.
+            DataError: rows cannot be ranked.
+            MetricError, DialectError, OptionError, InputError: something is wrong with a Param or column; no job has run.
+        """
+        try:
+            result = evaluate(
+                dataset,
+                dataset,
+                self.getMetricName(),
+                user=self.getUserCol(),
+                item=self.getItemCol(),
+                score=self.getPredictionCol(),
+                relevance=self.getLabelCol(),
+                relevance_threshold=self.getRelevanceThreshold(),
+                dialect=self.getDialect(),
+                ties=self.getTies(),
+                on_invalid=self.getOnInvalid(),
+                ci=None,
+                quantiles=(),
+            )
+        except DataError as error:
+            if "n_invalid_predictions" not in error.counts:
+                raise
+            msg = (
+                f"{error}. ALS predicts NaN for users and items that it has not seen in training: ALS(coldStartStrategy='drop') leaves "
+                "out these rows whole; RankingEvaluator(onInvalid='drop') leaves their ratings as labels that nobody found"
+            )
+            raise DataError(msg, error.counts) from error
+        (row,) = result.summary
+        if math.isnan(row.mean):
+            counts = result.data_quality.to_dict()
+            raise UndefinedMeanError(_why_undefined(row, counts), counts)
+        return row.mean
+
+    def isLargerBetter(self) -> bool:
+        """Whether a larger value of the metric is better, which is a property of the metric in every dialect."""
+        return parse_metric(self.getMetricName()).larger_is_better
+
+    def getUserCol(self) -> str:
+        """The column of users."""
+        return self.getOrDefault(self.userCol)
+
+    def setUserCol(self, value: str) -> RankingEvaluator:
+        """Set the column of users."""
+        return self._set_checked(userCol=value)
+
+    def getItemCol(self) -> str:
+        """The column of items."""
+        return self.getOrDefault(self.itemCol)
+
+    def setItemCol(self, value: str) -> RankingEvaluator:
+        """Set the column of items."""
+        return self._set_checked(itemCol=value)
+
+    def setLabelCol(self, value: str) -> RankingEvaluator:
+        """Set the column of ratings."""
+        return self._set_checked(labelCol=value)
+
+    def setPredictionCol(self, value: str) -> RankingEvaluator:
+        """Set the column of predictions."""
+        return self._set_checked(predictionCol=value)
+
+    def getMetricName(self) -> str:
+        """The metric."""
+        return self.getOrDefault(self.metricName)
+
+    def setMetricName(self, value: str | Metric) -> RankingEvaluator:
+        """Set the metric."""
+        return self._set_checked(metricName=value)
+
+    def getDialect(self) -> str:
+        """Whose conventions hold."""
+        return self.getOrDefault(self.dialect)
+
+    def setDialect(self, value: str | Dialect) -> RankingEvaluator:
+        """Set whose conventions hold."""
+        return self._set_checked(dialect=value)
+
+    def getRelevanceThreshold(self) -> float | None:
+        """From which rating on an item is relevant; None: above 0, or as the dialect says."""
+        return self.getOrDefault(self.relevanceThreshold)
+
+    def setRelevanceThreshold(self, value: float | None) -> RankingEvaluator:
+        """Set from which rating on an item is relevant."""
+        return self._set_checked(relevanceThreshold=value)
+
+    def getTies(self) -> str | None:
+        """How equal predictions are ordered; None: as the dialect says."""
+        return self.getOrDefault(self.ties)
+
+    def setTies(self, value: str | None) -> RankingEvaluator:
+        """Set how equal predictions are ordered."""
+        return self._set_checked(ties=value)
+
+    def getOnInvalid(self) -> str:
+        """What becomes of rows that cannot be ranked."""
+        return self.getOrDefault(self.onInvalid)
+
+    def setOnInvalid(self, value: str) -> RankingEvaluator:
+        """Set what becomes of rows that cannot be ranked."""
+        return self._set_checked(onInvalid=value)
+
+
+def _why_undefined(row: SummaryRow, counts: dict[str, int]) -> str:
+    if not counts["n_predictions"] and not counts["n_labels"]:
+        return (
+            f"{row.metric!r} cannot be computed: the table to evaluate has no row. ALS(coldStartStrategy='drop') leaves none where "
+            "no user and item of the validation part was trained on: split so that each user has ratings in both parts, as by foldCol"
+        )
+    return (
+        f"{row.metric!r} (dialect {row.dialect!r}) has no mean: of {counts['n_users']:,} users {row.n_users:,} have a value, "
+        f"{counts['n_without_relevant']:,} have no relevant item among their rows. "
+        "Lower relevanceThreshold, take more rows of each user, or count such users as 0 with (undefined='zero')"
+    )

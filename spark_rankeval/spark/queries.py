@@ -1,0 +1,124 @@
+"""What trec_eval prints beside the means, from a per-user table: of each model, or of each query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from spark_rankeval.errors import InputError, MetricError
+from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.spark.named_columns import column
+from spark_rankeval.spark.scoring import facts_of
+from spark_rankeval.trec_output import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from spark_rankeval.summary import SummaryRow
+
+_NEEDED = ("n_predictions", "n_relevant", "left_out")
+
+
+def queries_of(per_user: DataFrame, rows: Sequence[SummaryRow], columns: Mapping[str, str]) -> dict[str, list[Query]]:
+    """Every query of every model, in the order of trec_eval: by the bytes of their names.
+
+    Args:
+        per_user: the table.
+        rows: the summary of a model, whose metrics are wanted.
+        columns: the column of each row, by its key.
+
+    Raises:
+        InputError: the table does not say who its users are.
+    """
+    users = _columns_of_kind(per_user, "user")
+    if not users:
+        msg = "queries are printed by their names, and this result has no column of users; leave per_query=True out"
+        raise InputError(msg)
+    name = F.concat_ws("/", *[column(one).cast("string") for one in users]).alias("query")
+    values = F.array(*[column(columns[row.key]) for row in rows]).alias("values")
+    counts = [column("n_predictions"), column("n_relevant"), _found(rows, columns).alias("found")]
+    found: dict[str, list[Query]] = {}
+    for row in _counted(per_user).select(_model(per_user), name, *counts, values).collect():
+        told = Query(row["query"], row["n_predictions"], row["n_relevant"], row["found"], row["values"])
+        found.setdefault(row["model"], []).append(told)
+    return {model: sorted(queries, key=lambda query: query.name.encode()) for model, queries in found.items()}
+
+
+def totals_of(per_user: DataFrame, rows: Sequence[SummaryRow], columns: Mapping[str, str]) -> dict[str, Query]:
+    """All queries of each model together, without values.
+
+    Args:
+        per_user: the table.
+        rows: the summary of a model.
+        columns: the column of each row, by its key.
+    """
+    found = _found(rows, columns)
+    grouped = (
+        _counted(per_user)
+        .groupBy(_model(per_user))
+        .agg(
+            F.count(F.lit(1)).alias("queries"),
+            F.sum("n_predictions").alias("retrieved"),
+            F.sum("n_relevant").alias("relevant"),
+            F.when(F.count(found) == F.count(F.lit(1)), F.sum(found)).alias("found"),
+        )
+    )
+    return {
+        row["model"]: Query("all", row["retrieved"], row["relevant"], row["found"], (), row["queries"])
+        for row in grouped.collect()
+    }
+
+
+def _counted(per_user: DataFrame) -> DataFrame:
+    """The users whom the means are about.
+
+    Raises:
+        InputError: the table lacks the counts that are printed.
+    """
+    missing = [name for name in _NEEDED if name not in per_user.columns]
+    if missing:
+        msg = f"what trec_eval prints needs the counts of users, and the per-user table has no {', '.join(missing)}"
+        raise InputError(msg)
+    return per_user.where(column("left_out") == 0)
+
+
+def _model(per_user: DataFrame) -> Column:
+    named = _columns_of_kind(per_user, "model")
+    return (column(named[0]) if named else F.lit("")).alias("model")
+
+
+def _columns_of_kind(per_user: DataFrame, kind: str) -> list[str]:
+    return [field.name for field in per_user.schema.fields if facts_of(field.metadata).get("kind") == kind]
+
+
+def _found(rows: Sequence[SummaryRow], columns: Mapping[str, str]) -> Column:
+    """How many relevant items of a user were predicted, from the first metric that tells; null where none does."""
+    told = [F.lit(None).cast("bigint")]
+    for row in rows:
+        divisor = None if row.relevance else _divisor(row)
+        if divisor is not None:
+            value = F.round(F.nanvl(column(columns[row.key]), F.lit(0.0)) * divisor).cast("bigint")
+            told.insert(-1, value)
+    return F.coalesce(*told)
+
+
+def _divisor(row: SummaryRow) -> Column | None:
+    """What a share of the hits is a share of; null for a user whose list is longer than the metric looks."""
+    try:
+        asked, metric = parse_metric(row.metric), parse_metric(row.definition)
+    except MetricError:
+        return None
+    chosen: dict[str, Any] = metric.chosen()
+    # The counts are of the threshold of all metrics.
+    if "relevance_threshold" in asked.chosen() or chosen.get("ties") == "average":
+        return None
+    whole: Column = {
+        ("recall", "labels"): column("n_relevant"),
+        ("precision", "k"): column("n_predictions") if metric.k is None else F.lit(metric.k),
+    }.get((metric.name, chosen.get("denominator")))  # type: ignore[arg-type, assignment] # None for any other metric
+    if whole is None or metric.k is None:
+        return whole
+    return F.when(column("n_predictions") <= metric.k, whole)

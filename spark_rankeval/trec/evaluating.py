@@ -1,0 +1,77 @@
+"""Runs against judgements: the evaluation with trec_eval's conventions and measures, nothing else to say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from spark_rankeval.errors import DataError
+from spark_rankeval.evaluation import evaluate
+from spark_rankeval.metrics.judgement_based import BPref
+from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.trec.reading import check
+from spark_rankeval.trec.sources import MALFORMED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.evaluation import Metrics
+    from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.result import Result
+
+#: What trec_eval prints when it is asked for nothing, but for ``gm_map``.
+OFFICIAL = (
+    "ap",
+    "r_precision",
+    "bpref",
+    "rr",
+    *(f"iprec(recall={tenth / 10})" for tenth in range(11)),
+    *(f"precision@{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)),
+)
+
+
+def evaluate_runs(
+    runs: DataFrame | Mapping[str, DataFrame], qrels: DataFrame, metrics: Metrics = OFFICIAL, **options: Any
+) -> Result:
+    """Evaluate runs as trec_eval does; ``print(evaluate_runs(runs, qrels).to_trec())`` prints what it prints.
+
+    It is `evaluate` with the columns of `read_run` and `read_qrels`, ``dialect="trec_eval"``, and a model for each value of the
+    column ``model``, if there is one. Ranks in files are ignored: scores order, equal ones by item downwards. Every query that was
+    judged counts, with 0 where the run has nothing for it (``trec_eval -c``); others do not.
+
+    Args:
+        runs: query, item, score, and model; or such a table for each model, by its name.
+        qrels: query, item, grade.
+        metrics: as in `evaluate`; those that trec_eval prints by itself.
+        options: any other of `evaluate`, such as ``relevance_threshold=2`` (``-l2``), from which on `bpref` judges, too.
+
+    Raises:
+        MetricError, DialectError, OptionError, InputError, DataError: as in `evaluate`.
+    """
+    usual: dict[str, Any] = {
+        "user": "query",
+        "item": "item",
+        "score": "score",
+        "relevance": "grade",
+        "dialect": "trec_eval",
+    }
+    if not isinstance(runs, Mapping) and "model" in getattr(runs, "columns", ()):
+        usual["model"] = "model"
+    asked = parse_metrics(metrics)
+    level = options.get("relevance_threshold")
+    if level is not None:
+        asked = {label: _judged_from(metric, level) for label, metric in asked.items()}
+    try:
+        return evaluate(runs, qrels, asked, **{**usual, **options})
+    except DataError:
+        # Rows that hold nothing may be lines that did not read: then it is said which.
+        for table in (*(runs.values() if isinstance(runs, Mapping) else [runs]), qrels):
+            if MALFORMED in table.columns:
+                check(table)
+        raise
+
+
+def _judged_from(metric: Metric, level: float) -> Metric:
+    """The metric with the level of ``-l``, which says of `bpref` which items are relevant and which are judged not to be."""
+    return metric if not isinstance(metric, BPref) or metric.chosen() else replace(metric, judged_threshold=level)

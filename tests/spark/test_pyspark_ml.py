@@ -1,0 +1,261 @@
+"""The evaluator inside pyspark.ml: what it takes, that it chooses rightly, and that it refuses to choose by nothing."""
+
+import math
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.ml.recommendation import ALS
+from pyspark.ml.tuning import (
+    CrossValidator,
+    CrossValidatorModel,
+    ParamGridBuilder,
+    TrainValidationSplit,
+    TrainValidationSplitModel,
+)
+from pyspark.sql import functions as F
+
+from spark_rankeval import evaluate
+from spark_rankeval.dialects import find_dialect
+from spark_rankeval.errors import (
+    DataError,
+    DialectError,
+    InputError,
+    MetricError,
+    OptionError,
+    SparkRankEvalError,
+    UndefinedMeanError,
+)
+from spark_rankeval.metrics import NDCG
+from spark_rankeval.ml import RankingEvaluator
+
+SAMPLE = Path(pyspark.__file__).parent / "data" / "mllib" / "als" / "sample_movielens_ratings.txt"
+NAN = math.nan
+#: user, item, rating, prediction: for ann the items stand as 1, 2, 3; for bob as 2, 1.
+ROWS = [("ann", 1, 0.0, 9.0), ("ann", 2, 3.0, 8.0), ("ann", 3, 5.0, 7.0), ("bob", 1, 4.0, 0.1), ("bob", 2, 1.0, 0.2)]
+SCHEMA = "user string, item int, rating double, prediction double"
+GIVEN = {
+    "userCol": "who", "itemCol": "what", "labelCol": "stars", "predictionCol": "score", "metricName": "ap@5", "dialect": "mllib-4.3",
+    "relevanceThreshold": 3.5, "ties": "item_desc", "onInvalid": "drop",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def scored(spark):
+    return spark.createDataFrame(ROWS, SCHEMA)
+
+
+@pytest.fixture(scope="module")
+def ratings(spark):
+    """The sample of MovieLens inside PySpark, with a fold for each row, that does not hang on partitions."""
+    lines = F.split("value", "::")
+    parts = [
+        lines[0].cast("int").alias("user"),
+        lines[1].cast("int").alias("item"),
+        lines[2].cast("float").alias("rating"),
+    ]
+    table = spark.createDataFrame([(line,) for line in SAMPLE.read_text().splitlines()], "value string").select(*parts)
+    return table.withColumn("fold", F.pmod(F.xxhash64("user", "item"), F.lit(2)).cast("int"))
+
+
+def als(**params):
+    return ALS(userCol="user", itemCol="item", ratingCol="rating", coldStartStrategy="drop", maxIter=2, seed=7,
+               numUserBlocks=2, numItemBlocks=2, **params)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        # ann's first hit is at 2, bob's at 1.
+        ({"metricName": "rr"}, (1 / 2 + 1) / 2),
+        # From 4 on: ann's at 3, bob's at 2.
+        ({"metricName": "rr", "relevanceThreshold": 4}, (1 / 3 + 1 / 2) / 2),
+        ({"metricName": "precision@2"}, (1 / 2 + 1) / 2),
+        ({"metricName": "precision@2", "dialect": "mllib"}, 1.0),
+        (
+            {"metricName": NDCG(k=10), "dialect": "trec_eval"},
+            ((3 / math.log2(3) + 5 / 2) / (5 + 3 / math.log2(3)) + (1 + 4 / math.log2(3)) / (4 + 1 / math.log2(3))) / 2,
+        ),
+        ({"metricName": "percentile_rank", "relevanceThreshold": 4}, (1 + 1) / 2),
+    ],
+)
+def test_the_value_of_a_small_table(scored, params, expected):
+    assert RankingEvaluator(**params).evaluate(scored) == pytest.approx(expected, abs=1e-12)
+
+
+def test_it_is_the_mean_that_evaluate_gives(scored):
+    evaluator = RankingEvaluator(metricName="ap(denominator='labels')@2", relevanceThreshold=3, ties="average")
+    told = {"score": "prediction", "relevance": "rating", "relevance_threshold": 3, "ties": "average"}
+    assert evaluator.evaluate(scored) == evaluate(scored, scored, "ap(denominator='labels')@2", **told).summary[0].mean
+
+
+def test_one_call_with_other_params(scored):
+    evaluator = RankingEvaluator(metricName="rr")
+    assert evaluator.evaluate(scored, {evaluator.relevanceThreshold: 4.0}) == pytest.approx(5 / 12)
+    assert evaluator.evaluate(scored) == pytest.approx(3 / 4)
+
+
+def test_columns_of_any_name(scored):
+    renamed = scored.toDF("who", "what", "stars", "the score")
+    columns = {"userCol": "who", "itemCol": "what", "labelCol": "stars", "predictionCol": "the score"}
+    assert RankingEvaluator(metricName="rr", **columns).evaluate(renamed) == 3 / 4
+    with pytest.raises(InputError, match="predictions has no column 'prediction'"):
+        RankingEvaluator().setUserCol("who").setItemCol("what").setLabelCol("stars").evaluate(renamed)
+
+
+@pytest.mark.parametrize(("metric", "larger"), [("ndcg@10", True), ("auc", True), ("percentile_rank", False)])
+@pytest.mark.parametrize("dialect", ["default", "sklearn"])
+def test_which_values_are_better(metric, larger, dialect):
+    if metric in ("percentile_rank",) and dialect != "default":
+        with pytest.raises(DialectError):
+            RankingEvaluator(metricName=metric, dialect=dialect)
+        return
+    assert RankingEvaluator(metricName=metric, dialect=dialect).isLargerBetter() is larger
+
+
+def test_params_are_set_read_copied_and_explained():
+    made, later = RankingEvaluator(**GIVEN), RankingEvaluator().setParams(**GIVEN)
+    one_by_one = RankingEvaluator()
+    for name, value in GIVEN.items():
+        setter, getter = (f"{verb}{name[0].upper()}{name[1:]}" for verb in ("set", "get"))
+        assert getattr(one_by_one, setter)(value) is one_by_one
+        assert [getattr(one, getter)() for one in (made, later, one_by_one)] == [value] * 3
+    copied = made.copy({made.metricName: "rr"})
+    assert (copied.getMetricName(), made.getMetricName(), copied.getUserCol()) == ("rr", "ap@5", "who")
+    assert "ndcg@10" in made.explainParam("metricName")
+    assert RankingEvaluator(dialect=find_dialect("mllib")).getDialect() == "mllib-4.3"
+    with pytest.raises(TypeError, match="forces keyword arguments"):
+        RankingEvaluator("ndcg@10")
+
+
+def test_saved_and_loaded(spark, scored, tmp_path):
+    assert spark is not None
+    for name, given in {"given": GIVEN, "defaults": {}, "infinite": {"relevanceThreshold": -math.inf}}.items():
+        evaluator = RankingEvaluator(**given)
+        evaluator.save(str(tmp_path / name))
+        loaded = RankingEvaluator.load(str(tmp_path / name))
+        assert loaded.uid == evaluator.uid
+        assert {p.name: loaded.getOrDefault(p) for p in loaded.params} == {
+            p.name: evaluator.getOrDefault(p) for p in evaluator.params
+        }
+    assert loaded.evaluate(scored) == evaluator.evaluate(scored)
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "words"),
+    [
+        ({"metricName": "ndgc@10"}, MetricError, "did you mean 'ndcg'"),
+        ({"metricName": "ndcg@1..10"}, MetricError, "metricName is one metric"),
+        ({"metricName": None}, SparkRankEvalError, "metrics are names"),
+        ({"metricName": ["rr", "ap"]}, MetricError, "which is 2"),
+        ({"dialect": "mlib"}, DialectError, "did you mean 'mllib'"),
+        ({"dialect": "mllib", "metricName": "err"}, DialectError, "has no 'err'"),
+        ({"relevanceThreshold": "4"}, OptionError, "relevanceThreshold must be a number or None; got '4'"),
+        ({"relevanceThreshold": NAN}, OptionError, "relevanceThreshold"),
+        ({"relevanceThreshold": True}, OptionError, "relevanceThreshold"),
+        ({"ties": "position"}, OptionError, "ties must be one of"),
+        ({"onInvalid": "quarantine"}, OptionError, "onInvalid must be one of 'error', 'drop'"),
+        ({"userCol": 3}, InputError, "named by a text"),
+        ({"labelCol": ""}, InputError, "named by a text"),
+        ({"predictionCol": None}, InputError, "named by a text"),
+    ],
+)
+def test_wrong_params_are_refused_at_once(params, error, words):
+    evaluator = RankingEvaluator()
+    before = evaluator.extractParamMap()
+    for call in (RankingEvaluator, evaluator.setParams):
+        with pytest.raises(error, match=words):
+            call(**params)
+    assert evaluator.extractParamMap() == before
+
+
+def test_a_table_without_rows_is_an_error_of_its_own(spark):
+    """As ALS leaves it where nobody of the validation part was trained on."""
+    model = als(rank=2).fit(spark.createDataFrame([(1, 1, 3.0), (2, 2, 4.0)], "user int, item int, rating float"))
+    nobody = model.transform(spark.createDataFrame([(8, 9, 5.0)], "user int, item int, rating float"))
+    with pytest.raises(
+        UndefinedMeanError, match=r"'ndcg@10' cannot be computed: the table to evaluate has no row\. ALS"
+    ):
+        RankingEvaluator().evaluate(nobody)
+
+
+def test_a_mean_over_nobody_is_an_error_and_chooses_no_model(spark, ratings):
+    """NumPy's argmax, by which CrossValidator chooses, takes the first NaN for the largest value."""
+    evaluator = RankingEvaluator(relevanceThreshold=1000)
+    words = (
+        r"'rr' \(dialect 'default'\) has no mean: of 30 users 0 have a value, 30 have no relevant item among their rows"
+    )
+    grid = [{ALS.rank: rank} for rank in (1, 2)]
+    validator = CrossValidator(estimator=als(), estimatorParamMaps=grid, evaluator=evaluator.setMetricName("rr"),
+                               numFolds=2, foldCol="fold")  # fmt: skip
+    with pytest.raises(UndefinedMeanError, match=words) as caught:
+        validator.fit(ratings)
+    assert caught.value.counts["n_users"] == 30
+    zeros = RankingEvaluator(metricName="rr(undefined='zero')", relevanceThreshold=1000)
+    assert zeros.evaluate(spark.createDataFrame(ROWS, SCHEMA)) == 0.0
+
+
+def test_rows_without_a_prediction_are_errors_that_say_what_to_do(spark):
+    """As coldStartStrategy='nan', the default of ALS, gives them."""
+    table = spark.createDataFrame([*ROWS, ("bob", 3, 5.0, NAN)], SCHEMA)
+    with pytest.raises(
+        DataError, match=r"NaN score: 1, for example user='bob', item=3.*coldStartStrategy='drop'"
+    ) as caught:
+        RankingEvaluator().evaluate(table)
+    assert caught.value.counts == {"n_invalid_predictions": 1}
+    # What was not predicted is still to be found.
+    assert RankingEvaluator(metricName="recall@5").evaluate(spark.createDataFrame(ROWS, SCHEMA)) == 1.0
+    assert RankingEvaluator(metricName="recall@5", onInvalid="drop").evaluate(table) == pytest.approx((1 + 2 / 3) / 2)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (("bob", 1, 4.0, 0.1), "predictions that repeat an item of their user: 1"),
+        (("bob", 3, None, 0.1), "null relevance"),
+        ((None, 3, 4.0, 0.1), "null user"),
+        (("bob", 3, -1.0, 0.1), "negative relevance"),
+    ],
+)
+def test_other_bad_rows_are_the_usual_errors(spark, row, words):
+    with pytest.raises(DataError, match=words):
+        RankingEvaluator().evaluate(spark.createDataFrame([*ROWS, row], SCHEMA))
+
+
+def test_the_rank_of_als_is_chosen_by_ndcg(ratings, tmp_path):
+    evaluator = RankingEvaluator(metricName="ndcg@10", relevanceThreshold=3)
+    estimator = als()
+    grid = ParamGridBuilder().addGrid(estimator.rank, [1, 6]).build()
+    validator = CrossValidator(estimator=estimator, estimatorParamMaps=grid, evaluator=evaluator, numFolds=2, foldCol="fold",
+                               parallelism=2)  # fmt: skip
+    model = validator.fit(ratings)
+    means = list(model.avgMetrics)
+    assert len(set(means)) == 2
+    best = [1, 6][means.index(max(means))]
+    assert model.bestModel.rank == best
+    halves = []
+    for fold in (0, 1):
+        trained = estimator.fit(ratings.where(F.col("fold") != fold), {estimator.rank: best})
+        halves.append(evaluator.evaluate(trained.transform(ratings.where(F.col("fold") == fold))))
+    assert sum(halves) / 2 == pytest.approx(max(means), abs=1e-12)
+    model.save(str(tmp_path / "model"))
+    read = CrossValidatorModel.load(str(tmp_path / "model"))
+    assert read.bestModel.rank == best
+    assert read.avgMetrics == pytest.approx(means, abs=1e-12)
+    assert read.getEvaluator().getMetricName() == "ndcg@10"
+    assert read.getEvaluator().getRelevanceThreshold() == 3.0
+
+
+def test_a_metric_whose_smaller_values_are_better_chooses_the_smallest(ratings, tmp_path):
+    evaluator = RankingEvaluator(metricName="percentile_rank", relevanceThreshold=3)
+    estimator = als()
+    grid = ParamGridBuilder().addGrid(estimator.rank, [1, 6]).build()
+    split = TrainValidationSplit(estimator=estimator, estimatorParamMaps=grid, evaluator=evaluator, trainRatio=0.7, seed=3,
+                                 parallelism=2)  # fmt: skip
+    model = split.fit(ratings)
+    found = list(model.validationMetrics)
+    assert len(set(found)) == 2
+    assert model.bestModel.rank == [1, 6][found.index(min(found))]
+    model.save(str(tmp_path / "model"))
+    read = TrainValidationSplitModel.load(str(tmp_path / "model"))
+    assert (read.bestModel.rank, read.getEvaluator().isLargerBetter()) == (model.bestModel.rank, False)

@@ -1,0 +1,315 @@
+"""TREC's files: read in both ways, evaluated as trec_eval does, printed as it prints, and written."""
+
+import gzip
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import functions as F
+
+from spark_rankeval import evaluate, score_users, write_per_user
+from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning, UnavailableError
+from spark_rankeval.trec import check, evaluate_runs, read_qrels, read_run, register, write_run
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "trec"
+HAS_SOURCES = int(pyspark.__version__.partition(".")[0]) >= 4
+#: What the files of every query were asked with: -m P.1,5,10,30 -m recall.5,10 -m ndcg_cut.3,10 and so on.
+EVERY = [
+    "rbp", "f1", "recall", "precision", "hit_rate@1", "hit_rate@5", "ap@5", "ndcg@10", "ndcg@3", "ndcg", "iprec_11pt", "recall@10",
+    "recall@5", *(f"precision@{k}" for k in (30, 10, 5, 1)), *(f"iprec(recall={tenth / 10})" for tenth in range(10, -1, -1)),
+    "rr", "bpref", "r_precision", "ap",
+]  # fmt: skip
+
+
+def printed(kind):
+    """What trec_eval 10.0-rc3 printed of both runs with -c, but for gm_map."""
+    return "".join((GOLDEN / f"{kind}-{run}.txt").read_text() for run in ("bm25", "dense"))
+
+
+def path(folder):
+    """A path for this platform's Spark, whose server stands on this machine."""
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    return read_run(spark, path(GOLDEN / "*.run")), read_qrels(spark, path(GOLDEN / "qrels.txt"))
+
+
+@pytest.fixture(scope="module")
+def sources(spark):
+    """The session with the formats; None on Spark 3.5, which refuses them."""
+    if HAS_SOURCES:
+        register(spark)
+        return spark
+    with pytest.raises(UnavailableError):
+        register(spark)
+    return None
+
+
+def test_what_is_read(tables):
+    run, qrels = tables
+    assert run.schema.simpleString() == "struct<query:string,item:string,rank:int,score:double,model:string>"
+    assert qrels.schema.simpleString() == "struct<query:string,iteration:string,item:string,grade:int>"
+    lines = [line.split() for name in ("bm25", "dense") for line in (GOLDEN / f"{name}.run").read_text().splitlines()]
+    expected = {(query, item, int(rank), float(score), tag) for query, _, item, rank, score, tag in lines}
+    found = [tuple(row) for row in run.collect()]
+    assert (len(found), set(found)) == (len(expected), expected)
+    judged = [line.split() for line in (GOLDEN / "qrels.txt").read_text().splitlines()]
+    assert sorted(map(tuple, qrels.collect())) == sorted((q, i, item, int(g)) for q, i, item, g in judged)
+
+
+def test_it_prints_what_trec_eval_prints(tables):
+    result = evaluate_runs(*tables)
+    assert f"{result.to_trec()}\n" == printed("official")
+
+
+def test_every_query_is_printed_as_with_q(tables, tmp_path):
+    run, qrels = tables
+    options = {"user": "query", "score": "score", "relevance": "grade", "dialect": "trec_eval", "model": "model"}
+    result = evaluate(run, qrels, EVERY, **options)
+    assert f"{result.to_trec(per_query=True)}\n" == printed("every-query")
+    written = write_per_user(score_users(run, qrels, EVERY, **options), path(tmp_path / "stored"))
+    assert f"{written.to_trec(per_query=True)}\n" == printed("every-query")
+
+
+def test_another_level_of_relevance(tables):
+    """Of all queries trec_eval counts what is relevant at level 1, of single ones what is at the level that was asked."""
+    found = evaluate_runs(*tables, relevance_threshold=2).to_trec().splitlines()
+    theirs = printed("level-2").splitlines()
+    assert [line for line in found if "num_rel " not in line] == [line for line in theirs if "num_rel " not in line]
+    assert {line for line in found if "num_rel " in line} == {"num_rel               \tall\t19"}
+
+
+def test_models_without_names_and_measures_that_tell_no_hits(tables):
+    run, qrels = tables
+    one = run.where("model = 'bm25'").drop("model")
+    lines = evaluate_runs(one, qrels, ["ndcg@10", "rbp@5"], dialect="default").to_trec().splitlines()
+    assert [line.split("\t")[0].strip() for line in lines] == [
+        "num_q",
+        "num_ret",
+        "num_rel",
+        "ndcg@10",
+        "err@5",
+    ] or lines
+    lines = evaluate_runs(one, qrels, "ndcg@10").to_trec(runid="mine").splitlines()
+    assert [line.split("\t")[0].strip() for line in lines] == ["runid", "num_q", "num_ret", "num_rel", "ndcg_cut_10"]
+    assert lines[0] == "runid                 \tall\tmine"
+    # The longest list has more than 5 items, so that precision@5 does not tell how many are found.
+    lines = evaluate_runs(one, qrels, "precision@5").to_trec().splitlines()
+    assert not any(line.startswith("num_rel_ret") for line in lines)
+    with pytest.raises(OptionError, match="per_query must be one of True, False"):
+        evaluate_runs(one, qrels, "ndcg@10").to_trec(per_query=1)
+
+
+def test_globs_gzip_and_the_file_as_the_name_of_a_model(spark, sources, tmp_path):
+    lines = (GOLDEN / "bm25.run").read_text().splitlines(keepends=True)
+    (tmp_path / "run one.gz").write_bytes(
+        gzip.compress("".join(lines[:40]).encode()) + gzip.compress(lines[40].encode())
+    )
+    (tmp_path / "run two.txt").write_bytes("\ufeff".encode() + "".join(lines[41:60]).replace("\n", "\r\n").encode())
+    (tmp_path / "other.run").write_text("# of another system\n\n" + "".join(lines[60:70]))
+    pattern = path(tmp_path / "run*")
+    expected = {("run one", 41), ("run two.txt", 19)}
+    read = [
+        lambda paths: read_run(spark, paths, model="file"),
+        lambda paths: spark.read.format("trec_run").option("model", "file").load(paths),
+    ]
+    for way in read[: 2 if HAS_SOURCES else 1]:
+        table = way(pattern)
+        assert {(row["model"], row["count"]) for row in table.groupBy("model").count().collect()} == expected
+        assert table.where("query is null or item is null or score is null or query like '%\ufeff%'").count() == 0
+        both = way([pattern, path(tmp_path / "other.run")])
+        assert {(row["model"], row["count"]) for row in both.groupBy("model").count().collect()} == {
+            *expected,
+            ("other.run", 10),
+        }
+    assert read_run(spark, [Path(pattern), path(tmp_path / "other.run")]).count() == 70
+
+
+def test_the_formats_read_what_the_functions_read(sources, tables):
+    if sources is None:
+        return
+    run = sources.read.format("trec_run").load(path(GOLDEN / "*.run"))
+    qrels = sources.read.format("trec_qrels").load(path(GOLDEN / "qrels.txt"))
+    for found, expected in ((run, tables[0]), (qrels, tables[1])):
+        assert check(found).drop("malformed").schema == expected.schema
+        assert sorted(map(tuple, found.drop("malformed").collect())) == sorted(map(tuple, expected.collect()))
+        assert found.where("malformed is not null").count() == 0
+    assert f"{evaluate_runs(run, qrels).to_trec()}\n" == printed("official")
+
+
+def test_formats_on_a_spark_without_them():
+    class OldSession:
+        version = "3.5.9"
+
+    with pytest.raises(UnavailableError, match=r"Spark 3\.5\.9 has no data sources.*read_run"):
+        register(OldSession())
+
+
+BAD = {"a.run": "1 Q0 x 1 2.5 t\n\n1 Q0 y 2 high t\n1 Q0 z 3 0.5 t\n", "b.run": "1 Q0 x 1 2.5 u\r\n2 Q0\r\n"}
+
+
+@pytest.fixture
+def bad(tmp_path):
+    for name, text in BAD.items():
+        (tmp_path / name).write_text(text, newline="")
+    return tmp_path
+
+
+def test_lines_that_do_not_read_are_an_error_with_file_and_number(spark, bad):
+    with pytest.raises(DataError) as caught:
+        read_run(spark, path(bad / "*.run"))
+    text = str(caught.value)
+    assert caught.value.counts == {"n_malformed": 2}
+    assert "lines that do not read: 2 in 2 file(s)" in text
+    assert f"{bad}/a.run:3: the score 'high' is no number: '1 Q0 y 2 high t'" in text
+    assert f"{bad}/b.run:2: 2 fields, where a run has 6 (query Q0 item rank score model): '2 Q0'" in text
+    with pytest.warns(SparkRankEvalWarning, match=r"lines that do not read: 2 .*a\.run:3.*They are left out"):
+        rest = read_run(spark, path(bad / "*.run"), on_invalid="drop")
+    assert {tuple(row) for row in rest.collect()} == {
+        ("1", "x", 1, 2.5, "t"),
+        ("1", "z", 3, 0.5, "t"),
+        ("1", "x", 1, 2.5, "u"),
+    }
+
+
+def test_lines_that_do_not_read_are_rows_that_say_so(sources, bad, tables):
+    if sources is None:
+        return
+    run = sources.read.format("trec_run").load(path(bad / "*.run"))
+    rows = {row["malformed"]: tuple(row)[:5] for row in run.where("malformed is not null").collect()}
+    assert rows == {
+        f"{bad}/a.run:3: the score 'high' is no number: '1 Q0 y 2 high t'": ("1", None, None, None, None),
+        f"{bad}/b.run:2: 2 fields, where a run has 6 (query Q0 item rank score model): '2 Q0'": (
+            "2",
+            None,
+            None,
+            None,
+            None,
+        ),
+    }
+    with pytest.raises(DataError, match=r"lines that do not read: 2, for example .*/a\.run:3: the score") as caught:
+        check(run)
+    assert caught.value.counts == {"n_malformed": 2}
+    for frame in (run, run.drop("model")):
+        with pytest.raises(DataError, match=r"lines that do not read: 2, for example .*/a\.run:3: the score"):
+            evaluate_runs(frame, tables[1])
+    # Whoever does not ask is not spared either.
+    with pytest.raises(DataError, match="predictions that cannot be ranked: 2"):
+        evaluate(run, tables[1], "rr", user="query", score="score", relevance="grade", dialect="trec_eval")
+    with pytest.raises(InputError, match="has a column 'malformed'; this one has: query"):
+        check(tables[0])
+
+
+@pytest.mark.parametrize("size", [300, 1000, 10_000])
+def test_numbers_of_lines_hold_in_files_that_are_read_in_parts(spark, tmp_path, size):
+    lines = [f"{n // 10} Q0 item{n} {n % 10} {n / 7} t" for n in range(200)]
+    for number in (2, 77, 199):
+        lines[number - 1] = f"wrong {number}"
+    (tmp_path / "big one.run").write_text("\n".join(lines))
+    name, before = "spark.sql.files.maxPartitionBytes", spark.conf.get("spark.sql.files.maxPartitionBytes")
+    spark.conf.set(name, str(size))
+    try:
+        with pytest.raises(DataError, match="lines that do not read: 3 in 1 file") as caught:
+            read_run(spark, path(tmp_path))
+    finally:
+        spark.conf.set(name, before)
+    for number in (2, 77, 199):
+        assert f"/big one.run:{number}: 2 fields" in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", ["", " ", [], None, 5, ["a", 3], b"a"])
+def test_paths_that_are_none(spark, wrong):
+    with pytest.raises(InputError, match="paths must name files"):
+        read_run(spark, wrong)
+
+
+def test_wrong_calls(spark, tables, tmp_path):
+    with pytest.raises(InputError, match="there is no file at '/no/such/\\*'"):
+        read_qrels(spark, "/no/such/*")
+    with pytest.raises(OptionError, match="on_invalid must be one of 'error', 'drop'"):
+        read_run(spark, path(GOLDEN), on_invalid="keep")
+    with pytest.raises(OptionError, match="model must be one of 'tag', 'file'"):
+        read_run(spark, path(GOLDEN), model="name")
+    run = tables[0]
+    place = path(tmp_path / "out")
+    for options, words in (
+        ({}, "say what the run is called"),
+        ({"tag": "a", "model": "model"}, "say what the run is called"),
+        ({"tag": "a b"}, "tag must be a text without spaces"),
+        ({"tag": "a", "k": 0}, "k must be a whole number from 1 on"),
+        ({"tag": "a", "k": True}, "k must be"),
+        ({"tag": "a", "mode": "append"}, "mode must be one of"),
+        ({"tag": "a", "compression": "zip"}, "compression must be one of"),
+        ({"tag": "a", "single_file": 1}, "single_file must be one of"),
+    ):
+        with pytest.raises(OptionError, match=words):
+            write_run(run, place, **options)
+    with pytest.raises(
+        InputError, match=r"no column 'q' \(query=\); score='item' is string, which is no number; the table has: query"
+    ):
+        write_run(run, place, query="q", score="item", tag="a")
+    for wrong in ("", None, 3):
+        with pytest.raises(OptionError, match="path must name a place"):
+            write_run(run, wrong, tag="a")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_what_is_written_reads_back_and_evaluates_alike(spark, tables, tmp_path, single):
+    run, qrels = tables
+    place = path(tmp_path / "runs")
+    write_run(run, place, model="model", single_file=single, compression="gzip")
+    back = read_run(spark, place)
+    assert sorted(tuple(row) for row in back.drop("rank").collect()) == sorted(
+        tuple(row) for row in run.drop("rank").collect()
+    )
+    assert f"{evaluate_runs(back, qrels).to_trec()}\n" == printed("official")
+    if single:
+        assert len(list((tmp_path / "runs").glob("model=*/*.gz"))) == 2
+    with pytest.raises(OptionError, match="there is something at"):
+        write_run(run, place, model="model")
+    write_run(run.where("query = '301'"), place, model="model", mode="overwrite")
+    assert {row["query"] for row in read_run(spark, place).select("query").distinct().collect()} == {"301"}
+
+
+def test_ranks_are_those_of_the_dialect_and_lines_those_of_trec(spark, tmp_path):
+    rows = [("q1", 9, 0.5), ("q1", 10, 0.5), ("q1", 8, 1.5e-7), ("q2", 7, -1.0), ("q1", 3, 1 / 3)]
+    table = spark.createDataFrame(rows, "user string, item int, prediction double")
+    told = {"query": "user", "score": "prediction", "tag": "als", "single_file": True}
+    write_run(table, path(tmp_path / "a"), **told)
+    text = "".join(file.read_text() for file in (tmp_path / "a").glob("part-*"))
+    assert text == (
+        "q1 Q0 9 1 0.5 als\nq1 Q0 10 2 0.5 als\nq1 Q0 3 3 0.3333333333333333 als\nq1 Q0 8 4 1.5E-7 als\nq2 Q0 7 1 -1.0 als\n"
+    )
+    write_run(table, path(tmp_path / "b"), k=1, dialect="default", **told)
+    text = "".join(file.read_text() for file in (tmp_path / "b").glob("part-*"))
+    assert text == "q1 Q0 10 1 0.5 als\nq2 Q0 7 1 -1.0 als\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ((None, "a", 1.0), "null query: 1"),
+        (("q", None, 1.0), "null item: 1"),
+        (("q", "a", None), "null score: 1"),
+        (("q", "a", float("nan")), "NaN score: 1"),
+        (("q", "my item", 1.0), "item that is empty or holds a space: 1, for example query='q', item='my item'"),
+        (("", "a", 1.0), "query that is empty or holds a space: 1"),
+        (("#q", "a", 1.0), "query that begins with #"),
+        (("q", "x", 1.0), "an item twice for a query: 1, for example query='q', item='x'"),
+    ],
+)
+def test_rows_that_a_run_cannot_hold_are_refused_before_anything_is_written(spark, tmp_path, row, words):
+    table = spark.createDataFrame([("q", "x", 3.0), row], "query string, item string, score double")
+    with pytest.raises(DataError, match=words):
+        write_run(table, path(tmp_path / "out"), tag="t")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_item_of_two_models_is_not_twice(spark, tmp_path):
+    table = spark.createDataFrame([("q", "x", 3.0)], "query string, item string, score double")
+    both = table.withColumn("model", F.lit("a")).unionAll(table.withColumn("model", F.lit("b")))
+    write_run(both, path(tmp_path / "out"), model="model")
+    assert read_run(spark, path(tmp_path / "out")).count() == 2
