@@ -57,22 +57,6 @@ def test_examples_of_the_readme_print_what_it_says(spark, example, monkeypatch, 
     assert differences_of([example], names) == []
 
 
-@pytest.mark.parametrize("page", ["pyspark_ml.md", "trec.md"])
-def test_examples_of_a_page_print_what_it_says(spark, page, capsys):
-    """A plain block right after a Python block is what that one prints; one after a comment `not run` is not run."""
-    assert spark is not None
-    text = (Path(__file__).parents[1] / "docs" / page).read_text()
-    names, printed = {}, 0
-    for why, code, said in re.findall(
-        r"^(<!-- not run: .*-->\n)?```python\n(.*?)^```$(?:\n\n```\n(.*?)^```$)?", text, re.DOTALL | re.MULTILINE
-    ):
-        if not why:
-            exec(compile(code, page, "exec"), names)
-            assert not said or capsys.readouterr().out == said
-            printed += bool(said)
-    assert printed >= 2
-
-
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
