@@ -61,7 +61,7 @@ class Command(Generic[Config]):
 
         def job() -> None:
             log.tell("started", config=options.config)
-            config = load_config(options.config, options.set, self.config)
+            config = load_config(options.config, self.config, options.set)
             loaded.append(config)
             with log.warnings_told(), job_session(f"spark_rankeval {self.name}") as spark:
                 said = self.plan(spark, config) if options.dry_run else self.run(spark, config, log)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import DataError
 from spark_rankeval.jobs.command import Command
-from spark_rankeval.jobs.config import EvaluateConfig
+from spark_rankeval.jobs.evaluate_config import EvaluateConfig
 from spark_rankeval.jobs.events import EventLog
 
 if TYPE_CHECKING:

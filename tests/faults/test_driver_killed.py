@@ -12,6 +12,7 @@ from faults.orders import ROOT, SCORING, WRITING, eventually, is_running
 
 from spark_rankeval.jobs.config import load_config
 from spark_rankeval.jobs.evaluate import evaluate_tables
+from spark_rankeval.jobs.evaluate_config import EvaluateConfig
 
 HERE = Path(__file__).parent
 
@@ -58,7 +59,8 @@ def configuration(data, output, metrics, run_id="night"):
 
 
 def run_job(spark, data, output, metrics, run_id="night"):
-    result, _, _ = evaluate_tables(spark, load_config(str(configuration(data, output, metrics, run_id))))
+    file = configuration(data, output, metrics, run_id)
+    result, _, _ = evaluate_tables(spark, load_config(str(file), EvaluateConfig))
     return result.to_json()
 
 

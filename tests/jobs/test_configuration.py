@@ -16,7 +16,8 @@ import pytest
 from spark_rankeval.errors import ConfigurationError, MissingExtraError
 from spark_rankeval.jobs import compare, evaluate
 from spark_rankeval.jobs.compare_config import CompareConfig
-from spark_rankeval.jobs.config import EvaluateConfig, load_config, parse_config
+from spark_rankeval.jobs.config import load_config, parse_config
+from spark_rankeval.jobs.evaluate_config import EvaluateConfig
 from spark_rankeval.jobs.json_schema import documented, json_schema
 from spark_rankeval.jobs.overrides import overridden
 from spark_rankeval.jobs.settings import read_settings
@@ -57,7 +58,9 @@ def test_yaml_says_the_same_as_toml(tmp_path, ending):
     evaluation = {metrics = ["ndcg@10", "ap(denominator='labels')@10"], level = 0.9}
     output = {path = "o"}
     """
-    assert load_config(write(tmp_path, YAML, f"job.{ending}")) == load_config(write(tmp_path, toml))
+    assert load_config(write(tmp_path, YAML, f"job.{ending}"), EvaluateConfig) == load_config(
+        write(tmp_path, toml), EvaluateConfig
+    )
 
 
 def test_without_pyyaml_a_sentence_says_what_to_install(tmp_path, monkeypatch):
@@ -71,7 +74,7 @@ def test_without_pyyaml_a_sentence_says_what_to_install(tmp_path, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"YAML need the package yaml.*pip install 'spark-rankeval\[yaml\]'"):
-        load_config(file)
+        load_config(file, EvaluateConfig)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,7 @@ def test_without_pyyaml_a_sentence_says_what_to_install(tmp_path, monkeypatch):
 )
 def test_what_is_wrong_with_yaml_is_said(tmp_path, text, said):
     with pytest.raises(ConfigurationError) as caught:
-        load_config(write(tmp_path, text, "job.yaml"))
+        load_config(write(tmp_path, text, "job.yaml"), EvaluateConfig)
     assert said in str(caught.value)
     assert "password: 'hunter2" not in str(caught.value)
 
@@ -168,9 +171,9 @@ def test_a_key_that_is_none_or_several_is_said(override, said):
 def test_what_the_command_line_says_is_checked_as_the_file_is(tmp_path):
     file = write(tmp_path, 'predictions.path = "p"\nevaluation.metrics = "rr"\noutput.path = "o"')
     with pytest.raises(ConfigurationError, match=r"evaluation\.level must be a number; found 'high'"):
-        load_config(file, ["level=high"])
+        load_config(file, EvaluateConfig, ["level=high"])
     with pytest.raises(ConfigurationError, match="no metric is called 'ngcd'"):
-        load_config(file, ["metrics=ngcd@3"])
+        load_config(file, EvaluateConfig, ["metrics=ngcd@3"])
 
 
 # --- what editors are told
@@ -224,7 +227,7 @@ def test_the_schema_and_the_job_agree(settings, admitted):
     schema = json_schema(EvaluateConfig, "evaluate")
     assert jsonschema.Draft202012Validator(schema).is_valid(settings) is admitted
     try:
-        parse_config(settings)
+        parse_config(settings, EvaluateConfig)
     except ConfigurationError:
         assert not admitted
     else:
@@ -325,25 +328,29 @@ def test_a_comparison_that_cannot_be_is_said(changes, said):
 )
 def test_an_evaluation_that_cannot_be_is_said(changes, said):
     with pytest.raises(ConfigurationError) as caught:
-        parse_config({**SMALLEST, **changes})
+        parse_config({**SMALLEST, **changes}, EvaluateConfig)
     assert said in str(caught.value)
 
 
 def test_curves_are_metrics_of_a_config_too():
-    curves = parse_config({**SMALLEST, "evaluation": {"metrics": ["ndcg@1..20", "precision_recall_curve"]}})
+    curves = parse_config(
+        {**SMALLEST, "evaluation": {"metrics": ["ndcg@1..20", "precision_recall_curve"]}}, EvaluateConfig
+    )
     assert curves.evaluation.metrics == ("ndcg@1..20", "precision_recall_curve")
     with pytest.raises(ConfigurationError, match=r"evaluation\.metrics: "):
-        parse_config({**SMALLEST, "evaluation": {"metrics": ["ndcg@9..3"]}})
+        parse_config({**SMALLEST, "evaluation": {"metrics": ["ndcg@9..3"]}}, EvaluateConfig)
 
 
 @pytest.mark.parametrize("name", ["RR", "ndcg@2", "mrr", "ndcg@2 [click]"])
 def test_histograms_are_of_what_is_evaluated(name):
     settings = {"output": {"path": "o", "report": True}, "evaluation": {"metrics": ["rr", "ndcg@2"]}}
-    assert parse_config({**SMALLEST, **settings, "report": {"distributions": [name]}}).report.distributions == (name,)
+    assert parse_config(
+        {**SMALLEST, **settings, "report": {"distributions": [name]}}, EvaluateConfig
+    ).report.distributions == (name,)
     with pytest.raises(
         ConfigurationError, match=r"report\.distributions: 'ndcg@3' is not evaluated; there are rr, ndcg@2"
     ):
-        parse_config({**SMALLEST, **settings, "report": {"distributions": ["ndcg@3"]}})
+        parse_config({**SMALLEST, **settings, "report": {"distributions": ["ndcg@3"]}}, EvaluateConfig)
 
 
 def test_a_report_without_its_packages_is_refused_before_spark(monkeypatch):
@@ -351,7 +358,7 @@ def test_a_report_without_its_packages_is_refused_before_spark(monkeypatch):
     with pytest.raises(
         MissingExtraError, match=r"reports need the package jinja2.*pip install 'spark-rankeval\[report\]'"
     ):
-        parse_config({**SMALLEST, "output": {"path": "o", "report": True}})
+        parse_config({**SMALLEST, "output": {"path": "o", "report": True}}, EvaluateConfig)
 
 
 def test_a_file_is_needed(capsys):
@@ -372,7 +379,7 @@ def test_what_the_documents_say_to_type_is_understood(line):
     (script,) = [word for word in words if word.startswith("jobs/")]
     command = COMMANDS[Path(script).stem]
     options = command._options(words[words.index(script) + 1 :])
-    config = load_config(str(CONF.parent / options.config), options.set, command.config)
+    config = load_config(str(CONF.parent / options.config), command.config, options.set)
     assert config.output.path.startswith("output/")
 
 

@@ -9,6 +9,7 @@ from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs import session
 from spark_rankeval.jobs.config import load_config, parse_config
 from spark_rankeval.jobs.evaluate import main
+from spark_rankeval.jobs.evaluate_config import EvaluateConfig
 
 SMALLEST = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["rr"]}, "output": {"path": "o"}}
 
@@ -19,7 +20,7 @@ def changed(**sections):
 
 def problem(settings):
     with pytest.raises(ConfigurationError) as caught:
-        parse_config(settings)
+        parse_config(settings, EvaluateConfig)
     return str(caught.value)
 
 
@@ -45,7 +46,7 @@ def test_the_example_evaluates_what_the_quick_start_wrote(spark, quickstart_run,
     said = manifest(output)
     result = summarise(spark.read.parquet(said["outputs"]["per_user"].replace("output", str(folder / "output"), 1)))
     metrics = spark.read.parquet(str(output / "metrics")).collect()
-    assert [row.metric for row in metrics] == list(load_config(str(example_config)).evaluation.metrics)
+    assert [row.metric for row in metrics] == list(load_config(str(example_config), EvaluateConfig).evaluation.metrics)
     assert {row.metric: row.value for row in metrics} == {row.metric: row.mean for row in result.summary}
     assert {row.run_id for row in metrics} == {said["run_id"]}
     assert said | result.to_dict() == said
@@ -340,7 +341,8 @@ def test_secrets_of_sources_are_not_printed_or_stored(files, capsys):
         assert secret not in printed.out + printed.err
         assert all(secret.encode() not in path.read_bytes() for path in (files / "out").rglob("*") if path.is_file())
     assert "'password': '***'" in printed.err
-    config = parse_config(changed(predictions={"path": "p", "options": {"dbPassword": "hunter2"}}))
+    with_password = changed(predictions={"path": "p", "options": {"dbPassword": "hunter2"}})
+    config = parse_config(with_password, EvaluateConfig)
     assert "hunter2" not in repr(config)
 
 
@@ -365,7 +367,7 @@ def test_a_crash_is_1_with_a_traceback(files, capsys, monkeypatch):
 
 
 def test_the_smallest_config_takes_the_defaults_of_evaluate():
-    config = parse_config(SMALLEST)
+    config = parse_config(SMALLEST, EvaluateConfig)
     assert (config.labels, config.users) == (None, None)
     none = dict.fromkeys(("score", "rank", "relevance", "model"))
     assert vars(config.columns) == {"user": "user", "item": "item", **none}
@@ -468,7 +470,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, text):
     if text is not None:
         file.write_text(text, encoding="latin-1")
     with pytest.raises(ConfigurationError, match=r"job\.toml"):
-        load_config(str(file))
+        load_config(str(file), EvaluateConfig)
 
 
 # --- its session

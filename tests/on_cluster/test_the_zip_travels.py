@@ -128,13 +128,14 @@ PROGRAM = """
 import sys
 from pyspark.sql import SparkSession
 from spark_rankeval.jobs.config import load_config
+from spark_rankeval.jobs.evaluate_config import EvaluateConfig
 from spark_rankeval.jobs.evaluate import evaluate_tables
 
 config, package = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
 if package:
     {add}
-evaluate_tables(spark, load_config(config))
+evaluate_tables(spark, load_config(config, EvaluateConfig))
 """
 
 

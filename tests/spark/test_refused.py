@@ -29,7 +29,10 @@ SETTINGS_READ = {"spark.sql.caseSensitive", "spark.sql.shuffle.partitions"}
 OF_A_JOB = {"jobs/session.py"}
 #: The configuration of a job is a file of the driver's; a staging folder on the driver's disk is cleared, elsewhere emptied.
 #: The package as a zip is one too, to be handed over, and so is a report, to be opened.
-FILES_OF_THE_DRIVER = {"jobs/config.py", "jobs/session.py", "report/writing.py", "spark/storage.py", "travel.py"}
+FILES_OF_THE_DRIVER = {
+    "jobs/config.py", "jobs/configuration_file.py", "jobs/reporting.py", "jobs/session.py", "report/writing.py", "spark/storage.py",
+    "travel.py",
+}  # fmt: skip
 
 
 def refused(text, *, may_build=False, may_use_files=False):
