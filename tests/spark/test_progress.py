@@ -61,7 +61,7 @@ def bars(screen):
 
 
 @pytest.mark.connect_alone
-def test_a_long_operation_has_a_bar_and_leaves_none(spark, looked_at, capsys):
+def test_a_long_operation_has_a_bar_and_leaves_none(spark, looked_at, capsys, monkeypatch):
     def slow(batches):
         time.sleep(0.4)
         yield from batches
@@ -72,6 +72,8 @@ def test_a_long_operation_has_a_bar_and_leaves_none(spark, looked_at, capsys):
             assert len(spark._client._progress_handlers) == 1
             rows = spark.range(0, 80, 1, 8).mapInPandas(slow, "id long").collect()
             shown = capsys.readouterr().err
+        # On a busy machine nothing is over in half a second.
+        monkeypatch.setattr(progress_bars, "_DELAY", 60)
         with progress(spark):
             spark.range(1).collect()
             short = capsys.readouterr().err
