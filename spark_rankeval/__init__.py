@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation import quarantine as quarantine
     from spark_rankeval.evaluation import score_users as score_users
     from spark_rankeval.list_agreement import agreement as agreement
+    from spark_rankeval.merging import merge as merge
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.result import Result as Result
     from spark_rankeval.sensitivity import detectable_difference as detectable_difference
@@ -39,6 +40,7 @@ _HOMES = {
     "score_users": "evaluation",
     "summarise": "summarising",
     "write_per_user": "summarising",
+    "merge": "merging",
     "metrics_column": "spark.columns",
     "package_zip": "travel",
     "parse_metric": "metrics.naming",
@@ -54,6 +56,7 @@ __all__ = [
     "dialect_map",
     "differences",
     "evaluate",
+    "merge",
     "metrics_column",
     "package_zip",
     "parse_metric",

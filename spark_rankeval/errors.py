@@ -45,6 +45,10 @@ class UnknownMetricError(MetricError, KeyError):
     __str__ = Exception.__str__
 
 
+class MergeError(SparkRankEvalError, ValueError):
+    """Summaries are of different definitions, or lack what adding them up needs."""
+
+
 class ConfigurationError(SparkRankEvalError, ValueError):
     """A job's configuration is wrong."""
 

@@ -22,6 +22,7 @@ from pyspark.sql import types as T
 import spark_rankeval
 from spark_rankeval.errors import InputError
 from spark_rankeval.jobs.secrets import redacted_settings
+from spark_rankeval.long_table import COLUMNS, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,33 +36,18 @@ if TYPE_CHECKING:
 PER_USER, METRICS, QUARANTINE, MANIFESTS = "per_user", "metrics", "quarantine", "manifests"
 RUN_ID = "run_id"
 
+_TYPES: dict[str, T.DataType] = {
+    **dict.fromkeys(("k", "n", "undefined", "zeros"), T.LongType()),
+    **dict.fromkeys(
+        ("model", "dialect", "metric", "relevance", "slice", "interval", "user_weight", "definition", "moments"),
+        T.StringType(),
+    ),
+    "quantiles": T.MapType(T.DoubleType(), T.DoubleType()),
+    "over_all": T.BooleanType(),
+}
 _METRICS_SCHEMA = T.StructType(
-    [
-        T.StructField("model", T.StringType()),
-        T.StructField("dialect", T.StringType()),
-        T.StructField("metric", T.StringType()),
-        T.StructField("k", T.LongType()),
-        T.StructField("relevance", T.StringType()),
-        T.StructField("slice", T.StringType()),
-        T.StructField("value", T.DoubleType()),
-        T.StructField("low", T.DoubleType()),
-        T.StructField("high", T.DoubleType()),
-        T.StructField("level", T.DoubleType()),
-        T.StructField("interval", T.StringType()),
-        T.StructField("n", T.LongType()),
-        T.StructField("undefined", T.LongType()),
-        T.StructField("std", T.DoubleType()),
-        T.StructField("standard_error", T.DoubleType()),
-        T.StructField("minimum", T.DoubleType()),
-        T.StructField("median", T.DoubleType()),
-        T.StructField("maximum", T.DoubleType()),
-        T.StructField("zeros", T.LongType()),
-        T.StructField("quantiles", T.MapType(T.DoubleType(), T.DoubleType())),
-        T.StructField("user_weight", T.StringType()),
-        T.StructField("effective_n", T.DoubleType()),
-        T.StructField("definition", T.StringType()),
-        T.StructField("time", T.TimestampType()),
-    ]
+    [T.StructField(name, _TYPES.get(name, T.DoubleType())) for name in COLUMNS]
+    + [T.StructField("time", T.TimestampType())]
 )
 
 
@@ -124,15 +110,7 @@ def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFr
         result: of the run.
         time: of the run.
     """
-    rows = [
-        (
-            row.model, row.dialect, row.metric, row.cutoff, row.relevance, row.slice, row.mean, row.interval_low,
-            row.interval_high, row.interval_level, row.interval_method, row.n_users, row.n_undefined, row.std,
-            row.standard_error, row.minimum, row.median, row.maximum, row.n_zero, dict(row.quantiles), row.user_weight,
-            row.effective_n_users, row.definition, time,
-        )
-        for row in result.summary
-    ]  # fmt: skip
+    rows = [(*values_of(row), time) for row in result.summary]
     return spark.createDataFrame(rows, _METRICS_SCHEMA)
 
 

@@ -81,12 +81,13 @@ def page(contents: Contents) -> str:
 
 
 def _facts(contents: Contents) -> list[tuple[str, str]]:
-    models = [model for model in contents.qualities if model]
-    users = next(iter(contents.qualities.values())).n_users
+    models = [model for model in contents.plots.models if model]
+    users = [f"{quality.n_users:,}" for quality in contents.qualities.values()][:1]
     slices = {row.slice for row in contents.summary} - {"all"}
     dialects = list(dict.fromkeys(row.dialect for row in contents.summary if row.dialect))
     facts = [("models", ", ".join(models))] * bool(models)
-    facts += [("users", f"{users:,}"), ("metrics", f"{len({row.key for row in contents.summary}):,}")]
+    facts += [("users", one) for one in users]
+    facts += [("metrics", f"{len({row.key for row in contents.summary}):,}")]
     facts += [("slices", f"{len(slices):,}")] * bool(slices)
     weights = list(dict.fromkeys(row.user_weight for row in contents.summary if row.user_weight))
     facts += [("users weighted by", ", ".join(weights))] * bool(weights)
@@ -115,7 +116,8 @@ def _sections(contents: Contents) -> Iterator[Section]:
         yield _slices(contents)
     yield _users(contents, of_all)
     yield _definitions(contents, of_all)
-    yield Section("data", "Data quality", tables=[tables.quality_table(contents.qualities)])
+    if contents.qualities:
+        yield Section("data", "Data quality", tables=[tables.quality_table(contents.qualities)])
     yield Section("manifest", "How it was made", points=contents.plan, tables=tables.manifest_tables(contents.manifest))
 
 
@@ -224,7 +226,7 @@ def _users(contents: Contents, of_all: list[SummaryRow]) -> Section:
     draws: list[Callable[..., Drawing]] = [partial(contents.plots.draw_users, users) for users in counted]
     # Figures of different sizes would press one another together; those from 0 to 1 are the usual ones.
     small = [key for key in keys if all(abs(row.maximum) <= 1 for row in chosen if row.key == key)] or keys
-    lines = max(_MOST_LINES // len(contents.qualities), 1)
+    lines = max(_MOST_LINES // len(contents.plots.models), 1)
     draws.append(partial(contents.plots.quantiles, small[:lines]))
     return Section("users", "From user to user", pictures=_drawn(draws), folded=[tables.quantiles_table(chosen)])
 
