@@ -10,7 +10,7 @@ from spark_rankeval.errors import MissingExtraError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_PACKAGES = {"report": ("altair", "vl_convert", "jinja2")}
+_PACKAGES = {"report": ("altair", "vl_convert", "jinja2"), "cli": ("typer",), "mlflow": ("mlflow",)}
 
 
 @contextmanager

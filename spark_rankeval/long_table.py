@@ -65,9 +65,6 @@ def row_of(record: Mapping[str, Any]) -> SummaryRow:
         values[COLUMNS[name]] = math.nan if value is None else float(value)
     for name in _COUNTS:
         values[COLUMNS[name]] = int(record[name])
-    # Of pandas, whose columns with gaps are floats.
-    k = record["k"]
-    values["cutoff"] = None if k is None or k != k else int(k)  # noqa: PLR0124 # NaN alone is not equal to itself
     values["quantiles"] = dict(record["quantiles"] or {})
     known = not math.isnan(values["interval_low"])
     return SummaryRow(
