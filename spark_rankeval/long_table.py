@@ -38,6 +38,8 @@ COLUMNS = {
     "over_all": "over_all",
     "moments": "moments",
 }
+#: The columns that tell runs apart, and when they were.
+RUN_ID, TIME = "run_id", "time"
 _COUNTS = ("n", "undefined", "zeros")
 _FLOATS = ("value", "low", "high", "level", "std", "standard_error", "minimum", "median", "maximum", "effective_n")
 _NO_INTERVAL = "the table of metrics does not say why"

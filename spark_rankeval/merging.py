@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from spark_rankeval.errors import InputError, MergeError, MetricError
-from spark_rankeval.long_table import COLUMNS, row_of
+from spark_rankeval.long_table import COLUMNS, RUN_ID, row_of
 from spark_rankeval.merged_summary import merged_rows
 from spark_rankeval.metrics.naming import column_name, parse_metric
 from spark_rankeval.result import Result
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     #: A result, or what `Result.to_dict` or `Result.to_json` made of one; a job's manifest is such a thing, too.
     Told = Result | Mapping[str, Any] | str
-
-#: The column of the table of metrics that tells runs apart.
-RUN_ID = "run_id"
 
 
 def merge(results: Iterable[Told] | Mapping[str, Told] | DataFrame) -> Result:

@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 import spark_rankeval
 from spark_rankeval.errors import InputError
 from spark_rankeval.jobs.secrets import redacted_settings
-from spark_rankeval.long_table import COLUMNS, values_of
+from spark_rankeval.long_table import COLUMNS, RUN_ID, TIME, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 #: The tables in the output folder. Each has the partitioning column `RUN_ID`.
 PER_USER, METRICS, QUARANTINE, MANIFESTS = "per_user", "metrics", "quarantine", "manifests"
-RUN_ID = "run_id"
 
 _TYPES: dict[str, T.DataType] = {
     **dict.fromkeys(("k", "n", "undefined", "zeros"), T.LongType()),
@@ -47,7 +46,7 @@ _TYPES: dict[str, T.DataType] = {
 }
 _METRICS_SCHEMA = T.StructType(
     [T.StructField(name, _TYPES.get(name, T.DoubleType())) for name in COLUMNS]
-    + [T.StructField("time", T.TimestampType())]
+    + [T.StructField(TIME, T.TimestampType())]
 )
 
 

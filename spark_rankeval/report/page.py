@@ -62,6 +62,17 @@ class Section:
 
 def page(contents: Contents) -> str:
     """The report as one HTML document."""
+    return document(contents.title, _facts(contents), list(_sections(contents)))
+
+
+def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section]) -> str:
+    """Sections as one HTML document.
+
+    Args:
+        title: of the page.
+        facts: what stands below the title, by name.
+        sections: one at least.
+    """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("spark_rankeval.report", "templates"),
         autoescape=True,
@@ -71,9 +82,9 @@ def page(contents: Contents) -> str:
     )
     style = environment.get_template("style.css").render(on_dark=ON_DARK)
     return environment.get_template("report.html").render(
-        title=contents.title,
-        facts=_facts(contents),
-        sections=list(_sections(contents)),
+        title=title,
+        facts=facts,
+        sections=sections,
         style=Markup(style),  # ours, and no text of a caller is in it
         svg=Markup,  # of Vega, parsed and written again: texts in it are escaped
         version=spark_rankeval.__version__,
