@@ -41,6 +41,8 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+#: Databricks sets it wherever a session of its own is at hand, in wheel tasks too, which is not ours to configure or stop.
+_DATABRICKS = "DATABRICKS_RUNTIME_VERSION"
 #: A line that ends the start-up in what the JVM says; nobody else writes it.
 _STARTED = b"\0started\0\n"
 #: Where no native linear algebra is installed Spark uses its own in Java, and a C library says so past every setting.
@@ -92,6 +94,8 @@ def job_session(name: str) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession  # noqa: PLC0415 # a wrong config is reported without waiting for this import
 
     active = SparkSession.getActiveSession()
+    if active is None and os.environ.get(_DATABRICKS):
+        active = SparkSession.builder.getOrCreate()
     if active is not None:
         yield active
         return

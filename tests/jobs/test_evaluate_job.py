@@ -494,3 +494,14 @@ def test_a_place_that_is_given_is_left_alone(monkeypatch, tmp_path):
     monkeypatch.delenv("SPARK_CONF_DIR")
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     assert session._place_is_given()
+
+
+def test_the_session_of_databricks_is_neither_configured_nor_stopped(spark, monkeypatch):
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(session, "_start_locally", lambda _: pytest.fail("it was started"))
+    with session.job_session("a job") as found:
+        assert found.range(1).count() == 1
+    assert spark.range(2).count() == 2
