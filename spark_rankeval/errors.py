@@ -38,6 +38,18 @@ class DataError(SparkRankEvalError, ValueError):
         self.counts = dict(counts or {})
 
 
+class GateError(SparkRankEvalError, ValueError):
+    """Figures of a run do not meet its gates; everything of the run is written all the same.
+
+    Attributes:
+        result: what the job prints of the run.
+    """
+
+    def __init__(self, message: str, result: str = "") -> None:
+        super().__init__(message)
+        self.result = result
+
+
 class UnknownMetricError(MetricError, KeyError):
     """A result has no such metric, or more than one."""
 

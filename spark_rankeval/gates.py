@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.options import is_number
+from spark_rankeval.rendering import aligned
 from spark_rankeval.report import Gate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spark_rankeval.summary import SummaryRow
 
@@ -30,22 +31,23 @@ EVERY_SLICE = "*"
 
 @dataclass(frozen=True, kw_only=True)
 class GateRule:
-    """What is asked of one figure.
+    """What is asked of a figure.
 
     Attributes:
-        metric: its label, or any spelling of it; of several relevances ``ndcg@10 [click]`` is one, and ``ndcg@10`` all.
+        metric: its label, or any spelling of it; of several relevances "ndcg@10 [click]" is one, and "ndcg@10" all. Among
+            settings left out, it is the gate's name.
         min: the least value that passes.
         max: the greatest value that passes.
         max_drop: how far the figure may be below that of the last good run, in the metric's units.
         max_drop_share: the same as a share of the last good run's figure: 0.02 is 2 %.
         max_rise: how far it may be above that of the last good run, for metrics of which less is better.
         max_rise_share: the same as a share.
-        on: which figure, of both runs: the ``mean``, or the lower or upper end of its interval, ``ci_low`` or ``ci_high``.
-        model: which model; None: each of them.
-        slice: which users, such as ``country=DE``; ``*``: each slice.
+        on: which figure, of both runs: the mean, or the lower or upper end of its interval.
+        model: which model; left out, each of them.
+        slice: which users, such as "country=DE"; "*": each slice.
     """
 
-    metric: str
+    metric: str = ""
     min: float | None = None
     max: float | None = None
     max_drop: float | None = None
@@ -88,10 +90,11 @@ class GateOutcome(Gate):
 
 
 def read_gates(settings: Mapping[str, Any]) -> tuple[GateRule, ...]:
-    """Gates from plain settings: by metric a table of conditions, or a list of such tables.
+    """Gates from plain settings: a table of conditions by metric, or by a name of the gate that says which metric it is of.
 
     Args:
-        settings: such as ``{"ndcg@10": {"min": 0.31, "max_drop": 0.005, "on": "ci_low"}}``.
+        settings: such as ``{"ndcg@10": {"min": 0.31, "max_drop": 0.005, "on": "ci_low"}}``, or ``{"germany": {"metric":
+            "ndcg@10", "slice": "country=DE", "min": 0.2}}``; keys are the attributes of `GateRule`.
 
     Raises:
         ConfigurationError: the key, what was found and what is allowed, of every offender.
@@ -99,26 +102,17 @@ def read_gates(settings: Mapping[str, Any]) -> tuple[GateRule, ...]:
     if not isinstance(settings, Mapping):
         msg = f"gates are a table of conditions by metric; found {settings!r}"
         raise ConfigurationError(msg)
-    problems: list[str] = []
-    rules = []
-    for metric, given in settings.items():
-        several = given if isinstance(given, list | tuple) else [given]
-        for place, conditions in enumerate(several):
-            where = f"gates.{metric!r}" + f"[{place}]" * (len(several) > 1)
-            found = list(_problems(conditions))
-            problems += [f"{where} {problem}" for problem in found]
-            if not found:
-                rules.append(GateRule(metric=str(metric), **conditions))
+    problems = [f"gates.{name!r} {problem}" for name, given in settings.items() for problem in _problems(given)]
     if problems:
         raise ConfigurationError("; ".join(problems))
-    return tuple(rules)
+    return tuple(GateRule(**{"metric": str(name), **conditions}) for name, conditions in settings.items())
 
 
 def _problems(conditions: object) -> Iterator[str]:
     if not isinstance(conditions, Mapping):
         yield f"must be a table of conditions, such as {{ min = 0.3 }}; found {conditions!r}"
         return
-    known = [item.name for item in fields(GateRule) if item.name != "metric"]
+    known = [item.name for item in fields(GateRule)]
     for key in conditions:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1)
@@ -132,7 +126,7 @@ def _problems(conditions: object) -> Iterator[str]:
             yield f"has {name} = {value!r}; it is 0 or more"
     if conditions.get("on", "mean") not in FIGURES:
         yield f"has on = {conditions['on']!r}; allowed: {', '.join(FIGURES)}"
-    for name in ("model", "slice"):
+    for name in ("metric", "model", "slice"):
         if not isinstance(conditions.get(name, ""), str):
             yield f"has {name} = {conditions[name]!r}, which is no text"
     if not any(name in conditions for name in (*FIXED, *RELATIVE)):
@@ -303,3 +297,13 @@ def failed(outcomes: Iterable[GateOutcome]) -> list[str]:
     ['rr: mean at least 0.5; found 0.4']
     """
     return [f"{one.name}: {one.condition}; found {one.found}" for one in outcomes if not one.passed]
+
+
+def render_gates(outcomes: Sequence[GateOutcome]) -> str:
+    """Outcomes as a table of text, those that were not met first."""
+    cells = [("gate", "condition", "", "found")]
+    cells += [
+        (one.name, one.condition, "passed" if one.passed else "FAILED", one.found)
+        for one in sorted(outcomes, key=lambda one: one.passed)
+    ]
+    return "\n".join(line.rstrip() for line in aligned(cells, left=4))

@@ -47,8 +47,8 @@ def test_a_line_has_a_point_a_run_with_its_interval():
 
 def test_gates_of_the_metric_are_lines_with_words():
     gates = read_gates(
-        {"ndcg@10": [{"min": 0.29, "on": "ci_low"}, {"max": 0.5, "model": "als"}, {"min": 0.1, "slice": "a=b"}],
-         "rr": {"min": 0.2}, "precision@5": {"max_drop": 0.1}}
+        {"ndcg@10": {"min": 0.29, "on": "ci_low"}, "a": {"metric": "ndcg@10", "max": 0.5, "model": "als"},
+         "b": {"metric": "ndcg@10", "min": 0.1, "slice": "a=b"}, "rr": {"min": 0.2}, "precision@5": {"max_drop": 0.1}}
     )  # fmt: skip
     chart = WEEK.plot("ndcg@10", gates=gates)
     limits = next(one for one in values(chart) if "limit" in one[0])
