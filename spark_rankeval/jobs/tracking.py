@@ -6,8 +6,10 @@ import json
 import math
 import re
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from spark_rankeval.extras import needs_extra
 from spark_rankeval.jobs.reporting import report_file
@@ -55,13 +57,16 @@ def track(run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[st
     models = result.models
     parent = client.create_run(experiment, start_time=start, tags=tags, run_name=name)
     identity = parent.info.run_id
-    _log(client, identity, result.columns, result.summary if len(models) == 1 else (), _common(config, result), start)
+    # A store of files has a file a metric, and ndcg_at_10 cannot be a folder too.
+    slash = "." if urlsplit(client.tracking_uri).scheme in ("", "file") else "/"
+    log = partial(_log, client, columns=result.columns, slash=slash, time=start)
+    log(identity, rows=result.summary if len(models) == 1 else (), params=_common(config, result))
     if len(models) > 1:
         for model in models:
             rows = [row for row in result.summary if row.model == model]
             nested = {**tags, "mlflow.parentRunId": identity, "model": model}
             child = client.create_run(experiment, start_time=start, tags=nested, run_name=model).info.run_id
-            _log(client, child, result.columns, rows, {"model": model}, start)
+            log(child, rows=rows, params={"model": model})
             client.set_terminated(child, "FAILED" if failed else "FINISHED")
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary, "manifest.json")
@@ -89,9 +94,11 @@ def _definitions(rows: Sequence[SummaryRow], columns: Mapping[str, str]) -> Iter
 def _log(
     client: Any,
     identity: str,
-    columns: Mapping[str, str],
+    *,
     rows: Sequence[SummaryRow],
+    columns: Mapping[str, str],
     params: Mapping[str, str],
+    slash: str,
     time: int,
 ) -> None:
     from mlflow.entities import Metric, Param  # noqa: PLC0415 # of an extra
@@ -99,7 +106,7 @@ def _log(
     metrics = [
         Metric(name, value, time, 0)
         for row in rows
-        for name, value in _figures(row, columns.get(row.key, row.key))
+        for name, value in _figures(row, columns.get(row.key, row.key), slash)
         # A figure that is not defined is no point of a chart, and not every store takes NaN.
         if math.isfinite(value)
     ]
@@ -109,9 +116,9 @@ def _log(
         client.log_batch(identity, metrics=metrics[first:last], params=given[first:last])
 
 
-def _figures(row: SummaryRow, column: str) -> Iterator[tuple[str, float]]:
+def _figures(row: SummaryRow, column: str, slash: str) -> Iterator[tuple[str, float]]:
     """The names and values of a row's metrics: ``ndcg_at_10``, ``ndcg_at_10.ci_low``, ``ndcg_at_10/country.DE``."""
-    slice_ = "" if row.slice == "all" else "/" + _name(row.slice.replace("=", ".").replace(", ", "/"))
+    slice_ = "" if row.slice == "all" else slash + _name(row.slice.replace("=", ".").replace(", ", slash))
     name = _name(column) + slice_
     yield name, row.mean
     if not slice_:

@@ -7,6 +7,7 @@ import pytest
 from spark_rankeval import history, merge
 from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.jobs.runs import read_metrics
+from spark_rankeval.jobs.trend import main as trend
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_a_gate_that_is_not_met_is_4_and_everything_is_written(start, gates_of, 
     assert set(said["outputs"]) == {"per_user", "metrics", "gates", "reports"}
     assert [status(tmp_path, "day1")[name] for name in ("state", "exit_code", "kind")] == ["failed", 4, "gates failed"]
     page = (tmp_path / "out/reports/run_id=day1/report.html").read_text()
-    assert page.index("1 of 2 gates failed.") < page.index("<h2 id=\"means-heading\"")
+    assert page.index("1 of 2 gates failed.") < page.index('<h2 id="means-heading"')
     assert read_metrics(spark, f"{tmp_path}/out").count() == 2
 
 
@@ -152,7 +153,66 @@ def test_runs_make_a_history_and_merge(start, spark, tmp_path, capsys):
 
 
 @pytest.fixture
-def client(tmp_path):
+def client(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     from mlflow import MlflowClient
 
-    return MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/runs.db")
+    return MlflowClient(tracking_uri=f"file://{tmp_path}/mlruns")
+
+
+def test_a_run_is_in_mlflow(start, tmp_path, client):
+    more = f'report = true\n[mlflow]\nexperiment = "shop"\ntracking_uri = "file://{tmp_path}/mlruns"'
+    assert start("day1", 6, "rr = { min = 0.9 }", more, 'by = "country"') == 4
+    (run,) = client.search_runs([client.get_experiment_by_name("shop").experiment_id])
+    assert run.data.metrics["rr"] == 0.6
+    assert run.data.metrics["precision_at_1.country.DE"] == 0.6
+    assert run.data.metrics["rr.ci_low"] < 0.6 < run.data.metrics["rr.ci_high"]
+    assert run.data.params["definition.rr"].startswith("rr(")
+    assert (run.info.run_name, run.info.status) == ("day1", "FAILED")
+    assert sorted(file.path for file in client.list_artifacts(run.info.run_id)) == ["manifest.json", "report.html"]
+
+
+# --- the history as a job
+
+
+def test_trend_prints_tables_and_writes_a_page(start, spark, tmp_path, capsys):
+    assert (start("day1", 6), start("day2", 8, "rr = { min = 0.5 }")) == (0, 0)
+    capsys.readouterr()
+    output = f"{tmp_path}/out"
+    assert trend(["--output", output, "--metric", "P@1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines[0], [line.split()[0] for line in lines[2:]]) == ("precision@1", ["day1", "day2"])
+    (file,) = (tmp_path / "out/manifests/run_id=day1").glob("*.txt")
+    page = tmp_path / "trend.html"
+    assert trend(["--config", str(tmp_path / "job.toml"), "--html", str(page)]) == 0
+    assert capsys.readouterr().out == f"2 runs of 2 metrics written to {page}\n"
+    assert "limit min 0.5" in page.read_text()
+    file.unlink()
+    assert trend(["--output", output]) == 0
+    # What no manifest names is no whole run.
+    assert "day1" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--output", "nowhere"],
+            "trend: wrong config: there are no runs in nowhere: it is the folder of the outputs of",
+        ),
+        (["--config", "no.toml"], "trend: wrong config: no.toml: No such file"),
+        (["--output", "x", "--set", "a=b", "--log-format", "json"], '"kind": "wrong config"'),
+    ],
+)
+def test_wrong_trends_are_a_line_and_2(spark, capsys, arguments, said):
+    assert trend(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()[-1:]
+    assert said in line
+
+
+def test_trend_needs_to_know_where(capsys):
+    with pytest.raises(SystemExit) as caught:
+        trend([])
+    assert caught.value.code == 2
+    assert "--output FOLDER or --config FILE is needed" in capsys.readouterr().err
