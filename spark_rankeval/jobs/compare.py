@@ -145,6 +145,8 @@ def _check(config: CompareConfig, results: Mapping[str, DataFrame] | DataFrame) 
     inputs.check_baseline(asked.baseline, inputs.names_of(results, tables))
     labels = inputs.labels_of(tables, asked.metrics)
     inputs.margins_of(asked.margin, tables, labels)
+    if config.report.distributions:
+        inputs.labels_of(tables, config.report.distributions)
     tables.check_attributes(as_names("by", asked.by))
     return {label: tables.tables[0].metrics[label].definition for label in labels}
 

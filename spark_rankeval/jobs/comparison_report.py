@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval import summarise
 from spark_rankeval.spark.named_columns import column, find_column
+from spark_rankeval.spark.scoring import described
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,5 +75,6 @@ def _one_table(tables: Mapping[str, DataFrame]) -> DataFrame:
         for name, table in tables.items()
     ]
     together = reduce(lambda one, other: one.unionByName(other), parts)
-    described = [column(field.name).alias(field.name, metadata=field.metadata) for field in shared]
-    return together.select(*described, F.col(_MODEL))
+    # A union need not keep what columns say.
+    same = [column(field.name).alias(field.name, metadata=field.metadata) for field in shared]
+    return together.select(*same, described(_MODEL, _MODEL, {"kind": "model", "models": list(tables)}))

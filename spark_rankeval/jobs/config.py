@@ -335,11 +335,31 @@ class EvaluateConfig(JobConfig):
             pass
         if self.mlflow is not None:
             check_extra("mlflow", "runs in MLflow")
+        found += self._unknown_distributions()
         several = isinstance(self.columns.relevance, tuple) or self.columns.model is not None
         if self.report.dialects and several:
             found.append(
                 "report.dialects is for one model and one relevance; leave it out, or columns.model and further grades"
             )
+        return found
+
+    def _unknown_distributions(self) -> list[str]:
+        """Histograms of what is not evaluated, which nobody should learn of after the evaluation."""
+        try:
+            known = parse_metrics(self.evaluation.metrics)
+        except MetricError:
+            # These are named already.
+            return []
+        found = []
+        for name in self.report.distributions:
+            # Of several relevances the report has "ndcg@10 [click]".
+            label = name.partition(" [")[0]
+            try:
+                is_known = label in known or parse_metric(label) in known.values()
+            except MetricError:
+                is_known = False
+            if not is_known:
+                found.append(f"report.distributions: {name!r} is not evaluated; there are {', '.join(known)}")
         return found
 
     @classmethod
@@ -400,10 +420,15 @@ def parse_config(settings: Mapping[str, Any], kind: type[Config] = EvaluateConfi
 
 def _wrong_names(evaluation: Mapping[str, Any]) -> list[str]:
     metrics = evaluation.get("metrics")
-    texts = metrics if isinstance(metrics, list) else metrics.values() if isinstance(metrics, Mapping) else [metrics]
-    found = [problem for text in texts for problem in _refusal("evaluation.metrics", parse_metric, text)]
+    key = "evaluation.metrics"
+    if isinstance(metrics, Mapping):
+        found = [problem for text in metrics.values() for problem in _refusal(key, parse_metric, text)]
+    else:
+        # A text may stand for a curve of many.
+        texts = metrics if isinstance(metrics, list) else [metrics]
+        found = [problem for text in texts for problem in _refusal(key, lambda text: parse_metrics([text]), text)]
     if metrics in ([], {}):
-        found += _refusal("evaluation.metrics", lambda _: parse_metrics([]), "")
+        found += _refusal(key, lambda _: parse_metrics([]), "")
     return found + _refusal("evaluation.dialect", find_dialect, evaluation.get("dialect", "default"))
 
 

@@ -141,8 +141,8 @@ def hidden(folder, kind):
     return str(left)
 
 
-def wait_for_the_end(process, cluster):
-    eventually(lambda: not process.is_running, "the driver is dead", process.log.read_text, seconds=150)
+def wait_for_the_end(process, cluster, seconds=150):
+    eventually(lambda: not process.is_running, "the driver is dead", process.log.read_text, seconds=seconds)
     eventually(
         lambda: len(cluster.state()["activeapps"]) == 1, "the master has let its application go", cluster.log_of_workers
     )
@@ -245,7 +245,8 @@ def test_while_a_job_writes_its_tables(step, spark, cluster, data, orders, drive
     kept = evening()
     assert len(kept) >= len(tables)
     orders.place(WRITING, "kill_driver", call=call)
-    wait_for_the_end(driver(PROGRAMS["the job"], output, "overwrite"), cluster)
+    # It has evaluated everything by then.
+    wait_for_the_end(driver(PROGRAMS["the job"], output, "overwrite"), cluster, seconds=300)
     assert (orders.done()["what"], orders.done()["before"]) == (what, before)
     assert evening() == kept
     # The earlier manifest never stands beside newer tables, and a whole run has one.

@@ -60,8 +60,8 @@ def start(tables, folder, *arguments, models=None):
 
 
 def test_the_job_says_what_compare_says_and_keeps_it(spark, tables, tmp_path, capsys):
-    asked = ("--set", "by=country", "--set", "margin.rr=0.01", "--set", "output.report=true")
-    assert start(tables, tmp_path, *asked) == 0
+    asked = ("by=country", "margin.rr=0.01", "output.report=true", "report.distributions=['rr']")
+    assert start(tables, tmp_path, *[word for one in asked for word in ("--set", one)]) == 0
     printed = capsys.readouterr()
     stored = {name: spark.read.parquet(f"{tables}/{name}") for name in ("old", "new")}
     expected = compare(stored, "old", replicates=99, by="country", margin={"rr": 0.01})

@@ -3,6 +3,7 @@
 import builtins
 import importlib
 import json
+import re
 import shlex
 import tomllib
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ import jsonschema
 import pytest
 
 from spark_rankeval.errors import ConfigurationError, MissingExtraError
-from spark_rankeval.jobs import compare, evaluate
+from spark_rankeval.jobs import compare, evaluate, trend
 from spark_rankeval.jobs.compare_config import CompareConfig
 from spark_rankeval.jobs.config import EvaluateConfig, load_config, parse_config
 from spark_rankeval.jobs.json_schema import documented, json_schema
@@ -187,6 +188,22 @@ def test_the_schema_is_one_and_admits_the_example(name, capsys):
         assert list(validator.iter_errors(example | wrong)), wrong
 
 
+def commented(name):
+    """The example with each of its commented keys in turn, which stands in the section above it."""
+    lines = (CONF / f"{name}.toml").read_text().splitlines()
+    for index, line in enumerate(lines):
+        if re.match(r"# \w+ = ", line):
+            (head, *_) = (at for at in range(index, 0, -1) if re.match(r"(# )?\[", lines[at]))
+            changed = [text.removeprefix("# ") if at in (index, head) else text for at, text in enumerate(lines)]
+            yield pytest.param(name, "\n".join(changed), id=f"{name} {index + 1}")
+
+
+@pytest.mark.parametrize(("name", "text"), [*commented("evaluate"), *commented("compare")])
+def test_what_an_example_comments_out_may_be_taken_in(name, text):
+    schema = json_schema(COMMANDS[name].config, name)
+    jsonschema.Draft202012Validator(schema).validate(tomllib.loads(text))
+
+
 @pytest.mark.parametrize(
     ("settings", "admitted"),
     [
@@ -312,6 +329,23 @@ def test_an_evaluation_that_cannot_be_is_said(changes, said):
     assert said in str(caught.value)
 
 
+def test_curves_are_metrics_of_a_config_too():
+    curves = parse_config({**SMALLEST, "evaluation": {"metrics": ["ndcg@1..20", "precision_recall_curve"]}})
+    assert curves.evaluation.metrics == ("ndcg@1..20", "precision_recall_curve")
+    with pytest.raises(ConfigurationError, match=r"evaluation\.metrics: "):
+        parse_config({**SMALLEST, "evaluation": {"metrics": ["ndcg@9..3"]}})
+
+
+@pytest.mark.parametrize("name", ["RR", "ndcg@2", "mrr", "ndcg@2 [click]"])
+def test_histograms_are_of_what_is_evaluated(name):
+    settings = {"output": {"path": "o", "report": True}, "evaluation": {"metrics": ["rr", "ndcg@2"]}}
+    assert parse_config({**SMALLEST, **settings, "report": {"distributions": [name]}}).report.distributions == (name,)
+    with pytest.raises(
+        ConfigurationError, match=r"report\.distributions: 'ndcg@3' is not evaluated; there are rr, ndcg@2"
+    ):
+        parse_config({**SMALLEST, **settings, "report": {"distributions": ["ndcg@3"]}})
+
+
 def test_a_report_without_its_packages_is_refused_before_spark(monkeypatch):
     monkeypatch.setattr("spark_rankeval.extras.find_spec", lambda name: None if name == "jinja2" else name)
     with pytest.raises(
@@ -327,7 +361,7 @@ def test_a_file_is_needed(capsys):
     assert "--config FILE is needed" in capsys.readouterr().err
 
 
-DOCUMENTS = [CONF.parent / "README.md", CONF.parent / "docs" / "jobs.md"]
+DOCUMENTS = [CONF.parent / "README.md", *(CONF.parent / "docs" / name for name in ("jobs.md", "history.md"))]
 LINES = [line.strip() for file in DOCUMENTS for line in file.read_text().splitlines() if "--config conf/" in line]
 
 
@@ -336,8 +370,11 @@ def test_what_the_documents_say_to_type_is_understood(line):
     """As far as can be said without Spark: the job, its options, its file, and what is set instead."""
     words = shlex.split(line.partition("  #")[0])
     (script,) = [word for word in words if word.startswith("jobs/")]
-    command = COMMANDS[Path(script).stem]
-    options = command._options(words[words.index(script) + 1 :])
+    name = Path(script).stem
+    # The history is of the evaluation's runs, and is read by its file.
+    command = COMMANDS["evaluate" if name == "trend" else name]
+    options_of = trend._options if name == "trend" else command._options
+    options = options_of(words[words.index(script) + 1 :])
     config = load_config(str(CONF.parent / options.config), options.set, command.config)
     assert config.output.path.startswith("output/")
 
@@ -350,7 +387,7 @@ def test_the_entry_points_are_there_and_end_with_the_code_of_the_job(monkeypatch
     points = tomllib.loads((CONF.parent / "pyproject.toml").read_text())["project"]["entry-points"][
         "spark_rankeval.jobs"
     ]
-    assert set(points) == set(COMMANDS)
+    assert set(points) == {*COMMANDS, "trend"}
     for name, place in points.items():
         module, _, function = place.partition(":")
         task = getattr(importlib.import_module(module), function)
@@ -358,5 +395,6 @@ def test_the_entry_points_are_there_and_end_with_the_code_of_the_job(monkeypatch
         with pytest.raises(SystemExit) as caught:
             task()
         assert caught.value.code == 2
-        monkeypatch.setattr("sys.argv", [name, "--print-schema"])
-        task()
+        if name in COMMANDS:
+            monkeypatch.setattr("sys.argv", [name, "--print-schema"])
+            task()

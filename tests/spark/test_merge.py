@@ -1,7 +1,9 @@
 """Daily results merged, against one evaluation of all days' users."""
 
 import json
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from random_logs import random_logs
@@ -124,3 +126,20 @@ def test_wrong_tables_and_lone_results_are_refused(days, spark):
         merge(days[0].to_dict())
     with pytest.raises(MergeError, match="the metrics are not the same"):
         merge([days[0], days[0].to_dict() | {"summary": days[0].to_dict()["summary"][:1]}])
+
+
+def test_what_the_page_of_history_says_in_python_runs(spark, days, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for place, day in enumerate(days):
+        table = metrics_table(spark, day, datetime(2026, 11, 16 + place, 12, tzinfo=UTC))
+        table.write.parquet(f"{tmp_path}/metrics/run_id=day{place}")
+    page = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
+    codes = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(codes) == 3
+    names = {"spark": spark, "result": days[0], "monday": days[0], "tuesday": days[1], "wednesday": days[2]}
+    for code in codes:
+        here = code.replace("output/evaluation", str(tmp_path)).replace("ndcg@10", "ndcg@5")
+        exec(compile(here, "history.md", "exec"), names)
+    assert len(names["runs"].runs) == 3
+    assert names["week"]["ndcg@5"] == merge(days)["ndcg@5"]
+    assert (tmp_path / "report.html").is_file()
