@@ -261,7 +261,7 @@ class Tracking:
             (MLFLOW_TRACKING_URI).
     """
 
-    experiment: str
+    experiment: str = "spark_rankeval"
     run_name: str | None = None
     tracking_uri: str | None = None
 
