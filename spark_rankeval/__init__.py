@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation import quarantine as quarantine
     from spark_rankeval.evaluation import score_users as score_users
     from spark_rankeval.list_agreement import agreement as agreement
+    from spark_rankeval.merging import merge as merge
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.progress_bars import progress as progress
     from spark_rankeval.result import Result as Result
+    from spark_rankeval.run_history import history as history
     from spark_rankeval.sensitivity import detectable_difference as detectable_difference
     from spark_rankeval.spark.columns import metrics_column as metrics_column
     from spark_rankeval.summarising import summarise as summarise
@@ -40,6 +42,8 @@ _HOMES = {
     "score_users": "evaluation",
     "summarise": "summarising",
     "write_per_user": "summarising",
+    "history": "run_history",
+    "merge": "merging",
     "metrics_column": "spark.columns",
     "package_zip": "travel",
     "parse_metric": "metrics.naming",
@@ -56,6 +60,8 @@ __all__ = [
     "dialect_map",
     "differences",
     "evaluate",
+    "history",
+    "merge",
     "metrics_column",
     "package_zip",
     "parse_metric",

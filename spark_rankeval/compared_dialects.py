@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
+from spark_rankeval.definitions import choice_in_words
 from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialect
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metrics
@@ -216,7 +217,7 @@ def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
     changes |= {name: changes.pop(name) for name in ("ties",) if name in changes}
     for name, new in changes.items():
         waiting[name] = new
-        words.append(_words(name, getattr(start.metric, name), new))
+        words.append(choice_in_words(name, new, getattr(start.metric, name)))
         try:
             now = now._replace(metric=replace(now.metric, **waiting))
         except MetricError:
@@ -229,48 +230,10 @@ def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
             old, new = getattr(getattr(start, part), item.name), getattr(getattr(end, part), item.name)
             if old != new:
                 now = now._replace(**{part: replace(getattr(now, part), **{item.name: new})})
-                yield _words(item.name, old, new), now
+                yield choice_in_words(item.name, new, old), now
     for name, new in last.items():
         now = now._replace(metric=replace(now.metric, **{name: new}))
-        yield _words(name, getattr(start.metric, name), new), now
-
-
-_WORDS: dict[tuple[str, Any], str] = {
-    ("denominator", "labels"): "denominator: relevant items",
-    ("denominator", "min_k_labels"): "denominator: relevant items, k at most",
-    ("denominator", "min_labels_predictions"): "denominator: relevant or ranked items, the fewer",
-    ("denominator", "predictions"): "denominator: ranked items, k at most",
-    ("gain", "exponential"): "gain: 2^grade − 1",
-    ("gain", "linear"): "gain: the grade itself",
-    ("gain", "raw"): "gain: the grade itself",
-    ("gain", "binary"): "gain: 1 for every relevant item",
-    ("below_threshold", "zero"): "grades below the threshold gain nothing",
-    ("ideal", "labels"): "ideal: all labelled items, also those not retrieved",
-    ("ideal", "k_ones"): "ideal: a gain of 1 in each of the k places",
-    ("ideal", "label_order"): "ideal: the labels in the order given",
-    ("discount", "ln"): "discount: natural logarithm",
-    ("discount", "log2_from_two"): "discount: none at rank 2",
-    ("by", "threshold"): "equal scores share one precision",
-    ("recall", "hits"): "recall: of the relevant items that were retrieved",
-    ("rounding", "floor_plus_0.9"): "recall levels: rounded as in trec_eval 9",
-    ("rounding", "half_away"): "recall levels: rounded as in trec_eval 10",
-    ("undefined", "zero"): "users with nothing to find count as 0",
-    ("relevance_threshold", -math.inf): "every labelled item is relevant, of whatever grade",
-    ("ties", "average"): "equal scores share their places",
-    ("ties", "item_desc"): "equal scores in descending order of items",
-    ("ties", "position"): "equal scores in the order given",
-    ("score_precision", "float32"): "scores compare as float32",
-    ("duplicates", "each"): "an item counts each time that it stands in a list",
-    ("duplicates", "once"): "an item that stands in a list again is no hit",
-    ("conflicting_labels", "last"): "the last grade of an item counts",
-    ("unpredicted_labels", "last"): "labelled items that were not predicted are ranked last",
-    ("absent_from_labels", "left_out"): "users without labels are left out",
-    ("without_predictions", "left_out"): "users without predictions are left out",
-}
-
-
-def _words(name: str, old: Any, new: Any) -> str:
-    return _WORDS.get((name, new), f"{name}: {new!r}, not {old!r}")
+        yield choice_in_words(name, new, getattr(start.metric, name)), now
 
 
 def _evaluate(

@@ -42,11 +42,27 @@ class UndefinedMeanError(DataError):
     """A mean that a model is to be chosen by has no value: there are no rows, or the metric is defined for no user."""
 
 
+class GateError(SparkRankEvalError, ValueError):
+    """Figures of a run do not meet its gates; everything of the run is written all the same.
+
+    Attributes:
+        result: what the job prints of the run.
+    """
+
+    def __init__(self, message: str, result: str = "") -> None:
+        super().__init__(message)
+        self.result = result
+
+
 class UnknownMetricError(MetricError, KeyError):
     """A result has no such metric, or more than one."""
 
     # KeyError would show its message quoted and escaped.
     __str__ = Exception.__str__
+
+
+class MergeError(SparkRankEvalError, ValueError):
+    """Summaries are of different definitions, or lack what adding them up needs."""
 
 
 class ConfigurationError(SparkRankEvalError, ValueError):

@@ -11,7 +11,13 @@ from spark_rankeval.errors import MissingExtraError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_PACKAGES = {"report": ("altair", "vl_convert", "jinja2"), "yaml": ("yaml",), "notebook": ("tqdm",)}
+_PACKAGES = {
+    "report": ("altair", "vl_convert", "jinja2"),
+    "yaml": ("yaml",),
+    "notebook": ("tqdm",),
+    "cli": ("typer",),
+    "mlflow": ("mlflow",),
+}
 
 
 @contextmanager

@@ -100,7 +100,7 @@ class ResultPlots:
         keys = list(dict.fromkeys(row.key for row in rows))
         headline = headline_keys(rows) if metrics is None else keys
         shown = [row for row in rows if row.key in headline]
-        reading = [_reading(rows, "line")]
+        reading = [interval_reading(rows, "line")]
         reading += ["Each mean's own interval: whether models differ is told by their differences (compare)."] * several
         reading += [f"{len(headline)} of {len(keys)} metrics; curves have the others."] * (len(headline) < len(keys))
         return forest_chart(
@@ -166,7 +166,7 @@ class ResultPlots:
                 for place, row in points
             ],
             title=title,
-            reading=[_reading([row for _, row in points], "band", "at each point by itself"), *more],
+            reading=[interval_reading([row for _, row in points], "band", "at each point by itself"), *more],
             x_title=x_title,
             y_title=y_title,
             series=series,
@@ -191,7 +191,7 @@ class ResultPlots:
         rows = [row for row in self.rows if row.slice != "all" and row.key == key]
         shown = largest(rows)
         names = len({row.slice for row in rows})
-        reading = [_reading(of_all, "line")]
+        reading = [interval_reading(of_all, "line")]
         reading += ["Dashed: all users."] if rows else []
         if len(shown) < len(rows):
             reading.append(f"The {len({row.slice for row in shown})} slices of {names} with the most users.")
@@ -295,7 +295,7 @@ class ResultPlots:
         return histogram_chart(
             histograms,
             title=f"Users by their {key}",
-            reading=[f"Dashed: {_reading(rows, 'shade').lower()}", *weighted],
+            reading=[f"Dashed: {interval_reading(rows, 'shade').lower()}", *weighted],
             x_title=f"a user's {key}",
             series=self.models,
             width=width,
@@ -342,7 +342,7 @@ def _mean(row: SummaryRow, place: str, *, of_users: bool = False) -> Estimate:
     return Estimate(row.model, place, row.mean, row.interval_low, row.interval_high, note)
 
 
-def _reading(rows: Sequence[SummaryRow], mark: str, how: str = "") -> str:
+def interval_reading(rows: Sequence[SummaryRow], mark: str, how: str = "") -> str:
     """What the ends of the intervals are, in a sentence."""
     name = interval_name(rows[0]) if rows else ""
     if not name:

@@ -26,7 +26,7 @@ def render_summary(rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuali
     """The summary as a table of aligned columns, and the users and their rows in a few lines below."""
     lines = []
     for mine, below in tables_to_show(rows, qualities):
-        lines += [title(mine[0]), *_aligned([headers(mine), *map(cells, mine)]), *missing_intervals(mine), ""]
+        lines += [title(mine[0]), *aligned([headers(mine), *map(cells, mine)]), *missing_intervals(mine), ""]
         lines += [*below, *[""] * bool(below)]
     return "\n".join(lines[:-1])
 
@@ -111,7 +111,7 @@ def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
             cells.append((shown, dialect, "–", "–", "–"))
         else:
             cells.append((shown, dialect, number(mean), f"{difference:+.4f}" if difference else "", f"{n_users:,}"))
-    table = _aligned(cells, left=2)
+    table = aligned(cells, left=2)
     indent = len(table[0]) + 2
     room = max(_NARROWEST_WORDS, shutil.get_terminal_size(fallback=(_WIDTH, 1)).columns - indent)
     lines = []
@@ -230,7 +230,7 @@ def render_pairs(rows: Sequence[PairRow], level: float, test: str, replicates: i
 
 def _closing_left(cells: Sequence[Sequence[str]], left: int) -> list[str]:
     """Cells as aligned lines, the last column, which are words, flush left too."""
-    return [f"{line}  {row[-1]}" for line, row in zip(_aligned([row[:-1] for row in cells], left), cells, strict=True)]
+    return [f"{line}  {row[-1]}" for line, row in zip(aligned([row[:-1] for row in cells], left), cells, strict=True)]
 
 
 def _test(test: str, replicates: int) -> str:
@@ -299,7 +299,7 @@ def render_quality(quality: DataQuality) -> list[str]:
     return [*lines, "rows   " + "; ".join(rows)]
 
 
-def _aligned(cells: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+def aligned(cells: Sequence[Sequence[str]], left: int = 1) -> list[str]:
     """Cells as lines of equal columns, the first ones flush left."""
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     return [

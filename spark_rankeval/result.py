@@ -21,7 +21,7 @@ from spark_rankeval.rendering import render_summary
 from spark_rankeval.report.writing import write_report
 from spark_rankeval.spark.queries import queries_of, totals_of
 from spark_rankeval.spark.scoring import of_somebody
-from spark_rankeval.summary import DataQuality, SummaryRow, as_json_value
+from spark_rankeval.summary import DataQuality, SummaryRow
 from spark_rankeval.trec_output import Query, render_trec
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class Result:
 
     Attributes:
         summary: a row a metric, in the order asked for.
-        qualities: what the users and their rows were like, by model; of one model without a name under an empty one.
+        qualities: what the users and their rows were like, by model; of one model without a name under an empty one. Empty where
+            nobody knows: of a table of metrics, which has no such counts.
         columns: the column of each row in the per-user table, by the row's key.
         plan: in words, how the data was brought together.
     """
@@ -78,13 +79,20 @@ class Result:
 
     @property
     def data_quality(self) -> DataQuality:
-        """What the users and their rows were like; of several models, what hangs on predictions is added up."""
+        """What the users and their rows were like; of several models, what hangs on predictions is added up.
+
+        Raises:
+            InputError: the result was merged from a table of metrics, which has no such counts.
+        """
+        if not self.qualities:
+            msg = "a table of metrics does not say what the rows were like: merge results, or the manifests of the runs"
+            raise InputError(msg)
         return DataQuality.of_models(list(self.qualities.values()))
 
     @property
     def models(self) -> list[str]:
         """The names of the models; one empty name where nobody named any."""
-        return list(self.qualities)
+        return list(self.qualities) or list(dict.fromkeys(row.model for row in self.summary))
 
     def __getitem__(self, name: str | Metric | tuple[str, str | Metric]) -> float:
         """The mean of a metric, by the label it was asked for, an alias, an object or its column's name.
@@ -242,8 +250,9 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The summary and the data quality as plain values, NaN as None."""
-        rows = [{name: as_json_value(value) for name, value in row.record().items()} for row in self.summary]
-        told: dict[str, Any] = {"summary": rows, "data_quality": self.data_quality.to_dict()}
+        told: dict[str, Any] = {"summary": [row.stored() for row in self.summary]}
+        if self.qualities:
+            told["data_quality"] = self.data_quality.to_dict()
         if len(self.qualities) > 1:
             told["data_quality_of_models"] = {name: quality.to_dict() for name, quality in self.qualities.items()}
         return told

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import enum
 import itertools
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     Key = tuple[Any, ...]
+
+
+# As `slice_name` writes them: a value is quoted where it could be taken for something else.
+_PIECE = re.compile(
+    r"""(?:^|,\ )(?P<attribute>[^=]+)=(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^,'"](?:[^,]|,(?!\ ))*|)""", re.VERBOSE
+)
 
 
 class _Every(enum.Enum):
@@ -61,6 +68,15 @@ def slice_name(attributes: Sequence[str], values: Key) -> str:
         if value is not EVERY
     ]
     return ", ".join(said) or "all"
+
+
+def attributes_of(name: str) -> tuple[str, ...]:
+    """The attributes whose values a slice has, from its name; none of all users.
+
+    >>> attributes_of("country=DE, device='a, b=1'"), attributes_of("all")
+    (('country', 'device'), ())
+    """
+    return () if name == "all" else tuple(found["attribute"] for found in _PIECE.finditer(name))
 
 
 def _misleads(value: str) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from spark_rankeval.statistics.carried import as_text
 from spark_rankeval.statistics.description import MEDIAN
 from spark_rankeval.statistics.intervals import Interval
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.moments import Moments
 
 _NOT_ASKED = "not asked for"
+# What only programs read of a row.
+_STORED = ("over_all", "moments")
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,9 @@ class SummaryRow:
         user_weight: the column of users' weights; empty: each user counts the same. Mean, std, standard error and interval
             are weighted by it; minimum, maximum, n_zero, median and quantiles count each user once.
         effective_n_users: how many users of equal weights would do as well, (Σw)² / Σw² (Kish 1965); n_users without weights.
+        over_all: the mean is over every user, so that one undefined value makes it undefined. No column of tables.
+        moments: the exact sums behind mean and spread, as text, of which `merge` makes the figures of several evaluations; empty
+            where values are too large for exact sums. No column of tables; JSON and a job's table of metrics have it.
     """
 
     model: str
@@ -77,12 +83,36 @@ class SummaryRow:
     quantiles: Mapping[float, float] = field(default_factory=dict, hash=False)
     user_weight: str = ""
     effective_n_users: float = math.nan
+    over_all: bool = False
+    moments: str = ""
 
     def record(self) -> dict[str, Any]:
-        """The figures by column, as tables and JSON have them; each quantile is a column."""
+        """The figures by column, as tables have them; each quantile is a column."""
         record = asdict(self)
-        del record["quantiles"]
+        for name in ("quantiles", *_STORED):
+            del record[name]
         return record | {f"q{share}": value for share, value in self.quantiles.items() if share != MEDIAN}
+
+    def stored(self) -> dict[str, Any]:
+        """All of the row by name, as JSON has it: NaN and infinities are None."""
+        told = self.record() | {name: getattr(self, name) for name in _STORED}
+        return {name: as_json_value(value) for name, value in told.items()}
+
+    @classmethod
+    def from_stored(cls, told: Mapping[str, Any]) -> SummaryRow:
+        """The row of `stored`.
+
+        Raises:
+            TypeError, ValueError: it is of no row.
+        """
+        kinds = {item.name: item for item in fields(cls)}
+        values = {name: value for name, value in told.items() if name in kinds}
+        values = {name: math.nan if value is None and name != "cutoff" else value for name, value in values.items()}
+        quantiles = {float(name[1:]): value for name, value in told.items() if name not in kinds and name[:1] == "q"}
+        if not math.isnan(values.get("median", math.nan)):
+            quantiles[MEDIAN] = values["median"]
+        known = {share: math.nan if value is None else value for share, value in sorted(quantiles.items())}
+        return cls(**values, quantiles=known)
 
     @property
     def key(self) -> str:
@@ -170,6 +200,11 @@ class DataQuality:
         totals = {name: sum(getattr(quality, name) for quality in qualities) for name in summed}
         return replace(qualities[0], **totals)
 
+    @classmethod
+    def of_days(cls, qualities: Sequence[DataQuality]) -> DataQuality:
+        """Of evaluations of different rows: everything is added up, and a user of several of them counts in each."""
+        return cls(**{item.name: sum(getattr(one, item.name) for one in qualities) for item in fields(cls)})
+
     def errors(self, weights: Mapping[str, int]) -> dict[str, int]:
         """How many rows of each kind are errors; only those above 0.
 
@@ -230,6 +265,7 @@ def summary_row(
     else:
         mean, std, effective_n = weighted.mean, weighted.std, weighted.effective_n
         standard_error = weighted.standard_error
+    sums = moments.sums if weighted is None else weighted.sums
     spoilt = over_all and moments.n_undefined > 0
     if spoilt and interval.method:
         interval = Interval.missing(
@@ -260,6 +296,8 @@ def summary_row(
         no_interval=interval.reason,
         user_weight=user_weight,
         effective_n_users=effective_n,
+        over_all=over_all,
+        moments="" if sums is None else as_text(sums),
     )
 
 

@@ -5,19 +5,15 @@
 
 from __future__ import annotations
 
-import inspect
-import math
-import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from spark_rankeval import metrics as _families  # noqa: F401 - fills the registry
+from spark_rankeval.definitions import description, every_metric, facts, has, settings, value_in_words
 from spark_rankeval.dialects.dialect import EVERY_METRIC
 from spark_rankeval.dialects.published import DIALECTS
-from spark_rankeval.metrics.base import REGISTRY
 
 if TYPE_CHECKING:
     from spark_rankeval.dialects import Dialect
@@ -36,16 +32,11 @@ grade of an item's label. Where nothing else is said: γ = 0 is undefined (NaN, 
 is 0, a list shorter than k keeps the denominator of its formula, and no hit in the first k is 0. With
 `relevance_threshold=-inf` and `gain='binary'` a metric of gain reads no grades: any label is enough to define it.
 """
-_NEEDS = {
-    "relevant": "a relevant label",
-    "gain": "a label with a grade above 0, whatever the threshold",
-    "labels": "a label",
-}
 
 
 def page() -> str:
     """The text of the page."""
-    kinds = sorted({metric.name: metric for metric in REGISTRY.values()}.values(), key=lambda metric: metric.name)
+    kinds = every_metric()
     index = ", ".join(f"[`{metric.name}`](#{metric.name})" for metric in kinds)
     parts = [_INTRODUCTION, f"Metrics: {index}. [Dialects](#dialects).", *map(_metric, kinds), _dialects(kinds)]
     return "\n".join(part.rstrip() + "\n" for part in parts)
@@ -53,22 +44,12 @@ def page() -> str:
 
 def _metric(metric: type[Metric]) -> str:
     """A metric's definition, parameters and dialects."""
-    text = re.sub(
-        r"\n(Attributes|Raises|Args):.*?(?=\n\S|\Z)", "", inspect.getdoc(metric) or "", flags=re.DOTALL
-    ).strip()
-    cutoff = f"`{metric.name}@k` or `{metric.name}`" if metric.takes_cutoff else f"`{metric.name}`, without a cutoff"
-    facts = [f"written {cutoff}"]
-    if metric.aliases:
-        facts.append("also " + ", ".join(f"`{alias}`" for alias in metric.aliases))
-    facts.append(f"defined where there is {_NEEDS[metric.needs]}")
-    if not metric.larger_is_better:
-        facts.append("smaller is better")
-    lines = [f"## {metric.name}", "", text, "", _sentence("; ".join(facts)), ""]
+    lines = [f"## {metric.name}", "", description(metric), "", facts(metric, "`"), ""]
     lines += ["| parameter | default | values | meaning |", "|---|---|---|---|"]
     for item in metric.parameters():
         values = ", ".join(f"`{value!r}`" for value in item.metadata["choices"]) or "a value"
         lines.append(f"| `{item.name}` | `{item.metadata['default']!r}` | {values} | {_cell(item.metadata['doc'])} |")
-    told = [(dialect.name, _settings(dialect, metric)) for dialect in DIALECTS if _has(dialect, metric)]
+    told = [(dialect.name, _settings(dialect, metric)) for dialect in DIALECTS if has(dialect, metric)]
     told = [(name, settings) for name, settings in told if settings]
     if told:
         lines += ["", "| dialect | sets |", "|---|---|", *(f"| {name} | {settings} |" for name, settings in told)]
@@ -76,22 +57,7 @@ def _metric(metric: type[Metric]) -> str:
 
 
 def _settings(dialect: Dialect, metric: type[Metric]) -> str:
-    known = {item.name: item.metadata["default"] for item in metric.parameters()}
-    everywhere = dialect.parameters.get(EVERY_METRIC, {})
-    chosen = {name: value for name, value in dialect.defaults_for(metric).items() if name in known}
-    # A default is told as well where the dialect has another value for the other metrics.
-    told = {
-        name: value for name, value in chosen.items() if value != known[name] or value != everywhere.get(name, value)
-    }
-    return ", ".join(f"`{name}={_value(value)}`" for name, value in sorted(told.items()))
-
-
-def _value(value: Any) -> str:
-    return "-inf" if isinstance(value, float) and value == -math.inf else repr(value)
-
-
-def _has(dialect: Dialect, metric: type[Metric]) -> bool:
-    return dialect.metrics is None or metric.name in dialect.metrics
+    return ", ".join(f"`{name}={value_in_words(value)}`" for name, value in settings(dialect, metric).items())
 
 
 def _dialects(kinds: list[type[Metric]]) -> str:
@@ -136,7 +102,7 @@ def _dialects(kinds: list[type[Metric]]) -> str:
 def _exceptions(dialect: Dialect) -> str:
     """What single metrics do otherwise, and what holds for all of them."""
     told = [
-        f"`{name}={_value(value)}` unless a metric has another"
+        f"`{name}={value_in_words(value)}` unless a metric has another"
         for name, value in dialect.parameters.get(EVERY_METRIC, {}).items()
     ]
     for name, ranking in dialect.rankings.items():
@@ -149,10 +115,6 @@ def _exceptions(dialect: Dialect) -> str:
     told += [f"`{name}` counts users without predictions" for name in dialect.populations]
     told += ["one undefined user makes the mean undefined"] if dialect.mean == "all" else []
     return f"- **{dialect.name}**: {'; '.join(told)}." if told else ""
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:] + "."
 
 
 def _cell(text: str) -> str:

@@ -1,14 +1,16 @@
-"""A figure against a number, a line a model: against the cutoff, or precision against recall."""
+"""A figure against a number, a line a model: against the cutoff, precision against recall, or runs in time."""
 
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import altair as alt
 
 from spark_rankeval.charts.marks import (
     EDGE,
+    QUIET,
     ROOMY,
     WIDTH,
     axis,
@@ -35,6 +37,9 @@ _LINE_OF_TEXT = 15
 _ABOVE_TITLE = 26
 # Points are drawn as such where there is room between them.
 _MOST_POINTS = 25
+_HALF_A_DAY = 12 * 60 * 60 * 1000
+# Up to so long a time its hours tell runs apart.
+_DAYS = 8 * _HALF_A_DAY
 
 
 def curve_chart(
@@ -46,19 +51,23 @@ def curve_chart(
     y_title: str,
     series: Sequence[str],
     whole_numbers: bool = False,
+    times: bool = False,
+    limits: Sequence[tuple[str, float]] = (),
     width: int = WIDTH,
     height: int = 300,
 ) -> alt.Chart | alt.LayerChart:
     """Lines with bands from the lower to the upper end of each interval.
 
     Args:
-        estimates: their places are numbers; those without a value are gaps.
+        estimates: their places are numbers; those without a value are not drawn.
         title: what is drawn.
         reading: lines that say what the marks are.
         x_title: what the places are.
         y_title: what the values are.
         series: all models, in the order of their colours.
         whole_numbers: places are whole numbers.
+        times: places are times, in milliseconds since 1970; the axis of values then begins near the least of them.
+        limits: values that are drawn as lines, with what is written on each.
         width: of the drawing without its labels, in pixels.
         height: of it, in pixels.
     """
@@ -67,28 +76,32 @@ def curve_chart(
         return nothing(title, "no user has a value", width)
     places = sorted({float(one.place) for one in drawn})
     present = [name for name in series if any(one.series == name for one in drawn)]
-    ends = [end for one in drawn for end in (one.value, one.low, one.high)]
-    reach = domain(ends, floor=0.0)
+    ends = [end for one in drawn for end in (one.value, one.low, one.high)] + [value for _, value in limits]
+    reach = domain(ends, floor=None if times else 0.0)
     beside = len(present) > 1 and width >= ROOMY and len(present) * _LINE_OF_TEXT <= height
     legend = len(present) > 1 and not beside
     x_axis = axis(title=x_title, grid=False, domain=True, domainColor=EDGE)
     if whole_numbers:
         x_axis = axis(title=x_title, grid=False, domain=True, domainColor=EDGE, format="d", tickMinStep=1)
         x_axis.values = places if len(places) <= 6 else alt.Undefined
-    span = [places[0], places[-1]] if len(places) > 1 else [places[0] - 1, places[0] + 1]
+    room = _HALF_A_DAY if times else 1
+    span = [places[0], places[-1]] if len(places) > 1 else [places[0] - room, places[0] + room]
+    if times:
+        x_axis.format = "%m-%d %H:%M" if span[1] - span[0] < _DAYS else "%Y-%m-%d"
+    x_scale = alt.Scale(domain=span, nice=False, type="utc") if times else alt.Scale(domain=span, nice=False)
     # All layers tell their colours alike, or none would be told.
     colour, shape = looks(present, series, legend=legend, width=width, offset=_ABOVE_TITLE)
-    base = alt.Chart(data(one.record() for one in drawn)).encode(
-        x=alt.X("place:Q", scale=alt.Scale(domain=span, nice=False), axis=x_axis),
+    base = alt.Chart(data({**one.record(), "at": _at(one, times)} for one in drawn)).encode(
+        x=alt.X("place:T" if times else "place:Q", scale=x_scale, axis=x_axis),
         color=colour,
     )
     y_scale = alt.Scale(domain=reach, nice=False)
     y = alt.Y("value:Q", scale=y_scale, axis=axis(**upright(y_title)))
     hints = [alt.Tooltip("series:N", title="model")] * any(present)
-    hints += [alt.Tooltip("place:Q", title=x_title), alt.Tooltip("told:N", title=y_title), alt.Tooltip("note:N")]
+    hints += [alt.Tooltip("at:N", title=x_title), alt.Tooltip("told:N", title=y_title), alt.Tooltip("note:N")]
     between = {"y": alt.Y("low:Q", scale=y_scale, axis=axis(**upright(y_title))), "y2": "high:Q"}
     known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
-    layers: list[alt.Chart] = []
+    layers = _limits(limits, y_scale)
     if len(places) > 1:
         layers.append(known.mark_area(opacity=0.16).encode(**between))
         layers.append(base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash(present, series)))
@@ -99,15 +112,33 @@ def curve_chart(
     layers.append(points.encode(y=y, shape=shape, tooltip=hints))
     if beside:
         layers.append(_labels(drawn, present, series, reach, height, y_scale))
+    said = [f"limit {name}" for name, _ in limits]
     chart = layered(
         layers,
         width=width,
         height=height,
         title=heading(title, reading),
-        description=f"Line chart of {y_title} against {x_title}. {listed(_ends(drawn, present))}.",
+        description=f"Line chart of {y_title} against {x_title}. {listed(_ends(drawn, present, times) + said)}.",
     )
     # The names have colours of their own, fit for text.
     return chart.resolve_scale(color="independent") if beside else chart
+
+
+def _limits(limits: Sequence[tuple[str, float]], scale: alt.Scale) -> list[alt.Chart]:
+    """Dashed lines from side to side, each with its words above its left end."""
+    if not limits:
+        return []
+    base = alt.Chart(data({"limit": value, "words": words} for words, value in limits))
+    y = alt.Y("limit:Q", scale=scale)
+    rules: alt.Chart = base.mark_rule(strokeDash=[4, 3], color=EDGE).encode(y=y)
+    words: alt.Chart = base.mark_text(align="left", dx=3, dy=-6, color=QUIET)
+    return [rules, words.encode(y=y, x=alt.value(0), text="words:N")]
+
+
+def _at(one: Estimate, times: bool) -> str:
+    """A place in words."""
+    place = float(one.place)
+    return f"{datetime.fromtimestamp(place / 1000, UTC):%Y-%m-%d %H:%M}" if times else f"{place:g}"
 
 
 def _labels(
@@ -150,12 +181,12 @@ def spread_out(places: Sequence[float], gap: float) -> list[float]:
     return moved
 
 
-def _ends(drawn: Sequence[Estimate], present: Sequence[str]) -> list[str]:
+def _ends(drawn: Sequence[Estimate], present: Sequence[str], times: bool) -> list[str]:
     """Where each line begins and ends, in words."""
     texts = []
     for name in present:
         mine = sorted((one for one in drawn if one.series == name), key=lambda one: float(one.place))
         ends = [mine[0]] if len(mine) == 1 else [mine[0], mine[-1]]
-        said = ", ".join(f"{told(one)} at {one.place:g}" for one in ends)  # places of curves are numbers
+        said = ", ".join(f"{told(one)} at {_at(one, times)}" for one in ends)
         texts.append(f"{name}: {said}" if name else said)
     return texts

@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic
 
+from spark_rankeval.errors import GateError
 from spark_rankeval.jobs.config import Config, load_config
 from spark_rankeval.jobs.events import FORMATS, EventLog
 from spark_rankeval.jobs.json_schema import json_schema
@@ -45,7 +46,7 @@ class Command(Generic[Config]):
             arguments: the command line; None: that of the process.
 
         Returns:
-            0; 2 for a wrong configuration, 3 for bad data, 1 for a crash.
+            0; 2 for a wrong configuration, 3 for bad data, 4 for gates that are not met, 1 for a crash.
         """
         options = self._options(arguments)
         if options.print_schema:
@@ -64,7 +65,11 @@ class Command(Generic[Config]):
             config = load_config(options.config, self.config, options.set)
             loaded.append(config)
             with log.warnings_told(), job_session(f"spark_rankeval {self.name}") as spark:
-                said = self.plan(spark, config) if options.dry_run else self.run(spark, config, log)
+                try:
+                    said = self.plan(spark, config) if options.dry_run else self.run(spark, config, log)
+                except GateError as error:
+                    sys.stdout.write(f"{error.result}\n")
+                    raise
             sys.stdout.write(f"{said}\n")
 
         return run_job(self.name, job, hide, log)

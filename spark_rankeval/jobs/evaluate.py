@@ -5,29 +5,31 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.errors import DataError
+from spark_rankeval.errors import DataError, GateError
+from spark_rankeval.gates import failed, render_gates
 from spark_rankeval.jobs.command import Command
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
 from spark_rankeval.jobs.events import EventLog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_rankeval.compared_dialects import MapRow
+    from spark_rankeval.gates import GateOutcome
     from spark_rankeval.result import Result
 
 
 def _run(spark: SparkSession, config: EvaluateConfig, log: EventLog) -> str:
-    result, run_id, tables = evaluate_tables(spark, config, log)
-    return f"{result!r}\n\n{config.written(run_id, tables)}"
+    result, outcomes, run_id, tables = evaluate_tables(spark, config, log)
+    return _said(result, outcomes, config, run_id, tables)
 
 
 def evaluate_tables(
     spark: SparkSession, config: EvaluateConfig, log: EventLog | None = None
-) -> tuple[Result, str, tuple[str, ...]]:
+) -> tuple[Result, list[GateOutcome], str, tuple[str, ...]]:
     """Read, evaluate once, and write what the configuration asks for.
 
     Args:
@@ -36,16 +38,20 @@ def evaluate_tables(
         log: what is told meanwhile; None: nothing.
 
     Returns:
-        the result, the run's id, and the names of the tables that it has a partition of.
+        the result, what became of the gates, the run's id, and the names of the tables that it has a partition of.
 
     Raises:
         ConfigurationError, InputError, MetricError, OptionError: something is wrong with it; nothing was computed.
         DataError: rows cannot be ranked; nothing was published.
+        GateError: figures do not meet their gates; everything was written.
     """
     from spark_rankeval import evaluate, quarantine, score_users, summarise  # noqa: PLC0415 # these import pyspark
     from spark_rankeval.jobs import runs  # noqa: PLC0415
+    from spark_rankeval.jobs.gating import gates_table, outcomes_of  # noqa: PLC0415
+    from spark_rankeval.jobs.gating import told as gates_told  # noqa: PLC0415
     from spark_rankeval.jobs.reporting import about_the_run, write_report  # noqa: PLC0415
     from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
+    from spark_rankeval.jobs.tracking import track  # noqa: PLC0415
     from spark_rankeval.spark.storage import staged  # noqa: PLC0415
 
     log = EventLog("evaluate") if log is None else log
@@ -65,7 +71,10 @@ def evaluate_tables(
             rejected = quarantine(**call)
             run.write(rejected, runs.QUARANTINE, is_empty=rejected.isEmpty())
         run.write(runs.metrics_table(spark, result, run.started).coalesce(1), runs.METRICS)
-        told = {"plan": list(result.plan), **result.to_dict()}
+        outcomes = outcomes_of(run, config.gate_rules(), result)
+        if outcomes:
+            run.write(gates_table(run, outcomes), runs.GATES)
+        told = {"plan": list(result.plan), **result.to_dict(), **gates_told(outcomes)}
 
         def report(path: Path) -> None:
             stored = spark.read.schema(per_user.schema).parquet(run.place(runs.PER_USER))
@@ -73,13 +82,30 @@ def evaluate_tables(
                 path,
                 title=config.report.title,
                 distributions=config.report.distributions,
+                gates=outcomes,
                 dialects=_dialects(config, tables),
                 manifest=about_the_run(run.manifest(told, config.evaluation.seed)),
             )
 
         write_report(run, report)
-        runs.write_manifest(spark, run.output, run.run_id, run.manifest(told, config.evaluation.seed))
-    return result, run.run_id, (*run.written, runs.MANIFESTS)
+        manifest = run.manifest(told, config.evaluation.seed)
+        runs.write_manifest(spark, run.output, run.run_id, manifest)
+        if config.mlflow is not None:
+            track(run, config, result, manifest)
+        tables_written = (*run.written, runs.MANIFESTS)
+        unmet = failed(outcomes)
+        if unmet:
+            said = _said(result, outcomes, config, run.run_id, tables_written)
+            raise GateError("; ".join(unmet), said)
+    return result, outcomes, run.run_id, tables_written
+
+
+def _said(
+    result: Result, outcomes: Sequence[GateOutcome], config: EvaluateConfig, run_id: str, tables: Sequence[str]
+) -> str:
+    """What is printed of a run: its gates first."""
+    parts = [render_gates(outcomes)] * bool(outcomes)
+    return "\n\n".join([*parts, repr(result), config.written(run_id, tables)])
 
 
 def _call(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> dict[str, Any]:
@@ -130,7 +156,13 @@ def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
         parts.append(("slices by", [(name, totals) for name in ((by,) if isinstance(by, str) else by)]))
     outputs = [runs.PER_USER]
     outputs += [runs.QUARANTINE] * (config.evaluation.on_invalid == "quarantine")
-    outputs += [runs.METRICS, *[runs.REPORTS] * (config.output.report is True), runs.MANIFESTS, runs.STATUS]
+    outputs += [
+        runs.METRICS,
+        *[runs.GATES] * bool(config.gates),
+        *[runs.REPORTS] * (config.output.report is True),
+        runs.MANIFESTS,
+        runs.STATUS,
+    ]
     return planned(config, tables, parts, outputs)
 
 

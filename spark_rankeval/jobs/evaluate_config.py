@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spark_rankeval.dialects import find_dialect
-from spark_rankeval.errors import DialectError, MetricError, OptionError
+from spark_rankeval.errors import ConfigurationError, DialectError, MetricError, OptionError
+from spark_rankeval.extras import check_extra
+from spark_rankeval.gates import GateRule, check_known, read_gates
 from spark_rankeval.jobs.config import JobConfig, Source
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.on_invalid import OnInvalid
@@ -94,6 +96,22 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class Tracking:
+    """Where MLflow keeps a run beside the outputs.
+
+    Attributes:
+        experiment: its name there; it is made where there is none.
+        run_name: of the run there; left out, the run_id.
+        tracking_uri: of the tracking server, such as "http://mlflow:5000" or "sqlite:///runs.db"; left out, that of the environment
+            (MLFLOW_TRACKING_URI).
+    """
+
+    experiment: str = "spark_rankeval"
+    run_name: str | None = None
+    tracking_uri: str | None = None
+
+
+@dataclass(frozen=True)
 class EvaluateConfig(JobConfig):
     """The configuration of jobs/evaluate.py; each attribute is a section of the file.
 
@@ -105,6 +123,8 @@ class EvaluateConfig(JobConfig):
         exclude: items to leave out of the predictions before they are ranked.
         attributes: columns of the users, for by and user_weight.
         columns: the names of the columns.
+        gates: what figures must be, by metric or by names of the gates; a run that fails one exits with 4.
+        mlflow: where MLflow keeps the run, too.
     """
 
     predictions: Source
@@ -114,6 +134,25 @@ class EvaluateConfig(JobConfig):
     exclude: Source | None = None
     attributes: Source | None = None
     columns: Columns = field(default_factory=Columns)
+    gates: Mapping[str, GateRule] = field(default_factory=dict)
+    mlflow: Tracking | None = None
+
+    def gate_rules(self) -> tuple[GateRule, ...]:
+        """The gates, each with the metric that it is of.
+
+        Raises:
+            ConfigurationError: one cannot be met, or is of no metric of the evaluation.
+        """
+        given = {
+            name: {key: value for key, value in vars(rule).items() if value not in (None, "")}
+            for name, rule in self.gates.items()
+        }
+        rules = read_gates(given)
+        labels, relevance = parse_metrics(self.evaluation.metrics), self.columns.relevance
+        several = relevance if isinstance(relevance, tuple) and len(relevance) > 1 else ()
+        keys = [f"{label} [{name}]" for label in labels for name in several] or list(labels)
+        check_known(rules, keys, intervals=self.evaluation.ci != "none")
+        return rules
 
     def sources(self) -> dict[str, Source | None]:
         """The tables to read by the names that `evaluate` has for them."""
@@ -132,6 +171,15 @@ class EvaluateConfig(JobConfig):
                 check()
             except OptionError as error:
                 found.append(f"evaluation: {error}")
+        try:
+            self.gate_rules()
+        except ConfigurationError as error:
+            found.append(str(error))
+        except MetricError:
+            # Wrong metrics are named as such.
+            pass
+        if self.mlflow is not None:
+            check_extra("mlflow", "runs in MLflow")
         found += self._unknown_distributions()
         several = isinstance(self.columns.relevance, tuple) or self.columns.model is not None
         if self.report.dialects and several:

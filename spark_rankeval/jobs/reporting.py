@@ -49,6 +49,28 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
     run.has_written(REPORTS, place)
 
 
+def report_file(run: Run, folder: Path) -> Path | None:
+    """The report of a run as a file of the driver's disk; None: there is none.
+
+    Args:
+        run: that has written its report.
+        folder: for a copy, where the report is on other storage.
+    """
+    asked = run.config.output.report
+    if not asked:
+        return None
+    if isinstance(asked, str):
+        return Path(asked)
+    place = run.place(REPORTS)
+    there = _on_this_disk(place) / "report.html"
+    if there.is_file():
+        return there
+    (record,) = run.spark.read.text(place, wholetext=True).collect()
+    copy = folder / "report.html"
+    copy.write_text(record[0], encoding="utf-8")
+    return copy
+
+
 def about_the_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What of a manifest the report tells where it says how it was made."""
     return {name: value for name, value in manifest.items() if name not in _TOLD_ELSEWHERE}

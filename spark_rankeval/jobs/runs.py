@@ -27,11 +27,12 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.jobs.secrets import redacted_settings
 from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.jobs.tables import told_of
+from spark_rankeval.long_table import COLUMNS, RUN_ID, TIME, values_of
 from spark_rankeval.spark.platforms import input_files
 from spark_rankeval.spark.storage import exists, writable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -41,36 +42,20 @@ if TYPE_CHECKING:
 
 #: The tables in the output folder. Each has the partitioning column `RUN_ID`.
 PER_USER, METRICS, QUARANTINE, COMPARISONS = "per_user", "metrics", "quarantine", "comparisons"
-MANIFESTS, STATUS, REPORTS = "manifests", "status", "reports"
-RUN_ID = "run_id"
+MANIFESTS, STATUS, REPORTS, GATES = "manifests", "status", "reports", "gates"
 
+_TYPES: dict[str, T.DataType] = {
+    **dict.fromkeys(("k", "n", "undefined", "zeros"), T.LongType()),
+    **dict.fromkeys(
+        ("model", "dialect", "metric", "relevance", "slice", "interval", "user_weight", "definition", "moments"),
+        T.StringType(),
+    ),
+    "quantiles": T.MapType(T.DoubleType(), T.DoubleType()),
+    "over_all": T.BooleanType(),
+}
 _METRICS_SCHEMA = T.StructType(
-    [
-        T.StructField("model", T.StringType()),
-        T.StructField("dialect", T.StringType()),
-        T.StructField("metric", T.StringType()),
-        T.StructField("k", T.LongType()),
-        T.StructField("relevance", T.StringType()),
-        T.StructField("slice", T.StringType()),
-        T.StructField("value", T.DoubleType()),
-        T.StructField("low", T.DoubleType()),
-        T.StructField("high", T.DoubleType()),
-        T.StructField("level", T.DoubleType()),
-        T.StructField("interval", T.StringType()),
-        T.StructField("n", T.LongType()),
-        T.StructField("undefined", T.LongType()),
-        T.StructField("std", T.DoubleType()),
-        T.StructField("standard_error", T.DoubleType()),
-        T.StructField("minimum", T.DoubleType()),
-        T.StructField("median", T.DoubleType()),
-        T.StructField("maximum", T.DoubleType()),
-        T.StructField("zeros", T.LongType()),
-        T.StructField("quantiles", T.MapType(T.DoubleType(), T.DoubleType())),
-        T.StructField("user_weight", T.StringType()),
-        T.StructField("effective_n", T.DoubleType()),
-        T.StructField("definition", T.StringType()),
-        T.StructField("time", T.TimestampType()),
-    ]
+    [T.StructField(name, _TYPES.get(name, T.DoubleType())) for name in COLUMNS]
+    + [T.StructField(TIME, T.TimestampType())]
 )
 
 
@@ -210,13 +195,14 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame | None]) -> str:
     """The id of a run: that of the configuration, or one that the same configuration and files have again.
 
     Args:
-        config: the configuration; where results go, and what a report tells, is no part of the id.
+        config: the configuration; where results go, what is told of them and what they must be is no part of the id.
         tables: the tables that are read; their files count, a table without files by its name alone.
     """
     if config.output.run_id is not None:
         return config.output.run_id
     told = redacted_settings(asdict(config))
-    del told["output"], told["report"]
+    for section in ("output", "report", "gates", "mlflow"):
+        told.pop(section, None)
     files = {name: input_files(frame) for name, frame in tables.items() if frame is not None}
     text = json.dumps([told, files], sort_keys=True, default=str)
     # A letter first: a column of partitions whose names read as numbers or dates is read as such.
@@ -268,16 +254,32 @@ def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFr
         result: of the run.
         time: of the run.
     """
-    rows = [
-        (
-            row.model, row.dialect, row.metric, row.cutoff, row.relevance, row.slice, row.mean, row.interval_low,
-            row.interval_high, row.interval_level, row.interval_method, row.n_users, row.n_undefined, row.std,
-            row.standard_error, row.minimum, row.median, row.maximum, row.n_zero, dict(row.quantiles), row.user_weight,
-            row.effective_n_users, row.definition, time,
-        )
-        for row in result.summary
-    ]  # fmt: skip
+    rows = [(*values_of(row), time) for row in result.summary]
     return spark.createDataFrame(rows, _METRICS_SCHEMA)
+
+
+def read_metrics(spark: SparkSession, output: str) -> DataFrame:
+    """The table of metrics of all runs, also of those that an earlier version wrote, whose names stay text.
+
+    Args:
+        spark: the session.
+        output: the folder of all tables.
+    """
+    schema = T.StructType([*_METRICS_SCHEMA.fields, T.StructField(RUN_ID, T.StringType())])
+    return spark.read.schema(schema).parquet(f"{output.rstrip('/')}/{METRICS}")
+
+
+def run_facts(spark: SparkSession, output: str, names: Sequence[str]) -> list[dict[str, Any]]:
+    """What the manifests of all whole runs say, a dict a run; values are text.
+
+    Args:
+        spark: the session.
+        output: the folder of all tables.
+        names: of the facts.
+    """
+    lines = spark.read.schema("value string").text(f"{output.rstrip('/')}/{MANIFESTS}")
+    chosen = [F.get_json_object("value", f"$.{name}").alias(name) for name in names]
+    return [record.asDict() for record in lines.select(*chosen).collect()]
 
 
 def write_manifest(spark: SparkSession, output: str, run_id: str, manifest: Mapping[str, Any]) -> None:

@@ -62,6 +62,17 @@ class Section:
 
 def page(contents: Contents) -> str:
     """The report as one HTML document."""
+    return document(contents.title, _facts(contents), list(_sections(contents)))
+
+
+def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section]) -> str:
+    """Sections as one HTML document.
+
+    Args:
+        title: of the page.
+        facts: what stands below the title, by name.
+        sections: one at least.
+    """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("spark_rankeval.report", "templates"),
         autoescape=True,
@@ -71,9 +82,9 @@ def page(contents: Contents) -> str:
     )
     style = environment.get_template("style.css").render(on_dark=ON_DARK)
     return environment.get_template("report.html").render(
-        title=contents.title,
-        facts=_facts(contents),
-        sections=list(_sections(contents)),
+        title=title,
+        facts=facts,
+        sections=sections,
         style=Markup(style),  # ours, and no text of a caller is in it
         svg=Markup,  # of Vega, parsed and written again: texts in it are escaped
         version=spark_rankeval.__version__,
@@ -81,12 +92,13 @@ def page(contents: Contents) -> str:
 
 
 def _facts(contents: Contents) -> list[tuple[str, str]]:
-    models = [model for model in contents.qualities if model]
-    users = next(iter(contents.qualities.values())).n_users
+    models = [model for model in contents.plots.models if model]
+    users = [f"{quality.n_users:,}" for quality in contents.qualities.values()][:1]
     slices = {row.slice for row in contents.summary} - {"all"}
     dialects = list(dict.fromkeys(row.dialect for row in contents.summary if row.dialect))
     facts = [("models", ", ".join(models))] * bool(models)
-    facts += [("users", f"{users:,}"), ("metrics", f"{len({row.key for row in contents.summary}):,}")]
+    facts += [("users", one) for one in users]
+    facts += [("metrics", f"{len({row.key for row in contents.summary}):,}")]
     facts += [("slices", f"{len(slices):,}")] * bool(slices)
     weights = list(dict.fromkeys(row.user_weight for row in contents.summary if row.user_weight))
     facts += [("users weighted by", ", ".join(weights))] * bool(weights)
@@ -115,7 +127,8 @@ def _sections(contents: Contents) -> Iterator[Section]:
         yield _slices(contents)
     yield _users(contents, of_all)
     yield _definitions(contents, of_all)
-    yield Section("data", "Data quality", tables=[tables.quality_table(contents.qualities)])
+    if contents.qualities:
+        yield Section("data", "Data quality", tables=[tables.quality_table(contents.qualities)])
     yield Section("manifest", "How it was made", points=contents.plan, tables=tables.manifest_tables(contents.manifest))
 
 
@@ -224,7 +237,7 @@ def _users(contents: Contents, of_all: list[SummaryRow]) -> Section:
     draws: list[Callable[..., Drawing]] = [partial(contents.plots.draw_users, users) for users in counted]
     # Figures of different sizes would press one another together; those from 0 to 1 are the usual ones.
     small = [key for key in keys if all(abs(row.maximum) <= 1 for row in chosen if row.key == key)] or keys
-    lines = max(_MOST_LINES // len(contents.qualities), 1)
+    lines = max(_MOST_LINES // len(contents.plots.models), 1)
     draws.append(partial(contents.plots.quantiles, small[:lines]))
     return Section("users", "From user to user", pictures=_drawn(draws), folded=[tables.quantiles_table(chosen)])
 

@@ -19,11 +19,7 @@ def write_report(path: str | os.PathLike[str], **contents: Any) -> Path:
         path: of the file.
         contents: the fields of `Contents`.
     """
-    target = Path(path)
-    if not target.parent.is_dir() or target.is_dir() or "://" in os.fspath(path):
-        what = "a folder" if target.is_dir() else "in no folder of this machine"
-        msg = f"a report is a file on this machine; {os.fspath(path)!r} is {what}. Write it beside, and copy it where it belongs"
-        raise OptionError(msg)
+    target = checked_path(path)
     comparison = contents.get("comparison")
     if comparison is not None and not all(hasattr(comparison, name) for name in ("rows", "sliced", "baseline")):
         msg = f"comparison must be what compare(…) returns; got a {type(comparison).__name__}"
@@ -35,6 +31,33 @@ def write_report(path: str | os.PathLike[str], **contents: Any) -> Path:
     with needs_extra("report", "reports"):
         from spark_rankeval.report.page import page
     text = page(Contents(**contents))
+    return write_page(target, text)
+
+
+def checked_path(path: str | os.PathLike[str]) -> Path:
+    """The place of a page, before it is made.
+
+    Raises:
+        OptionError: there is no folder for it on this machine.
+    """
+    target = Path(path)
+    if not target.parent.is_dir() or target.is_dir() or "://" in os.fspath(path):
+        what = "a folder" if target.is_dir() else "in no folder of this machine"
+        msg = f"a report is a file on this machine; {os.fspath(path)!r} is {what}. Write it beside, and copy it where it belongs"
+        raise OptionError(msg)
+    return target
+
+
+def write_page(target: Path, text: str) -> Path:
+    """Write a page of HTML.
+
+    Args:
+        target: of `checked_path`.
+        text: of the page.
+
+    Returns:
+        the path.
+    """
     # Whoever looks at the path meanwhile sees the old file or the new one.
     handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     try:

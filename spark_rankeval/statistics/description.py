@@ -212,14 +212,25 @@ def _interval(
     if options.method is None:
         return None
     if not options.resamples:
-        if weighted is not None:
-            if moments.n and not math.isfinite(weighted.mean):
-                reason = "values or weights too large or too small to be added: multiply the weights by a constant"
-                return Interval.missing(options.level, "t", reason)
-            return t_interval(weighted.mean, weighted.standard_error, weighted.n, options.level)
-        return mean_interval(moments, options.level)
+        return t_interval_of(moments, weighted, options.level)
     samples = bootstrap_means_of(_column(state["bootstrap"], index))
     return _RESAMPLED[options.method](samples, mean_of(_column(state["means"], index)), options.level)
+
+
+def t_interval_of(moments: Moments, weighted: Mean | None, level: float) -> Interval:
+    """The t interval of a mean, weighted where users have weights.
+
+    Args:
+        moments: of the users' values.
+        weighted: the weighted mean; None: users have no weights.
+        level: the share of intervals that hold the true mean.
+    """
+    if weighted is None:
+        return mean_interval(moments, level)
+    if moments.n and not math.isfinite(weighted.mean):
+        reason = "values or weights too large or too small to be added: multiply the weights by a constant"
+        return Interval.missing(level, "t", reason)
+    return t_interval(weighted.mean, weighted.standard_error, weighted.n, level)
 
 
 def _column(state: dict[str, Array], index: int) -> dict[str, Any]:

@@ -10,13 +10,16 @@ weights (statsmodels' `DescrStatsW`), which takes a weight of 2 for two users an
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 Array = np.ndarray[Any, Any]
@@ -24,7 +27,7 @@ Array = np.ndarray[Any, Any]
 COUNTS = ("n", "n_undefined", "n_without_weight", "n_invalid_weights")
 # The sums of w^j y^k that are kept, as (j, k).
 _WEIGHTED = ((1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (3, 2), (3, 3))
-_PLAIN = ((1, 1), (2, 2), (3, 3))
+_PLAIN = ((0, 1), (0, 2), (0, 3))
 # Squares are rounded before they are added: a spread smaller than this share of them is rounding.
 _ROUNDING = Fraction(1, 2**48)
 _LEAST_MEAN_WEIGHT = Fraction(1, 2**100)
@@ -94,6 +97,8 @@ class Mean:
         effective_n: (Σw)² / Σw² (Kish 1965): the number of equally weighted users that would do as well.
         total_weight: Σw.
         is_weighted: whether users have weights; without them each has 1.
+        sums: the exact sums of w^j y^k that these figures are made of, as `mean_of_sums` takes them; None where terms are too
+            large for exact sums.
     """
 
     n: int
@@ -107,34 +112,53 @@ class Mean:
     effective_n: float
     total_weight: float
     is_weighted: bool
+    sums: Mapping[str, Fraction] | None = field(default_factory=dict, repr=False, hash=False)
 
 
 def mean_of(state: dict[str, Any]) -> Mean:
     """The figures of one column from its merged state: every field of `MeanAccumulator.state`, one entry each."""
     counts = {name: int(state[name]) for name in COUNTS}
+    terms = _WEIGHTED if len(state["limbs"]) == len(_WEIGHTED) else _PLAIN
+    sums = None
+    if not int(state["n_excessive"]):
+        sums = {name_of_term(*term): exact_sum(limbs) for term, limbs in zip(terms, state["limbs"], strict=True)}
+    return mean_of_sums(counts, sums, is_weighted=terms is _WEIGHTED)
+
+
+def name_of_term(j: int, k: int) -> str:
+    """The name of the sum of w^j y^k: ``y``, ``yy``, ``w``, ``wwyy`` and so on."""
+    return "w" * j + "y" * k
+
+
+def mean_of_sums(counts: Mapping[str, int], sums: Mapping[str, Fraction] | None, *, is_weighted: bool) -> Mean:
+    """The figures of one column from its exact sums.
+
+    Args:
+        counts: those of `Mean`, by name.
+        sums: of w^j y^k, by `name_of_term`; without weights those of y^k under ``y``, ``yy``, ``yyy``; one that is not there is 0.
+            None: terms were too large to be added.
+        is_weighted: whether users have weights.
+    """
     n = counts["n"]
-    weighted = len(state["limbs"]) == len(_WEIGHTED)
-    total_weight = exact_sum(state["limbs"][0]) if weighted else Fraction(n)
+    told: dict[str, Any] = {**counts, "is_weighted": is_weighted, "sums": sums}
+    if n == 0 or sums is None:
+        return _unknown(told)
+    # Without weights each user has 1, whose powers are 1.
+    names = {(j, k): name_of_term(j if is_weighted else 0, k) for j, k in _WEIGHTED}
+    by_term = {term: sums.get(name, Fraction(0)) if name else Fraction(n) for term, name in names.items()}
     # Beyond these the cubes of weights leave the grid of exact sums.
-    beyond = n and not _LEAST_MEAN_WEIGHT <= total_weight / n <= 1 / _LEAST_MEAN_WEIGHT
-    if n == 0 or beyond or int(state["n_excessive"]):
-        nan = math.nan
-        return Mean(
-            **counts,
-            mean=nan,
-            std=nan,
-            standard_error=nan,
-            acceleration=nan,
-            effective_n=nan,
-            total_weight=nan,
-            is_weighted=weighted,
-        )
-    limbs = state["limbs"]
-    if weighted:
-        sums = {term: exact_sum(limbs[place]) for place, term in enumerate(_WEIGHTED)}
-    else:
-        powers = [Fraction(n), *(exact_sum(each) for each in limbs)]
-        sums = {(j, k): powers[k] for j, k in _WEIGHTED}
+    if not _LEAST_MEAN_WEIGHT <= by_term[1, 0] / n <= 1 / _LEAST_MEAN_WEIGHT:
+        return _unknown(told)
+    return _known(told, by_term)
+
+
+def _unknown(told: dict[str, Any]) -> Mean:
+    nan = math.nan
+    return Mean(**told, mean=nan, std=nan, standard_error=nan, acceleration=nan, effective_n=nan, total_weight=nan)
+
+
+def _known(told: dict[str, Any], sums: Mapping[tuple[int, int], Fraction]) -> Mean:
+    n: int = told["n"]
     weight = sums[1, 0]
     mean = sums[1, 1] / weight
     spread = sums[1, 2] - mean * sums[1, 1]
@@ -144,12 +168,11 @@ def mean_of(state: dict[str, Any]) -> Mean:
         squares = cubes = spread = Fraction(0)
     # Ratios without a unit are exact before they become floats, which hold neither tiny nor huge powers.
     return Mean(
-        **counts,
+        **told,
         mean=float(mean),
         std=math.sqrt(spread / weight * Fraction(n, n - 1)) if n > 1 else math.nan,
         standard_error=math.sqrt(squares / weight**2 * Fraction(n, n - 1)) if n > 1 else math.nan,
         acceleration=math.copysign(math.sqrt(cubes**2 / squares**3), cubes) / 6 if squares else 0.0,
         effective_n=float(weight**2 / sums[2, 0]),
         total_weight=float(weight),
-        is_weighted=weighted,
     )

@@ -7,13 +7,16 @@ Here a value is split into whole numbers of units of 1, 2⁻³² and 2⁻⁶⁴,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 Array = np.ndarray[Any, Any]
@@ -145,6 +148,8 @@ class Moments:
         least: the smallest value; NaN for no value.
         greatest: the largest value; NaN for no value.
         total: the exact sum, rounded once.
+        sums: the exact sums of the values and of their squares (``y``, ``yy``), from which `moments_of_sums` makes these figures;
+            None where values are too large for exact sums.
     """
 
     n: int
@@ -155,29 +160,51 @@ class Moments:
     least: float
     greatest: float
     total: float
+    sums: Mapping[str, Fraction] | None = field(default_factory=dict, repr=False, hash=False)
 
 
 def moments_of(state: dict[str, Any]) -> Moments:
     """The figures of one column from its merged state: every field of `MomentsAccumulator.state`, one entry each."""
-    n = int(state["n"])
-    counts = {"n": n, "n_undefined": int(state["n_undefined"]), "n_zero": int(state["n_zero"])}
-    if n == 0:
-        return Moments(**counts, mean=math.nan, std=math.nan, least=math.nan, greatest=math.nan, total=0.0)
     least, greatest = float(state["least"]), float(state["greatest"])
+    told: dict[str, Any] = {name: int(state[name]) for name in COUNTS} | {"least": least, "greatest": greatest}
     total, squares = _exact(state, SUM_LIMBS), _exact(state, SQUARE_LIMBS)
-    large, large_squares = float(state["sum_large"]), float(state["square_large"])
     total, squares = total + exact_sum(state["sum_wide"]), squares + exact_sum(state["square_wide"])
+    large, large_squares = float(state["sum_large"]), float(state["square_large"])
+    if not (large or large_squares):
+        return moments_of_sums(**told, sums={"y": total, "yy": squares})
     if not math.isfinite(large):
-        return Moments(**counts, mean=large, std=math.nan, least=least, greatest=greatest, total=large)
+        return Moments(**told, mean=large, std=math.nan, total=large, sums=None)
     total += Fraction(large)
-    if n < 2 or not math.isfinite(large_squares):
-        std = math.nan
-    else:
-        variance = (squares + Fraction(large_squares) - total * total / n) / (n - 1)
-        std = math.sqrt(max(Fraction(0), variance))
+    if math.isfinite(large_squares):
+        figures = moments_of_sums(**told, sums={"y": total, "yy": squares + Fraction(large_squares)})
+        return replace(figures, sums=None)
+    std = 0.0 if told["n"] > 1 and least == greatest else math.nan
+    return Moments(**told, mean=float(total / told["n"]), std=std, total=float(total), sums=None)
+
+
+def moments_of_sums(
+    n: int, n_undefined: int, n_zero: int, least: float, greatest: float, sums: Mapping[str, Fraction]
+) -> Moments:
+    """The figures of one column from its counts, extremes and exact sums.
+
+    Args:
+        n: how many values there are.
+        n_undefined: how many were NaN.
+        n_zero: how many are 0.
+        least: the smallest value; of no value anything.
+        greatest: the largest value.
+        sums: of the values, ``y``, and of their squares, ``yy``; one that is not there is 0.
+    """
+    if n == 0:
+        nan = math.nan
+        return Moments(n, n_undefined, n_zero, mean=nan, std=nan, least=nan, greatest=nan, total=0.0)
+    total, squares = sums.get("y", Fraction(0)), sums.get("yy", Fraction(0))
     # Each square is rounded before it is added: of equal values the difference is noise, not spread.
-    std = 0.0 if n > 1 and least == greatest else std
-    return Moments(**counts, mean=float(total / n), std=std, least=least, greatest=greatest, total=float(total))
+    std = math.nan if n < 2 else 0.0
+    if n > 1 and least != greatest:
+        std = math.sqrt(max(Fraction(0), (squares - total * total / n) / (n - 1)))
+    mean = float(total / n)
+    return Moments(n, n_undefined, n_zero, mean, std, least, greatest, total=float(total), sums=sums)
 
 
 def _exact(state: dict[str, Any], limbs: tuple[str, ...]) -> Fraction:

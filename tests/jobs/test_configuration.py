@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from spark_rankeval.errors import ConfigurationError, MissingExtraError
-from spark_rankeval.jobs import compare, evaluate
+from spark_rankeval.jobs import compare, evaluate, trend
 from spark_rankeval.jobs.compare_config import CompareConfig
 from spark_rankeval.jobs.config import load_config, parse_config
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
@@ -368,7 +368,7 @@ def test_a_file_is_needed(capsys):
     assert "--config FILE is needed" in capsys.readouterr().err
 
 
-DOCUMENTS = [CONF.parent / "README.md", CONF.parent / "docs" / "jobs.md"]
+DOCUMENTS = [CONF.parent / "README.md", *(CONF.parent / "docs" / name for name in ("jobs.md", "history.md"))]
 LINES = [line.strip() for file in DOCUMENTS for line in file.read_text().splitlines() if "--config conf/" in line]
 
 
@@ -377,8 +377,11 @@ def test_what_the_documents_say_to_type_is_understood(line):
     """As far as can be said without Spark: the job, its options, its file, and what is set instead."""
     words = shlex.split(line.partition("  #")[0])
     (script,) = [word for word in words if word.startswith("jobs/")]
-    command = COMMANDS[Path(script).stem]
-    options = command._options(words[words.index(script) + 1 :])
+    name = Path(script).stem
+    # The history is of the evaluation's runs, and is read by its file.
+    command = COMMANDS["evaluate" if name == "trend" else name]
+    options_of = trend._options if name == "trend" else command._options
+    options = options_of(words[words.index(script) + 1 :])
     config = load_config(str(CONF.parent / options.config), command.config, options.set)
     assert config.output.path.startswith("output/")
 
@@ -391,7 +394,7 @@ def test_the_entry_points_are_there_and_end_with_the_code_of_the_job(monkeypatch
     points = tomllib.loads((CONF.parent / "pyproject.toml").read_text())["project"]["entry-points"][
         "spark_rankeval.jobs"
     ]
-    assert set(points) == set(COMMANDS)
+    assert set(points) == {*COMMANDS, "trend"}
     for name, place in points.items():
         module, _, function = place.partition(":")
         task = getattr(importlib.import_module(module), function)
@@ -399,5 +402,6 @@ def test_the_entry_points_are_there_and_end_with_the_code_of_the_job(monkeypatch
         with pytest.raises(SystemExit) as caught:
             task()
         assert caught.value.code == 2
-        monkeypatch.setattr("sys.argv", [name, "--print-schema"])
-        task()
+        if name in COMMANDS:
+            monkeypatch.setattr("sys.argv", [name, "--print-schema"])
+            task()

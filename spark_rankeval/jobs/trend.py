@@ -1,0 +1,118 @@
+"""The history of a job's runs: its metrics over time, as a table on the terminal or a page with charts."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.extras import check_extra
+from spark_rankeval.jobs.config import load_config
+from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.jobs.events import FORMATS, EventLog
+from spark_rankeval.jobs.session import job_session, run_job
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from spark_rankeval.gates import GateRule
+    from spark_rankeval.run_history import History
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read the history and show it.
+
+    Args:
+        arguments: the command line; None: that of the process.
+
+    Returns:
+        0; 2 for wrong options, or a folder without runs of the evaluation job; 1 for a crash.
+    """
+    options = _options(arguments)
+    log = EventLog("trend", options.log_format)
+
+    def job() -> None:
+        rules: tuple[GateRule, ...] = ()
+        output = options.output
+        if options.config is not None:
+            config = load_config(options.config, EvaluateConfig, options.set)
+            output, rules = output or config.output.path, config.gate_rules()
+        if options.html:
+            check_extra("report", "reports")
+        with log.warnings_told(), job_session("spark_rankeval trend") as spark:
+            found = read_history(spark, output, None if options.slice == "every" else options.slice)
+            shown = found.of(options.metric) if options.metric else found
+            if options.html:
+                path = shown.report(options.html, gates=rules)
+                log.tell("written", what="trend", place=str(path))
+                sys.stdout.write(f"{len(shown.runs):,} runs of {len(shown.keys()):,} metrics written to {path}\n")
+            else:
+                sys.stdout.write(f"{shown!r}\n")
+
+    return run_job("trend", job, log=log)
+
+
+def read_history(spark: SparkSession, output: str, slice_: str | None = "all") -> History:
+    """The whole runs in a folder of outputs.
+
+    Args:
+        spark: the session.
+        output: the folder of all tables.
+        slice_: which users; None: each slice.
+
+    Raises:
+        ConfigurationError: there is no table of metrics.
+    """
+    from spark_rankeval.jobs.runs import MANIFESTS, METRICS, read_metrics, run_facts  # noqa: PLC0415 # these import pyspark
+    from spark_rankeval.long_table import RUN_ID  # noqa: PLC0415
+    from spark_rankeval.run_history import History, history  # noqa: PLC0415
+    from spark_rankeval.spark.storage import exists  # noqa: PLC0415
+
+    output = output.rstrip("/")
+    if not (exists(spark, f"{output}/{METRICS}") and exists(spark, f"{output}/{MANIFESTS}")):
+        tables = f"the tables {METRICS} and {MANIFESTS}"
+        msg = f"there are no runs in {output}: it is the folder of the outputs of jobs/evaluate.py, with {tables}"
+        raise ConfigurationError(msg)
+    whole = {one[RUN_ID] for one in run_facts(spark, output, (RUN_ID,))}
+    found = history(read_metrics(spark, output), slice=slice_)
+    return History(tuple(one for one in found.rows if one[0] in whole))
+
+
+def task() -> None:
+    """The job as an entry point of the package, where nobody looks at what a function returns (Databricks' wheel tasks)."""
+    code = main()
+    if code:
+        sys.exit(code)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="trend", description="Show the metrics of all runs of the evaluation job.")
+    parser.add_argument("--output", metavar="FOLDER", help="of the outputs of jobs/evaluate.py")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="of jobs/evaluate.py, instead: its output, and its gates as lines in the charts",
+    )
+    parser.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], help="instead of the file's, as there"
+    )
+    parser.add_argument(
+        "--metric", metavar="NAME", action="append", help="such as ndcg@10; repeatable; default: every metric"
+    )
+    parser.add_argument(
+        "--slice", metavar="NAME", default="all", help="which users: country=DE, or every; default: %(default)s"
+    )
+    parser.add_argument("--html", metavar="FILE", help="write a page with charts there instead of printing tables")
+    parser.add_argument(
+        "--log-format",
+        choices=FORMATS,
+        default="text",
+        help="of stderr: warnings and errors for a reader, or one line of JSON an event; default: %(default)s",
+    )
+    options = parser.parse_args(arguments)
+    if options.config is None and options.output is None:
+        parser.error("--output FOLDER or --config FILE is needed")
+    return options

@@ -1,0 +1,136 @@
+"""Several days' results as one, without the logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from spark_rankeval.errors import InputError, MergeError, MetricError
+from spark_rankeval.long_table import COLUMNS, RUN_ID, row_of
+from spark_rankeval.merged_summary import merged_rows
+from spark_rankeval.metrics.naming import column_name, parse_metric
+from spark_rankeval.result import Result
+from spark_rankeval.summary import DataQuality, SummaryRow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    #: A result, or what `Result.to_dict` or `Result.to_json` made of one; a job's manifest is such a thing, too.
+    Told = Result | Mapping[str, Any] | str
+
+
+def merge(results: Iterable[Told] | Mapping[str, Told] | DataFrame) -> Result:
+    """One result over the users of several, such as the week of seven days, from their summaries alone.
+
+    Counts, least and greatest values, mean, standard deviation, standard error and Student's interval are exact: the same bits as
+    those of one evaluation of all users, because a summary keeps the exact sums of values and squares (or of weights and
+    values). **A user who is in several results counts once in each**: n is a number of user-days then, and the interval, which
+    takes users for independent, is too narrow where people come back every day. Medians and quantiles cannot be made of
+    summaries, nor can bootstraps: they are NaN, and the plan of the result says so. `summarise` of the stored per-user
+    tables has them.
+
+    Args:
+        results: results, what `Result.to_dict` or `Result.to_json` made of them, or manifests of a job's runs; a dict names
+            them for messages. Or the job's long table of metrics, a Spark DataFrame with a column ``run_id``: the runs that
+            are in it are merged, and what their rows were like (`Result.data_quality`) is not known.
+
+    Returns:
+        a result without users' values: its `per_user` raises.
+
+    Raises:
+        MergeError: they are of different metrics, definitions, dialects, weights, slices or intervals; or there is none.
+        InputError: something is no result, or a column is missing.
+    """
+    summaries: dict[str, Sequence[SummaryRow]]
+    qualities: list[dict[str, DataQuality]] = []
+    columns: Mapping[str, str] = {}
+    if hasattr(results, "collect"):
+        summaries = _of_table(results)
+    else:
+        summaries = {}
+        for name, told in _named(results):
+            if isinstance(told, Result):
+                summaries[name], columns = told.summary, {**told.columns, **columns}
+                qualities.append(told.qualities)
+            else:
+                summaries[name], quality = _read(name, told)
+                qualities.append(quality)
+    if not summaries:
+        msg = "there is nothing to merge: give the results of at least one evaluation"
+        raise MergeError(msg)
+    summary = merged_rows(summaries)
+    known = all(qualities) and qualities
+    return Result(
+        summary=summary,
+        qualities=_merged_qualities(qualities) if known else {},
+        columns={row.key: columns.get(row.key, _column(row)) for row in summary},
+        plan=_words(list(summaries), summary),
+        _table=_no_users,
+        _write=_no_users,
+    )
+
+
+def _named(results: Any) -> list[tuple[str, Any]]:
+    if isinstance(results, Mapping) and "summary" not in results:
+        return [(str(name), told) for name, told in results.items()]
+    if isinstance(results, str | Mapping | Result) or not isinstance(results, Iterable):
+        msg = f"merge takes several results, in a list or by name in a dict; got a {type(results).__name__}"
+        raise InputError(msg)
+    return [(f"result {place}", told) for place, told in enumerate(results, start=1)]
+
+
+def _read(name: str, told: Any) -> tuple[tuple[SummaryRow, ...], dict[str, DataQuality]]:
+    """The summary and qualities that a dict or JSON of a result holds."""
+    try:
+        read = json.loads(told) if isinstance(told, str) else told
+        rows = tuple(map(SummaryRow.from_stored, read["summary"]))
+        several = read.get("data_quality_of_models")
+        quality = several or {row.model: read["data_quality"] for row in rows[:1] if "data_quality" in read}
+        return rows, {model: DataQuality(**counts) for model, counts in quality.items()}
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        msg = f"{name} is no result, nor what Result.to_dict or to_json makes of one ({type(error).__name__}: {error})"
+        raise InputError(msg) from error
+
+
+def _of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
+    lacking = [name for name in (*COLUMNS, RUN_ID) if name not in table.columns]
+    if lacking:
+        msg = (
+            f"the table has no {', '.join(lacking)}: merge takes a job's table of metrics, the folder 'metrics' of its output "
+            "(where an earlier version wrote some of its runs, read it with the option mergeSchema)"
+        )
+        raise InputError(msg)
+    runs: dict[str, list[SummaryRow]] = {}
+    for record in table.select(*COLUMNS, RUN_ID).collect():
+        runs.setdefault(f"run {record[RUN_ID]}", []).append(row_of(record.asDict()))
+    return dict(sorted(runs.items()))
+
+
+def _merged_qualities(found: Sequence[Mapping[str, DataQuality]]) -> dict[str, DataQuality]:
+    models = dict.fromkeys(model for one in found for model in one)
+    return {model: DataQuality.of_days([one[model] for one in found if model in one]) for model in models}
+
+
+def _column(row: SummaryRow) -> str:
+    """The name that the row's column has in per-user tables: those of users' own labels are as they are."""
+    try:
+        own = str(parse_metric(row.metric)) == row.metric
+    except MetricError:
+        own = False
+    return column_name(" ".join(filter(None, [row.metric, row.relevance]))) if own else row.key
+
+
+def _words(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[str, ...]:
+    lacking = ["medians and quantiles"] * any(row.quantiles for row in rows)
+    lacking += ["bootstrap intervals"] * any(row.interval_method not in ("", "t") for row in rows)
+    said = [f"Merged from {len(names)} summaries: {', '.join(names)}. A user who is in several of them counts in each."]
+    said += [f"Sums do not tell {' and '.join(lacking)}, which stand as NaN."] * bool(lacking)
+    return tuple(said)
+
+
+def _no_users(*_: object) -> NoReturn:
+    msg = "a merged result has no users' values: read the per-user tables of the runs that it is of"
+    raise InputError(msg)

@@ -1,0 +1,59 @@
+"""The page of a history: a chart and a table a metric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_rankeval.history_rendering import history_cells
+from spark_rankeval.report.page import Section, document
+from spark_rankeval.report.pictures import picture
+from spark_rankeval.report.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spark_rankeval.charts import Drawing
+    from spark_rankeval.history_rendering import HistoryRow
+
+
+@dataclass(frozen=True)
+class Part:
+    """A metric over the runs.
+
+    Attributes:
+        key: of the metric.
+        draw: makes the chart of a width.
+        rows: of the runs, the earliest first.
+    """
+
+    key: str
+    draw: Callable[[int], Drawing]
+    rows: Sequence[HistoryRow]
+
+
+def history_page(title: str, parts: Sequence[Part]) -> str:
+    """The page as one HTML document.
+
+    Args:
+        title: of the page.
+        parts: the metrics, in their order.
+    """
+    times = {run: time for part in parts for run, time, _ in part.rows}
+    facts = [("runs", f"{len(times):,}"), ("metrics", f"{len(parts):,}")]
+    if times:
+        facts += [("first", f"{min(times.values()):%Y-%m-%d %H:%M}"), ("last", f"{max(times.values()):%Y-%m-%d %H:%M}")]
+    sections = [_section(place, part) for place, part in enumerate(parts)]
+    return document(title, facts, sections or [Section("runs", "Runs", words=["There is no run to show."])])
+
+
+def _section(place: int, part: Part) -> Section:
+    # The newest run is what a reader looks for.
+    heads, cells = history_cells(sorted(part.rows, key=lambda one: one[1], reverse=True))
+    words = 2 + ("model" in heads)
+    return Section(
+        f"metric-{place}",
+        part.key,
+        pictures=[picture(part.draw)],
+        tables=[Table.of("The same in figures, the newest run first", heads, cells, words=words)],
+    )

@@ -1,0 +1,69 @@
+"""Exact sums as text that reads back to the last bit, so that stored summaries can be added up as states are."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+#: Exact sums by what they are of; one that is not there is 0.
+Sums = dict[str, Fraction]
+
+_NUMBER = re.compile(r"(-?)([0-9a-f]+)p(-?[0-9]+)")
+
+
+def as_text(sums: Mapping[str, Fraction]) -> str:
+    """Sums as JSON, each as a whole number in hexadecimal digits times a power of 2; equal sums have one text.
+
+    Args:
+        sums: whose denominators are powers of 2, as those of sums of floats are.
+
+    >>> as_text({"y": Fraction(3, 8), "yy": Fraction(0), "wy": Fraction(-40)})
+    '{"wy":"-5p3","y":"3p-3"}'
+    """
+    return json.dumps({name: _number(sums[name]) for name in sorted(sums) if sums[name]}, separators=(",", ":"))
+
+
+def from_text(text: str) -> Sums:
+    """The sums that a text of `as_text` holds.
+
+    Raises:
+        ValueError: it is no such text.
+
+    >>> from_text('{"wy":"-5p3","y":"3p-3"}') == {"wy": Fraction(-40), "y": Fraction(3, 8)}
+    True
+    """
+    read = json.loads(text)
+    if not isinstance(read, dict):
+        msg = f"sums are by name; got {text!r}"
+        raise ValueError(msg)
+    return {name: _fraction(value) for name, value in read.items()}
+
+
+def added(parts: Iterable[Mapping[str, Fraction]]) -> Sums:
+    """The sums of all users, from those of parts of them."""
+    total: Sums = {}
+    for part in parts:
+        for name, value in part.items():
+            total[name] = total.get(name, Fraction(0)) + value
+    return total
+
+
+def _number(value: Fraction) -> str:
+    numerator, power = value.numerator, 1 - value.denominator.bit_length()
+    # Either the denominator is 1 or the numerator is odd.
+    zeros = (numerator & -numerator).bit_length() - 1
+    return f"{numerator >> zeros:x}p{power + zeros}"
+
+
+def _fraction(text: object) -> Fraction:
+    found = _NUMBER.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        msg = f"a sum is hexadecimal digits, p and a power of 2; got {text!r}"
+        raise ValueError(msg)
+    sign, digits, power = found.groups()
+    return int(f"{sign}{digits}", 16) * Fraction(2) ** int(power)

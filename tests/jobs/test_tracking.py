@@ -1,0 +1,77 @@
+"""What MLflow gets of a run, read back from a store of files."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from summary_rows import QUALITY, row, undefined
+
+from spark_rankeval.jobs.config import parse_config
+from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.jobs.tracking import track
+from spark_rankeval.result import Result
+
+SETTINGS = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["ndcg@10"]}, "output": {"path": "s3a://AK:SK@b/o"}}
+
+
+# SQLAlchemy warns of what MLflow's tables use.
+pytestmark = pytest.mark.filterwarnings("ignore:::sqlalchemy", "ignore:The ``noload`` loader")
+
+
+@pytest.fixture(params=["sqlite:///{}/runs.db", "file://{}/mlruns"])
+def client(request, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.chdir(tmp_path)
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=request.param.format(tmp_path))
+
+
+def tracked(client, rows, manifest=None, **mlflow):
+    told = {"experiment": "shop", "tracking_uri": client.tracking_uri, **mlflow}
+    config = parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)
+    run = SimpleNamespace(run_id="r1", started=datetime.now(UTC), output=config.output.path, config=config)
+    columns = {"ndcg@10": "ndcg_at_10", "my own": "my own"}
+    qualities = {one.model: QUALITY for one in rows}
+    track(run, config, Result(tuple(rows), qualities, columns, (), lambda: None, None), manifest or {"run_id": "r1"})
+    return client.search_runs([client.get_experiment_by_name("shop").experiment_id])
+
+
+def test_one_model_is_one_run(client):
+    rows = [
+        row(mean=0.3, model="als"), row("my own", 0.2, model="als", definition="rr(x='y')"),
+        row(mean=0.1, model="als", slice="country=DE, device='a:b'"), undefined("gone@10", model="als"),
+    ]  # fmt: skip
+    (run,) = tracked(client, rows, run_name="monday")
+    # A store of files cannot have ndcg_at_10 as a file and as a folder.
+    slash = "/" if client.tracking_uri.startswith("sqlite") else "."
+    assert run.data.metrics == pytest.approx({
+        "ndcg_at_10": 0.3, "ndcg_at_10.ci_low": 0.28, "ndcg_at_10.ci_high": 0.32, "ndcg_at_10.users": 1200,
+        "my own": 0.2, "my own.ci_low": 0.18, "my own.ci_high": 0.22, "my own.users": 1200,
+        slash.join(["ndcg_at_10", "country.DE", "device._a_b_"]): 0.1, "gone_10.users": 0,
+    })  # fmt: skip
+    assert run.data.params["model"] == "als"
+    assert run.data.params["definition.my own"] == "rr(x='y')"
+    assert (run.info.run_name, run.info.status) == ("monday", "FINISHED")
+    assert run.data.tags["spark_rankeval.run_id"] == "r1"
+    # Secrets of paths are hidden.
+    assert run.data.tags["spark_rankeval.output"] == "s3a://***@b/o"
+    assert [file.path for file in client.list_artifacts(run.info.run_id)] == ["manifest.json"]
+
+
+def test_several_models_are_nested_runs_with_the_same_names(client):
+    rows = [row(mean=mean, model=model) for model, mean in (("als", 0.3), ("pop", 0.2))]
+    runs = {run.info.run_name: run for run in tracked(client, rows, {"gates_failed": 1})}
+    parent = runs.pop("r1")
+    assert (parent.data.metrics, parent.info.status) == ({}, "FAILED")
+    assert {name: run.data.metrics["ndcg_at_10"] for name, run in runs.items()} == {"als": 0.3, "pop": 0.2}
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs.values()} == {parent.info.run_id}
+
+
+def test_many_definitions_and_runs_of_one_experiment(client):
+    rows = [row(f"ndcg@{k}", 0.1) for k in range(1, 251)]
+    (run,) = tracked(client, rows)
+    assert sum(name.startswith("definition.") for name in run.data.params) == 250
+    assert len(run.data.metrics) == 4 * 250
+    assert len(tracked(client, rows[:1])) == 2

@@ -1,0 +1,145 @@
+"""Daily results merged, against one evaluation of all days' users."""
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from random_logs import random_logs
+
+from spark_rankeval import evaluate, merge
+from spark_rankeval.errors import InputError, MergeError
+from spark_rankeval.jobs.runs import metrics_table
+
+METRICS = ["ndcg@5", "dcg@5", "ap", "rr"]
+OPTIONS = {"score": "score", "relevance": "grade", "by": "country"}
+UNKNOWN = {"median", "quantiles"}
+
+
+def figures(result):
+    return {
+        (row.model, row.slice, row.key): {name: repr(value) for name, value in vars(row).items() if name not in UNKNOWN}
+        for row in result.summary
+    }
+
+
+@pytest.fixture(scope="module")
+def logs(spark):
+    logs = random_logs(60, 5, seed=77)
+    predictions = [(u, i, s) for u, pairs in enumerate(logs.predictions) for i, s in pairs]
+    labels = [(u, i, g, "DE" if u % 3 else "FR") for u, pairs in enumerate(logs.labels) for i, g in pairs]
+    labels += [(900, 1, 2.0, "JP")]
+    return (
+        spark.createDataFrame(predictions, "user long, item long, score double"),
+        spark.createDataFrame(labels, "user long, item long, grade double, country string"),
+    )
+
+
+@pytest.fixture(scope="module")
+def days(logs):
+    """Three days, on the last of which a user of Japan comes first."""
+    parts = ["user < 20", "user >= 20 and user < 45", "user >= 45"]
+    return [evaluate(*(one.where(part) for one in logs), METRICS, **OPTIONS) for part in parts]
+
+
+@pytest.fixture(scope="module")
+def whole(logs):
+    return evaluate(*logs, METRICS, **OPTIONS)
+
+
+def test_days_are_the_week_to_the_last_bit(days, whole):
+    week = merge(days)
+    assert figures(week) == figures(whole)
+    assert [(row.slice, row.key) for row in week.summary] == [(row.slice, row.key) for row in whole.summary]
+    assert week.data_quality == whole.data_quality
+    assert week["ndcg_at_5"] == whole["ndcg@5"]
+
+
+def test_so_they_are_from_json_and_from_the_table_of_metrics(spark, days, whole):
+    assert figures(merge({"monday": days[0], "tuesday": days[1].to_json(), "more": days[2].to_dict()})) == figures(
+        whole
+    )
+    tables = [
+        metrics_table(spark, day, datetime.now(UTC)).selectExpr("*", f"'r{n}' run_id") for n, day in enumerate(days)
+    ]
+    stored = merge(tables[0].union(tables[1]).union(tables[2]))
+    assert figures(stored) == figures(whole)
+    assert stored["ndcg_at_5"] == whole["ndcg@5"]
+    with pytest.raises(InputError, match="does not say what the rows were like"):
+        _ = stored.data_quality
+    assert json.loads(stored.to_json())["summary"] == merge(days).to_dict()["summary"]
+
+
+def test_a_merged_result_shows_itself_and_has_no_users(spark, days, tmp_path):
+    week = merge(days)
+    tables = [
+        metrics_table(spark, day, datetime.now(UTC)).selectExpr("*", f"'r{n}' run_id") for n, day in enumerate(days)
+    ]
+    for found in (week, merge(tables[0].union(tables[1]))):
+        assert "ndcg@5" in repr(found)
+        assert "counts in each" in found.explain()
+        assert "medians and quantiles, which stand as NaN" in found.explain()
+        assert found.report(tmp_path / "week.html").read_text().count("counts in each") == 1
+        assert found.to_pandas()["median"].isna().all()
+        with pytest.raises(InputError, match="a merged result has no users' values"):
+            _ = found.per_user
+        with pytest.raises(InputError, match="a merged result has no users' values"):
+            found.write(tmp_path / "users")
+
+
+def test_models_merge_by_name(logs):
+    predictions, labels = logs
+    days = [
+        evaluate({name: predictions.where(part) for name in names}, labels.where(part), METRICS, score="score")
+        for names, part in ((("als", "pop"), "user < 20"), (("pop",), "user >= 20"))
+    ]
+    both = merge(days)
+    alone = evaluate({"pop": predictions}, labels, METRICS, score="score")
+    assert figures(both) == figures(alone) | {key: told for key, told in figures(days[0]).items() if key[0] == "als"}
+    assert both.models == ["als", "pop"]
+    assert both.qualities["pop"] == alone.data_quality
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        ([], MergeError, "there is nothing to merge"),
+        (["{}"], InputError, "result 1 is no result"),
+        (['{"summary": [{"mean": 1}]}'], InputError, "result 1 is no result"),
+        ({"a": 5}, InputError, "a is no result"),
+        ("monday.json", InputError, "merge takes several results"),
+        (5, InputError, "merge takes several results"),
+    ],
+)
+def test_what_is_no_result_is_refused(given, error, said):
+    with pytest.raises(error, match=said):
+        merge(given)
+
+
+def test_wrong_tables_and_lone_results_are_refused(days, spark):
+    with pytest.raises(InputError, match=r"the table has no model, .* merge takes a job's table of metrics"):
+        merge(spark.createDataFrame([(1,)], "user int"))
+    with pytest.raises(InputError, match="merge takes several results"):
+        merge(days[0])
+    with pytest.raises(InputError, match="merge takes several results"):
+        merge(days[0].to_dict())
+    with pytest.raises(MergeError, match="the metrics are not the same"):
+        merge([days[0], days[0].to_dict() | {"summary": days[0].to_dict()["summary"][:1]}])
+
+
+def test_what_the_page_of_history_says_in_python_runs(spark, days, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for place, day in enumerate(days):
+        table = metrics_table(spark, day, datetime(2026, 11, 16 + place, 12, tzinfo=UTC))
+        table.write.parquet(f"{tmp_path}/metrics/run_id=day{place}")
+    page = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
+    codes = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(codes) == 3
+    names = {"spark": spark, "result": days[0], "monday": days[0], "tuesday": days[1], "wednesday": days[2]}
+    for code in codes:
+        here = code.replace("output/evaluation", str(tmp_path)).replace("ndcg@10", "ndcg@5")
+        exec(compile(here, "history.md", "exec"), names)
+    assert len(names["runs"].runs) == 3
+    assert names["week"]["ndcg@5"] == merge(days)["ndcg@5"]
+    assert (tmp_path / "report.html").is_file()

@@ -1,0 +1,116 @@
+"""The command ``spark-rankeval``, through a shell and in this process."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_rankeval.commands import app
+from spark_rankeval.dialects.published import DIALECTS
+
+ROOT = Path(__file__).parents[1]
+START = "from spark_rankeval.command_line import main; main()"
+
+
+def shell(*arguments, code=START):
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ
+    )
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, arguments)
+
+
+def test_the_script_is_the_command():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["spark-rankeval"] == "spark_rankeval.command_line:main"
+    done = shell("--help")
+    assert done.returncode == 0
+    for command in ("evaluate", "compare", "trend", "dialects", "explain", "version"):
+        assert f"\n  {command} " in done.stdout
+
+
+def test_what_needs_no_spark_does_not_load_it():
+    code = (
+        "import sys\nfrom spark_rankeval.commands import app\nfrom typer.testing import CliRunner\n"
+        "assert CliRunner().invoke(app, ['explain', 'ndcg@10']).exit_code == 0\n"
+        "assert CliRunner().invoke(app, ['dialects']).exit_code == 0\nprint({'pyspark', 'pandas'} & set(sys.modules))"
+    )
+    done = shell(code=code)
+    assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
+def test_dialects_are_a_line_each():
+    lines = call("dialects").output.splitlines()
+    assert [line.split()[0] for line in lines] == [dialect.name for dialect in DIALECTS]
+    assert lines[1] == "mllib-4.3 (mllib)                  4 metrics     Spark's RankingMetrics and RankingEvaluator"
+
+
+def test_explain_says_what_a_metric_is_and_what_dialects_make_of_it():
+    said = call("explain", "MAP@10").output
+    assert said.startswith("ap\n\nThe precision at the rank of each hit")
+    for part in (
+        "Its mean over users is MAP.",
+        "Source: Manning, Raghavan, Schütze",
+        "also map, average_precision",
+        "  decay = 1.0                 w_j = decay^(j−1)",
+        "\n  ap(relevance_threshold=None, ties='order', denominator='hits'",
+        "\n  sklearn-1.9.1       equal scores share one precision; users with nothing to find count as 0;",
+        "\n  default             as above",
+    ):
+        assert part in said, part
+    assert "\n  mllib-4.3           has no such metric" in call("explain", "rbp").output
+
+
+def test_explain_in_a_dialect_resolves_the_metric_and_what_was_asked_wins():
+    said = call("explain", "ndcg(gain=linear)@10", "--dialect", "mllib").output
+    assert "\nndcg(gain='linear')@10 in dialect mllib-4.3: Spark's RankingMetrics" in said
+    lines = {line.split("=")[0].strip(): " ".join(line.split()) for line in said.splitlines() if " = " in line}
+    assert lines["gain"].startswith("gain = 'linear' as asked")
+    assert lines["discount"] == "discount = 'ln' by the dialect discount: natural logarithm"
+    assert lines["ties"].startswith("ties = 'order' by default")
+    assert "\n  the mean is over all users: one without a value makes it undefined\n" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ngcd@10"], "explain: no metric is called 'ngcd' (in 'ngcd@10'); did you mean 'ndcg'"),
+        (["ndcg@10", "--dialect", "mlib"], "explain: no dialect is called 'mlib'; did you mean 'mllib'"),
+        (["rbp", "--dialect", "mllib"], "explain: dialect 'mllib-4.3': Spark's RankingMetrics"),
+        (["ndcg@0"], "explain: ndcg: the cutoff k must be a whole number from 1 on"),
+    ],
+)
+def test_what_cannot_be_explained_is_one_line_and_2(arguments, said):
+    done = call("explain", *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(said)
+
+
+@pytest.mark.parametrize("job", ["evaluate"])
+def test_a_job_has_the_options_and_exit_codes_of_its_file(job, tmp_path):
+    helped = shell(job, "--help")
+    file = subprocess.run(
+        [sys.executable, ROOT / "jobs" / f"{job}.py", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ,
+    )
+    assert (helped.returncode, helped.stdout) == (0, file.stdout)
+    wrong = shell(job, "--config", str(tmp_path / "no.toml"))
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith(f"{job}: wrong config: {tmp_path}/no.toml: No such file")
+
+
+def test_without_the_extra_a_line_says_what_to_install():
+    done = shell("dialects", code=f"import sys; sys.modules['typer'] = None\n{START}")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("spark-rankeval: commands need the package typer, which is not installed: pip install")

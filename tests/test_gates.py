@@ -1,0 +1,190 @@
+"""Gates, without Spark: what is refused, what passes, and what is said."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+from summary_rows import row, undefined
+
+from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.gates import GateRule, check_gates, check_known, failed, read_gates
+from spark_rankeval.report import Gate
+
+ROWS = (
+    row("ndcg@10", 0.31, model="als"),
+    row("ndcg@10", 0.25, model="pop"),
+    row("ndcg@10", 0.2, model="als", slice="country=DE"),
+    row("ndcg@10", 0.4, model="als", slice="country=FR"),
+    row("percentile_rank", 0.4, model="als"),
+)
+
+
+def outcomes(settings, rows=ROWS, earlier=()):
+    return check_gates(read_gates(settings), rows, earlier)
+
+
+def found(settings, rows=ROWS, earlier=()):
+    return [(one.name, one.passed) for one in outcomes(settings, rows, earlier)]
+
+
+def test_a_fixed_value_is_met_where_it_is_reached():
+    assert found({"ndcg@10": {"min": 0.31, "model": "als"}}) == [("ndcg@10 of als", True)]
+    assert found({"ndcg@10": {"min": 0.3100001, "model": "als"}}) == [("ndcg@10 of als", False)]
+    assert found({"percentile_rank": {"max": 0.4}}) == [("percentile_rank of als", True)]
+    assert found({"percentile_rank": {"max": 0.3999}}) == [("percentile_rank of als", False)]
+
+
+def test_a_gate_is_on_the_mean_or_an_end_of_its_interval():
+    (one,) = outcomes({"ndcg@10": {"min": 0.3, "on": "ci_low", "model": "als"}})
+    assert (one.passed, one.value, one.limit, one.on) == (False, 0.29, 0.3, "ci_low")
+    assert one.condition == "lower end of the interval at least 0.3"
+    assert failed([one]) == ["ndcg@10 of als: lower end of the interval at least 0.3; found 0.29"]
+    assert found({"ndcg@10": {"max": 0.32, "on": "ci_high", "model": "als"}}) == [("ndcg@10 of als", False)]
+
+
+def test_without_a_model_each_has_to_pass_and_slices_are_named():
+    assert found({"NDCG@10": {"min": 0.3}}) == [("ndcg@10 of als", True), ("ndcg@10 of pop", False)]
+    assert found({"ndcg@10": {"min": 0.3, "slice": "country=DE"}}) == [("ndcg@10 of als in country=DE", False)]
+    assert found({"ndcg@10": {"min": 0.3, "slice": "*"}}) == [
+        ("ndcg@10 of als in country=DE", False), ("ndcg@10 of als in country=FR", True),
+    ]  # fmt: skip
+    several = {"ndcg@10": {"min": 0.1}, "popularity stays low": {"metric": "ndcg@10", "max": 0.1, "model": "pop"}}
+    assert [passed for _, passed in found(several)] == [True, True, False]
+
+
+def test_what_is_not_there_fails_in_words():
+    (one,) = outcomes({"ndcg@10": {"min": 0.1, "slice": "country=JP"}})
+    assert (one.passed, one.found) == (False, "the run has no such slice; it has: country=DE, country=FR")
+    (one,) = outcomes({"ndcg@10": {"min": 0.1, "max_drop": 0.1, "model": "bert"}})
+    assert (one.found, one.condition) == ("the run has no such model; it has: 'als', 'pop'", "min 0.1, max_drop 0.1")
+    (one,) = outcomes({"recall@10": {"min": 0.1}})
+    assert (one.passed, one.found) == (False, "the run has no such metric")
+
+
+def test_an_undefined_figure_fails_in_words():
+    (one,) = outcomes({"ndcg@10": {"min": 0.0}}, [undefined()])
+    assert (one.passed, one.found) == (False, "undefined: no user has a value")
+    assert not outcomes({"ndcg@10": {"max_drop": 0.1}}, [undefined()])[0].passed
+    lone = row(interval_low=math.nan, interval_high=math.nan, no_interval="one user has no spread")
+    (one,) = outcomes({"ndcg@10": {"min": 0.0, "on": "ci_low"}}, [lone])
+    assert (one.passed, one.found) == (False, "undefined: one user has no spread")
+    (one,) = outcomes({"ndcg@10": {"min": 0.0}}, [row(mean=math.nan)])
+    assert one.found == "undefined: the mean is over all users, and some have none"
+
+
+def test_infinite_means_are_compared_too():
+    assert found({"ndcg@10": {"min": 0.0, "max": 1.0}}, [row(mean=math.inf)]) == [("ndcg@10", True), ("ndcg@10", False)]
+
+
+# --- the last good run
+
+
+def test_a_drop_is_from_the_newest_run_that_has_the_figure():
+    earlier = [("tuesday", row(mean=0.315)), ("monday", row(mean=0.5))]
+    (one,) = outcomes({"ndcg@10": {"max_drop": 0.005}}, [row(mean=0.31)], earlier)
+    # In binary fractions 0.315 − 0.31 is more than 0.005.
+    assert (one.passed, one.limit, one.earlier) == (True, 0.31, "tuesday")
+    (one,) = outcomes({"ndcg@10": {"max_drop": 0.0049}}, [row(mean=0.31)], earlier)
+    assert not one.passed
+    assert one.found == "0.31, after 0.315 in tuesday"
+    assert one.condition == "mean at most 0.0049 below the last good run"
+
+
+def test_a_share_is_of_the_last_figure_and_a_rise_is_for_what_should_be_small():
+    earlier = [("monday", row("percentile_rank", 0.4))]
+    for value, rule, passes in (
+        (0.392, {"max_drop_share": 0.02}, True),
+        (0.3919, {"max_drop_share": 0.02}, False),
+        (0.408, {"max_rise_share": 0.02}, True),
+        (0.4081, {"max_rise_share": 0.02}, False),
+        (0.41, {"max_rise": 0.01}, True),
+        (0.4101, {"max_rise": 0.01}, False),
+    ):
+        assert found({"percentile_rank": rule}, [row("percentile_rank", value)], earlier)[0][1] is passes, (value, rule)
+    negative = [("monday", row("tau_ap", -0.4))]
+    assert found({"tau_ap": {"max_drop_share": 0.1}}, [row("tau_ap", -0.44)], negative)[0][1]
+    assert not found({"tau_ap": {"max_drop_share": 0.1}}, [row("tau_ap", -0.45)], negative)[0][1]
+
+
+def test_ends_of_intervals_are_compared_with_their_like():
+    (one,) = outcomes({"ndcg@10": {"max_drop": 0.01, "on": "ci_low"}}, [row(mean=0.3)], [("monday", row(mean=0.3))])
+    assert (one.passed, one.value) == (True, pytest.approx(0.28))
+    assert one.limit == pytest.approx(0.27)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"definition": "ndcg(gain='binary')@10"}, {"dialect": "mllib"}, {"user_weight": "spend"}, {"model": "als"},
+        {"slice": "country=DE"}, {"relevance": "click"}, {"mean": math.nan},
+    ],
+)  # fmt: skip
+def test_another_figure_is_no_earlier_one_and_the_first_run_passes_with_a_word(other):
+    (one,) = outcomes({"ndcg@10": {"max_drop": 0.0}}, [row(mean=0.1)], [("monday", row(**{"mean": 0.9, **other}))])
+    assert (one.passed, one.found, one.earlier) == (True, "0.1; no earlier good run has this figure", "")
+    assert math.isnan(one.limit)
+
+
+def test_intervals_of_another_level_are_another_figure():
+    earlier = [("monday", row(mean=0.9, interval_level=0.99))]
+    assert found({"ndcg@10": {"max_drop": 0.0, "on": "ci_low"}}, [row(mean=0.1)], earlier)[0][1]
+    assert not found({"ndcg@10": {"max_drop": 0.0}}, [row(mean=0.1)], earlier)[0][1]
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"min": "0.3"}, "gates.'ndcg@10' has min = '0.3', which is no number"),
+        ({"min": True}, "has min = True, which is no number"),
+        ({"min": math.nan}, "has min = nan, which is no number"),
+        ({"max_drop": -0.1}, "has max_drop = -0.1; it is 0 or more"),
+        ({"minn": 0.3}, "has an unknown key 'minn'; did you mean 'min'? Allowed: metric, min, max, max_drop,"),
+        ({"metric": 5, "min": 1}, "has metric = 5, which is no text"),
+        ({"min": 0.3, "on": "median"}, "has on = 'median'; allowed: mean, ci_low, ci_high"),
+        ({"min": 0.3, "model": 5}, "has model = 5, which is no text"),
+        ({"on": "mean"}, "has no condition; give at least one of min, max, max_drop"),
+        ({"min": 0.3, "max": 0.2}, "has min = 0.3 above max = 0.2, which nothing passes"),
+        (0.3, "must be a table of conditions, such as { min = 0.3 }; found 0.3"),
+        ([{"min": 0.3}], "must be a table of conditions"),
+    ],
+)
+def test_wrong_gates_are_refused_with_what_is_allowed(given, said):
+    with pytest.raises(ConfigurationError) as caught:
+        read_gates({"ndcg@10": given})
+    assert said in str(caught.value)
+
+
+def test_all_problems_are_named_at_once():
+    with pytest.raises(ConfigurationError, match=r"'a' .*; gates.'b' "):
+        read_gates({"a": {"min": "x"}, "b": 5})
+    with pytest.raises(ConfigurationError, match="gates are a table of conditions by metric"):
+        read_gates([0.3])
+
+
+def test_a_gate_of_an_unknown_metric_is_refused_before_anything_runs():
+    rules = read_gates({"MAP@10": {"min": 0.1}, "ndcg@10": {"min": 0.1}})
+    check_known(rules, ["ap@10 [click]", "headline", "ndcg@10"])
+    with pytest.raises(
+        ConfigurationError, match=r"gates.'ndcg@10' is of no metric .* did you mean 'ndcg@5'\? It has: ap@10, ndcg@5"
+    ):
+        check_known(rules, ["ap@10", "ndcg@5"])
+    check_known([GateRule(metric="headline", min=0.1)], ["headline"])
+    with pytest.raises(ConfigurationError, match="no interval is asked for"):
+        check_known([GateRule(metric="headline", min=0.1, on="ci_low")], ["headline"], intervals=False)
+
+
+def test_of_several_relevances_a_label_is_all_of_them():
+    rows = [row(mean=0.3, relevance="click"), row(mean=0.1, relevance="buy")]
+    assert found({"ndcg@10": {"min": 0.2}}, rows) == [("ndcg@10 [click]", True), ("ndcg@10 [buy]", False)]
+    assert found({"ndcg@10 [buy]": {"min": 0.2}}, rows) == [("ndcg@10 [buy]", False)]
+
+
+def test_outcomes_are_gates_of_a_report_and_need_no_spark():
+    assert all(isinstance(one, Gate) for one in outcomes({"ndcg@10": {"min": 0.3}}))
+    code = "import sys, spark_rankeval.gates; print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

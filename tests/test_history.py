@@ -1,0 +1,161 @@
+"""The runs of a job as a history: read, drawn and written, from rows as its table has them."""
+
+import json
+import math
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from summary_rows import row, undefined
+
+from spark_rankeval import history
+from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
+from spark_rankeval.gates import read_gates
+from spark_rankeval.run_history import History
+
+START = datetime(2026, 10, 20, 4, tzinfo=UTC)
+
+
+def runs(*days):
+    """A history of these rows, a list a day."""
+    times = [START + timedelta(days=place) for place in range(len(days))]
+    return History(tuple((f"day {place}", times[place], one) for place, rows in enumerate(days) for one in rows))
+
+
+def values(chart):
+    """The data of a chart, a list of records each."""
+    return list(json.loads(json.dumps(chart.to_dict(), allow_nan=False)).get("datasets", {}).values())
+
+
+def points(chart):
+    return next(one for one in values(chart) if "place" in one[0])
+
+
+WEEK = runs(*([row("ndcg@10", 0.3 + 0.01 * day, model="als"), row("rr", 0.4, model="als")] for day in range(7)))
+
+
+def test_a_line_has_a_point_a_run_with_its_interval():
+    found = points(WEEK.plot("NDCG@10"))
+    assert [one["value"] for one in found] == pytest.approx([0.3 + 0.01 * day for day in range(7)])
+    assert [one["place"] for one in found] == [1000 * (START + timedelta(days=day)).timestamp() for day in range(7)]
+    assert (found[0]["at"], found[0]["note"]) == ("2026-10-20 04:00", "day 0")
+    assert (found[0]["low"], found[0]["high"]) == (pytest.approx(0.28), pytest.approx(0.32))
+    drawn = WEEK.plot("ndcg@10").to_dict()
+    assert drawn["title"]["text"] == "ndcg@10 over runs"
+    assert "als: 0.3000 (0.2800 to 0.3200) at 2026-10-20 04:00, 0.3600" in drawn["description"]
+
+
+def test_gates_of_the_metric_are_lines_with_words():
+    gates = read_gates(
+        {"ndcg@10": {"min": 0.29, "on": "ci_low"}, "a": {"metric": "ndcg@10", "max": 0.5, "model": "als"},
+         "b": {"metric": "ndcg@10", "min": 0.1, "slice": "a=b"}, "rr": {"min": 0.2}, "precision@5": {"max_drop": 0.1}}
+    )  # fmt: skip
+    chart = WEEK.plot("ndcg@10", gates=gates)
+    limits = next(one for one in values(chart) if "limit" in one[0])
+    assert [(one["words"], one["limit"]) for one in limits] == [
+        ("min 0.29 (lower end of the interval)", 0.29), ("max 0.5 of als", 0.5),
+    ]  # fmt: skip
+    assert chart.to_dict()["title"]["subtitle"][-1] == "Dashed: gates."
+    assert "limit max 0.5 of als" in chart.to_dict()["description"]
+    assert "Dashed" not in str(WEEK.plot("rr").to_dict()["title"])
+
+
+def test_runs_of_another_definition_are_no_points_of_the_line():
+    mixed = runs(
+        [row(mean=0.9, dialect="mllib")], [row(mean=0.3)], [row(mean=0.8, definition="other")], [row(mean=0.31)]
+    )
+    chart = mixed.plot("ndcg@10")
+    assert [one["value"] for one in points(chart)] == [0.3, 0.31]
+    assert "2 runs of another definition are left out." in chart.to_dict()["title"]["subtitle"]
+
+
+def test_no_run_one_run_and_undefined_ones_draw_something():
+    assert History(()).plot().to_dict()["description"] == "metrics over runs: no user has a value"
+    assert History(()).plot("ndcg@10").to_dict()["title"]["text"] == "ndcg@10 over runs"
+    assert runs([undefined()], [undefined()]).plot("ndcg@10").to_dict()["description"].endswith("no user has a value")
+    one = runs([row()]).plot("ndcg@10")
+    assert len(points(one)) == 1
+    (low, high) = one.to_dict()["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert low < points(one)[0]["place"] < high
+    assert [value["value"] for value in points(runs([row(mean=0.3)], [undefined()], [row(mean=0.4)]).plot())] == [
+        0.3,
+        0.4,
+    ]
+
+
+def test_slices_are_asked_for_by_name():
+    parted = runs([row(mean=0.3), row(mean=0.1, slice="country=DE")])
+    assert [one["value"] for one in points(parted.plot("ndcg@10", slice="country=DE"))] == [0.1]
+    assert (
+        parted.plot("ndcg@10", slice="country=DE").to_dict()["title"]["text"]
+        == "ndcg@10 over runs, users with country=DE"
+    )
+    assert "ndcg@10, users with country=DE\nrun " in repr(parted)
+
+
+def test_a_metric_that_is_in_no_run_is_named_with_those_that_are():
+    with pytest.raises(UnknownMetricError, match=r"the metric 'ap' is in no run; there are: ndcg@10, rr"):
+        WEEK.plot("ap")
+    with pytest.raises(UnknownMetricError, match="no run has a metric 'ap'; there are: ndcg@10, rr"):
+        WEEK.of(["rr", "ap"])
+    with pytest.raises(UnknownMetricError, match="no run has a metric 'ap'; there are: none, and no runs"):
+        History(()).of("ap")
+    both = runs([row(relevance="click"), row(relevance="buy")])
+    with pytest.raises(UnknownMetricError, match=r"'ndcg@10' is ambiguous: ndcg@10 \[click\], ndcg@10 \[buy\]"):
+        both.plot("ndcg@10")
+    assert WEEK.of("RR").keys() == ["rr"]
+    assert WEEK.keys() == ["ndcg@10", "rr"]
+
+
+def test_a_history_shows_itself_as_text_and_as_a_table():
+    assert repr(History(())) == "no run"
+    text = repr(WEEK)
+    assert text.splitlines()[:3] == [
+        "ndcg@10",
+        "run    time (UTC)        model    mean      95% interval  users  undefined",
+        "day 0  2026-10-20 04:00  als    0.3000  [0.2800, 0.3200]  1,200         34",
+    ]
+    assert "\n10 earlier runs\n" in repr(runs(*[[row()]] * 30))
+    frame = WEEK.to_pandas()
+    assert (len(frame), list(frame.columns[:4])) == (14, ["run_id", "time", "model", "dialect"])
+    assert frame["value"].iloc[0] == 0.3
+    assert History(()).to_pandas().empty
+    assert "–" in repr(runs([undefined()]))
+
+
+def test_the_page_has_a_chart_and_a_table_a_metric(tmp_path):
+    text = WEEK.report(tmp_path / "trend.html", gates=read_gates({"ndcg@10": {"min": 0.29}})).read_text()
+    assert re.findall(r"<h2[^>]*>(.*?)</h2>", text) == ["ndcg@10", "rr"]
+    assert text.count("<svg") == 4
+    assert "min 0.29" in text
+    assert text.index(">day 6<") < text.index(">day 0<")
+    assert "<script" not in text
+    empty = History(()).report(tmp_path / "trend.html").read_text()
+    assert "There is no run to show." in empty
+    parted = runs([row(slice="a=<b>"), row()]).report(tmp_path / "trend.html").read_text()
+    assert re.findall(r"<h2[^>]*>(.*?)</h2>", parted) == ["ndcg@10", "ndcg@10, users with a=&lt;b&gt;"]
+    with pytest.raises(OptionError, match="is in no folder of this machine"):
+        WEEK.report(tmp_path / "nowhere" / "trend.html")
+
+
+def test_a_table_of_metrics_is_read_in_the_order_of_time(spark):
+    table = spark.createDataFrame(
+        [("b", 2.0, "all", 1), ("a", 1.0, "all", 2), ("c", 3.0, "x=1", 3)], "run_id string, value double, slice string, day int"
+    ).selectExpr(
+        "run_id", "value", "slice", "timestamp_seconds(1760000000 + 86400 * (4 - day)) time", "'' model", "'default' dialect",
+        "'ndcg@10' metric", "cast(10 as bigint) k", "'' relevance", "value low", "value high", "0.95D level", "'t' interval",
+        "7L n", "0L undefined", "0D std", "0D standard_error", "0D minimum", "0D median", "0D maximum", "0L zeros",
+        "map(0.5D, 0D) quantiles", "'' user_weight", "7D effective_n", "'ndcg@10' definition",
+    )  # fmt: skip
+    found = history(table)
+    assert [(run, row.mean) for run, _, row in found.rows] == [("a", 1.0), ("b", 2.0)]
+    assert found.runs["a"] == datetime.fromtimestamp(1760000000 + 2 * 86400, UTC)
+    assert [run for run, _, _ in history(table, slice=None).rows] == ["c", "a", "b"]
+    with pytest.raises(InputError, match="the table has no value: history takes a job's table of metrics"):
+        history(table.drop("value"))
+    with pytest.raises(InputError, match="metrics_table must be a Spark DataFrame"):
+        history("output/metrics")
+
+
+def test_means_that_are_not_finite_are_no_points():
+    assert [one["value"] for one in points(runs([row(mean=math.inf)], [row(mean=0.5)]).plot())] == [0.5]

@@ -1,0 +1,212 @@
+"""Summaries of parts of the users, added up, against the summary of all of them."""
+
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from summary_rows import row
+
+from spark_rankeval.errors import MergeError
+from spark_rankeval.long_table import COLUMNS, row_of, values_of
+from spark_rankeval.merged_summary import NO_BOOTSTRAP, merged_rows
+from spark_rankeval.statistics.carried import as_text, from_text
+from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions, descriptions_of
+from spark_rankeval.summary import SummaryRow, summary_row
+
+# What the sums of the users do not tell.
+UNKNOWN = {"median", "quantiles"}
+
+
+def summary_of(values, weights=None, ci="t", **others):
+    """The row of a metric whose users have these values."""
+    options = DescriptionOptions.given(ci, 0.95, 20, 0, (0.5,), weighted=weights is not None)
+    accumulator = DescriptionAccumulator(1, options)
+    users = np.arange(len(values), dtype=np.int64)
+    accumulator.add([np.asarray(values, float)], users, None if weights is None else np.asarray(weights, float))
+    (figures,) = descriptions_of(accumulator.state(), options)
+    told = {
+        "model": "",
+        "dialect": "default",
+        "relevance": "",
+        "definition": "ndcg@10",
+        "cutoff": 10,
+        "over_all": False,
+    }
+    told["user_weight"] = "" if weights is None else "spend"
+    return summary_row("ndcg@10", figures, **(told | others))
+
+
+def known(found):
+    """All of a row that sums tell, to the last bit, as text."""
+    return {name: repr(value) for name, value in vars(found).items() if name not in UNKNOWN}
+
+
+def merge(*rows):
+    (found,) = merged_rows({f"day {place}": [one] for place, one in enumerate(rows)})
+    return found
+
+
+def days():
+    rng = np.random.default_rng(9)
+    shares = [rng.random(500), np.array([]), rng.random(3), np.array([0.25])]
+    return {
+        "shares": shares,
+        "undefined": [np.where(rng.random(200) < 0.3, np.nan, rng.random(200)), np.full(3, np.nan), rng.random(50)],
+        "nobody": [np.array([]), np.full(2, np.nan)],
+        "one user": [np.array([0.1]), np.array([np.nan])],
+        "no spread": [np.full(7, 0.1), np.full(30, 0.1)],
+        "tiny and large": [rng.random(90) * 2.0**-40, rng.random(90) * 1e9, -rng.random(3) * 1e30],
+    }
+
+
+@pytest.mark.parametrize("name", days())
+def test_parts_add_up_to_the_whole_to_the_last_bit(name):
+    parts = days()[name]
+    assert known(merge(*map(summary_of, parts))) == known(summary_of(np.concatenate(parts)))
+
+
+@pytest.mark.parametrize("name", days())
+def test_weighted_ones_do_too(name):
+    parts = days()[name]
+    rng = np.random.default_rng(3)
+    weights = [rng.choice([0.0, 0.5, 1.0, 3.7], len(part)) for part in parts]
+    merged = merge(*(summary_of(part, weight) for part, weight in zip(parts, weights, strict=True)))
+    assert known(merged) == known(summary_of(np.concatenate(parts), np.concatenate(weights)))
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.floats(-1e6, 1e6), max_size=4), min_size=1, max_size=4))
+def test_so_do_any_numbers(parts):
+    merged = merge(*(summary_of(np.array(part)) for part in parts))
+    assert known(merged) == known(summary_of(np.concatenate([np.array(part) for part in parts])))
+
+
+def test_weeks_add_up_to_months():
+    parts = days()["shares"]
+    weeks = [merge(*map(summary_of, parts[:2])), merge(*map(summary_of, parts[2:]))]
+    assert known(merge(*weeks)) == known(summary_of(np.concatenate(parts)))
+
+
+def test_what_sums_do_not_tell_is_nan():
+    merged = merge(*(summary_of(part, ci="bca") for part in days()["shares"]))
+    assert math.isnan(merged.median)
+    assert list(merged.quantiles) == [0.5]
+    assert all(map(math.isnan, (*merged.quantiles.values(), merged.interval_low, merged.interval_high)))
+    assert (merged.interval_method, merged.no_interval) == ("bca", NO_BOOTSTRAP)
+    assert not math.isnan(merged.standard_error)
+
+
+def test_a_mean_over_all_users_stays_undefined():
+    parts = [np.array([0.5, np.nan]), np.array([0.5, 0.25])]
+    merged = merge(*(summary_of(part, over_all=True) for part in parts))
+    assert known(merged) == known(summary_of(np.concatenate(parts), over_all=True))
+    assert math.isnan(merged.mean)
+
+
+def test_slices_and_models_merge_by_name_and_an_absent_one_has_no_users():
+    values = np.array([0.5, 0.25])
+    first = [summary_of(values, model="als"), summary_of(values, model="als", slice_="country=FR")]
+    second = [
+        summary_of(values, model=model, slice_=name) for model in ("als", "pop") for name in ("all", "country=DE")
+    ]
+    found = merged_rows({"monday": first, "tuesday": second})
+    assert [(one.model, one.slice, one.n_users) for one in found] == [
+        ("als", "all", 4), ("als", "country=DE", 2), ("als", "country=FR", 2), ("pop", "all", 2), ("pop", "country=DE", 2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (
+            {"definition": "ndcg(gain='binary')@10"},
+            "its definition is 'ndcg@10' in day 0, and \"ndcg(gain='binary')@10\"",
+        ),
+        ({"dialect": "mllib"}, "its dialect is 'default' in day 0, and 'mllib' in day 1"),
+        ({"user_weight": "spend"}, "its user_weight is '' in day 0, and 'spend'"),
+        ({"interval_level": 0.9}, "its level is 0.95 in day 0, and 0.9"),
+        ({"interval_method": "bca"}, "its interval is 't' in day 0, and 'bca'"),
+        ({"over_all": True}, "its over_all is False in day 0, and True"),
+        ({"metric": "map@10"}, "the metrics are not the same: ndcg@10 in day 0, and map@10 in day 1"),
+        ({"moments": ""}, "ndcg@10 has no moments in day 1"),
+        ({"moments": "0.5"}, "ndcg@10 has moments that do not read"),
+        ({"moments": '{"y":"0.5"}'}, "ndcg@10 has moments that do not read"),
+    ],
+)
+def test_what_is_not_the_same_figure_is_refused(other, said):
+    one = summary_of([0.5, 0.25])
+    with pytest.raises(MergeError, match=said.replace("(", r"\(").replace(")", r"\)")):
+        merge(one, replace(one, **other))
+
+
+def test_days_that_were_not_parted_alike_are_refused():
+    one = summary_of([0.5, 0.25])
+    by_country, by_both = replace(one, slice="country=DE"), replace(one, slice="country='a, b', device=ios")
+    with pytest.raises(MergeError, match="part the users are not the same: none in a, and country in b"):
+        merged_rows({"a": [one], "b": [one, by_country]})
+    with pytest.raises(MergeError, match="country in a, and country and device in b"):
+        merged_rows({"a": [one, by_country], "b": [one, by_both]})
+    nobody = summary_of([])
+    assert len(merged_rows({"a": [nobody], "b": [one, by_country]})) == 2
+
+
+def test_a_row_that_stands_twice_and_a_summary_without_rows_are_refused():
+    one = summary_of([0.5])
+    with pytest.raises(MergeError, match=r"ndcg@10 of country=DE stands twice in a"):
+        merged_rows({"a": [one, *2 * [replace(one, slice="country=DE")]]})
+    with pytest.raises(MergeError, match="b has no row"):
+        merged_rows({"a": [one], "b": []})
+
+
+def test_values_too_large_for_exact_sums_are_not_merged():
+    large = summary_of([2.0**300, 1.0])
+    assert large.moments == ""
+    with pytest.raises(MergeError, match="too large for exact sums"):
+        merge(large, large)
+
+
+# --- as they are stored
+
+
+@pytest.mark.parametrize("values", [[0.1, 0.7, np.nan], [0.1], [], [2.0**300, 1.0]])
+def test_a_row_reads_back_from_json(values):
+    one = summary_of(values, ci="percentile")
+    again = SummaryRow.from_stored(json.loads(json.dumps(one.stored(), allow_nan=False)))
+    # Of no user there is no quantile, and JSON does not say which ones were asked for.
+    assert repr(again) == repr(replace(one, quantiles=one.quantiles if values else {}))
+
+
+def test_a_row_without_quantiles_reads_back_too():
+    one = row(median=math.nan, quantiles={}, moments="{}", over_all=True, user_weight="spend", effective_n_users=3.0)
+    assert repr(SummaryRow.from_stored(one.stored())) == repr(one)
+    several = row(quantiles={0.25: 0.0, 0.5: 0.25, 0.9: 1.0})
+    assert repr(SummaryRow.from_stored(several.stored())) == repr(several)
+
+
+def test_a_row_reads_back_from_the_table_of_metrics():
+    one = summary_of([0.1, 0.7, np.nan])
+    assert set(COLUMNS.values()) == set(vars(one)) - {"no_interval"}
+    record = dict(zip(COLUMNS, values_of(one), strict=True))
+    assert repr(row_of(record)) == repr(one)
+    nulls = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in record.items()}
+    assert repr(row_of(nulls)) == repr(one)
+    earlier = {name: value for name, value in record.items() if name not in ("moments", "over_all")}
+    assert row_of(earlier) == replace(one, moments="")
+    of_nobody = summary_of([])
+    record = dict(zip(COLUMNS, values_of(of_nobody), strict=True))
+    assert row_of(record).no_interval == "the table of metrics does not say why"
+
+
+@settings(deadline=None)
+@given(st.integers(-(2**300), 2**300), st.integers(-600, 300))
+def test_a_sum_reads_back_to_the_last_bit_and_has_one_text(whole, power):
+    value = Fraction(whole) * Fraction(2) ** power
+    text = as_text({"y": value})
+    assert from_text(text).get("y", 0) == value
+    assert as_text(from_text(text)) == text
+    assert as_text({"y": value * 4 / 4}) == text
