@@ -85,11 +85,11 @@ class Cluster:
         said = {}
 
         def answers():
-            # The port is open before the page is there.
+            # The port is open before the page is there, and the page before its JSON.
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=10) as answer:
                     said.update(json.load(answer))
-            except OSError:
+            except (OSError, json.JSONDecodeError):
                 return False
             return True
 

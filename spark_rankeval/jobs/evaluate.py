@@ -2,55 +2,38 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import DataError
-from spark_rankeval.jobs.config import EvaluateConfig, load_config
-from spark_rankeval.jobs.secrets import redacted
-from spark_rankeval.jobs.session import job_session, run_job
+from spark_rankeval.jobs.command import Command
+from spark_rankeval.jobs.config import EvaluateConfig
+from spark_rankeval.jobs.events import EventLog
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
+    from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+    from spark_rankeval.compared_dialects import MapRow
     from spark_rankeval.result import Result
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job.
+def _run(spark: SparkSession, config: EvaluateConfig, log: EventLog) -> str:
+    result, run_id, tables = evaluate_tables(spark, config, log)
+    return f"{result!r}\n\n{config.written(run_id, tables)}"
+
+
+def evaluate_tables(
+    spark: SparkSession, config: EvaluateConfig, log: EventLog | None = None
+) -> tuple[Result, str, tuple[str, ...]]:
+    """Read, evaluate once, and write what the configuration asks for.
 
     Args:
-        arguments: the command line; None: that of the process.
-
-    Returns:
-        0; 2 for a wrong configuration, 3 for bad data, 1 for a crash.
-    """
-    parser = argparse.ArgumentParser(prog="evaluate", description="Evaluate a table of predictions against labels.")
-    parser.add_argument("--config", required=True, metavar="FILE", help="a TOML file; conf/evaluate.toml explains it")
-    options = parser.parse_args(arguments)
-
-    loaded: list[EvaluateConfig] = []
-
-    def hide(text: str) -> str:
-        return loaded[0].redacted(text) if loaded else redacted(text)
-
-    def job() -> None:
-        config = load_config(options.config)
-        loaded.append(config)
-        with job_session("spark_rankeval evaluate") as spark:
-            result, run_id, tables = evaluate_tables(spark, config)
-        written = f"run {run_id} written to {config.output.path}: {', '.join(tables)}"
-        sys.stdout.write(f"{result!r}\n\n{hide(written)}\n")
-
-    return run_job("evaluate", job, hide)
-
-
-def evaluate_tables(spark: SparkSession, config: EvaluateConfig) -> tuple[Result, str, tuple[str, ...]]:
-    """Read, evaluate once, and write what the configuration asks for.
+        spark: the session.
+        config: of the run.
+        log: what is told meanwhile; None: nothing.
 
     Returns:
         the result, the run's id, and the names of the tables that it has a partition of.
@@ -61,32 +44,101 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig) -> tuple[Result
     """
     from spark_rankeval import evaluate, quarantine, score_users, summarise  # noqa: PLC0415 # these import pyspark
     from spark_rankeval.jobs import runs  # noqa: PLC0415
-    from spark_rankeval.jobs.tables import read_table  # noqa: PLC0415
+    from spark_rankeval.jobs.reporting import about_the_run, write_report  # noqa: PLC0415
+    from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
     from spark_rankeval.spark.storage import staged  # noqa: PLC0415
 
-    started = datetime.now(UTC)
-    sources = config.sources().items()
-    tables = {section: None if it is None else read_table(spark, it, section) for section, it in sources}
+    log = EventLog("evaluate") if log is None else log
+    tables = read_tables(spark, config.sources())
+    call = _call(config, tables)
+    per_user = score_users(**call)
+    with runs.running(spark, "evaluate", config, tables, log) as run:
+        with staged(per_user, f"{run.output}/{runs.PER_USER}") as table:
+            try:
+                result = summarise(table, **config.evaluation.slices(), **config.evaluation.intervals())
+            except DataError:
+                # The stored counts say how much is wrong; only another look at the data finds examples of it.
+                evaluate(**call)
+                raise
+            run.write(table, runs.PER_USER, is_empty=table.isEmpty())
+        if config.evaluation.on_invalid == "quarantine":
+            rejected = quarantine(**call)
+            run.write(rejected, runs.QUARANTINE, is_empty=rejected.isEmpty())
+        run.write(runs.metrics_table(spark, result, run.started).coalesce(1), runs.METRICS)
+        told = {"plan": list(result.plan), **result.to_dict()}
+
+        def report(path: Path) -> None:
+            stored = spark.read.schema(per_user.schema).parquet(run.place(runs.PER_USER))
+            replace(result, _table=lambda: stored).report(
+                path,
+                title=config.report.title,
+                distributions=config.report.distributions,
+                dialects=_dialects(config, tables),
+                manifest=about_the_run(run.manifest(told, config.evaluation.seed)),
+            )
+
+        write_report(run, report)
+        runs.write_manifest(spark, run.output, run.run_id, run.manifest(told, config.evaluation.seed))
+    return result, run.run_id, (*run.written, runs.MANIFESTS)
+
+
+def _call(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> dict[str, Any]:
+    """The arguments of `score_users`."""
     call: dict[str, Any] = {**tables, **config.evaluation.scoring(), **vars(config.columns)}
     if config.evaluation.model:
         call["predictions"] = {config.evaluation.model: tables["predictions"]}
-    per_user = score_users(**call)
-    output, run_id = config.output.path.rstrip("/"), runs.run_id_of(config, tables)
-    with staged(per_user, f"{output}/{runs.PER_USER}") as table:
-        try:
-            result = summarise(table, **config.evaluation.slices(), **config.evaluation.intervals())
-        except DataError:
-            # The stored counts say how much is wrong; only another look at the data finds examples of it.
-            evaluate(**call)
-            raise
-        runs.write_partition(table, output, runs.PER_USER, run_id, is_empty=table.isEmpty())
-    written = [runs.PER_USER]
-    if config.evaluation.on_invalid == "quarantine":
-        rejected = quarantine(**call)
-        runs.write_partition(rejected, output, runs.QUARANTINE, run_id, is_empty=rejected.isEmpty())
-        written.append(runs.QUARANTINE)
-    runs.write_partition(runs.metrics_table(spark, result, started).coalesce(1), output, runs.METRICS, run_id)
-    written.append(runs.METRICS)
-    manifest = runs.manifest_of(spark, config, tables, result, run_id, started, tuple(written))
-    runs.write_manifest(spark, output, run_id, manifest)
-    return result, run_id, (*written, runs.MANIFESTS)
+    return call
+
+
+def _dialects(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> tuple[MapRow, ...]:
+    """The map of dialects that the report is to have."""
+    from spark_rankeval import dialect_map  # noqa: PLC0415
+
+    asked = config.report.dialects
+    if not asked:
+        return ()
+    given = {name: table for name, table in tables.items() if name != "attributes"}
+    columns = {name: value for name, value in vars(config.columns).items() if name != "model"}
+    found = dialect_map(
+        **given,  # type: ignore[arg-type] # predictions are required, labels may be None
+        **columns,
+        metrics=config.evaluation.metrics,
+        relevance_threshold=config.evaluation.relevance_threshold,
+        on_invalid=config.evaluation.on_invalid,
+        dialects=None if asked == "all" else asked,
+    )
+    return found.rows
+
+
+def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
+    """What a run would do; nothing is computed."""
+    from spark_rankeval import score_users  # noqa: PLC0415
+    from spark_rankeval.jobs import runs  # noqa: PLC0415
+    from spark_rankeval.jobs.dry_run import Part, planned  # noqa: PLC0415
+    from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
+    from spark_rankeval.spark.scoring import facts_of  # noqa: PLC0415
+
+    tables = read_tables(spark, config.sources())
+    schema = score_users(**_call(config, tables)).schema
+    facts = [facts_of(field.metadata) for field in schema.fields]
+    metrics = [(said["label"], said["metric"]) for said in facts if said.get("kind") == "metric"]
+    dialect = next((said["dialect"] for said in facts if said.get("dialect")), config.evaluation.dialect)
+    parts: list[Part] = [(f"metrics, dialect '{dialect}'", list(dict(metrics).items()))]
+    by = config.evaluation.by
+    if by:
+        totals = "with totals" if config.evaluation.totals else ""
+        parts.append(("slices by", [(name, totals) for name in ((by,) if isinstance(by, str) else by)]))
+    outputs = [runs.PER_USER]
+    outputs += [runs.QUARANTINE] * (config.evaluation.on_invalid == "quarantine")
+    outputs += [runs.METRICS, *[runs.REPORTS] * (config.output.report is True), runs.MANIFESTS, runs.STATUS]
+    return planned(config, tables, parts, outputs)
+
+
+COMMAND = Command(
+    "evaluate",
+    "Evaluate a table of predictions against labels.",
+    EvaluateConfig,
+    run=_run,
+    plan=_plan,
+)
+main, task = COMMAND.main, COMMAND.as_task

@@ -2,6 +2,8 @@
 
 A partition is replaced by Spark's dynamic overwrite: a run that is repeated, or killed while it writes, touches its own
 partitions alone. Everything is written through the DataFrame API, so that it works on every storage that Spark writes to.
+A run that replaces an earlier one of its name takes the earlier manifest away first, so that a manifest never names
+tables of two runs.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from dataclasses import asdict
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,17 +25,23 @@ from pyspark.sql import types as T
 import spark_rankeval
 from spark_rankeval.errors import InputError
 from spark_rankeval.jobs.secrets import redacted_settings
+from spark_rankeval.jobs.session import OK, outcome_of
+from spark_rankeval.jobs.tables import told_of
+from spark_rankeval.spark.platforms import input_files
+from spark_rankeval.spark.storage import exists, writable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_rankeval.jobs.config import EvaluateConfig
+    from spark_rankeval.jobs.config import JobConfig
+    from spark_rankeval.jobs.events import EventLog
     from spark_rankeval.result import Result
 
 #: The tables in the output folder. Each has the partitioning column `RUN_ID`.
-PER_USER, METRICS, QUARANTINE, MANIFESTS = "per_user", "metrics", "quarantine", "manifests"
+PER_USER, METRICS, QUARANTINE, COMPARISONS = "per_user", "metrics", "quarantine", "comparisons"
+MANIFESTS, STATUS, REPORTS = "manifests", "status", "reports"
 RUN_ID = "run_id"
 
 _METRICS_SCHEMA = T.StructType(
@@ -65,18 +74,150 @@ _METRICS_SCHEMA = T.StructType(
 )
 
 
-def run_id_of(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> str:
+@dataclass
+class Run:
+    """A run under way: where it writes, and what it has written.
+
+    Attributes:
+        spark: the session.
+        job: the name of the job.
+        config: of the run.
+        tables: that it reads, by their sections.
+        log: what is told.
+        run_id: its name.
+        started: when it began.
+        written: the tables of which it has a partition now, and where.
+    """
+
+    spark: SparkSession
+    job: str
+    config: JobConfig
+    tables: Mapping[str, DataFrame | None]
+    log: EventLog
+    run_id: str
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    written: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def output(self) -> str:
+        """The folder of all tables."""
+        return self.config.output.path.rstrip("/")
+
+    def place(self, table: str) -> str:
+        """Where its partition of a table is."""
+        return place_of(self.output, table, self.run_id)
+
+    def write(self, frame: DataFrame, table: str, kind: str = "parquet", *, is_empty: bool = False) -> None:
+        """Write its partition of a table; see `write_partition`."""
+        self.withdraw_manifest()
+        write_partition(frame, self.output, table, self.run_id, kind, is_empty=is_empty)
+        self.has_written(table, self.place(table))
+
+    def has_written(self, what: str, place: str) -> None:
+        """Note what was written, and where."""
+        self.written[what] = place
+        self.log.tell("written", what=what, place=place)
+
+    def withdraw_manifest(self) -> None:
+        """Take away the manifest of an earlier run of this name, before the first of its tables is replaced."""
+        if not self.written and exists(self.spark, self.place(MANIFESTS)):
+            nothing = self.spark.createDataFrame([], "value string")
+            write_partition(nothing, self.output, MANIFESTS, self.run_id, "text", is_empty=True)
+
+    def manifest(self, said: Mapping[str, Any], seed: int) -> dict[str, Any]:
+        """What the run was, as plain values: versions, configuration without secrets, inputs, figures, outputs.
+
+        Args:
+            said: the figures and counts.
+            seed: of what was drawn.
+        """
+        return {
+            RUN_ID: self.run_id,
+            "job": self.job,
+            "started": self.started.isoformat(),
+            "finished": datetime.now(UTC).isoformat(),
+            "versions": {
+                "spark_rankeval": spark_rankeval.__version__,
+                "spark": self.spark.version,
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "pandas": pd.__version__,
+                "pyarrow": pa.__version__,
+            },
+            "config": redacted_settings(asdict(self.config)),
+            "inputs": {name: told_of(frame) for name, frame in self.tables.items() if frame is not None},
+            "seed": seed,
+            "outputs": dict(self.written),
+            **said,
+        }
+
+
+@contextmanager
+def running(
+    spark: SparkSession, job: str, config: JobConfig, tables: Mapping[str, DataFrame | None], log: EventLog
+) -> Iterator[Run]:
+    """A run from its first to its last status: ``running``, then ``succeeded`` or ``failed``.
+
+    A driver that is killed leaves ``running``.
+
+    Args:
+        spark: the session.
+        job: the name of the job.
+        config: of the run.
+        tables: that it reads, by their sections.
+        log: what is told.
+    """
+    run = Run(spark, job, config, tables, log, run_id_of(config, tables))
+    log.run_id = run.run_id
+    write_status(run, "running")
+    log.tell("running", place=run.output)
+    try:
+        yield run
+    except Exception as error:
+        what, code = outcome_of(error)
+        try:
+            write_status(run, "failed", exit_code=code, kind=what, error=config.redacted(str(error)))
+        except Exception as second:
+            # What failed first is what is to be mended.
+            log.tell("status not written", error=str(second))
+        raise
+    write_status(run, "succeeded", exit_code=OK)
+    log.tell("succeeded")
+
+
+def write_status(run: Run, state: str, **facts: Any) -> None:
+    """Write how a run stands, as one line of JSON.
+
+    Args:
+        run: the run.
+        state: ``running``, ``succeeded`` or ``failed``.
+        facts: the exit code; of what failed the kind of error and its message.
+    """
+    now = datetime.now(UTC).isoformat()
+    finished = None if state == "running" else now
+    none = {"exit_code": None, "kind": None, "error": None}
+    line = {
+        RUN_ID: run.run_id,
+        "job": run.job,
+        "state": state,
+        "started": run.started.isoformat(),
+        "finished": finished,
+    }
+    _write_line(run.spark, run.output, STATUS, run.run_id, {**line, **none, **facts})
+
+
+def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame | None]) -> str:
     """The id of a run: that of the configuration, or one that the same configuration and files have again.
 
     Args:
-        config: the configuration; its output is no part of the id.
+        config: the configuration; where results go, and what a report tells, is no part of the id.
         tables: the tables that are read; their files count, a table without files by its name alone.
     """
     if config.output.run_id is not None:
         return config.output.run_id
     told = redacted_settings(asdict(config))
-    del told["output"]
-    files = {name: sorted(frame.inputFiles()) for name, frame in tables.items() if frame is not None}
+    del told["output"], told["report"]
+    files = {name: input_files(frame) for name, frame in tables.items() if frame is not None}
     text = json.dumps([told, files], sort_keys=True, default=str)
     # A letter first: a column of partitions whose names read as numbers or dates is read as such.
     return "r" + hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -102,6 +243,7 @@ def write_partition(
 
     Raises:
         InputError: a column of the rows has the name of the column of runs; nothing was written.
+        OptionError: nothing can be written there.
     """
     taken = [name for name in frame.columns if name.lower() == RUN_ID]
     if taken:
@@ -109,11 +251,13 @@ def write_partition(
         raise InputError(msg)
     if is_empty:
         # No row, no partition, and the one that is there would stay.
-        frame.limit(0).write.mode("overwrite").format(kind).save(place_of(output, table, run_id))
+        with writable(output):
+            frame.limit(0).write.mode("overwrite").format(kind).save(place_of(output, table, run_id))
         return
     marked = frame.withColumn(RUN_ID, F.lit(run_id))
     writer = marked.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(RUN_ID)
-    writer.format(kind).save(f"{output.rstrip('/')}/{table}")
+    with writable(output):
+        writer.format(kind).save(f"{output.rstrip('/')}/{table}")
 
 
 def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFrame:
@@ -136,52 +280,11 @@ def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFr
     return spark.createDataFrame(rows, _METRICS_SCHEMA)
 
 
-def manifest_of(
-    spark: SparkSession,
-    config: EvaluateConfig,
-    tables: Mapping[str, DataFrame | None],
-    result: Result,
-    run_id: str,
-    started: datetime,
-    written: tuple[str, ...],
-) -> dict[str, Any]:
-    """What a run was, as plain values: versions, configuration without secrets, inputs, counts, figures, outputs.
-
-    Args:
-        spark: the session.
-        config: of the run.
-        tables: that were read.
-        result: of the run.
-        run_id: the run.
-        started: when it began.
-        written: the tables that it wrote.
-    """
-    return {
-        RUN_ID: run_id,
-        "started": started.isoformat(),
-        "finished": datetime.now(UTC).isoformat(),
-        "versions": {
-            "spark_rankeval": spark_rankeval.__version__,
-            "spark": spark.version,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "pandas": pd.__version__,
-            "pyarrow": pa.__version__,
-        },
-        "config": redacted_settings(asdict(config)),
-        "inputs": {
-            name: {"columns": dict(frame.dtypes), "n_files": len(frame.inputFiles())}
-            for name, frame in tables.items()
-            if frame is not None
-        },
-        "seed": config.evaluation.seed,
-        "plan": list(result.plan),
-        "outputs": {name: place_of(config.output.path, name, run_id) for name in written},
-        **result.to_dict(),
-    }
-
-
 def write_manifest(spark: SparkSession, output: str, run_id: str, manifest: Mapping[str, Any]) -> None:
-    """Write the manifest as one line of JSON: of all that a run writes the last."""
-    line = json.dumps(manifest, ensure_ascii=False, allow_nan=False, default=str)
-    write_partition(spark.createDataFrame([(line,)], "value string").coalesce(1), output, MANIFESTS, run_id, "text")
+    """Write the manifest as one line of JSON: of a run's tables the last."""
+    _write_line(spark, output, MANIFESTS, run_id, manifest)
+
+
+def _write_line(spark: SparkSession, output: str, table: str, run_id: str, values: Mapping[str, Any]) -> None:
+    line = json.dumps(values, ensure_ascii=False, allow_nan=False, default=str)
+    write_partition(spark.createDataFrame([(line,)], "value string").coalesce(1), output, table, run_id, "text")

@@ -11,6 +11,8 @@ HIDDEN = "***"
 _NAMES = re.compile(r"passw|passphrase|pwd|secret|token|credential|signature|key|\bsig\b", re.IGNORECASE)
 # s3a://KEY:SECRET@bucket; the container in abfss://container@account is no secret.
 _IN_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^\s/@:'\"]*:[^\s/@'\"]*@", re.IGNORECASE)
+# jdbc:oracle:thin:USER/PASSWORD@host.
+_IN_ORACLE_URL = re.compile(r"(?P<scheme>jdbc:oracle:\w+:)[^\s/@'\"]+/[^\s@]+@", re.IGNORECASE)
 # password=…, as in the parameters of a URL, and 'password': '…'.
 _ASSIGNED = re.compile(
     r"(?P<name>\b[\w.-]*(password|passwd|pwd|secret|token|credential|signature|(access|account|api|private|shared)[\w.-]*key)"
@@ -41,11 +43,15 @@ def redacted(text: str, options: Mapping[str, Any] | None = None) -> str:
     'abfss://data@account.dfs.core.windows.net/t'
     >>> redacted("wrong: hunter2", {"dbPassword": "hunter2"})
     'wrong: ***'
+    >>> redacted("jdbc:oracle:thin:scott/tiger@db:1521/shop")
+    'jdbc:oracle:thin:***@db:1521/shop'
     """
     hidden = [str(value) for name, value in (options or {}).items() if names_secret(name) and str(value)]
     for value in sorted(hidden, key=len, reverse=True):
         text = text.replace(value, HIDDEN)
-    return _ASSIGNED.sub(rf"\g<name>{HIDDEN}", _IN_URL.sub(rf"\g<scheme>{HIDDEN}@", text))
+    for url in (_IN_URL, _IN_ORACLE_URL):
+        text = url.sub(rf"\g<scheme>{HIDDEN}@", text)
+    return _ASSIGNED.sub(rf"\g<name>{HIDDEN}", text)
 
 
 def shown(value: object) -> str:
@@ -66,10 +72,15 @@ def redacted_settings(settings: Any) -> Any:
     {'path': 's3a://***@bucket/t', 'options': {'token': '***', 'sep': ';'}}
     """
     if isinstance(settings, Mapping):
+        # What holds further settings is no secret by itself: a model may be called "keywords".
         return {
-            name: HIDDEN if names_secret(str(name)) and value is not None else redacted_settings(value)
+            name: HIDDEN if names_secret(str(name)) and not _holds(value) else redacted_settings(value)
             for name, value in settings.items()
         }
     if isinstance(settings, tuple | list):
         return [redacted_settings(one) for one in settings]
     return redacted(settings) if isinstance(settings, str) else settings
+
+
+def _holds(value: object) -> bool:
+    return value is None or isinstance(value, Mapping)

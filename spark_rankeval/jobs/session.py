@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import ConfigurationError, DataError, SparkRankEvalError
+from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.secrets import redacted
 from spark_rankeval.travel import package_zip
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OK, CRASH, CONFIG, DATA = 0, 1, 2, 3
+#: What kinds of errors are in words, and their exit codes; the first that fits.
+_OUTCOMES: tuple[tuple[type[Exception], str, int], ...] = (
+    (DataError, "bad data", DATA),
+    (SparkRankEvalError, "wrong config", CONFIG),
+)
 
 #: What suits one machine; on a cluster all of it is the cluster's business.
 _LOCAL = {
@@ -35,19 +41,24 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+#: Databricks sets it wherever a session of its own is at hand, in wheel tasks too, which is not ours to configure or stop.
+_DATABRICKS = "DATABRICKS_RUNTIME_VERSION"
 #: A line that ends the start-up in what the JVM says; nobody else writes it.
 _STARTED = b"\0started\0\n"
 #: Where no native linear algebra is installed Spark uses its own in Java, and a C library says so past every setting.
 _NOISE = b"netlib-"
 
 
-def run_job(name: str, job: Callable[[], None], hide: Callable[[str], str] = redacted) -> int:
+def run_job(
+    name: str, job: Callable[[], None], hide: Callable[[str], str] = redacted, log: EventLog | None = None
+) -> int:
     """Run a job and turn what it raises into an exit code, with one line on stderr for what its user can mend.
 
     Args:
         name: of the job.
         job: what to run.
         hide: takes the secrets out of what is printed of errors.
+        log: what is told of the end besides; None: nothing.
 
     Returns:
         0; 2: the configuration, or what it points at, is wrong; 3: rows cannot be ranked; 1: anything else went wrong,
@@ -55,21 +66,20 @@ def run_job(name: str, job: Callable[[], None], hide: Callable[[str], str] = red
     """
     # PySpark warns of every pandas 3 it meets, although what is used here works with it.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    log = EventLog(name, hide=hide) if log is None else log
     try:
         job()
-    except DataError as error:
-        return _fail(name, "bad data", hide(str(error)), DATA)
-    except SparkRankEvalError as error:
-        return _fail(name, "wrong config", hide(str(error)), CONFIG)
-    except Exception:
-        sys.stderr.write(hide(traceback.format_exc()))
-        return CRASH
+    except Exception as error:
+        what, code = outcome_of(error)
+        said = traceback.format_exc() if code == CRASH else f"{name}: {what}: {' '.join(str(error).split())}\n"
+        log.fail(said, kind=what, exit_code=code, error=str(error))
+        return code
     return OK
 
 
-def _fail(name: str, what: str, error: str, code: int) -> int:
-    sys.stderr.write(f"{name}: {what}: {' '.join(error.split())}\n")
-    return code
+def outcome_of(error: Exception) -> tuple[str, int]:
+    """What an error is to whoever started the job, in words, and as an exit code."""
+    return next(((what, code) for kind, what, code in _OUTCOMES if isinstance(error, kind)), ("crash", CRASH))
 
 
 @contextmanager
@@ -84,6 +94,8 @@ def job_session(name: str) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession  # noqa: PLC0415 # a wrong config is reported without waiting for this import
 
     active = SparkSession.getActiveSession()
+    if active is None and os.environ.get(_DATABRICKS):
+        active = SparkSession.builder.getOrCreate()
     if active is not None:
         yield active
         return

@@ -1,4 +1,4 @@
-"""A job's tables, read from files or the catalogue."""
+"""A job's tables, read from files, the catalogue or a database."""
 
 from __future__ import annotations
 
@@ -7,14 +7,32 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from spark_rankeval.errors import ConfigurationError
-from spark_rankeval.jobs.secrets import redacted
+from spark_rankeval.spark.platforms import input_files
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_rankeval.jobs.config import Source
 
 _CSV_OPTIONS = {"header": True, "inferSchema": True}
+#: Formats whose columns and types Spark finds in the rows alone, which it reads once more for that.
+_INFERRED = ("csv", "json")
+_LACKING = {
+    "delta": "spark-submit --packages io.delta:delta-spark_2.13:…, with its settings of extension and catalogue",
+    "iceberg": "spark-submit --packages org.apache.iceberg:iceberg-spark-runtime-…, with its settings of catalogues",
+}
+
+
+def read_tables(spark: SparkSession, sources: Mapping[str, Source | None]) -> dict[str, DataFrame | None]:
+    """The tables of several sections, by their names.
+
+    Raises:
+        ConfigurationError: one cannot be read.
+    """
+    return {section: None if it is None else read_table(spark, it, section) for section, it in sources.items()}
 
 
 def read_table(spark: SparkSession, source: Source, section: str) -> DataFrame:
@@ -24,16 +42,49 @@ def read_table(spark: SparkSession, source: Source, section: str) -> DataFrame:
         ConfigurationError: there is no such table, or it cannot be read as what it is said to be.
     """
     try:
-        if source.table is not None:
-            frame = spark.read.table(source.table)
-        else:
-            reader = spark.read.format(source.format).options(**_CSV_OPTIONS if source.format == "csv" else {})
-            paths = list(source.path) if isinstance(source.path, tuple) else source.path
-            frame = reader.options(**source.options).load(paths)
+        frame = _frame(spark, source)
         # Spark Connect looks at a table only when its schema is asked for.
         _ = frame.schema
-    except PySparkException as error:
-        said = redacted(str(error).strip().partition("\n")[0], source.options)
+    except Exception as error:
+        said = source.redacted(_said(error))
+        if "DATA_SOURCE_NOT_FOUND" in str(error) and source.format in _LACKING:
+            said = f"this session has no format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
+        elif not isinstance(error, PySparkException) and source.format not in (*_LACKING, "jdbc"):
+            raise
         msg = f"[{section}] cannot be read: {said}"
         raise ConfigurationError(msg) from error
     return frame
+
+
+def _frame(spark: SparkSession, source: Source) -> DataFrame:
+    if source.table is not None:
+        return spark.read.table(source.table)
+    reader = spark.read.format(source.format).options(**_CSV_OPTIONS if source.format == "csv" else {})
+    if source.schema is not None:
+        reader = reader.schema(source.schema)
+    reader = reader.options(**source.options)
+    if source.path is None:
+        return reader.load()
+    return reader.load(list(source.path) if isinstance(source.path, tuple) else source.path)
+
+
+def _said(error: Exception) -> str:
+    """The first line of an error that says something: classic Spark hands some of the JVM's on as they are."""
+    lines = [line.strip() for line in str(error).strip().splitlines()]
+    if lines and lines[0].startswith("An error occurred while calling"):
+        lines = lines[1:]
+    return lines[0].removeprefix(": ") if lines else type(error).__name__
+
+
+def told_of(frame: DataFrame) -> dict[str, Any]:
+    """What a record of a run says of a table: its columns with their types, and how many files it has."""
+    return {"columns": dict(frame.dtypes), "n_files": len(input_files(frame))}
+
+
+def read_for_schema(sources: Mapping[str, Source | None]) -> list[str]:
+    """The sections whose files Spark reads to know their columns and types."""
+    return [
+        section
+        for section, it in sources.items()
+        if it is not None and it.table is None and it.format in _INFERRED and it.schema is None
+    ]

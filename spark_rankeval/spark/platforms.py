@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def condition_of(error: PySparkException) -> str | None:
@@ -28,3 +28,11 @@ def setting(session: SparkSession, name: str, default: str) -> str:
         return session.conf.get(name, default) or default
     except PySparkException:
         return default
+
+
+def input_files(frame: DataFrame) -> list[str]:
+    """The files that a table is read from; none where it has none (databases, Iceberg), or where the platform does not tell."""
+    try:
+        return sorted(frame.inputFiles())
+    except (PySparkException, NotImplementedError):
+        return []

@@ -136,16 +136,16 @@ class Scoring:
         scored = grouping.frame(with_users=True).mapInArrow(run, T.StructType(fields))
         named = []
         for original, name in zip(self.sources.predictions.user, users, strict=True):
-            named.append(_described(name, original, {"kind": "user"}))
+            named.append(described(name, original, {"kind": "user"}))
         for attribute, name in zip(self.sources.slices, slices, strict=True):
-            named.append(_described(name, attribute, {"kind": "slice"}))
-        named += [_described(name, str(self.sources.weight), {"kind": "weight"}) for name in weight]
+            named.append(described(name, attribute, {"kind": "slice"}))
+        named += [described(name, str(self.sources.weight), {"kind": "weight"}) for name in weight]
         if self.task.models != ("",):
-            named.append(_described(MODEL, self.model_column, {"kind": "model", "models": list(self.task.models)}))
+            named.append(described(MODEL, self.model_column, {"kind": "model", "models": list(self.task.models)}))
         # The values of further models stand in further rows.
         first = [index for index in self.shown if index < len(self.columns)]
-        named += [_described(values[index], self.columns[index], self.said_of(index)) for index in first]
-        named += [_described(name, name, {"kind": "count", **self.facts}) for name in COUNTS]
+        named += [described(values[index], self.columns[index], self.said_of(index)) for index in first]
+        named += [described(name, name, {"kind": "count", **self.facts}) for name in COUNTS]
         return scored.select(*named)
 
     def quarantine(self) -> DataFrame:
@@ -230,7 +230,14 @@ def of_somebody(per_user: DataFrame) -> DataFrame:
     return per_user
 
 
-def _described(name: str, alias: str, facts: dict[str, Any]) -> Any:
+def described(name: str, alias: str, facts: dict[str, Any]) -> Any:
+    """A column of a per-user table that says what it is.
+
+    Args:
+        name: of the column.
+        alias: its name in the table.
+        facts: what it says of itself; `facts_of` reads it.
+    """
     # Text keeps the metadata's types: numbers and None come back as they were, through any storage that keeps metadata.
     return F.col(name).alias(alias, metadata={METADATA_KEY: json.dumps(facts)})
 

@@ -14,7 +14,7 @@ from urllib.request import url2pathname
 from pyspark.errors import AnalysisException
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.spark.platforms import condition_of, save_mode
+from spark_rankeval.spark.platforms import condition_of, input_files, save_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ _NO_PLACE = (
 
 
 @contextmanager
-def _writable(path: str) -> Iterator[None]:
+def writable(path: str) -> Iterator[None]:
     """Say in a sentence that nothing can be at a path, where the file system says so.
 
     Raises:
@@ -65,7 +65,7 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
     """
     head, _, tail = path.rstrip("/").rpartition("/")
     staging = f"{head}{'/' if head or path.startswith('/') else ''}_{tail}.staging-{uuid.uuid4().hex}"
-    with _writable(path):
+    with writable(path):
         frame.write.mode(save_mode("errorifexists")).parquet(staging)
     session = frame.sparkSession
     try:
@@ -82,7 +82,7 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
 def exists(session: SparkSession, path: str) -> bool:
     """Whether there is something at a path, on any storage that Spark reads."""
     try:
-        with _writable(path):
+        with writable(path):
             _ = session.read.schema("value string").text(path).schema
     except AnalysisException as error:
         if condition_of(error) != "PATH_NOT_FOUND":
@@ -115,7 +115,7 @@ def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
 
 def _folder_on_disk(table: DataFrame) -> Path | None:
     """The folder of a table's files, if it is on the driver's disk."""
-    for file in table.inputFiles():
+    for file in input_files(table):
         place = urlsplit(file)
         folder = Path(url2pathname(place.path)).parent
         return folder if place.scheme == "file" and folder.is_dir() else None

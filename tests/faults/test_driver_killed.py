@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from faults.evaluations import METRICS, PLAN, figures_of, stored
-from faults.orders import ROOT, SCORING, eventually, is_running
+from faults.orders import ROOT, SCORING, WRITING, eventually, is_running
 
 from spark_rankeval.jobs.config import load_config
 from spark_rankeval.jobs.evaluate import evaluate_tables
@@ -24,15 +24,17 @@ class Program:
         arguments: those of spark-submit, for the folder of the data, the folder of the output, and a mode.
         run: the same in a session of this process; gives what the program says.
         run_earlier: writes something else to the same place.
+        announces: the tables that it writes before it has computed anything.
     """
 
     arguments: Callable
     run: Callable
     run_earlier: Callable
+    announces: tuple = ()
 
 
-def configuration(data, output, metrics):
-    """A configuration of the job whose run has always the same name."""
+def configuration(data, output, metrics, run_id="night"):
+    """A configuration of the job whose run has a name, always the same."""
     file = Path(f"{output}.toml")
     file.write_text(
         f"""
@@ -49,14 +51,14 @@ def configuration(data, output, metrics):
         replicates = 200
         [output]
         path = "{output}"
-        run_id = "night"
+        run_id = "{run_id}"
         """
     )
     return file
 
 
-def run_job(spark, data, output, metrics):
-    result, _, _ = evaluate_tables(spark, load_config(str(configuration(data, output, metrics))))
+def run_job(spark, data, output, metrics, run_id="night"):
+    result, _, _ = evaluate_tables(spark, load_config(str(configuration(data, output, metrics, run_id))))
     return result.to_json()
 
 
@@ -72,6 +74,7 @@ PROGRAMS = {
         ],
         run=lambda spark, data, output, _: run_job(spark, data, output, METRICS),
         run_earlier=lambda spark, data, output: run_job(spark, data, output, ["rr"]),
+        announces=("status",),
     ),
 }  # fmt: skip
 
@@ -163,7 +166,7 @@ def test_while_users_are_scored(name, mode, spark, cluster, data, orders, driver
     gone = [done["executor"], done["daemon"], done["python"]]
     eventually(lambda: not any(map(is_running, gone)), "its executor is gone with it", cluster.log_of_workers)
     assert list(output.rglob("_temporary")), "nothing was half-written"
-    assert visible(output) == names
+    assert visible(output) == sorted({*names, *program.announces})
     assert before is None or read(spark, table) == before
     assert program.run(spark, data, output, mode) == expected[name][0]
     assert read(spark, table) == expected[name][1]
@@ -206,3 +209,54 @@ def test_before_a_new_table_is_moved(spark, cluster, data, orders, driver, expec
     assert visible(output) == []
     assert program.run(spark, data, output, "errorifexists") == expected["write_per_user"][0]
     assert read(spark, output / "per_user") == expected["write_per_user"][1]
+
+
+#: What the job is about to write when it is killed, and which of the calls that is in a rerun: the status first, then the earlier
+#: manifest is taken away.
+JOB_STEPS = {
+    "before its users are published": (3, "per_user", ["status", "manifests"]),
+    "before its figures": (4, "metrics", ["status", "manifests", "per_user"]),
+    "between its tables and its manifest": (5, "manifests", ["status", "manifests", "per_user", "metrics"]),
+    "before it says that it succeeded": (6, "status", ["status", "manifests", "per_user", "metrics", "manifests"]),
+}
+
+
+def lines(spark, output, table):
+    """What a table of runs says of each, by the run's name."""
+    return {row.run_id: row for row in spark.read.json(str(output / table)).collect()}
+
+
+@pytest.mark.parametrize("step", JOB_STEPS)
+def test_while_a_job_writes_its_tables(step, spark, cluster, data, orders, driver, expected, output):
+    """Over an earlier run of its name and beside one of another: that one stays whole, and a rerun replaces its own alone."""
+    call, what, before = JOB_STEPS[step]
+    run_job(spark, data, output, ["rr"], run_id="evening")
+    run_job(spark, data, output, ["rr"], run_id="night")
+    tables = ("per_user", "metrics", "manifests", "status")
+
+    def evening():
+        return {
+            path.relative_to(output): path.read_bytes()
+            for table in tables
+            for path in (output / table / "run_id=evening").rglob("*")
+            if path.is_file()
+        }
+
+    kept = evening()
+    assert len(kept) >= len(tables)
+    orders.place(WRITING, "kill_driver", call=call)
+    wait_for_the_end(driver(PROGRAMS["the job"], output, "overwrite"), cluster)
+    assert (orders.done()["what"], orders.done()["before"]) == (what, before)
+    assert evening() == kept
+    # The earlier manifest never stands beside newer tables, and a whole run has one.
+    manifests = lines(spark, output, "manifests")
+    assert set(manifests) == ({"evening", "night"} if what == "status" else {"evening"})
+    assert {name: row.state for name, row in lines(spark, output, "status").items()} == {
+        "evening": "succeeded",
+        "night": "running",
+    }
+    assert run_job(spark, data, output, METRICS) == expected["the job"][0]
+    assert spark.read.parquet(str(output / "metrics")).where("run_id = 'night'").count() == len(METRICS)
+    assert evening() == kept
+    assert set(lines(spark, output, "manifests")) == {"evening", "night"}
+    assert lines(spark, output, "status")["night"].state == "succeeded"

@@ -190,8 +190,12 @@ def test_a_config_can_ask_for_no_interval(spark, files):
 
 
 def contents(folder):
-    """Every file of a table, with what is in it."""
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """Every file of the tables, with what is in it, but for those that say how the last attempt went."""
+    return {
+        path: path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and "status" not in path.relative_to(folder).parts
+    }
 
 
 def test_a_run_again_replaces_its_own_partitions_only(spark, files, capsys):
@@ -250,7 +254,7 @@ def test_a_column_named_as_that_of_the_runs_is_refused(files, capsys):
     (files / "l.json").write_text('{"run_id": 1, "bought": "a"}\n')
     assert start(files, columns='rank = "position"\nuser = "run_id"') == 2
     assert "has a column 'run_id', which is the name of the column of runs; rename yours" in capsys.readouterr().err
-    assert not (files / "out").exists() or not list((files / "out").glob("[a-z]*"))
+    assert [path.name for path in (files / "out").glob("[a-z]*")] == ["status"]
 
 
 def test_a_catalogue_table_and_a_table_of_users(spark, files):
@@ -391,7 +395,7 @@ def test_every_offender_is_named_at_once():
     )
     for part in (
         "predictions.path must be a text or a list of texts; found 3",
-        "unknown key 'predictions.fromat'; did you mean 'format'? Allowed: path, format, options, table",
+        "unknown key 'predictions.fromat'; did you mean 'format'? Allowed: path, format, options, schema, table",
         "unknown key 'lables'; did you mean 'labels'?",
         "did you mean 'ndcg'",
         "the cutoff k must be a whole number from 1 on",
@@ -408,7 +412,7 @@ def test_every_offender_is_named_at_once():
     [
         (
             {},
-            "the section [predictions] is missing; the section [evaluation] is missing; the section [output] is missing",
+            "the section [output] is missing; the section [predictions] is missing; the section [evaluation] is missing",
         ),
         (
             changed(predictions={"table": "t"}),
@@ -490,3 +494,14 @@ def test_a_place_that_is_given_is_left_alone(monkeypatch, tmp_path):
     monkeypatch.delenv("SPARK_CONF_DIR")
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     assert session._place_is_given()
+
+
+def test_the_session_of_databricks_is_neither_configured_nor_stopped(spark, monkeypatch):
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(session, "_start_locally", lambda _: pytest.fail("it was started"))
+    with session.job_session("a job") as found:
+        assert found.range(1).count() == 1
+    assert spark.range(2).count() == 2

@@ -18,21 +18,27 @@ from pathlib import Path
 FOLDER = Path(os.environ["FAULTS_FOLDER"])
 #: Where faults can happen on an executor: functions that a worker calls once a batch, by their module.
 PLACES = {"spark_rankeval.worker.scoring": "score", "spark_rankeval.worker.comparing": "_read"}
+#: And on the driver: what a job calls once a table that it writes, manifest and status among them.
+PLACES_OF_JOBS = {"spark_rankeval.jobs.runs": "write_partition"}
 DEADLINE = 150
 
 
 class Hook:
-    """Finds the modules of `PLACES` as Python does, and wraps their function when they have been executed."""
+    """Finds the modules of places as Python does, and wraps their function when they have been executed."""
+
+    def __init__(self, places, faulty):
+        self._places, self._faulty = places, faulty
 
     def find_spec(self, name, path=None, target=None):
-        if name not in PLACES:
+        if name not in self._places:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         execute = spec.loader.exec_module
 
         def exec_module(module):
             execute(module)
-            setattr(module, PLACES[name], faulty(getattr(module, PLACES[name]), f"{name}.{PLACES[name]}"))
+            function = self._places[name]
+            setattr(module, function, self._faulty(getattr(module, function), f"{name}.{function}"))
 
         spec.loader.exec_module = exec_module
         return spec
@@ -62,6 +68,18 @@ def faulty(function, place):
         with (FOLDER / "calls").open("a") as log:
             log.write(json.dumps(here) + "\n")
         obey(here)
+        return function(*arguments, **options)
+
+    return wrapped
+
+
+def faulty_on_driver(function, place):
+    """The function, which looks for orders before each call; what it is about to write is noted."""
+    calls = []
+
+    def wrapped(*arguments, **options):
+        calls.append(str(arguments[2]))
+        obey({"at": place, "partition": None, "call": len(calls), "what": calls[-1], "before": calls[:-1]})
         return function(*arguments, **options)
 
     return wrapped
@@ -136,5 +154,6 @@ EVENTS = {"os.rename": 0, "shutil.rmtree": 0}
 
 if os.environ.get("FAULTS_IN") == "driver":
     sys.addaudithook(watch)
+    sys.meta_path.insert(0, Hook(PLACES_OF_JOBS, faulty_on_driver))
 else:
-    sys.meta_path.insert(0, Hook())
+    sys.meta_path.insert(0, Hook(PLACES, faulty))

@@ -1,0 +1,15 @@
+"""The comparison job as a file that spark-submit takes; what it does is in `spark_rankeval.jobs.compare`."""
+
+import sys
+
+try:
+    from spark_rankeval.jobs.compare import main
+except ModuleNotFoundError as error:
+    sys.stderr.write(
+        f"compare: {error}. In a checkout: pip install -e '.[spark]'. "
+        "On a cluster: spark-submit --py-files spark_rankeval.zip jobs/compare.py …\n"
+    )
+    sys.exit(2)
+
+if __name__ == "__main__":
+    sys.exit(main())

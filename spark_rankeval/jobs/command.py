@@ -1,0 +1,107 @@
+"""What the command lines of jobs have in common: a configuration, settings instead of its own, a session, an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic
+
+from spark_rankeval.jobs.config import Config, load_config
+from spark_rankeval.jobs.events import FORMATS, EventLog
+from spark_rankeval.jobs.json_schema import json_schema
+from spark_rankeval.jobs.secrets import redacted
+from spark_rankeval.jobs.session import job_session, run_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Command(Generic[Config]):
+    """A job that is started with a configuration.
+
+    Attributes:
+        name: of the job, and of its file in ``jobs/`` and in ``conf/``.
+        description: what it does.
+        config: the dataclass of its configuration.
+        run: does it, and gives what is printed, without secrets.
+        plan: says what it would do, as such text, without doing it.
+    """
+
+    name: str
+    description: str
+    config: type[Config]
+    run: Callable[[SparkSession, Config, EventLog], str]
+    plan: Callable[[SparkSession, Config], str]
+
+    def main(self, arguments: Sequence[str] | None = None) -> int:
+        """Run the job.
+
+        Args:
+            arguments: the command line; None: that of the process.
+
+        Returns:
+            0; 2 for a wrong configuration, 3 for bad data, 1 for a crash.
+        """
+        options = self._options(arguments)
+        if options.print_schema:
+            schema = json_schema(self.config, f"configuration of {self.name}")
+            print(json.dumps(schema, indent=2, ensure_ascii=False))
+            return 0
+        loaded: list[Config] = []
+
+        def hide(text: str) -> str:
+            return loaded[0].redacted(text) if loaded else redacted(text)
+
+        log = EventLog(self.name, options.log_format, hide)
+
+        def job() -> None:
+            log.tell("started", config=options.config)
+            config = load_config(options.config, options.set, self.config)
+            loaded.append(config)
+            with log.warnings_told(), job_session(f"spark_rankeval {self.name}") as spark:
+                said = self.plan(spark, config) if options.dry_run else self.run(spark, config, log)
+            sys.stdout.write(f"{said}\n")
+
+        return run_job(self.name, job, hide, log)
+
+    def as_task(self) -> None:
+        """The job as an entry point of the package, where nobody looks at what a function returns (Databricks' wheel tasks)."""
+        code = self.main()
+        if code:
+            sys.exit(code)
+
+    def _options(self, arguments: Sequence[str] | None) -> Any:
+        parser = argparse.ArgumentParser(prog=self.name, description=self.description)
+        parser.add_argument(
+            "--config", metavar="FILE", help=f"a file of TOML, or YAML (.yaml, .yml); conf/{self.name}.toml explains it"
+        )
+        parser.add_argument(
+            "--set",
+            metavar="KEY=VALUE",
+            action="append",
+            default=[],
+            help="instead of the file's: evaluation.metrics=ndcg@10, or the end of a key that no other ends with; repeatable",
+        )
+        parser.add_argument(
+            "--dry-run", action="store_true", help="check configuration and columns, say what would be done, and stop"
+        )
+        parser.add_argument(
+            "--print-schema",
+            action="store_true",
+            help="print the JSON Schema of the configuration, for editors, and stop",
+        )
+        parser.add_argument(
+            "--log-format",
+            choices=FORMATS,
+            default="text",
+            help="of stderr: warnings and errors for a reader, or one line of JSON an event; default: %(default)s",
+        )
+        options = parser.parse_args(arguments)
+        if options.config is None and not options.print_schema:
+            parser.error("--config FILE is needed")
+        return options

@@ -1,0 +1,131 @@
+"""The configuration of the job that compares models: their per-user tables, the baseline, and what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 # of fields, whose types are looked at
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from spark_rankeval.errors import SparkRankEvalError
+from spark_rankeval.jobs.config import JobConfig, Source
+from spark_rankeval.options import as_names, check_totals
+from spark_rankeval.statistics.intervals import checked_level
+from spark_rankeval.statistics.resampling import checked_replicates
+
+
+@dataclass(frozen=True)
+class PerUserTable(Source):
+    """A table of users' values: what jobs/evaluate.py wrote in a run, or any other source.
+
+    Attributes:
+        output: the folder of the outputs of jobs/evaluate.py, instead of path or table.
+        run_id: the run in it.
+    """
+
+    output: str | None = None
+    run_id: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Where the table is, in words, without secrets."""
+        return super().place if self.output is None else self.redacted(f"run {self.run_id} of {self.output}")
+
+    def problems(self, section: str) -> list[str]:
+        """What is wrong with it.
+
+        Args:
+            section: its name in the file.
+        """
+        if self.output is None and self.run_id is None:
+            return super().problems(section)
+        if self.output is None or self.run_id is None:
+            return [f"[{section}] needs output (a folder) and run_id (a run in it) together"]
+        others = [name for name in ("path", "table", "schema") if getattr(self, name) is not None]
+        others += ["format"] * (self.format != "parquet") + ["options"] * bool(self.options)
+        return [f"[{section}] is a run of a folder of outputs; it takes no {', '.join(others)}"] if others else []
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared, and the options of `compare`.
+
+    Attributes:
+        baseline: the name of the model that the others are compared with.
+        metrics: which ones; left out, all that every table has.
+        user: the columns that make a user, where the tables do not say it themselves.
+        model: the column of models' names of one table of several models, where it does not say it itself.
+        level: of the intervals; a p-value up to 1 − level, after correction, counts as a difference.
+        margin: the difference that does not matter, or a table of them by metric.
+        test: whose p-value is corrected and judged.
+        correction: for the number of metrics and models.
+        replicates: of the randomisation test.
+        seed: of its signs.
+        by: attributes of the user that part the users into slices.
+        totals: whether there are totals over each of several attributes.
+    """
+
+    baseline: str
+    metrics: str | tuple[str, ...] | None = None
+    user: str | tuple[str, ...] | None = None
+    model: str | None = None
+    level: float = 0.95
+    margin: float | Mapping[str, float] = 0.0
+    test: Literal["sign_flip", "t"] = "sign_flip"
+    correction: Literal["holm", "benjamini_hochberg", "none"] = "holm"
+    replicates: int = 9999
+    seed: int = 0
+    by: str | tuple[str, ...] = ()
+    totals: bool = False
+
+    def options(self) -> dict[str, Any]:
+        """As `compare` takes them."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class CompareConfig(JobConfig):
+    """The configuration of jobs/compare.py; each attribute is a section of the file.
+
+    Attributes:
+        comparison: the baseline and options.
+        models: a per-user table a model, by the models' names.
+        results: one table of several models, instead.
+    """
+
+    comparison: Comparison
+    models: Mapping[str, PerUserTable] = field(default_factory=dict)
+    results: PerUserTable | None = None
+
+    def sources(self) -> dict[str, Source | None]:
+        """The tables to read, by the names of their sections."""
+        return {f"models.{name}": table for name, table in self.models.items()} | {"results": self.results}
+
+    def problems(self) -> list[str]:
+        """What its sections say that they cannot mean, alone or together."""
+        found = super().problems()
+        if bool(self.models) == (self.results is not None):
+            got = "both" if self.models else "neither"
+            found.append(
+                f"name the tables as [models.…], one a model, or as [results], one table of several models; found {got}"
+            )
+        if self.models and self.comparison.baseline not in self.models:
+            known = ", ".join(map(repr, self.models))
+            found.append(f"comparison.baseline {self.comparison.baseline!r} is none of the models: {known}")
+        if len(self.models) == 1:
+            found.append("[models] has one model; give it another to compare")
+        if self.models and self.comparison.model is not None:
+            found.append("comparison.model is for [results]; the sections of [models] say whose a table is")
+        if self.report.dialects:
+            found.append(
+                "report.dialects is for jobs/evaluate.py: users' values do not say what other dialects make of them"
+            )
+        for check in (
+            lambda: checked_level(self.comparison.level),
+            lambda: checked_replicates(self.comparison.replicates),
+            lambda: check_totals(self.comparison.totals, as_names("by", self.comparison.by)),
+        ):
+            try:
+                check()
+            except SparkRankEvalError as error:
+                found.append(f"comparison: {error}")
+        return found

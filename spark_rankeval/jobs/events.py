@@ -1,0 +1,86 @@
+"""What a job tells while it runs: nothing but errors, or one line of JSON an event, for those who collect logs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from spark_rankeval.jobs.secrets import redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: How events are written: for a reader, who sees warnings and errors alone, or for a program.
+FORMATS = ("text", "json")
+
+
+class EventLog:
+    """A job's events, on stderr.
+
+    Attributes:
+        run_id: the run that events are about, once it is known.
+    """
+
+    def __init__(self, job: str, form: str = "text", hide: Callable[[str], str] = redacted) -> None:
+        """Begin a log.
+
+        Args:
+            job: the name of the job.
+            form: one of `FORMATS`.
+            hide: takes the secrets out of what is written.
+        """
+        self.run_id: str | None = None
+        self._job, self._as_json, self._hide = job, form == "json", hide
+
+    def tell(self, event: str, **facts: Any) -> None:
+        """Write an event, such as ``started``; for a reader nothing.
+
+        Args:
+            event: its name.
+            facts: plain values about it.
+        """
+        if self._as_json:
+            time = datetime.now(UTC).isoformat(timespec="milliseconds")
+            line = {"time": time, "job": self._job, "run_id": self.run_id, "event": event, **_hidden(facts, self._hide)}
+            sys.stderr.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
+            sys.stderr.flush()
+
+    def fail(self, said: str, **facts: Any) -> None:
+        """Write that the job has failed.
+
+        Args:
+            said: for a reader.
+            facts: plain values about it.
+        """
+        if self._as_json:
+            trace = {"traceback": said} if said.startswith("Traceback") else {}
+            self.tell("failed", **facts, **trace)
+        else:
+            sys.stderr.write(self._hide(said))
+
+    @contextmanager
+    def warnings_told(self) -> Iterator[None]:
+        """Warnings as events, where events are written."""
+        if not self._as_json:
+            yield
+            return
+        with warnings.catch_warnings():
+
+            def tell(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+                self.tell("warning", kind=category.__name__, warning=str(message))
+
+            warnings.showwarning = tell
+            yield
+
+
+def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
+    """Facts without secrets."""
+    if isinstance(value, dict):
+        return {name: _hidden(inside, hide) for name, inside in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hidden(inside, hide) for inside in value]
+    return hide(value) if isinstance(value, str) else value

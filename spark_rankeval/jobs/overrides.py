@@ -1,0 +1,138 @@
+"""Settings from the command line, ``--set key=value``, which stand instead of those of the file."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, fields
+from typing import Any, get_args, get_origin, get_type_hints
+
+from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.jobs.settings import UNIONS, fits, section_of
+
+
+@dataclass(frozen=True)
+class _Key:
+    """A key of the configuration.
+
+    Attributes:
+        path: its sections and its name; the name of a section of several is ``*``.
+        hint: what its value is.
+        is_open: whether further names, of the author's own, may follow.
+    """
+
+    path: tuple[str, ...]
+    hint: object
+    is_open: bool
+
+
+def overridden(settings: Mapping[str, Any], overrides: Sequence[str], section: type) -> dict[str, Any]:
+    """Settings with those of the command line in them.
+
+    Args:
+        settings: of the file.
+        overrides: texts such as ``evaluation.metrics=ndcg@10``. The key is that of the file, or its end where no other key
+            ends so; the value is TOML where it reads as such and the key takes it so, else a text.
+        section: the dataclass of the whole configuration.
+
+    Raises:
+        ConfigurationError: there is no such key, or more than one.
+    """
+    found = deepcopy(dict(settings))
+    known = list(_keys(section, ()))
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        if not equals or not name.strip():
+            # What was meant as a value may be a secret.
+            msg = f"--set takes key=value, such as evaluation.metrics=ndcg@10; found {name.strip()!r} without a value"
+            raise ConfigurationError(msg)
+        path, hint = _resolved(_parts(name.strip()), known)
+        place = found
+        for part in path[:-1]:
+            inside = place.setdefault(part, {})
+            if not isinstance(inside, dict):
+                place[part] = inside = {}
+            place = inside
+        place[path[-1]] = _value(text, hint)
+    return found
+
+
+def _keys(section: type, before: tuple[str, ...]) -> Iterator[_Key]:
+    hints = get_type_hints(section)
+    for item in fields(section):
+        path, hint = (*before, item.name), hints[item.name]
+        nested, many = section_of(hint)
+        if nested is None:
+            yield _Key(path, hint, is_open=_entries(hint) is not None)
+            continue
+        inside = (*path, "*") if many else path
+        yield _Key(inside, Mapping, is_open=False)
+        yield from _keys(nested, inside)
+
+
+def _entries(hint: object) -> object | None:
+    """What a table that the author of the file fills takes as values; None: the hint is of none."""
+    for kind in (hint, *(get_args(hint) if get_origin(hint) in UNIONS else ())):
+        if get_origin(kind) is Mapping:
+            return get_args(kind)[1]  # type: ignore[no-any-return] # a hint
+    return None
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """The parts of a dotted key, quoted as in TOML or not."""
+    try:
+        inside: Any = tomllib.loads(f"{name} = 0") if "\n" not in name else None
+    except tomllib.TOMLDecodeError:
+        inside = None
+    if not isinstance(inside, dict):
+        return tuple(name.split("."))
+    parts = []
+    while isinstance(inside, dict):
+        ((part, inside),) = inside.items()
+        parts.append(part)
+    return tuple(parts)
+
+
+def _resolved(parts: tuple[str, ...], known: Sequence[_Key]) -> tuple[tuple[str, ...], object]:
+    """The full path of a key of the command line, and what its value is."""
+    whole = [found for key in known if (found := _match(parts, key, 0))]
+    ends = [found for key in known for start in range(1, len(key.path)) if (found := _match(parts, key, start))]
+    name = ".".join(parts)
+    if whole or len(ends) == 1:
+        return (whole or ends)[0]
+    if ends:
+        candidates = ", ".join(".".join(path) for path, _ in ends)
+        msg = f"--set {name} may be any of {candidates}; write one of these out"
+        raise ConfigurationError(msg)
+    names = [".".join(key.path) for key in known]
+    near = difflib.get_close_matches(name, names, n=3) or [one for one in names if one.endswith(f".{parts[-1]}")]
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    msg = f"--set {name}: there is no such key; {hint}Allowed: {', '.join(names)}"
+    raise ConfigurationError(msg)
+
+
+def _match(parts: tuple[str, ...], key: _Key, start: int) -> tuple[tuple[str, ...], object] | None:
+    """The full path, if the parts are the end of a key from a place on."""
+    tail = key.path[start:]
+    # The name of a section of several is the author's, so that it cannot be left out.
+    if ("*" in key.path[: start + 1] and start) or len(parts) < len(tail):
+        return None
+    if any(expected not in ("*", part) for expected, part in zip(tail, parts, strict=False)):
+        return None
+    path, rest = (*key.path[:start], *parts[: len(tail)]), parts[len(tail) :]
+    if not rest:
+        return path, key.hint
+    # Names such as fs.s3a.secret.key hold dots of their own.
+    return ((*path, ".".join(rest)), _entries(key.hint)) if key.is_open else None
+
+
+def _value(text: str, hint: object) -> Any:
+    try:
+        read = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    value = read["value"]
+    # A date or a number may be meant as the text that it is.
+    return value if len(read) == 1 and (fits(hint, value) or not fits(hint, text)) else text

@@ -1,0 +1,58 @@
+"""A run's report: a file of HTML beside its manifest, or where the configuration says."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_rankeval.jobs.runs import REPORTS, write_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from spark_rankeval.jobs.runs import Run
+
+#: What the report has sections of its own for.
+_TOLD_ELSEWHERE = ("plan", "summary", "data_quality", "data_quality_of_models", "rows", "slices")
+
+
+def write_report(run: Run, write: Callable[[Path], object]) -> None:
+    """Write the report of a run, if one is asked for.
+
+    Where the driver sees the folder of the outputs as one of its disks it becomes ``report.html`` there; on other storage Spark
+    writes it, as one file of text, whose name is Spark's to choose.
+
+    Args:
+        run: the run, which has written its tables.
+        write: writes the page to a file on the driver's disk.
+    """
+    asked = run.config.output.report
+    if not asked:
+        return
+    if isinstance(asked, str):
+        write(Path(asked))
+        run.has_written("report", asked)
+        return
+    place = run.place(REPORTS)
+    folder = _on_this_disk(place)
+    if any(_on_this_disk(table).is_dir() for table in run.written.values()):
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder / "report.html")
+    else:
+        with tempfile.TemporaryDirectory() as temporary:
+            file = Path(temporary, "report.html")
+            write(file)
+            text = file.read_text(encoding="utf-8")
+        frame = run.spark.createDataFrame([(text,)], "value string").coalesce(1)
+        write_partition(frame, run.output, REPORTS, run.run_id, "text")
+    run.has_written(REPORTS, place)
+
+
+def about_the_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a manifest the report tells where it says how it was made."""
+    return {name: value for name, value in manifest.items() if name not in _TOLD_ELSEWHERE}
+
+
+def _on_this_disk(place: str) -> Path:
+    return Path(place.removeprefix("file://").removeprefix("file:"))

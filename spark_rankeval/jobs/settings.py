@@ -1,0 +1,124 @@
+"""Settings, plain values by name as a file holds them, read into frozen dataclasses, with every mistake named at once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from spark_rankeval.jobs.secrets import shown
+
+Section = TypeVar("Section")
+# Which of the two a hint is depends on what stands in it, and on the version of Python.
+UNIONS = (UnionType, Union)
+
+
+def read_settings(section: type[Section], settings: object, problems: list[str], path: str = "") -> Section | None:
+    """An object of a dataclass from a table of settings.
+
+    Args:
+        section: the dataclass; fields of dataclasses, and mappings of such, are sections in it.
+        settings: what was found.
+        problems: what is wrong is added to it: the key, what was found, and what is allowed.
+        path: the section's dotted name in the file; empty: the file itself.
+
+    Returns:
+        the object; None if something is wrong.
+    """
+    if not isinstance(settings, Mapping):
+        problems.append(f"{path} must be a section, [{path}]; found {shown(settings)}")
+        return None
+    hints = get_type_hints(section)
+    prefix = f"{path}." if path else ""
+    already = len(problems)
+    problems += [_unknown(prefix, key, hints) for key in settings if key not in hints]
+    values: dict[str, object] = {}
+    for item in fields(section):  # type: ignore[arg-type] # of a dataclass
+        key, hint = item.name, hints[item.name]
+        nested, many = section_of(hint)
+        if key not in settings:
+            if is_required(item):
+                words = f"section [{prefix}{key}]" if nested else f"key {prefix}{key} ({words_of(hint)})"
+                problems.append(f"the {words} is missing")
+        elif nested and many:
+            values[key] = _sections(nested, settings[key], problems, prefix + key)
+        elif nested:
+            values[key] = read_settings(nested, settings[key], problems, prefix + key)
+        elif fits(hint, settings[key]):
+            value = settings[key]
+            values[key] = tuple(value) if isinstance(value, list) else value
+        else:
+            problems.append(f"{prefix}{key} must be {words_of(hint)}; found {shown(settings[key])}")
+    return section(**values) if len(problems) == already else None
+
+
+def _sections(section: type, settings: object, problems: list[str], path: str) -> dict[str, object]:
+    """Sections by names that the author of the file chooses."""
+    if not isinstance(settings, Mapping) or not settings or not all(isinstance(name, str) for name in settings):
+        problems.append(f"{path} must be sections by their names, [{path}.…]; found {shown(settings)}")
+        return {}
+    return {name: read_settings(section, inside, problems, f"{path}.{name}") for name, inside in settings.items()}
+
+
+def _unknown(prefix: str, key: object, hints: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(str(key), hints, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"unknown key {f'{prefix}{key}'!r}; {hint}Allowed: {', '.join(hints)}"
+
+
+def is_required(item: Field[Any]) -> bool:
+    """Whether a field of a dataclass has no default."""
+    return item.default is MISSING and item.default_factory is MISSING
+
+
+def section_of(hint: object) -> tuple[type | None, bool]:
+    """The dataclass that a hint is about, if it is about one; and whether of several by name."""
+    for kind in (hint, *get_args(hint)):
+        if is_dataclass(kind):
+            return kind, get_origin(hint) is Mapping  # type: ignore[return-value] # a class, not one of its objects
+        if get_origin(kind) is Mapping and is_dataclass(get_args(kind)[1]):
+            return get_args(kind)[1], True
+    return None, False
+
+
+def fits(hint: object, value: object) -> bool:
+    """Whether a value of a file is what a hint asks for.
+
+    >>> fits(str | tuple[str, ...], ["a", "b"]), fits(int, True), fits(float, 3)
+    (True, False, True)
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return isinstance(value, str) and value in arguments
+    if origin in UNIONS:
+        return any(fits(one, value) for one in arguments if one is not type(None))
+    if origin is tuple:
+        return isinstance(value, list) and all(fits(arguments[0], one) for one in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            isinstance(name, str) and fits(arguments[1], one) for name, one in value.items()
+        )
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    # To Python true is an int, to the author of a file it is not.
+    return isinstance(hint, type) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
+
+
+def words_of(hint: object) -> str:
+    """What a hint asks for, in words.
+
+    >>> words_of(float | Mapping[str, float])
+    'a number or a table of key = value'
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, arguments))
+    if origin in UNIONS:
+        return " or ".join(dict.fromkeys(words_of(one) for one in arguments if one is not type(None)))
+    if origin is tuple:
+        return "a list of numbers" if arguments[0] is float else "a list of texts"
+    if origin is Mapping:
+        return "a table of key = value"
+    return {str: "a text", bool: "true or false", int: "a whole number"}.get(hint, "a number")  # type: ignore[call-overload, no-any-return] # a type

@@ -1,0 +1,169 @@
+"""The job that compares models: from runs, from tables, from one table of several models."""
+
+import json
+import math
+
+import pytest
+
+from spark_rankeval import compare, score_users
+from spark_rankeval.jobs import evaluate
+from spark_rankeval.jobs.compare import main
+
+N_USERS = 8
+
+
+@pytest.fixture(scope="module")
+def tables(spark, tmp_path_factory):
+    """Per-user tables of two models as files, the same of both as one, and a run of the evaluating job."""
+    folder = tmp_path_factory.mktemp("models")
+    labels = spark.createDataFrame(
+        [(user, user % 3, "DE" if user % 2 else "FR") for user in range(N_USERS)], "user int, item int, country string"
+    )
+    predictions = {
+        name: spark.createDataFrame(
+            [(user, item, float((user * step + item) % 5)) for user in range(N_USERS) for item in range(3)],
+            "user int, item int, score double",
+        )
+        for name, step in (("old", 1), ("new", 2))
+    }
+    for name, table in predictions.items():
+        score_users({name: table}, labels, ["rr", "ndcg@2"], score="score", by="country").coalesce(1).write.parquet(
+            f"{folder}/{name}"
+        )
+    both = score_users(predictions, labels, ["rr", "ndcg@2"], score="score").coalesce(1)
+    both.write.parquet(f"{folder}/both")
+    predictions["new"].coalesce(1).write.parquet(f"{folder}/predictions")
+    labels.coalesce(1).write.parquet(f"{folder}/labels")
+    (folder / "evaluate.toml").write_text(f"""
+        predictions.path = "{folder}/predictions"
+        labels.path = "{folder}/labels"
+        columns.score = "score"
+        evaluation.metrics = ["rr", "ndcg@2"]
+        output = {{ path = "{folder}/evaluation", run_id = "monday" }}
+    """)
+    assert evaluate.main(["--config", f"{folder}/evaluate.toml"]) == 0
+    return folder
+
+
+def start(tables, folder, *arguments, models=None):
+    models = models or f'[models.old]\npath = "{tables}/old"\n[models.new]\npath = "{tables}/new"'
+    (folder / "job.toml").write_text(f"""
+        {models}
+        [comparison]
+        baseline = "old"
+        replicates = 99
+        [output]
+        path = "{folder}/out"
+        run_id = "day"
+    """)
+    return main(["--config", str(folder / "job.toml"), *arguments])
+
+
+def test_the_job_says_what_compare_says_and_keeps_it(spark, tables, tmp_path, capsys):
+    asked = ("by=country", "margin.rr=0.01", "output.report=true", "report.distributions=['rr']")
+    assert start(tables, tmp_path, *[word for one in asked for word in ("--set", one)]) == 0
+    printed = capsys.readouterr()
+    stored = {name: spark.read.parquet(f"{tables}/{name}") for name in ("old", "new")}
+    expected = compare(stored, "old", replicates=99, by="country", margin={"rr": 0.01})
+    assert printed.out.startswith(repr(expected))
+    assert expected["rr"].sentence in printed.out
+    assert f"run day written to {tmp_path}/out: comparisons, reports, manifests" in printed.out
+    rows = {(row.metric, row.slice): row for row in spark.read.parquet(f"{tmp_path}/out/comparisons").collect()}
+    assert set(rows) == {
+        (metric, users) for metric in ("rr", "ndcg@2") for users in ("all", "country=DE", "country=FR")
+    }
+    for figures in (*expected.rows, *expected.sliced):
+        row = rows[figures.metric, figures.slice]
+        assert (row.model, row.baseline, row.run_id, row.verdict) == ("new", "old", "day", figures.verdict)
+        assert (row.difference, row.low, row.high, row.p) == (
+            figures.difference, figures.interval_low, figures.interval_high, figures.p
+        )  # fmt: skip
+        assert (row.n, row.undefined, row.margin) == (figures.n_users, figures.n_undefined, figures.margin)
+    assert {row.test for row in rows.values() if row.slice == "all"} == {"sign_flip"}
+    assert {row.test for row in rows.values() if row.slice != "all"} == {"t"}
+    assert math.isnan(rows["rr", "country=DE"].p_sign_flip)
+    (line,) = spark.read.text(f"{tmp_path}/out/manifests/run_id=day").collect()
+    manifest = json.loads(line.value)
+    assert manifest | expected.to_dict() == manifest
+    assert set(manifest["inputs"]) == {"models.old", "models.new"}
+    assert (manifest["seed"], manifest["job"]) == (0, "compare")
+    (line,) = spark.read.text(f"{tmp_path}/out/status/run_id=day").collect()
+    assert json.loads(line.value)["state"] == "succeeded"
+    page = (tmp_path / "out/reports/run_id=day/report.html").read_text()
+    assert "Which model is better" in page
+    assert expected["rr"].sentence.split(" (")[0] in page
+    # The means of both are in it, beside the differences.
+    assert "Slices of the users" in page
+
+
+def test_a_run_of_the_evaluating_job_is_a_model(spark, tables, tmp_path, capsys):
+    run = f'output = "{tables}/evaluation"\nrun_id = "monday"'
+    models = f'[models.old]\npath = "{tables}/old"\n[models.new]\n{run}'
+    assert start(tables, tmp_path, models=models) == 0
+    (row, _) = spark.read.parquet(f"{tmp_path}/out/comparisons").orderBy("metric", ascending=False).collect()
+    stored = {name: spark.read.parquet(f"{tables}/{name}") for name in ("old", "new")}
+    assert row.difference == compare(stored, "old", replicates=99)["rr"].difference
+    capsys.readouterr()
+    assert start(tables, tmp_path, models=models.replace("monday", "tuesday")) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"[models.new] there is no whole run 'tuesday' in {tables}/evaluation: it has no manifest there" in line
+
+
+def test_one_table_of_several_models(spark, tables, tmp_path):
+    models = f'[results]\npath = "{tables}/both"'
+    assert start(tables, tmp_path, "--set", "metrics=rr", "--set", "output.report=true", models=models) == 0
+    (row,) = spark.read.parquet(f"{tmp_path}/out/comparisons").collect()
+    assert (row.metric, row.model) == ("rr", "new")
+
+
+def test_a_dry_run_says_what_would_be_compared(tables, jobs_of, tmp_path, capsys):
+    codes = []
+    # The footers of two files of Parquet.
+    assert jobs_of(lambda: codes.append(start(tables, tmp_path, "--dry-run", "--set", "by=country"))) <= 2
+    assert codes == [0]
+    said = capsys.readouterr().out
+    assert said.startswith("run day, not started\n")
+    for text in (
+        "models.old  parquet ",
+        "rr      rr(",
+        "baseline    old",
+        "sign_flip, 99 replicates",
+        "slices by   country",
+    ):
+        assert text in said
+    assert f"{tmp_path}/out/comparisons/run_id=day" in said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("metrics=recall@3", "not every table has a metric 'recall@3'"),
+        ("margin.recall@3=0.1", "not every table has a metric 'recall@3'"),
+        ("by=device", "has no column 'device'"),
+        ("user=person", "has no column 'person'"),
+        ("models.new.path=nowhere", "[models.new] cannot be read: [PATH_NOT_FOUND]"),
+    ],
+)
+def test_what_does_not_fit_the_tables_is_one_line_and_leaves_nothing(tables, tmp_path, capsys, setting, said):
+    assert start(tables, tmp_path, "--set", setting) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("compare: wrong config: ")
+    assert said in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_user_twice_is_bad_data(spark, tables, tmp_path, capsys):
+    old = spark.read.parquet(f"{tables}/old")
+    old.unionByName(old.where("user = 3")).coalesce(1).write.parquet(f"{tmp_path}/twice")
+    assert start(tables, tmp_path, "--set", f"models.old.path={tmp_path}/twice") == 3
+    assert "users that stand in several rows of 'old': 1" in capsys.readouterr().err
+    assert not (tmp_path / "out/comparisons").exists()
+
+
+def test_the_example_compares_what_the_quick_start_wrote(quickstart_run, run_job, example_config):
+    folder, quickstart_done = quickstart_run
+    done = run_job("compare.py", "--config", example_config.with_name("compare.toml"), cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    *_, sentence, _ = quickstart_done.stdout.strip().split("\n\n")
+    assert sentence in done.stdout.splitlines()

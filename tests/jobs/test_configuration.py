@@ -1,0 +1,396 @@
+"""Files of settings, what the command line says instead of them, and what editors are told of them; no Spark."""
+
+import builtins
+import importlib
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from spark_rankeval.errors import ConfigurationError, MissingExtraError
+from spark_rankeval.jobs import compare, evaluate
+from spark_rankeval.jobs.compare_config import CompareConfig
+from spark_rankeval.jobs.config import EvaluateConfig, load_config, parse_config
+from spark_rankeval.jobs.json_schema import documented, json_schema
+from spark_rankeval.jobs.overrides import overridden
+from spark_rankeval.jobs.settings import read_settings
+
+CONF = Path(__file__).parents[2] / "conf"
+COMMANDS = {"evaluate": evaluate.COMMAND, "compare": compare.COMMAND}
+SMALLEST = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["rr"]}, "output": {"path": "o"}}
+COMPARISON = {
+    "models": {"a": {"path": "a"}, "b": {"path": "b"}},
+    "comparison": {"baseline": "a"},
+    "output": {"path": "o"},
+}
+
+
+def write(folder, text, name="job.toml"):
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+# --- files
+
+
+YAML = """
+predictions: {path: p, format: csv, options: {sep: ";"}}
+evaluation:
+  metrics: [ndcg@10, "ap(denominator='labels')@10"]
+  level: 0.9
+output:
+  path: o
+"""
+
+
+@pytest.mark.parametrize("ending", ["yaml", "yml", "YAML"])
+def test_yaml_says_the_same_as_toml(tmp_path, ending):
+    toml = """
+    predictions = {path = "p", format = "csv", options = {sep = ";"}}
+    evaluation = {metrics = ["ndcg@10", "ap(denominator='labels')@10"], level = 0.9}
+    output = {path = "o"}
+    """
+    assert load_config(write(tmp_path, YAML, f"job.{ending}")) == load_config(write(tmp_path, toml))
+
+
+def test_without_pyyaml_a_sentence_says_what_to_install(tmp_path, monkeypatch):
+    file = write(tmp_path, YAML, "job.yaml")
+    there = builtins.__import__
+
+    def without(name, *rest):
+        if name == "yaml":
+            raise ModuleNotFoundError("No module named 'yaml'", name="yaml")
+        return there(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r"YAML need the package yaml.*pip install 'spark-rankeval\[yaml\]'"):
+        load_config(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [", "is not YAML: "),
+        ("output: {path: a, path: b}", "the key 'path' stands twice (line 1)"),
+        ("- 1", "must hold sections, each with keys; it holds a list"),
+        ("", "the section [predictions] is missing"),
+        ("1: 2", "unknown key '1'"),
+        ("output: {path: o, run_id: 2026-11-20}", "output.run_id must be a text; found datetime.date(2026, 11, 20)"),
+        ("evaluation: {metrics: {1: rr}}", "evaluation.metrics must be a text or a list of texts or a table"),
+        ("evaluation: {ci: [t]}", "evaluation.ci must be one of 't'"),
+        ("!!python/object/apply:os.getcwd []", "could not determine a constructor"),
+        ("a: \x07", "is not YAML"),
+        ("output: hunter2\npassword: 'hunter2", "is not YAML: found unexpected end of stream"),
+    ],
+)
+def test_what_is_wrong_with_yaml_is_said(tmp_path, text, said):
+    with pytest.raises(ConfigurationError) as caught:
+        load_config(write(tmp_path, text, "job.yaml"))
+    assert said in str(caught.value)
+    assert "password: 'hunter2" not in str(caught.value)
+
+
+# --- the command line instead of them
+
+
+def set_(*overrides, settings=SMALLEST, kind=EvaluateConfig):
+    return overridden(settings, overrides, kind)
+
+
+@pytest.mark.parametrize(
+    ("override", "place", "value"),
+    [
+        ("evaluation.metrics=ndcg@10", "evaluation.metrics", "ndcg@10"),
+        ('evaluation.metrics=["ndcg@10", "rr"]', "evaluation.metrics", ["ndcg@10", "rr"]),
+        ("metrics=ap(denominator='labels')@10", "evaluation.metrics", "ap(denominator='labels')@10"),
+        ("run_id=2026-11-20", "output.run_id", "2026-11-20"),
+        ("run_id=7", "output.run_id", "7"),
+        ("level=0.9", "evaluation.level", 0.9),
+        ("totals=true", "evaluation.totals", True),
+        ("totals=yes", "evaluation.totals", "yes"),
+        ("labels.path=l=1.csv", "labels.path", "l=1.csv"),
+        ("labels={path = 'l'}", "labels", {"path": "l"}),
+        ("user_weight= spend", "evaluation.user_weight", " spend"),
+        ("predictions.path=a\nformat = 'csv'", "predictions.path", "a\nformat = 'csv'"),
+        ("output.report=true", "output.report", True),
+        ("output.report=page.html", "output.report", "page.html"),
+    ],
+)
+def test_a_setting_of_the_command_line_stands_instead(override, place, value):
+    section, _, key = place.partition(".")
+    found = set_(override)
+    assert (found[section][key] if key else found[section]) == value
+    assert SMALLEST["evaluation"] == {"metrics": ["rr"]}
+
+
+def test_names_of_the_authors_own_may_hold_dots_and_signs():
+    found = set_("predictions.options.fs.s3a.secret.key=s", "on_invalid.negative_grades=clip")
+    assert found["predictions"]["options"] == {"fs.s3a.secret.key": "s"}
+    assert found["evaluation"]["on_invalid"] == {"negative_grades": "clip"}
+    found = set_('margin."ndcg@10"=0.01', "margin.rr=0.02", "models.a.path=x", settings=COMPARISON, kind=CompareConfig)
+    assert found["comparison"]["margin"] == {"ndcg@10": 0.01, "rr": 0.02}
+    assert found["models"] == {"a": {"path": "x"}, "b": {"path": "b"}}
+    # A model may have any name, so that its section is no end that a key could be short for.
+    found = set_("metrics=rr", "models.metrics.path=x", settings=COMPARISON, kind=CompareConfig)
+    assert found["comparison"]["metrics"] == "rr"
+    assert found["models"]["metrics"] == {"path": "x"}
+
+
+def test_the_last_of_several_stands():
+    assert set_("level=0.8", "evaluation.level=0.9")["evaluation"]["level"] == 0.9
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("path=x", "--set path may be any of output.path, predictions.path, labels.path"),
+        ("model=x", "--set model may be any of evaluation.model, columns.model; write one of these out"),
+        ("evaluation.metrisc=rr", "there is no such key; did you mean evaluation.metrics"),
+        ("metrics", "--set takes key=value, such as evaluation.metrics=ndcg@10; found 'metrics' without a value"),
+        ("=3", "found '' without a value"),
+        ("output.path.x=3", "--set output.path.x: there is no such key"),
+        ("evaluation.=3", "there is no such key"),
+    ],
+)
+def test_a_key_that_is_none_or_several_is_said(override, said):
+    with pytest.raises(ConfigurationError) as caught:
+        set_(override)
+    assert said in str(caught.value)
+
+
+def test_what_the_command_line_says_is_checked_as_the_file_is(tmp_path):
+    file = write(tmp_path, 'predictions.path = "p"\nevaluation.metrics = "rr"\noutput.path = "o"')
+    with pytest.raises(ConfigurationError, match=r"evaluation\.level must be a number; found 'high'"):
+        load_config(file, ["level=high"])
+    with pytest.raises(ConfigurationError, match="no metric is called 'ngcd'"):
+        load_config(file, ["metrics=ngcd@3"])
+
+
+# --- what editors are told
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_schema_is_one_and_admits_the_example(name, capsys):
+    assert COMMANDS[name].main(["--print-schema"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    example = tomllib.loads((CONF / f"{name}.toml").read_text())
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.validate(example)
+    for wrong in ({"output": {"path": 3}}, {"output": {"paht": "o"}}, {"lables": {"path": "l"}}):
+        assert list(validator.iter_errors(example | wrong)), wrong
+
+
+def commented(name):
+    """The example with each of its commented keys in turn, which stands in the section above it."""
+    lines = (CONF / f"{name}.toml").read_text().splitlines()
+    for index, line in enumerate(lines):
+        if re.match(r"# \w+ = ", line):
+            (head, *_) = (at for at in range(index, 0, -1) if re.match(r"(# )?\[", lines[at]))
+            changed = [text.removeprefix("# ") if at in (index, head) else text for at, text in enumerate(lines)]
+            yield pytest.param(name, "\n".join(changed), id=f"{name} {index + 1}")
+
+
+@pytest.mark.parametrize(("name", "text"), [*commented("evaluate"), *commented("compare")])
+def test_what_an_example_comments_out_may_be_taken_in(name, text):
+    schema = json_schema(COMMANDS[name].config, name)
+    jsonschema.Draft202012Validator(schema).validate(tomllib.loads(text))
+
+
+@pytest.mark.parametrize(
+    ("settings", "admitted"),
+    [
+        (SMALLEST, True),
+        (
+            {**SMALLEST, "evaluation": {"metrics": {"P": "precision@1"}, "on_invalid": {"negative_grades": "clip"}}},
+            True,
+        ),
+        ({**SMALLEST, "evaluation": {"metrics": 3}}, False),
+        ({**SMALLEST, "evaluation": {"metrics": "rr", "level": True}}, False),
+        ({**SMALLEST, "evaluation": {"metrics": "rr", "ci": "normal"}}, False),
+        ({**SMALLEST, "evaluation": {"metrics": "rr", "quantiles": ["a"]}}, False),
+        ({"output": {"path": "o"}}, False),
+        ({**SMALLEST, "predictions": {"path": "p", "options": {"sep": []}}}, False),
+    ],
+)
+def test_the_schema_and_the_job_agree(settings, admitted):
+    schema = json_schema(EvaluateConfig, "evaluate")
+    assert jsonschema.Draft202012Validator(schema).is_valid(settings) is admitted
+    try:
+        parse_config(settings)
+    except ConfigurationError:
+        assert not admitted
+    else:
+        assert admitted
+
+
+@pytest.mark.parametrize("kind", [EvaluateConfig, CompareConfig])
+def test_every_key_is_explained_to_editors(kind):
+    schema = json_schema(kind, "a job")
+    for section in (schema, *schema["$defs"].values()):
+        for name, told in section["properties"].items():
+            assert told.get("description"), name
+
+
+def test_lists_of_sections_and_what_a_class_extends_are_read():
+    @dataclass(frozen=True)
+    class Inner:
+        """Inside.
+
+        Attributes:
+            size: how
+                large.
+        """
+
+        size: int = 1
+
+    @dataclass(frozen=True)
+    class Outer(Inner):
+        """Outside."""
+
+        parts: Mapping[str, Inner] = field(default_factory=dict)
+
+    Outer.__annotations__["parts"] = Mapping[str, Inner]
+    assert documented(Outer) == ("Outside.", {"size": "how large."})
+    problems = []
+    assert read_settings(Outer, {"parts": {"a": {"size": 2}}}, problems).parts == {"a": Inner(2)}
+    assert read_settings(Outer, {"parts": {"a": {"size": "2"}, "b": 3}}, problems) is None
+    assert problems == [
+        "parts.a.size must be a whole number; found '2'",
+        "parts.b must be a section, [parts.b]; found 3",
+    ]
+
+
+# --- what the sections say together
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"models": {}}, "models must be sections by their names, [models.…]; found {}"),
+        ({"models": {"a": {"path": "a"}}}, "[models] has one model; give it another to compare"),
+        ({"results": {"path": "r"}}, "one table of several models; found both"),
+        ({"comparison": {"baseline": "c"}}, "comparison.baseline 'c' is none of the models: 'a', 'b'"),
+        ({"comparison": {"baseline": "a", "level": 95}}, "comparison: "),
+        ({"comparison": {"baseline": "a", "replicates": 0}}, "comparison: "),
+        ({"comparison": {"baseline": "a", "totals": True}}, "comparison: "),
+        ({"comparison": {"baseline": "a", "model": "m"}}, "comparison.model is for [results]"),
+        ({"comparison": {"baseline": "a", "margin": {"rr": "x"}}}, "margin must be a number or a table of key = value"),
+        ({"comparison": {}}, "the key comparison.baseline (a text) is missing"),
+        ({"models": {"a": {"output": "o"}, "b": {"path": "b"}}}, "[models.a] needs output (a folder) and run_id"),
+        (
+            {"models": {"a": {"output": "o", "run_id": "r", "path": "p"}, "b": {"path": "b"}}},
+            "[models.a] is a run of a folder of outputs; it takes no path",
+        ),
+        ({"output": {"path": " "}}, "output.path must name a folder; it is empty"),
+    ],
+)
+def test_a_comparison_that_cannot_be_is_said(changes, said):
+    with pytest.raises(ConfigurationError) as caught:
+        parse_config({**COMPARISON, **changes}, CompareConfig)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"predictions": {"format": "jdbc"}},
+            "[predictions] of format 'jdbc' needs options with url and dbtable or query",
+        ),
+        (
+            {"predictions": {"format": "jdbc", "path": "p", "options": {"url": "u", "dbtable": "t"}}},
+            "[predictions] of format 'jdbc' has no path; options say which table",
+        ),
+        ({"predictions": {"format": "delta", "path": "p", "schema": "a int"}}, "[predictions] needs no schema"),
+        ({"output": {"path": "o", "report": "nowhere/page.html"}}, "output.report is true"),
+        ({"output": {"path": "o", "report": "s3a://bucket/page.html"}}, "output.report is true"),
+        ({"report": {"title": "x"}}, "none is written; set output.report = true"),
+        (
+            {"output": {"path": "o", "report": True}, "report": {"dialects": ["mllbi"]}},
+            "report.dialects: no dialect is called 'mllbi'",
+        ),
+        (
+            {"output": {"path": "o", "report": True}, "report": {"dialects": "all"}, "columns": {"model": "m"}},
+            "report.dialects is for one model and one relevance",
+        ),
+    ],
+)
+def test_an_evaluation_that_cannot_be_is_said(changes, said):
+    with pytest.raises(ConfigurationError) as caught:
+        parse_config({**SMALLEST, **changes})
+    assert said in str(caught.value)
+
+
+def test_curves_are_metrics_of_a_config_too():
+    curves = parse_config({**SMALLEST, "evaluation": {"metrics": ["ndcg@1..20", "precision_recall_curve"]}})
+    assert curves.evaluation.metrics == ("ndcg@1..20", "precision_recall_curve")
+    with pytest.raises(ConfigurationError, match=r"evaluation\.metrics: "):
+        parse_config({**SMALLEST, "evaluation": {"metrics": ["ndcg@9..3"]}})
+
+
+@pytest.mark.parametrize("name", ["RR", "ndcg@2", "mrr", "ndcg@2 [click]"])
+def test_histograms_are_of_what_is_evaluated(name):
+    settings = {"output": {"path": "o", "report": True}, "evaluation": {"metrics": ["rr", "ndcg@2"]}}
+    assert parse_config({**SMALLEST, **settings, "report": {"distributions": [name]}}).report.distributions == (name,)
+    with pytest.raises(
+        ConfigurationError, match=r"report\.distributions: 'ndcg@3' is not evaluated; there are rr, ndcg@2"
+    ):
+        parse_config({**SMALLEST, **settings, "report": {"distributions": ["ndcg@3"]}})
+
+
+def test_a_report_without_its_packages_is_refused_before_spark(monkeypatch):
+    monkeypatch.setattr("spark_rankeval.extras.find_spec", lambda name: None if name == "jinja2" else name)
+    with pytest.raises(
+        MissingExtraError, match=r"reports need the package jinja2.*pip install 'spark-rankeval\[report\]'"
+    ):
+        parse_config({**SMALLEST, "output": {"path": "o", "report": True}})
+
+
+def test_a_file_is_needed(capsys):
+    with pytest.raises(SystemExit) as caught:
+        evaluate.main([])
+    assert caught.value.code == 2
+    assert "--config FILE is needed" in capsys.readouterr().err
+
+
+DOCUMENTS = [CONF.parent / "README.md", CONF.parent / "docs" / "jobs.md"]
+LINES = [line.strip() for file in DOCUMENTS for line in file.read_text().splitlines() if "--config conf/" in line]
+
+
+@pytest.mark.parametrize("line", sorted(set(LINES)))
+def test_what_the_documents_say_to_type_is_understood(line):
+    """As far as can be said without Spark: the job, its options, its file, and what is set instead."""
+    words = shlex.split(line.partition("  #")[0])
+    (script,) = [word for word in words if word.startswith("jobs/")]
+    command = COMMANDS[Path(script).stem]
+    options = command._options(words[words.index(script) + 1 :])
+    config = load_config(str(CONF.parent / options.config), options.set, command.config)
+    assert config.output.path.startswith("output/")
+
+
+def test_the_documents_name_both_jobs():
+    assert all(any(f"jobs/{name}.py" in line for line in LINES) for name in COMMANDS)
+
+
+def test_the_entry_points_are_there_and_end_with_the_code_of_the_job(monkeypatch):
+    points = tomllib.loads((CONF.parent / "pyproject.toml").read_text())["project"]["entry-points"][
+        "spark_rankeval.jobs"
+    ]
+    assert set(points) == set(COMMANDS)
+    for name, place in points.items():
+        module, _, function = place.partition(":")
+        task = getattr(importlib.import_module(module), function)
+        monkeypatch.setattr("sys.argv", [name, "--config", "nowhere.toml"])
+        with pytest.raises(SystemExit) as caught:
+            task()
+        assert caught.value.code == 2
+        monkeypatch.setattr("sys.argv", [name, "--print-schema"])
+        task()

@@ -1,0 +1,175 @@
+"""What a run leaves beside its tables: status, events, reports, and what a dry run says of it."""
+
+import json
+import re
+
+import pytest
+
+from spark_rankeval.jobs import runs
+from spark_rankeval.jobs.evaluate import main
+from spark_rankeval.jobs.events import EventLog
+
+
+@pytest.fixture
+def files(spark, tmp_path):
+    predictions = [(1, "a", 0.5), (1, "b", 0.9), (2, "a", 0.1)]
+    spark.createDataFrame(predictions, "user int, item string, score double").coalesce(1).write.parquet(
+        f"{tmp_path}/predictions"
+    )
+    (tmp_path / "l.csv").write_text("user,item\n1,a\n2,a\n")
+    return tmp_path
+
+
+def start(folder, *arguments):
+    (folder / "job.toml").write_text(f"""
+        [predictions]
+        path = "{folder}/predictions"
+        [labels]
+        path = "{folder}/l.csv"
+        format = "csv"
+        schema = "user int, item string"
+        [columns]
+        score = "score"
+        [evaluation]
+        metrics = ["rr", "ndcg@2"]
+        [output]
+        path = "{folder}/out"
+    """)
+    return main(["--config", str(folder / "job.toml"), *arguments])
+
+
+def status(spark, folder, run_id):
+    (line,) = spark.read.text(f"{folder}/out/status/run_id={run_id}").collect()
+    return json.loads(line.value)
+
+
+def events(capsys):
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+
+def test_status_and_events_of_a_run_that_succeeds(spark, files, capsys):
+    assert start(files, "--log-format", "json", "--set", "run_id=day") == 0
+    told = events(capsys)
+    assert [one["event"] for one in told] == ["started", "running", "written", "written", "succeeded"]
+    assert [one["run_id"] for one in told] == [None, "day", "day", "day", "day"]
+    assert [one["what"] for one in told if one["event"] == "written"] == ["per_user", "metrics"]
+    assert all(re.match(r"\d{4}-\d\d-\d\dT", one["time"]) and one["job"] == "evaluate" for one in told)
+    found = status(spark, files, "day")
+    assert (found["state"], found["exit_code"], found["error"], found["job"]) == ("succeeded", 0, None, "evaluate")
+    assert found["started"] < found["finished"]
+
+
+def test_status_and_events_of_a_run_that_fails(spark, files, capsys, monkeypatch):
+    (files / "l.csv").write_text("user,item\n1,a\n,a\n")
+    assert start(files, "--log-format", "json", "--set", "run_id=day") == 3
+    *_, last = events(capsys)
+    assert (last["event"], last["exit_code"], last["kind"], last["run_id"]) == ("failed", 3, "bad data", "day")
+    assert "null user" in last["error"]
+    found = status(spark, files, "day")
+    assert (found["state"], found["exit_code"], found["kind"]) == ("failed", 3, "bad data")
+    assert "null user" in found["error"]
+
+    def crash(*_):
+        # What the driver was doing when it was killed.
+        seen.append(status(spark, files, "day")["state"])
+        raise RuntimeError("password=hunter2 is gone")
+
+    seen = []
+    (files / "l.csv").write_text("user,item\n1,a\n")
+    monkeypatch.setattr(runs, "metrics_table", crash)
+    assert start(files, "--log-format", "json", "--set", "run_id=day") == 1
+    *_, last = events(capsys)
+    assert (last["exit_code"], last["kind"]) == (1, "crash")
+    assert "RuntimeError" in last["traceback"]
+    assert "hunter2" not in json.dumps(last)
+    assert seen == ["running"]
+    assert status(spark, files, "day")["error"] == "password=*** is gone"
+
+
+def test_a_wrong_config_is_an_event_too(tmp_path, capsys):
+    assert start(tmp_path, "--log-format", "json", "--set", "level=high") == 2
+    first, last = events(capsys)
+    assert (first["event"], last["event"], last["exit_code"]) == ("started", "failed", 2)
+    assert "evaluation.level must be a number" in last["error"]
+
+
+def test_warnings_are_events_for_programs_alone(capsys, recwarn):
+    import warnings
+
+    log = EventLog("job", "json")
+    with log.warnings_told():
+        warnings.warn("token=t0 looks odd", UserWarning, stacklevel=1)
+    (told,) = events(capsys)
+    assert (told["event"], told["kind"], told["warning"]) == ("warning", "UserWarning", "token=*** looks odd")
+    assert len(recwarn) == 0
+
+
+def test_a_rerun_that_stops_midway_leaves_no_manifest_of_its_own_run(spark, files, monkeypatch):
+    """The earlier manifest would stand beside tables that it does not describe."""
+    assert start(files, "--set", "run_id=day") == 0
+    assert start(files, "--set", "run_id=other") == 0
+
+    def crash(*_):
+        raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runs, "metrics_table", crash)
+        assert start(files, "--set", "run_id=day") == 1
+    assert [row.run_id for row in spark.read.json(f"{files}/out/manifests").collect()] == ["other"]
+    assert start(files, "--set", "run_id=day") == 0
+    assert {row.run_id for row in spark.read.json(f"{files}/out/manifests").collect()} == {"day", "other"}
+
+
+def test_a_dry_run_reads_no_rows_and_writes_nothing(spark, jobs_of, files, capsys):
+    codes = []
+    # The footer of a file of Parquet is read by a job of one task; text that says its columns by none.
+    assert jobs_of(lambda: codes.append(start(files, "--dry-run", "--set", "output.report=true"))) <= 1
+    assert codes == [0]
+    said = capsys.readouterr().out
+    run_id = re.match(r"run (r\w{12}), not started\n", said)[1]
+    assert f"  predictions  parquet {files}/predictions (1 file): user int, item string, score double" in said
+    assert "\nmetrics, dialect 'default'\n  rr      rr(" in said
+    for name in ("per_user", "metrics", "reports", "manifests", "status"):
+        assert re.search(rf"^  {name} +{re.escape(str(files))}/out/{name}/run_id={run_id}$", said, re.MULTILINE)
+    assert not (files / "out").exists()
+    # Tables of the catalogue have their columns there.
+    spark.createDataFrame([(1, "a", 0.5)], "user int, item string, score double").createOrReplaceTempView("served")
+    table = ("--set", 'predictions={table = "served"}')
+    assert jobs_of(lambda: codes.append(start(files, "--dry-run", *table))) == 0
+    assert codes == [0, 0]
+    assert start(files, "--dry-run", "--set", "columns.score=nowhere") == 2
+    assert start(files, "--dry-run", "--set", 'labels={path="' + f"{files}/l.csv" + '", format="csv"}') == 0
+    assert "The types of labels were inferred, for which Spark read the files" in capsys.readouterr().out
+
+
+def test_the_run_that_a_dry_run_names_is_the_one_that_runs(files, capsys):
+    assert start(files, "--dry-run") == 0
+    named = re.match(r"run (r\w{12}), not started\n", capsys.readouterr().out)[1]
+    assert start(files) == 0
+    assert f"run {named} written to" in capsys.readouterr().out
+
+
+def test_a_report_is_beside_the_manifest_and_tells_how_it_was_made(files, capsys):
+    asked = ("output.report=true", "report.distributions=['rr']", "report.dialects=['mllib']", "report.title=Nightly")
+    overrides = [word for one in asked for word in ("--set", one)]
+    assert start(files, "--set", "run_id=day", "--set", 'labels.options={"token"="t0ken"}', *overrides) == 0
+    assert "written to" in capsys.readouterr().out
+    page = (files / "out/reports/run_id=day/report.html").read_text()
+    assert "<title>Nightly" in page
+    for text in ("mllib", "spark_rankeval", "config", "seed", "n_files"):
+        assert text in page
+    assert "t0ken" not in page
+    (manifest,) = (files / "out/manifests/run_id=day").glob("*.txt")
+    assert json.loads(manifest.read_text())["outputs"]["reports"].endswith("out/reports/run_id=day")
+
+
+def test_a_report_elsewhere(spark, files, monkeypatch):
+    assert start(files, "--set", f"output.report={files}/page.html", "--set", "run_id=day") == 0
+    assert "<h1" in (files / "page.html").read_text()
+    assert not (files / "out/reports").exists()
+    # On storage that is none of the driver's disks Spark writes the page.
+    monkeypatch.setattr("spark_rankeval.jobs.reporting._on_this_disk", lambda place: files / "not" / "here")
+    assert start(files, "--set", "output.report=true", "--set", "run_id=day") == 0
+    (row,) = spark.read.text(f"{files}/out/reports/run_id=day", wholetext=True).collect()
+    assert row.value.startswith("<!")
+    assert row.value.rstrip().endswith("</html>")

@@ -1,0 +1,116 @@
+"""Where a job's tables come from: databases, formats that a session may lack, columns that are told."""
+
+import json
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.jobs.config import Source
+from spark_rankeval.jobs.evaluate import main
+from spark_rankeval.jobs.tables import read_for_schema, read_table
+from spark_rankeval.spark.platforms import input_files
+
+EMBEDDED = "jdbc:derby:memory:jobs;create=true"
+
+
+@pytest.fixture(scope="module")
+def database(spark):
+    """Predictions and labels in a database that Spark brings, in its own process."""
+    tables = {
+        "predictions": ([(1, "a", 0.5), (1, "b", 0.9), (2, "a", 0.1)], "user int, item string, score double"),
+        "labels": ([(1, "a"), (2, "a")], "user int, item string"),
+    }
+    for name, (rows, schema) in tables.items():
+        writer = spark.createDataFrame(rows, schema).coalesce(1).write.format("jdbc").mode("overwrite")
+        writer.options(url=EMBEDDED, dbtable=name, user="shop", password="hunter2").save()
+    return EMBEDDED
+
+
+def configuration(folder, url, predictions='dbtable = "predictions"', **replace):
+    text = f"""
+        [predictions]
+        format = "jdbc"
+        options = {{ url = "{url}", {predictions}, user = "shop", password = "hunter2" }}
+        [labels]
+        format = "jdbc"
+        options = {{ url = "{url};password=hunter2", query = 'SELECT "user", "item" FROM labels', user = "shop" }}
+        [columns]
+        score = "score"
+        [evaluation]
+        metrics = ["rr"]
+        [output]
+        path = "{folder}/out"
+    """
+    for old, new in replace.items():
+        text = text.replace(old, new)
+    (folder / "job.toml").write_text(text)
+    return ["--config", str(folder / "job.toml")]
+
+
+def test_tables_of_a_database_are_evaluated_and_no_password_is_left(spark, database, tmp_path, capsys):
+    assert main(configuration(tmp_path, database)) == 0
+    (row,) = spark.read.parquet(f"{tmp_path}/out/metrics").collect()
+    assert (row.value, row.n) == (0.75, 2)
+    printed = capsys.readouterr()
+    assert all(b"hunter2" not in path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
+    (line,) = spark.read.text(f"{tmp_path}/out/manifests/run_id={row.run_id}").collect()
+    manifest = json.loads(line.value)
+    assert manifest["inputs"]["predictions"]["n_files"] == 0
+    assert manifest["config"]["predictions"]["options"]["password"] == "***"
+    # What a dry run prints of it.
+    assert main([*configuration(tmp_path, database), "--dry-run"]) == 0
+    printed = capsys.readouterr()
+    assert f"jdbc predictions of {database}: user int, item string, score double" in printed.out
+    assert "hunter2" not in printed.out + printed.err
+
+
+@pytest.mark.parametrize(
+    ("replace", "said"),
+    [
+        ({'dbtable = "predictions"': 'dbtable = "nowhere"'}, "[predictions] cannot be read: "),
+        ({"jdbc:derby:memory:jobs": "jdbc:nothing:jobs"}, "No suitable driver"),
+    ],
+)
+def test_a_database_that_does_not_answer_is_one_line_without_secrets(database, tmp_path, capsys, replace, said):
+    assert main(configuration(tmp_path, database, **replace)) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert "hunter2" not in line
+
+
+@pytest.mark.parametrize("name", ["delta", "iceberg"])
+def test_a_format_that_the_session_lacks_is_named(spark, tmp_path, name):
+    with pytest.raises(ConfigurationError) as caught:
+        read_table(spark, Source(path=str(tmp_path), format=name), "labels")
+    assert f"[labels] cannot be read: this session has no format '{name}'; start Spark with it" in str(caught.value)
+
+
+def test_columns_that_are_told_spare_a_look_at_the_rows(spark, jobs_of, tmp_path):
+    (tmp_path / "l.csv").write_text("user,item\n1,a\n")
+    told = Source(path=str(tmp_path / "l.csv"), format="csv", schema="user bigint, item string")
+    assert jobs_of(lambda: read_table(spark, told, "labels")) == 0
+    assert read_table(spark, told, "labels").dtypes == [("user", "bigint"), ("item", "string")]
+    inferred = Source(path=str(tmp_path / "l.csv"), format="csv")
+    assert jobs_of(lambda: read_table(spark, inferred, "labels")) > 0
+    assert read_for_schema({"a": told, "b": inferred, "c": None, "d": Source(path="p"), "e": Source(table="t")}) == [
+        "b"
+    ]
+    wrong = Source(path=str(tmp_path / "l.csv"), format="csv", schema="user bigint item")
+    with pytest.raises(ConfigurationError, match=r"\[labels\] cannot be read: "):
+        read_table(spark, wrong, "labels")
+
+
+def test_a_platform_that_does_not_tell_files_is_no_error(spark, tmp_path, monkeypatch):
+    spark.range(2).coalesce(1).write.parquet(f"{tmp_path}/t")
+    frame = spark.read.parquet(f"{tmp_path}/t")
+    assert len(input_files(frame)) == 1
+    assert input_files(spark.range(1)) == []
+
+    def refused(_):
+        raise PySparkException("[NOT_SUPPORTED_WITH_SERVERLESS]")
+
+    for kind in {DataFrame, type(frame)}:
+        monkeypatch.setattr(kind, "inputFiles", refused)
+    assert input_files(frame) == []
