@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 def _run(spark: SparkSession, config: EvaluateConfig, log: EventLog) -> str:
     result, run_id, tables = evaluate_tables(spark, config, log)
-    return f"{result!r}\n\n{config.written(run_id, tables)}"
+    printed = config.output.printed
+    told = repr(result) if printed == "table" else result.to_trec(per_query=printed == "trec_queries")
+    return f"{told}\n\n{config.written(run_id, tables)}"
 
 
 def evaluate_tables(
@@ -66,10 +68,11 @@ def evaluate_tables(
             run.write(rejected, runs.QUARANTINE, is_empty=rejected.isEmpty())
         run.write(runs.metrics_table(spark, result, run.started).coalesce(1), runs.METRICS)
         told = {"plan": list(result.plan), **result.to_dict()}
+        stored = spark.read.schema(per_user.schema).parquet(run.place(runs.PER_USER))
+        result = replace(result, _table=lambda: stored)
 
         def report(path: Path) -> None:
-            stored = spark.read.schema(per_user.schema).parquet(run.place(runs.PER_USER))
-            replace(result, _table=lambda: stored).report(
+            result.report(
                 path,
                 title=config.report.title,
                 distributions=config.report.distributions,
@@ -140,5 +143,6 @@ COMMAND = Command(
     EvaluateConfig,
     run=_run,
     plan=_plan,
+    formats=("table", "trec", "trec_queries"),
 )
 main, task = COMMAND.main, COMMAND.as_task
