@@ -306,7 +306,11 @@ class Result:
         for model in self.models:
             mine = [row for row in rows if row.model == model]
             everything = totals.get(model, Query("all", 0, 0, 0, (), 0))._replace(values=[row.mean for row in mine])
-            texts.append(render_trec(mine, queries.get(model, []), everything, runid or model or None))
+            single = queries.get(model, [])
+            if everything.n_found is None:
+                # A count that not every query has is printed of none.
+                single = [query._replace(n_found=None) for query in single]
+            texts.append(render_trec(mine, single, everything, runid or model or None))
         return "\n".join(texts)
 
     def __repr__(self) -> str:

@@ -40,14 +40,16 @@ def test_examples_of_a_page_print_what_it_says(spark, page, capsys):
     """A plain block right after a Python block is what that one prints; one after a comment `not run` is not run."""
     assert spark is not None
     text = (Path(__file__).parents[1] / "docs" / page).read_text()
-    names, printed = {}, 0
+    names, differences, printed = {}, [], 0
     for why, code, said in re.findall(
         r"^(<!-- not run: .*-->\n)?```python\n(.*?)^```$(?:\n\n```\n(.*?)^```$)?", text, re.DOTALL | re.MULTILINE
     ):
         if not why:
             exec(compile(code, page, "exec"), names)
-            assert not said or capsys.readouterr().out == said
+            found = capsys.readouterr().out
+            differences += [(said, found)] * (bool(said) and found != said)
             printed += bool(said)
+    assert differences == []
     assert printed >= 2
 
 
