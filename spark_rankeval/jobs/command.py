@@ -31,6 +31,7 @@ class Command(Generic[Config]):
         config: the dataclass of its configuration.
         run: does it, and gives what is printed, without secrets.
         plan: says what it would do, as such text, without doing it.
+        formats: what ``--format`` takes, short for ``--set output.printed``; none: there is no such option.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Command(Generic[Config]):
     config: type[Config]
     run: Callable[[SparkSession, Config, EventLog], str]
     plan: Callable[[SparkSession, Config], str]
+    formats: tuple[str, ...] = ()
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """Run the job.
@@ -106,7 +108,13 @@ class Command(Generic[Config]):
             default="text",
             help="of stderr: warnings and errors for a reader, or one line of JSON an event; default: %(default)s",
         )
+        if self.formats:
+            parser.add_argument(
+                "--format", choices=self.formats, help="how the result is printed; short for --set output.printed=…"
+            )
         options = parser.parse_args(arguments)
+        if getattr(options, "format", None):
+            options.set = [*options.set, f"output.printed={options.format}"]
         if options.config is None and not options.print_schema:
             parser.error("--config FILE is needed")
         return options

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # It is the name of folders and files.
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TREC_OPTIONS = {"trec_run": ("model", "on_invalid"), "trec_qrels": ("on_invalid",)}
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Source:
     Attributes:
         path: a file or folder, or several, as Spark reads them; of delta and iceberg a table's place or name.
         format: what the files are; jdbc is a database, of which options say url, dbtable or query, user and password;
-            delta and iceberg need a session that has them.
+            delta and iceberg need a session that has them; trec_run and trec_qrels are TREC's, of whose lines each is looked at.
         options: options of Spark's reader; CSV is read with a header and inferred types unless they say otherwise.
         schema: columns and types, such as "user bigint, item string, score double"; left out, they are those of the table, and
             those of CSV and JSON are inferred, for which Spark reads the files once more.
@@ -37,7 +38,7 @@ class Source:
     """
 
     path: str | tuple[str, ...] | None = None
-    format: Literal["parquet", "csv", "json", "orc", "delta", "iceberg", "jdbc"] = "parquet"
+    format: Literal["parquet", "csv", "json", "orc", "delta", "iceberg", "jdbc", "trec_run", "trec_qrels"] = "parquet"
     options: Mapping[str, str | bool | int | float] = field(default_factory=dict, repr=False)
     schema: str | None = None
     table: str | None = None
@@ -69,6 +70,17 @@ class Source:
             found = [f"[{section}] of format 'jdbc' needs options with {' and '.join(lacking)}"] if lacking else []
             unused = [name for name in ("path", "schema") if getattr(self, name) is not None]
             return found + [f"[{section}] of format 'jdbc' has no {name}; options say which table" for name in unused]
+        if self.format in _TREC_OPTIONS and self.table is None:
+            unknown = [name for name in self.options if name not in _TREC_OPTIONS[self.format]]
+            found = (
+                [f"[{section}] of format {self.format!r} has no schema but its own"] if self.schema is not None else []
+            )
+            found += [
+                f"[{section}] of format {self.format!r} has no option {name!r}; it has: {', '.join(_TREC_OPTIONS[self.format])}"
+                for name in unknown
+            ]
+            if found:
+                return found
         if (self.path is None) == (self.table is None):
             got = "neither" if self.path is None else "both"
             return [f"[{section}] needs path (files) or table (of the catalogue), one of them; found {got}"]

@@ -75,10 +75,11 @@ def evaluate_tables(
         if outcomes:
             run.write(gates_table(run, outcomes), runs.GATES)
         told = {"plan": list(result.plan), **result.to_dict(), **gates_told(outcomes)}
+        stored = spark.read.schema(per_user.schema).parquet(run.place(runs.PER_USER))
+        result = replace(result, _table=lambda: stored)
 
         def report(path: Path) -> None:
-            stored = spark.read.schema(per_user.schema).parquet(run.place(runs.PER_USER))
-            replace(result, _table=lambda: stored).report(
+            result.report(
                 path,
                 title=config.report.title,
                 distributions=config.report.distributions,
@@ -105,7 +106,9 @@ def _said(
 ) -> str:
     """What is printed of a run: its gates first."""
     parts = [render_gates(outcomes)] * bool(outcomes)
-    return "\n\n".join([*parts, repr(result), config.written(run_id, tables)])
+    printed = config.output.printed
+    told = repr(result) if printed == "table" else result.to_trec(per_query=printed == "trec_queries")
+    return "\n\n".join([*parts, told, config.written(run_id, tables)])
 
 
 def _call(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> dict[str, Any]:
@@ -172,5 +175,6 @@ COMMAND = Command(
     EvaluateConfig,
     run=_run,
     plan=_plan,
+    formats=("table", "trec", "trec_queries"),
 )
 main, task = COMMAND.main, COMMAND.as_task

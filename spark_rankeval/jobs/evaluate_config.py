@@ -10,7 +10,7 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, DialectError, MetricError, OptionError
 from spark_rankeval.extras import check_extra
 from spark_rankeval.gates import GateRule, check_known, read_gates
-from spark_rankeval.jobs.config import JobConfig, Source
+from spark_rankeval.jobs.config import JobConfig, Output, Source
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.statistics.description import DescriptionOptions
@@ -96,6 +96,17 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class EvaluationOutput(Output):
+    """Where the results go, and how they are printed.
+
+    Attributes:
+        printed: as a table, or as trec_eval prints them: the means, or every query before.
+    """
+
+    printed: Literal["table", "trec", "trec_queries"] = "table"
+
+
+@dataclass(frozen=True)
 class Tracking:
     """Where MLflow keeps a run beside the outputs.
 
@@ -116,6 +127,7 @@ class EvaluateConfig(JobConfig):
     """The configuration of jobs/evaluate.py; each attribute is a section of the file.
 
     Attributes:
+        output: where the results go.
         predictions: what was recommended: a row a user and item, or a row a user with an array of items.
         evaluation: the metrics and options.
         labels: what the users wanted; left out if the table of predictions holds both arrays.
@@ -127,6 +139,7 @@ class EvaluateConfig(JobConfig):
         mlflow: where MLflow keeps the run, too.
     """
 
+    output: EvaluationOutput
     predictions: Source
     evaluation: Evaluation
     labels: Source | None = None

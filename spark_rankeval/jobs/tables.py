@@ -8,6 +8,7 @@ from pyspark.errors import PySparkException
 
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.spark.platforms import input_files
+from spark_rankeval.trec import read_qrels, read_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +60,8 @@ def read_table(spark: SparkSession, source: Source, section: str) -> DataFrame:
 def _frame(spark: SparkSession, source: Source) -> DataFrame:
     if source.table is not None:
         return spark.read.table(source.table)
+    if source.format in ("trec_run", "trec_qrels"):
+        return _trec_table(spark, source)
     reader = spark.read.format(source.format).options(**_CSV_OPTIONS if source.format == "csv" else {})
     if source.schema is not None:
         reader = reader.schema(source.schema)
@@ -66,6 +69,14 @@ def _frame(spark: SparkSession, source: Source) -> DataFrame:
     if source.path is None:
         return reader.load()
     return reader.load(list(source.path) if isinstance(source.path, tuple) else source.path)
+
+
+def _trec_table(spark: SparkSession, source: Source) -> DataFrame:
+    """A run or judgements, by the functions that read them on every Spark."""
+    paths = [source.path] if isinstance(source.path, str) else list(source.path or ())
+    if source.format == "trec_qrels":
+        return read_qrels(spark, paths, **source.options)  # type: ignore[arg-type] # options are checked there
+    return read_run(spark, paths, **source.options)  # type: ignore[arg-type] # the same
 
 
 def _said(error: Exception) -> str:
