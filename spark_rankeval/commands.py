@@ -29,6 +29,22 @@ def _run(job: str, context: typer.Context) -> None:
     raise typer.Exit(main(context.args))
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(spark_rankeval.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Evaluate rankings and recommendations on Spark."""
+
+
 @app.command(context_settings=_PASSED_ON, add_help_option=False)
 def evaluate(context: typer.Context) -> None:
     """Evaluate a table of predictions: --config FILE; --help has all options."""
@@ -43,7 +59,7 @@ def compare(context: typer.Context) -> None:
 
 @app.command(context_settings=_PASSED_ON, add_help_option=False)
 def trend(context: typer.Context) -> None:
-    """Draw a metric over all runs: --metrics FOLDER; --help has all options."""
+    """Draw a metric over all runs: --output FOLDER; --help has all options."""
     _run("trend", context)
 
 

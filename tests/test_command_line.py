@@ -1,6 +1,8 @@
 """The command ``spark-rankeval``, through a shell and in this process."""
 
+import importlib
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from spark_rankeval import __version__
 from spark_rankeval.commands import app
 from spark_rankeval.dialects.published import DIALECTS
 
@@ -33,6 +36,20 @@ def test_the_script_is_the_command():
     assert done.returncode == 0
     for command in ("evaluate", "compare", "trend", "dialects", "explain", "version"):
         assert f"\n  {command} " in done.stdout
+
+
+def test_the_version_is_told_both_ways():
+    told = [call(asked) for asked in ("version", "--version")]
+    assert [(done.exit_code, done.output) for done in told] == [(0, f"{__version__}\n")] * 2
+
+
+def test_the_help_names_options_that_jobs_have(capsys):
+    helped = " ".join(call("--help").output.split())
+    for job in ("evaluate", "compare", "trend"):
+        option = re.search(rf" {job} .*?: (--\w+) ", helped).group(1)
+        with pytest.raises(SystemExit):
+            importlib.import_module(f"spark_rankeval.jobs.{job}").main(["--help"])
+        assert f"\n  {option} " in capsys.readouterr().out
 
 
 def test_what_needs_no_spark_does_not_load_it():
