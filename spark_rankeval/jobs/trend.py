@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from spark_rankeval.gates import GateRule
     from spark_rankeval.run_history import History
+
+# So many are listed where one is not found.
+_MOST_SLICES = 20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +68,7 @@ def read_history(spark: SparkSession, output: str, slice_: str | None = "all") -
         slice_: which users; None: each slice.
 
     Raises:
-        ConfigurationError: there is no table of metrics.
+        ConfigurationError: there is no table of metrics, or no run has such a slice.
     """
     from spark_rankeval.jobs.runs import MANIFESTS, METRICS, read_metrics, run_facts  # noqa: PLC0415 # these import pyspark
     from spark_rankeval.long_table import RUN_ID  # noqa: PLC0415
@@ -77,8 +81,21 @@ def read_history(spark: SparkSession, output: str, slice_: str | None = "all") -
         msg = f"there are no runs in {output}: it is the folder of the outputs of jobs/evaluate.py, with {tables}"
         raise ConfigurationError(msg)
     whole = {one[RUN_ID] for one in run_facts(spark, output, (RUN_ID,))}
-    found = history(read_metrics(spark, output), slice=slice_)
-    return History(tuple(one for one in found.rows if one[0] in whole))
+    table = read_metrics(spark, output)
+    rows = tuple(one for one in history(table, slice=slice_).rows if one[0] in whole)
+    if not rows and whole and slice_ is not None:
+        every = table.select("slice", RUN_ID).distinct().collect()
+        raise ConfigurationError(_no_slice(slice_, sorted({one["slice"] for one in every if one[RUN_ID] in whole})))
+    return History(rows)
+
+
+def _no_slice(asked: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(asked, known, n=2)
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    more = f", … ({len(known):,} in all)" if len(known) > _MOST_SLICES else ""
+    return (
+        f"no run has a slice {asked!r}; {hint}There are: {', '.join(known[:_MOST_SLICES])}{more}; --slice every is each"
+    )
 
 
 def task() -> None:

@@ -194,6 +194,17 @@ def test_trend_prints_tables_and_writes_a_page(start, spark, tmp_path, capsys):
     assert "day1" not in capsys.readouterr().out
 
 
+def test_a_slice_that_no_run_has_is_named_with_those_that_are(start, tmp_path, capsys):
+    assert start("day1", 6, evaluation='by = "country"') == 0
+    capsys.readouterr()
+    output = f"{tmp_path}/out"
+    assert trend(["--output", output, "--slice", "country=GB"]) == 2
+    said = "no run has a slice 'country=GB'; did you mean 'country=FR' or 'country=DE'? There are: all, country=DE, country=FR"
+    assert f"trend: wrong config: {said}" in capsys.readouterr().err
+    assert trend(["--output", output, "--slice", "country=DE"]) == 0
+    assert "rr, users with country=DE" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
