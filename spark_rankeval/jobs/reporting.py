@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from spark_rankeval.jobs.runs import Run
 
 #: What the report has sections of its own for.
-_TOLD_ELSEWHERE = ("plan", "summary", "data_quality", "data_quality_of_models", "rows", "slices")
+_TOLD_ELSEWHERE = (
+    "plan",
+    "summary",
+    "data_quality",
+    "data_quality_of_models",
+    "rows",
+    "slices",
+    "gates",
+    "gates_failed",
+)
 
 
 def write_report(run: Run, write: Callable[[Path], object]) -> None:

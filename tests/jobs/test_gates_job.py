@@ -79,6 +79,9 @@ def test_a_gate_that_is_not_met_is_4_and_everything_is_written(start, gates_of, 
     assert set(said["outputs"]) == {"per_user", "metrics", "gates", "reports"}
     assert [status(tmp_path, "day1")[name] for name in ("state", "exit_code", "kind")] == ["failed", 4, "gates failed"]
     page = (tmp_path / "out/reports/run_id=day1/report.html").read_text()
+    assert ">gates_failed<" not in page
+    assert "condition&#39;" not in page
+    assert ">day1</dd>" in page
     assert page.index("1 of 2 gates failed.") < page.index('<h2 id="means-heading"')
     assert read_metrics(spark, f"{tmp_path}/out").count() == 2
 
