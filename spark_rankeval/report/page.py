@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup
@@ -19,7 +20,7 @@ from spark_rankeval.report import tables
 from spark_rankeval.report.pictures import picture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_rankeval.charts import Drawing
     from spark_rankeval.report.contents import Comparison, Contents
@@ -96,13 +97,24 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
     users = [f"{quality.n_users:,}" for quality in contents.qualities.values()][:1]
     slices = {row.slice for row in contents.summary} - {"all"}
     dialects = list(dict.fromkeys(row.dialect for row in contents.summary if row.dialect))
-    facts = [("models", ", ".join(models))] * bool(models)
+    facts = _which_run(contents.manifest) + [("models", ", ".join(models))] * bool(models)
     facts += [("users", one) for one in users]
     facts += [("metrics", f"{len({row.key for row in contents.summary}):,}")]
     facts += [("slices", f"{len(slices):,}")] * bool(slices)
     weights = list(dict.fromkeys(row.user_weight for row in contents.summary if row.user_weight))
     facts += [("users weighted by", ", ".join(weights))] * bool(weights)
     return [*facts, *[("dialect", ", ".join(dialects))] * bool(dialects)]
+
+
+def _which_run(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The name of a run and when it began, of a manifest that says so as those of jobs do."""
+    facts = [("run", str(manifest["run_id"]))] if manifest.get("run_id") else []
+    # A manifest may be the caller's own, and say it in another way.
+    with suppress(ValueError):
+        started = datetime.fromisoformat(str(manifest.get("started")))
+        if started.tzinfo is not None:
+            facts.append(("time (UTC)", f"{started.astimezone(UTC):%Y-%m-%d %H:%M}"))
+    return facts
 
 
 def _sections(contents: Contents) -> Iterator[Section]:

@@ -294,6 +294,19 @@ def test_gates_and_manifest_are_told_in_the_order_given(tmp_path):
     assert captions == ["The run", "inputs", "config", "versions"]
 
 
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        ({"run_id": "day1", "started": "2026-11-20T01:59:30+02:00"}, ["run", "day1", "time (UTC)", "2026-11-19 23:59"]),
+        ({"run_id": "<day1>", "started": "at night"}, ["run", "<day1>"]),
+        ({"started": "2026-11-20T01:59:30"}, []),
+    ],
+)
+def test_the_head_says_which_run_it_is(tmp_path, manifest, expected):
+    page = Page(plain([row()]).report(tmp_path / "r.html", manifest=manifest))
+    assert [page.words(one) for one in page.all("header/dl/div/*")][:-6] == expected
+
+
 def test_the_package_as_a_zip_writes_reports(tmp_path):
     archive = package_zip(tmp_path)
     code = (
