@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import UnknownMetricError
@@ -11,7 +11,7 @@ from spark_rankeval.gates import FIGURES, names
 from spark_rankeval.plotting import PURPOSE, WIDTH, interval_reading
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from spark_rankeval.charts import Drawing
     from spark_rankeval.gates import GateRule
@@ -24,9 +24,11 @@ class HistoryPlots:
 
     Attributes:
         rows: of all runs, the earliest first.
+        failed: why runs failed, by their ids; their points have a ring.
     """
 
     rows: tuple[HistoryRow, ...]
+    failed: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return "plot(metric=None, slice='all', gates=())"
@@ -66,9 +68,12 @@ class HistoryPlots:
         reading += [f"{left_out} runs of another definition are left out."] * bool(left_out)
         limits = limits_of(gates, key, slice)
         reading += ["Dashed: gates."] * bool(limits)
+        notes = {run: f"{run}, {self.failed[run]}" if run in self.failed else run for run, _, _ in drawn}
+        ringed = {notes[run] for run in notes if run in self.failed}
+        reading += ["Ringed: runs that failed."] * bool(ringed)
         return curve_chart(
             [
-                Estimate(row.model, 1000 * time.timestamp(), row.mean, row.interval_low, row.interval_high, run)
+                Estimate(row.model, 1000 * time.timestamp(), row.mean, row.interval_low, row.interval_high, notes[run])
                 for run, time, row in drawn
             ],
             title=f"{key} over runs" + f", users with {slice}" * (slice != "all"),
@@ -78,6 +83,7 @@ class HistoryPlots:
             series=list(dict.fromkeys(row.model for _, _, row in self.rows)),
             times=True,
             limits=limits,
+            ringed=ringed,
             width=width,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from spark_rankeval.report.writing import checked_path, write_page
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame
@@ -62,9 +62,11 @@ class History:
 
     Attributes:
         rows: a run's id, its time and a row of its summary.
+        failed: why runs failed, such as ``gates failed``, by their ids; they are marked. The table of metrics does not know it.
     """
 
     rows: tuple[HistoryRow, ...]
+    failed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def runs(self) -> dict[str, datetime]:
@@ -101,12 +103,12 @@ class History:
                 msg = f"no run has a metric {str(metric)!r}; there are: {', '.join(self.keys()) or 'none, and no runs'}"
                 raise UnknownMetricError(msg)
             found |= dict.fromkeys(mine)
-        return History(tuple(one for one in self.rows if one[2].key in found))
+        return History(tuple(one for one in self.rows if one[2].key in found), self.failed)
 
     @property
     def plot(self) -> HistoryPlots:
         """A chart of a metric over the runs, ``history.plot("ndcg@10")``, as Altair's object; needs the extra ``report``."""
-        return HistoryPlots(self.rows)
+        return HistoryPlots(self.rows, self.failed)
 
     def report(
         self, path: str | os.PathLike[str], *, gates: Sequence[GateRule] = (), title: str = "Metrics over all runs"
@@ -133,12 +135,14 @@ class History:
             mine = tuple(one for one in self.rows if one[2].key == key)
             for slice_ in sorted({row.slice for _, _, row in mine}, key=lambda name: (name != "all", name)):
                 of_slice = tuple(one for one in mine if one[2].slice == slice_)
-                draw = partial(_drawn, HistoryPlots(self.rows), key, slice_, tuple(gates))
-                parts.append(Part(key if slice_ == "all" else f"{key}, users with {slice_}", draw, of_slice))
+                draw = partial(_drawn, self.plot, key, slice_, tuple(gates))
+                parts.append(
+                    Part(key if slice_ == "all" else f"{key}, users with {slice_}", draw, of_slice, self.failed)
+                )
         return write_page(target, history_page(title, parts))
 
     def __repr__(self) -> str:
-        return render_history(self.rows)
+        return render_history(self.rows, self.failed)
 
 
 def _drawn(plots: HistoryPlots, key: str, slice_: str, gates: Sequence[GateRule], width: int) -> Drawing:

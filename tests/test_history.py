@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -90,7 +91,7 @@ def test_slices_are_asked_for_by_name():
         parted.plot("ndcg@10", slice="country=DE").to_dict()["title"]["text"]
         == "ndcg@10 over runs, users with country=DE"
     )
-    assert "ndcg@10, users with country=DE\nrun " in repr(parted)
+    assert "ndcg@10, users with country=DE\nrun_id " in repr(parted)
 
 
 def test_a_metric_that_is_in_no_run_is_named_with_those_that_are():
@@ -112,8 +113,8 @@ def test_a_history_shows_itself_as_text_and_as_a_table():
     text = repr(WEEK)
     assert text.splitlines()[:3] == [
         "ndcg@10",
-        "run    time (UTC)        model    mean      95% interval  users  undefined",
-        "day 0  2026-10-20 04:00  als    0.3000  [0.2800, 0.3200]  1,200         34",
+        "run_id  time (UTC)        model    mean      95% interval  users  undefined",
+        "day 0   2026-10-20 04:00  als    0.3000  [0.2800, 0.3200]  1,200         34",
     ]
     assert "\n10 earlier runs\n" in repr(runs(*[[row()]] * 30))
     frame = WEEK.to_pandas()
@@ -121,6 +122,36 @@ def test_a_history_shows_itself_as_text_and_as_a_table():
     assert frame["value"].iloc[0] == 0.3
     assert History(()).to_pandas().empty
     assert "–" in repr(runs([undefined()]))
+
+
+def test_failed_runs_are_marked_wherever_they_are_shown(tmp_path):
+    marked = replace(WEEK, failed={"day 2": "gates failed", "another": "crash"}).of("rr")
+    lines = repr(marked).splitlines()
+    assert lines[1].split()[:4] == ["run_id", "time", "(UTC)", "failed"]
+    assert [("gates failed" in line) for line in lines[2:]] == [day == 2 for day in range(7)]
+    chart = marked.plot("rr")
+    assert [one["note"] for one in points(chart) if one["ringed"]] == ["day 2, gates failed"]
+    assert "Ringed: runs that failed." in chart.to_dict()["title"]["subtitle"]
+    assert any(layer.get("transform") == [{"filter": "datum.ringed"}] for layer in chart.to_dict()["layer"])
+    text = marked.report(tmp_path / "trend.html").read_text()
+    assert "<dt>failed</dt><dd>1</dd>" in text
+    assert text.count(">gates failed</td>") == 1
+    assert not any(one["ringed"] for one in points(WEEK.plot("rr")))
+
+
+@pytest.mark.parametrize(
+    ("apart", "form"),
+    [
+        (timedelta(milliseconds=800), "%H:%M:%S.%L"),
+        (timedelta(seconds=20), "%m-%d %H:%M:%S"),
+        (timedelta(hours=9), "%m-%d %H:%M"),
+        (timedelta(days=1), "%m-%d %H:%M"),
+        (timedelta(days=3), "%Y-%m-%d"),
+    ],
+)
+def test_the_axis_tells_runs_apart(apart, form):
+    rows = tuple((f"run {place}", START + place * apart, row()) for place in range(5))
+    assert History(rows).plot().to_dict()["layer"][0]["encoding"]["x"]["axis"]["format"] == form
 
 
 def test_the_page_has_a_chart_and_a_table_a_metric(tmp_path):

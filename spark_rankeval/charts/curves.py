@@ -10,6 +10,7 @@ import altair as alt
 
 from spark_rankeval.charts.marks import (
     EDGE,
+    INK,
     QUIET,
     ROOMY,
     WIDTH,
@@ -28,7 +29,7 @@ from spark_rankeval.charts.marks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from spark_rankeval.charts.marks import Estimate
 
@@ -38,8 +39,13 @@ _ABOVE_TITLE = 26
 # Points are drawn as such where there is room between them.
 _MOST_POINTS = 25
 _HALF_A_DAY = 12 * 60 * 60 * 1000
-# Up to so long a time its hours tell runs apart.
-_DAYS = 8 * _HALF_A_DAY
+# What tells runs apart on the axis of so long a time, in milliseconds, or of a shorter one; an axis has ten marks or so.
+_TIME_FORMATS = (
+    (10_000, "%H:%M:%S.%L"),
+    (600_000, "%m-%d %H:%M:%S"),
+    (20 * _HALF_A_DAY, "%m-%d %H:%M"),
+    (math.inf, "%Y-%m-%d"),
+)
 
 
 def curve_chart(
@@ -53,6 +59,7 @@ def curve_chart(
     whole_numbers: bool = False,
     times: bool = False,
     limits: Sequence[tuple[str, float]] = (),
+    ringed: Collection[str] = (),
     width: int = WIDTH,
     height: int = 300,
 ) -> alt.Chart | alt.LayerChart:
@@ -68,6 +75,7 @@ def curve_chart(
         whole_numbers: places are whole numbers.
         times: places are times, in milliseconds since 1970; the axis of values then begins near the least of them.
         limits: values that are drawn as lines, with what is written on each.
+        ringed: the notes of the points that are to be seen as other than the rest.
         width: of the drawing without its labels, in pixels.
         height: of it, in pixels.
     """
@@ -87,18 +95,25 @@ def curve_chart(
     room = _HALF_A_DAY if times else 1
     span = [places[0], places[-1]] if len(places) > 1 else [places[0] - room, places[0] + room]
     if times:
-        x_axis.format = "%m-%d %H:%M" if span[1] - span[0] < _DAYS else "%Y-%m-%d"
+        x_axis.format = next(form for longest, form in _TIME_FORMATS if span[1] - span[0] < longest)
+        x_axis.labelOverlap = True
     x_scale = alt.Scale(domain=span, nice=False, type="utc") if times else alt.Scale(domain=span, nice=False)
     # All layers tell their colours alike, or none would be told.
     colour, shape = looks(present, series, legend=legend, width=width, offset=_ABOVE_TITLE)
-    base = alt.Chart(data({**one.record(), "at": _at(one, times)} for one in drawn)).encode(
+    base = alt.Chart(
+        data({**one.record(), "at": _at(one, times), "ringed": one.note in ringed} for one in drawn)
+    ).encode(
         x=alt.X("place:T" if times else "place:Q", scale=x_scale, axis=x_axis),
         color=colour,
     )
     y_scale = alt.Scale(domain=reach, nice=False)
     y = alt.Y("value:Q", scale=y_scale, axis=axis(**upright(y_title)))
     hints = [alt.Tooltip("series:N", title="model")] * any(present)
-    hints += [alt.Tooltip("at:N", title=x_title), alt.Tooltip("told:N", title=y_title), alt.Tooltip("note:N")]
+    hints += [
+        alt.Tooltip("at:N", title=x_title),
+        alt.Tooltip("told:N", title=y_title),
+        alt.Tooltip("note:N", title="run" if times else ""),
+    ]
     between = {"y": alt.Y("low:Q", scale=y_scale, axis=axis(**upright(y_title))), "y2": "high:Q"}
     known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
     layers = _limits(limits, y_scale)
@@ -110,6 +125,9 @@ def curve_chart(
     size = 40 if len(places) <= _MOST_POINTS else 0
     points = base.mark_point(filled=True, size=size or 60, opacity=1 if size else 0)
     layers.append(points.encode(y=y, shape=shape, tooltip=hints))
+    if ringed:
+        rings = base.transform_filter("datum.ringed").mark_point(filled=False, size=180, strokeWidth=1.5, opacity=1)
+        layers.append(rings.encode(y=y, color=alt.value(INK), shape=alt.value("circle"), tooltip=hints))
     if beside:
         layers.append(_labels(drawn, present, series, reach, height, y_scale))
     said = [f"limit {name}" for name, _ in limits]

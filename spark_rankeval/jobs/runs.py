@@ -269,15 +269,16 @@ def read_metrics(spark: SparkSession, output: str) -> DataFrame:
     return spark.read.schema(schema).parquet(f"{output.rstrip('/')}/{METRICS}")
 
 
-def run_facts(spark: SparkSession, output: str, names: Sequence[str]) -> list[dict[str, Any]]:
-    """What the manifests of all whole runs say, a dict a run; values are text.
+def run_facts(spark: SparkSession, output: str, names: Sequence[str], table: str = MANIFESTS) -> list[dict[str, Any]]:
+    """What the manifests of all whole runs say, or the status of all, a dict a run; values are text.
 
     Args:
         spark: the session.
         output: the folder of all tables.
         names: of the facts.
+        table: `MANIFESTS` or `STATUS`.
     """
-    lines = spark.read.schema("value string").text(f"{output.rstrip('/')}/{MANIFESTS}")
+    lines = spark.read.schema("value string").text(f"{output.rstrip('/')}/{table}")
     chosen = [F.get_json_object("value", f"$.{name}").alias(name) for name in names]
     return [record.asDict() for record in lines.select(*chosen).collect()]
 

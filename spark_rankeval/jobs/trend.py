@@ -70,7 +70,7 @@ def read_history(spark: SparkSession, output: str, slice_: str | None = "all") -
     Raises:
         ConfigurationError: there is no table of metrics, or no run has such a slice.
     """
-    from spark_rankeval.jobs.runs import MANIFESTS, METRICS, read_metrics, run_facts  # noqa: PLC0415 # these import pyspark
+    from spark_rankeval.jobs.runs import MANIFESTS, METRICS, STATUS, read_metrics, run_facts  # noqa: PLC0415 # these import pyspark
     from spark_rankeval.long_table import RUN_ID  # noqa: PLC0415
     from spark_rankeval.run_history import History, history  # noqa: PLC0415
     from spark_rankeval.spark.storage import exists  # noqa: PLC0415
@@ -80,13 +80,26 @@ def read_history(spark: SparkSession, output: str, slice_: str | None = "all") -
         tables = f"the tables {METRICS} and {MANIFESTS}"
         msg = f"there are no runs in {output}: it is the folder of the outputs of jobs/evaluate.py, with {tables}"
         raise ConfigurationError(msg)
-    whole = {one[RUN_ID] for one in run_facts(spark, output, (RUN_ID,))}
+    manifests = run_facts(spark, output, (RUN_ID, "started", "gates_failed"))
+    whole = {one[RUN_ID]: one["started"] for one in manifests}
+    states = (
+        run_facts(spark, output, (RUN_ID, "started", "state", "kind"), STATUS)
+        if exists(spark, f"{output}/{STATUS}")
+        else []
+    )
+    # A later run of the same name may have failed before it replaced anything.
+    failed = {
+        one[RUN_ID]: one["kind"] or "failed"
+        for one in states
+        if one["state"] == "failed" and one["started"] == whole.get(one[RUN_ID])
+    }
+    failed |= {one[RUN_ID]: "gates failed" for one in manifests if one["gates_failed"] not in (None, "0")}
     table = read_metrics(spark, output)
     rows = tuple(one for one in history(table, slice=slice_).rows if one[0] in whole)
     if not rows and whole and slice_ is not None:
         every = table.select("slice", RUN_ID).distinct().collect()
         raise ConfigurationError(_no_slice(slice_, sorted({one["slice"] for one in every if one[RUN_ID] in whole})))
-    return History(rows)
+    return History(rows, failed)
 
 
 def _no_slice(asked: str, known: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from spark_rankeval.report.pictures import picture
 from spark_rankeval.report.tables import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from spark_rankeval.charts import Drawing
     from spark_rankeval.history_rendering import HistoryRow
@@ -25,11 +25,13 @@ class Part:
         key: of the metric.
         draw: makes the chart of a width.
         rows: of the runs, the earliest first.
+        failed: why runs failed, by their ids.
     """
 
     key: str
     draw: Callable[[int], Drawing]
     rows: Sequence[HistoryRow]
+    failed: Mapping[str, str]
 
 
 def history_page(title: str, parts: Sequence[Part]) -> str:
@@ -40,7 +42,12 @@ def history_page(title: str, parts: Sequence[Part]) -> str:
         parts: the metrics, in their order.
     """
     times = {run: time for part in parts for run, time, _ in part.rows}
-    facts = [("runs", f"{len(times):,}"), ("metrics", f"{len(parts):,}")]
+    failed = {run for part in parts for run in part.failed} & times.keys()
+    facts = [
+        ("runs", f"{len(times):,}"),
+        *[("failed", f"{len(failed):,}")] * bool(failed),
+        ("metrics", f"{len(parts):,}"),
+    ]
     if times:
         facts += [("first", f"{min(times.values()):%Y-%m-%d %H:%M}"), ("last", f"{max(times.values()):%Y-%m-%d %H:%M}")]
     sections = [_section(place, part) for place, part in enumerate(parts)]
@@ -49,8 +56,8 @@ def history_page(title: str, parts: Sequence[Part]) -> str:
 
 def _section(place: int, part: Part) -> Section:
     # The newest run is what a reader looks for.
-    heads, cells = history_cells(sorted(part.rows, key=lambda one: one[1], reverse=True))
-    words = 2 + ("model" in heads)
+    heads, cells = history_cells(sorted(part.rows, key=lambda one: one[1], reverse=True), part.failed)
+    words = 2 + ("model" in heads) + ("failed" in heads)
     return Section(
         f"metric-{place}",
         part.key,

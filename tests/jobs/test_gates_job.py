@@ -191,6 +191,13 @@ def test_trend_prints_tables_and_writes_a_page(start, spark, tmp_path, capsys):
     assert trend(["--config", str(tmp_path / "job.toml"), "--html", str(page)]) == 0
     assert capsys.readouterr().out == f"2 runs of 2 metrics written to {page}\n"
     assert "limit min 0.5" in page.read_text()
+    assert start("day3", 1, "rr = { min = 0.5 }") == 4
+    capsys.readouterr()
+    assert trend(["--output", output, "--metric", "rr"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [(line.split()[0], "gates failed" in line) for line in lines[2:]] == [
+        ("day1", False), ("day2", False), ("day3", True),
+    ]  # fmt: skip
     file.unlink()
     assert trend(["--output", output]) == 0
     # What no manifest names is no whole run.
