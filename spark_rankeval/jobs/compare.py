@@ -73,7 +73,7 @@ def compare_tables(
             write_comparison_report(path, config, results, comparison, manifest)
 
         write_report(run, report)
-        runs.write_manifest(spark, run.output, run.run_id, run.manifest(told, config.comparison.seed))
+        run.publish(run.manifest(told, config.comparison.seed))
     return comparison, run.run_id, (*run.written, runs.MANIFESTS)
 
 

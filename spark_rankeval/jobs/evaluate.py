@@ -47,7 +47,7 @@ def evaluate_tables(
     """
     from spark_rankeval import evaluate, quarantine, score_users, summarise  # noqa: PLC0415 # these import pyspark
     from spark_rankeval.jobs import runs  # noqa: PLC0415
-    from spark_rankeval.jobs.gating import gates_table, outcomes_of  # noqa: PLC0415
+    from spark_rankeval.jobs.gating import gates_table, outcomes_of, tell_gates  # noqa: PLC0415
     from spark_rankeval.jobs.gating import told as gates_told  # noqa: PLC0415
     from spark_rankeval.jobs.reporting import about_the_run, write_report  # noqa: PLC0415
     from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
@@ -74,6 +74,7 @@ def evaluate_tables(
         outcomes = outcomes_of(run, config.gate_rules(), result)
         if outcomes:
             run.write(gates_table(run, outcomes), runs.GATES)
+            tell_gates(log, outcomes)
         told = {"plan": list(result.plan), **result.to_dict(), **gates_told(outcomes)}
         stored = spark.read.schema(per_user.schema).parquet(run.place(runs.PER_USER))
         result = replace(result, _table=lambda: stored)
@@ -90,7 +91,7 @@ def evaluate_tables(
 
         write_report(run, report)
         manifest = run.manifest(told, config.evaluation.seed)
-        runs.write_manifest(spark, run.output, run.run_id, manifest)
+        run.publish(manifest)
         if config.mlflow is not None:
             track(run, config, result, manifest)
         tables_written = (*run.written, runs.MANIFESTS)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.gates import GateOutcome, GateRule
+    from spark_rankeval.jobs.events import EventLog
     from spark_rankeval.jobs.runs import Run
     from spark_rankeval.result import Result
     from spark_rankeval.summary import SummaryRow
@@ -94,6 +95,13 @@ def told(outcomes: Sequence[GateOutcome]) -> dict[str, Any]:
         return {}
     plain = [{name: _figure(value) for name, value in asdict(one).items()} for one in outcomes]
     return {"gates": plain, "gates_failed": sum(not one.passed for one in outcomes)}
+
+
+def tell_gates(log: EventLog, outcomes: Sequence[GateOutcome]) -> None:
+    """An event for each outcome."""
+    for one in outcomes:
+        figures = {"value": _figure(one.value), "limit": _figure(one.limit)}
+        log.tell("gate", gate=one.name, rule=one.rule, on=one.on, passed=one.passed, **figures)
 
 
 def _figure(value: Any) -> Any:

@@ -103,6 +103,11 @@ class Run:
         self.written[what] = place
         self.log.tell("written", what=what, place=place)
 
+    def publish(self, manifest: Mapping[str, Any]) -> None:
+        """Write its manifest, which makes it a whole run."""
+        write_manifest(self.spark, self.output, self.run_id, manifest)
+        self.log.tell("written", what=MANIFESTS, place=self.place(MANIFESTS))
+
     def withdraw_manifest(self) -> None:
         """Take away the manifest of an earlier run of this name, before the first of its tables is replaced."""
         if not self.written and exists(self.spark, self.place(MANIFESTS)):
@@ -167,7 +172,7 @@ def running(
             log.tell("status not written", error=str(second))
         raise
     write_status(run, "succeeded", exit_code=OK)
-    log.tell("succeeded")
+    log.tell("succeeded", exit_code=OK)
 
 
 def write_status(run: Run, state: str, **facts: Any) -> None:

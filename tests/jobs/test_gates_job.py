@@ -14,7 +14,7 @@ from spark_rankeval.jobs.trend import main as trend
 def start(spark, tmp_path):
     """Run the job on users of whom a share is served well; its exit code."""
 
-    def run(run_id, hits, gates="", more="", evaluation=""):
+    def run(run_id, hits, gates="", more="", evaluation="", options=()):
         rows = [f"{user},{'a' if user < hits else 'b'},1\n" for user in range(10)]
         (tmp_path / "p.csv").write_text("user,item,score\n" + "".join(rows))
         (tmp_path / "l.csv").write_text(
@@ -40,7 +40,7 @@ def start(spark, tmp_path):
             {gates}
         """
         (tmp_path / "job.toml").write_text(text if gates else text.replace("[gates]", ""))
-        return main(["--config", str(tmp_path / "job.toml")])
+        return main(["--config", str(tmp_path / "job.toml"), *options])
 
     return run
 
@@ -84,6 +84,18 @@ def test_a_gate_that_is_not_met_is_4_and_everything_is_written(start, gates_of, 
     assert ">day1</dd>" in page
     assert page.index("1 of 2 gates failed.") < page.index('<h2 id="means-heading"')
     assert read_metrics(spark, f"{tmp_path}/out").count() == 2
+
+
+def test_gates_are_events(start, capsys):
+    gates = 'rr = { min = 0.5, max_drop = 0.1 }\njapan = { metric = "rr", slice = "country=JP", max = 1 }'
+    assert start("day1", 6, gates, options=["--log-format", "json"]) == 4
+    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    found = [one for one in told if one["event"] == "gate"]
+    assert [[one[name] for name in ("gate", "rule", "on", "passed", "value", "limit")] for one in found] == [
+        ["rr", "min", "mean", True, 0.6, 0.5],
+        ["rr", "max_drop", "mean", True, 0.6, None],
+        ["rr in country=JP", "max", "mean", False, None, None],
+    ]
 
 
 def test_drops_are_from_the_newest_run_that_failed_no_gate(start, gates_of, capsys):

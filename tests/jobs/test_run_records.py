@@ -50,9 +50,10 @@ def events(capsys):
 def test_status_and_events_of_a_run_that_succeeds(spark, files, capsys):
     assert start(files, "--log-format", "json", "--set", "run_id=day") == 0
     told = events(capsys)
-    assert [one["event"] for one in told] == ["started", "running", "written", "written", "succeeded"]
-    assert [one["run_id"] for one in told] == [None, "day", "day", "day", "day"]
-    assert [one["what"] for one in told if one["event"] == "written"] == ["per_user", "metrics"]
+    assert [one["event"] for one in told] == ["started", "running", *["written"] * 3, "succeeded"]
+    assert [one["run_id"] for one in told] == [None, *["day"] * 5]
+    assert [one["what"] for one in told if one["event"] == "written"] == ["per_user", "metrics", "manifests"]
+    assert told[-1]["exit_code"] == 0
     assert all(re.match(r"\d{4}-\d\d-\d\dT", one["time"]) and one["job"] == "evaluate" for one in told)
     found = status(spark, files, "day")
     assert (found["state"], found["exit_code"], found["error"], found["job"]) == ("succeeded", 0, None, "evaluate")
