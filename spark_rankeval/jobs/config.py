@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.errors import ConfigurationError, SparkRankEvalError
 from spark_rankeval.extras import check_extra
 from spark_rankeval.jobs.configuration_file import read_file
 from spark_rankeval.jobs.overrides import overridden
@@ -197,12 +197,29 @@ def load_config(path: str, kind: type[Config], overrides: Sequence[str] = ()) ->
         ConfigurationError: the file cannot be read, or something in it is wrong; all offenders at once.
         MissingExtraError: it asks for what is not installed.
     """
-    settings = overridden(read_file(path), overrides, kind)
+    written = read_file(path)
+    settings = overridden(written, overrides, kind)
     try:
         return parse_config(settings, kind)
     except ConfigurationError as error:
-        msg = f"{path}: {error}"
+        msg = f"{_place_of(error, path, written, kind, overrides)}: {error}"
         raise ConfigurationError(msg) from error
+
+
+def _place_of(
+    error: ConfigurationError, path: str, written: Mapping[str, Any], kind: type[JobConfig], overrides: Sequence[str]
+) -> str:
+    """Where to mend what is wrong: in the file, or on the command line where the file alone is right."""
+    if not overrides:
+        return path
+    keys = [override.partition("=")[0].strip() for override in overrides]
+    keys = [key for key in keys if key.rpartition(".")[2] in str(error)] or keys
+    said = f"--set {', '.join(dict.fromkeys(keys))}"
+    try:
+        parse_config(written, kind)
+    except SparkRankEvalError:
+        return f"{path} with {said}"
+    return said
 
 
 def parse_config(settings: Mapping[str, Any], kind: type[Config]) -> Config:

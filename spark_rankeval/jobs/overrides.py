@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, get_args, get_origin, get_type_hints
 
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.settings import UNIONS, fits, section_of
@@ -55,7 +55,10 @@ def overridden(settings: Mapping[str, Any], overrides: Sequence[str], section: t
             if not isinstance(inside, dict):
                 place[part] = inside = {}
             place = inside
-        place[path[-1]] = _value(text, hint)
+        value = _value(text, hint)
+        if hint is Mapping and not isinstance(value, dict):
+            _refuse_section(name.strip(), path, known)
+        place[path[-1]] = value
     return found
 
 
@@ -106,10 +109,35 @@ def _resolved(parts: tuple[str, ...], known: Sequence[_Key]) -> tuple[tuple[str,
         candidates = ", ".join(".".join(path) for path, _ in ends)
         msg = f"--set {name} may be any of {candidates}; write one of these out"
         raise ConfigurationError(msg)
-    names = [".".join(key.path) for key in known]
-    near = difflib.get_close_matches(name, names, n=3) or [one for one in names if one.endswith(f".{parts[-1]}")]
+    near = _near(parts, known)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    msg = f"--set {name}: there is no such key; {hint}Allowed: {', '.join(names)}"
+    msg = f"--set {name}: there is no such key; {hint}{_allowed(near[0] if near else name, known)}"
+    raise ConfigurationError(msg)
+
+
+def _near(parts: tuple[str, ...], known: Sequence[_Key]) -> list[str]:
+    """Keys that may have been meant, the likeliest first; those in sections of the author's own names last."""
+    names = [".".join(key.path) for key in known]
+    found = difflib.get_close_matches(".".join(parts), names, n=3)
+    ends = difflib.get_close_matches(parts[-1], {key.path[-1] for key in known}, n=3)
+    found += [name for end in ends for name, key in zip(names, known, strict=True) if key.path[-1] == end]
+    return sorted(dict.fromkeys(found), key=lambda name: "*" in name)[:3]
+
+
+def _allowed(name: str, known: Sequence[_Key]) -> str:
+    """The keys of the section that a key is of, or the sections where it is of none."""
+    section = name.partition(".")[0]
+    inside = [".".join(key.path[1:]) for key in known if key.path[0] == section and len(key.path) > 1]
+    if inside:
+        return f"[{section}] has: {', '.join(inside)}"
+    return f"sections are: {', '.join(dict.fromkeys(key.path[0] for key in known))}"
+
+
+def _refuse_section(name: str, path: tuple[str, ...], known: Sequence[_Key]) -> NoReturn:
+    """Say that a section is no key, and which key may have been meant."""
+    same = [".".join(key.path) for key in known if key.path[-1] == path[-1] and len(key.path) > len(path)]
+    hint = f"did you mean {' or '.join(same)}? " if same else ""
+    msg = f"--set {name}: [{'.'.join(path)}] is a section, and no key; {hint}{_allowed(path[0], known)}"
     raise ConfigurationError(msg)
 
 

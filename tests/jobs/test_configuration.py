@@ -157,6 +157,13 @@ def test_the_last_of_several_stands():
         ("model=x", "--set model may be any of evaluation.model, columns.model; write one of these out"),
         ("evaluation.metrisc=rr", "there is no such key; did you mean evaluation.metrics"),
         ("metrics", "--set takes key=value, such as evaluation.metrics=ndcg@10; found 'metrics' without a value"),
+        ("metric=rr", "did you mean evaluation.metrics or gates.*.metric? [evaluation] has: metrics, "),
+        ("zzz=1", "--set zzz: there is no such key; sections are: output, report, predictions, evaluation"),
+        (
+            "report=true",
+            "--set report: [report] is a section, and no key; did you mean output.report? [report] has: title",
+        ),
+        ("labels=l", "--set labels: [labels] is a section, and no key; [labels] has: path, format"),
         ("=3", "found '' without a value"),
         ("output.path.x=3", "--set output.path.x: there is no such key"),
         ("evaluation.=3", "there is no such key"),
@@ -166,6 +173,18 @@ def test_a_key_that_is_none_or_several_is_said(override, said):
     with pytest.raises(ConfigurationError) as caught:
         set_(override)
     assert said in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_what_is_wrong_is_told_of_the_command_line_where_it_is_wrong_there(tmp_path):
+    file = write(tmp_path, 'predictions.path = "p"\nevaluation.metrics = "rr"\noutput.path = "o"')
+    with pytest.raises(ConfigurationError, match=r"^--set level: evaluation\.level must be a number; found 'abc'$"):
+        load_config(file, EvaluateConfig, ["seed=1", "level=abc"])
+    wrong = write(tmp_path, 'predictions.path = "p"\nevaluation.metrics = 1\noutput.path = "o"', "wrong.toml")
+    with pytest.raises(ConfigurationError, match=r"^.*/wrong\.toml with --set level: evaluation\.metrics must be"):
+        load_config(wrong, EvaluateConfig, ["level=abc"])
+    with pytest.raises(ConfigurationError, match=r"^.*/wrong\.toml: evaluation\.metrics must be"):
+        load_config(wrong, EvaluateConfig)
 
 
 def test_what_the_command_line_says_is_checked_as_the_file_is(tmp_path):
