@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from chromium import Chromium, find
 from reports import full_report
+from summary_rows import QUALITY, row
+
+from spark_rankeval.result import Result
 
 WIDTHS = (1280, 768, 380)
 
@@ -75,6 +78,16 @@ def test_the_report_is_shown(browser, report, pictures, width, dark):
     assert (brightness(rgb(grounds)) < 0.1) == dark
     browser.screenshot(pictures / f"{width}-{'dark' if dark else 'light'}.png")
     assert (pictures / f"{width}-{'dark' if dark else 'light'}.png").stat().st_size > 50_000
+
+
+def test_long_definitions_fit_a_narrow_window(browser, tmp_path):
+    long = "ndcg(relevance_threshold=3.0, denominator='labels', ungraded='not_relevant')@10"
+    path = Result((row(definition=long),), {"": QUALITY}, {}, (), None, None).report(tmp_path / "report.html")
+    browser.open(path, width=500)
+    widths = browser.value(
+        "(box => [box.scrollWidth, box.clientWidth])(document.querySelector('#definitions .scroll'))"
+    )
+    assert widths[0] <= widths[1]
 
 
 def test_paper_is_light_and_has_no_links_to_sections(browser, report, pictures):
