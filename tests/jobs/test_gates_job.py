@@ -173,6 +173,14 @@ def test_a_run_is_in_mlflow(start, tmp_path, client):
     assert sorted(file.path for file in client.list_artifacts(run.info.run_id)) == ["manifest.json", "report.html"]
 
 
+def test_a_server_of_mlflow_that_is_not_there_ends_the_run_before_it_begins(start, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    assert start("day1", 6, more='[mlflow]\ntracking_uri = "http://localhost:1"') == 2
+    assert "wrong config: [mlflow] MLflow at http://localhost:1 cannot be used: " in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 # --- the history as a job
 
 
