@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Mapping  # noqa: TC003 # of fields, whose types are looked at
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,7 +121,19 @@ class Output:
                     f"output.report is true (a report beside the manifest, wherever that is), or a file in a folder of this "
                     f"machine; {self.report!r} is neither"
                 )
+            else:
+                found += _unwritable(file)
         return found
+
+
+def _unwritable(file: Path) -> list[str]:
+    """What is wrong with the folder of a report, which nobody should learn of after the evaluation."""
+    try:
+        # Permissions do not tell all: a disk may be read-only, and root is refused by none.
+        with tempfile.TemporaryFile(dir=file.parent):
+            return []
+    except OSError as error:
+        return [f"output.report: nothing can be written to the folder {str(file.parent)!r}: {error.strerror or error}"]
 
 
 @dataclass(frozen=True)
