@@ -154,7 +154,7 @@ class EvaluateConfig(JobConfig):
         """The gates, each with the metric that it is of.
 
         Raises:
-            ConfigurationError: one cannot be met, or is of no metric of the evaluation.
+            ConfigurationError: one cannot be met, or is of no metric, slice or model of the evaluation.
         """
         given = {
             name: {key: value for key, value in vars(rule).items() if value not in (None, "")}
@@ -164,7 +164,14 @@ class EvaluateConfig(JobConfig):
         labels, relevance = parse_metrics(self.evaluation.metrics), self.columns.relevance
         several = relevance if isinstance(relevance, tuple) and len(relevance) > 1 else ()
         keys = [f"{label} [{name}]" for label in labels for name in several] or list(labels)
-        check_known(rules, keys, intervals=self.evaluation.ci != "none")
+        check_known(
+            rules,
+            keys,
+            intervals=self.evaluation.ci != "none",
+            slices=bool(self.evaluation.by),
+            # A column of models tells them when it is read.
+            model=self.evaluation.model if self.columns.model is None else None,
+        )
         return rules
 
     def sources(self) -> dict[str, Source | None]:

@@ -128,6 +128,11 @@ def test_gates_of_slices_and_undefined_means(start, gates_of):
         ("rr = { minn = 0.3 }", "unknown key 'gates.rr.minn'; did you mean 'min'?"),
         ("rr = { on = 'ci_low' }", "gates.'rr' has no condition; give at least one of min, max"),
         ("rr = { max_drop = -1.0 }", "gates.'rr' has max_drop = -1.0; it is 0 or more"),
+        (
+            "rr = { min = 0.3, slice = 'country=DE' }",
+            "gates.'rr' has slice = 'country=DE', and no slices are asked for (by)",
+        ),
+        ("rr = { min = 0.3, model = 'als' }", "gates.'rr' has model = 'als', and the only model has no name"),
         ("rr = 5", "gates.rr must be a section"),
     ],
 )
