@@ -13,7 +13,7 @@ from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.extras import check_extra
 from spark_rankeval.jobs.configuration_file import read_file
 from spark_rankeval.jobs.overrides import overridden
-from spark_rankeval.jobs.secrets import redacted
+from spark_rankeval.jobs.secrets import redacted, shown
 from spark_rankeval.jobs.settings import read_settings
 
 if TYPE_CHECKING:
@@ -193,6 +193,23 @@ class JobConfig:
         """What is said of settings even where they do not read as a configuration."""
         del settings
         return []
+
+
+def empty_names(section: str, names: Mapping[str, object]) -> list[str]:
+    """Columns without a name.
+
+    Args:
+        section: of the file.
+        names: by key, a name or several; what is neither is passed over.
+    """
+    found = []
+    for key, value in names.items():
+        given = [value] if isinstance(value, str) else value if isinstance(value, tuple) else []
+        if any(isinstance(name, str) and not name.strip() for name in given):
+            found.append(
+                f"{section}.{key} has an empty name of a column; found {shown(value)}; leave the key out for none"
+            )
+    return found
 
 
 Config = TypeVar("Config", bound=JobConfig)

@@ -10,7 +10,7 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, DialectError, MetricError, OptionError
 from spark_rankeval.extras import check_extra
 from spark_rankeval.gates import GateRule, check_known, read_gates
-from spark_rankeval.jobs.config import JobConfig, Output, Source
+from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.statistics.description import DescriptionOptions
@@ -182,6 +182,8 @@ class EvaluateConfig(JobConfig):
     def problems(self) -> list[str]:
         """What its sections say that they cannot mean, alone or together."""
         found = super().problems()
+        found += empty_names("columns", vars(self.columns))
+        found += empty_names("evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight")})
         checks: list[Callable[[], object]] = [
             lambda: DescriptionOptions.given(**self.evaluation.intervals()),
             lambda: OnInvalid.read(self.evaluation.on_invalid),

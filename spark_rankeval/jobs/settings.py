@@ -50,8 +50,21 @@ def read_settings(section: type[Section], settings: object, problems: list[str],
             value = settings[key]
             values[key] = tuple(value) if isinstance(value, list) else value
         else:
-            problems.append(f"{prefix}{key} must be {words_of(hint)}; found {shown(settings[key])}")
+            problems += _misfits(hint, settings[key], prefix + key)
     return section(**values) if len(problems) == already else None
+
+
+def _misfits(hint: object, value: object, path: str) -> list[str]:
+    """What is wrong with a value that does not fit: of a table of texts and numbers its entries."""
+    if get_origin(hint) is Mapping and isinstance(value, Mapping):
+        inside = get_args(hint)[1]
+        # Their names say which of them are secrets.
+        return [
+            f"{path}.{name} must be {words_of(inside)}; found {shown({name: one})}"
+            for name, one in value.items()
+            if not isinstance(name, str) or not fits(inside, one)
+        ]
+    return [f"{path} must be {words_of(hint)}; found {shown(value)}"]
 
 
 def _sections(section: type, settings: object, problems: list[str], path: str) -> dict[str, object]:

@@ -297,6 +297,7 @@ def test_lists_of_sections_and_what_a_class_extends_are_read():
             "[models.a] is a run of a folder of outputs; it takes no path",
         ),
         ({"output": {"path": " "}}, "output.path must name a folder; it is empty"),
+        ({"comparison": {"baseline": "a", "by": [""]}}, "comparison.by has an empty name of a column; found ('',)"),
     ],
 )
 def test_a_comparison_that_cannot_be_is_said(changes, said):
@@ -315,6 +316,11 @@ def test_a_comparison_that_cannot_be_is_said(changes, said):
         (
             {"predictions": {"format": "jdbc", "path": "p", "options": {"url": "u", "dbtable": "t"}}},
             "[predictions] of format 'jdbc' has no path; options say which table",
+        ),
+        ({"columns": {"item": ["a", " "]}}, "columns.item has an empty name of a column; found ('a', ' ')"),
+        (
+            {"evaluation": {"metrics": ["rr"], "by": "", "user_weight": ""}},
+            "evaluation.by has an empty name of a column; found ''; leave the key out for none; evaluation.user_weight has an empty",
         ),
         ({"predictions": {"format": "delta", "path": "p", "schema": "a int"}}, "[predictions] needs no schema"),
         ({"output": {"path": "o", "report": "nowhere/page.html"}}, "output.report is true"),

@@ -456,7 +456,14 @@ def test_every_offender_is_named_at_once():
         (changed(evaluation={"seed": 0.5}), "evaluation.seed must be a whole number; found 0.5"),
         (changed(evaluation={"quantiles": [50]}), "evaluation: quantiles must be shares from 0 to 1"),
         (changed(evaluation={"quantiles": ["a"]}), "evaluation.quantiles must be a list of numbers; found ['a']"),
-        (changed(predictions={"options": {"sep": []}}), "predictions.options must be a table of key = value"),
+        (
+            changed(predictions={"options": {"sep": []}}),
+            "predictions.options.sep must be a text or true or false or a whole number or a number; found {'sep': []}",
+        ),
+        (
+            changed(predictions={"options": {"token": ["t0"]}}),
+            "predictions.options.token must be a text or true or false or a whole number or a number; found {'token': '***'}",
+        ),
         ({**SMALLEST, "columns": "user"}, "columns must be a section, [columns]; found 'user'"),
     ],
 )
