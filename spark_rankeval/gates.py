@@ -117,7 +117,7 @@ def _problems(conditions: object) -> Iterator[str]:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            yield f"has an unknown key {key!r}; {hint}Allowed: {', '.join(known)}"
+            yield f"has an unknown key {key!r}; {hint}allowed: {', '.join(known)}"
     for name in (*FIXED, *RELATIVE):
         value = conditions.get(name, 0.0)
         if not is_number(value) or not math.isfinite(value):
@@ -161,7 +161,7 @@ def check_known(
         if not any(names(rule.metric, key) for key in keys):
             near = difflib.get_close_matches(rule.metric.lower(), keys, n=2)
             hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-            problems.append(f"gates.{rule.metric!r} is of no metric of the evaluation; {hint}It has: {', '.join(keys)}")
+            problems.append(f"gates.{rule.metric!r} is of no metric of the evaluation; {hint}it has: {', '.join(keys)}")
         if rule.on != "mean" and not intervals:
             problems.append(f"gates.{rule.metric!r} has on = {rule.on!r}, and no interval is asked for (ci)")
         if rule.slice != "all" and not slices:

@@ -142,7 +142,7 @@ def test_intervals_of_another_level_are_another_figure():
         ({"min": True}, "has min = True, which is no number"),
         ({"min": math.nan}, "has min = nan, which is no number"),
         ({"max_drop": -0.1}, "has max_drop = -0.1; it is 0 or more"),
-        ({"minn": 0.3}, "has an unknown key 'minn'; did you mean 'min'? Allowed: metric, min, max, max_drop,"),
+        ({"minn": 0.3}, "has an unknown key 'minn'; did you mean 'min'? allowed: metric, min, max, max_drop,"),
         ({"metric": 5, "min": 1}, "has metric = 5, which is no text"),
         ({"min": 0.3, "on": "median"}, "has on = 'median'; allowed: mean, ci_low, ci_high"),
         ({"min": 0.3, "model": 5}, "has model = 5, which is no text"),
@@ -169,7 +169,7 @@ def test_a_gate_of_an_unknown_metric_is_refused_before_anything_runs():
     rules = read_gates({"MAP@10": {"min": 0.1}, "ndcg@10": {"min": 0.1}})
     check_known(rules, ["ap@10 [click]", "headline", "ndcg@10"])
     with pytest.raises(
-        ConfigurationError, match=r"gates.'ndcg@10' is of no metric .* did you mean 'ndcg@5'\? It has: ap@10, ndcg@5"
+        ConfigurationError, match=r"gates.'ndcg@10' is of no metric .* did you mean 'ndcg@5'\? it has: ap@10, ndcg@5"
     ):
         check_known(rules, ["ap@10", "ndcg@5"])
     check_known([GateRule(metric="headline", min=0.1)], ["headline"])

@@ -109,7 +109,7 @@ def _resolved(parts: tuple[str, ...], known: Sequence[_Key]) -> tuple[tuple[str,
     names = [".".join(key.path) for key in known]
     near = difflib.get_close_matches(name, names, n=3) or [one for one in names if one.endswith(f".{parts[-1]}")]
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    msg = f"--set {name}: there is no such key; {hint}Allowed: {', '.join(names)}"
+    msg = f"--set {name}: there is no such key; {hint}allowed: {', '.join(names)}"
     raise ConfigurationError(msg)
 
 

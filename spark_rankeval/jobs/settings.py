@@ -78,7 +78,7 @@ def _sections(section: type, settings: object, problems: list[str], path: str) -
 def _unknown(prefix: str, key: object, hints: Mapping[str, object]) -> str:
     near = difflib.get_close_matches(str(key), hints, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"unknown key {f'{prefix}{key}'!r}; {hint}Allowed: {', '.join(hints)}"
+    return f"unknown key {f'{prefix}{key}'!r}; {hint}allowed: {', '.join(hints)}"
 
 
 def is_required(item: Field[Any]) -> bool:

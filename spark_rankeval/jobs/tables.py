@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
 from spark_rankeval.errors import ConfigurationError
-from spark_rankeval.spark.platforms import input_files
+from spark_rankeval.spark.platforms import input_files, said_by_java
 from spark_rankeval.trec import read_qrels, read_run
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 _CSV_OPTIONS = {"header": True, "inferSchema": True}
 #: Formats whose columns and types Spark finds in the rows alone, which it reads once more for that.
 _INFERRED = ("csv", "json")
-#: The classes of Java's errors before what they say.
-_EXCEPTION = re.compile(r"^([\w$]+\.)+[\w$]*(Exception|Error): ")
 _LACKING = {
     "delta": "spark-submit --packages io.delta:delta-spark_2.13:…, with its settings of extension and catalogue",
     "iceberg": "spark-submit --packages org.apache.iceberg:iceberg-spark-runtime-…, with its settings of catalogues",
@@ -92,10 +89,10 @@ def _said(error: Exception) -> str:
     lines = [line.strip() for line in str(error).strip().splitlines()]
     if lines and lines[0].startswith("An error occurred while calling"):
         lines = lines[1:]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
     if causes and _is_of_the_jvm(error):
-        return _EXCEPTION.sub("", causes[-1])
-    return _EXCEPTION.sub("", lines[0].removeprefix(": ")) if lines else type(error).__name__
+        return said_by_java(causes[-1])
+    return said_by_java(lines[0]) if lines else type(error).__name__
 
 
 def told_of(frame: DataFrame) -> dict[str, Any]:

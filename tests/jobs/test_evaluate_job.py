@@ -397,7 +397,7 @@ def test_every_offender_is_named_at_once():
     )
     for part in (
         "predictions.path must be a text or a list of texts; found 3",
-        "unknown key 'predictions.fromat'; did you mean 'format'? Allowed: path, format, options, schema, table",
+        "unknown key 'predictions.fromat'; did you mean 'format'? allowed: path, format, options, schema, table",
         "unknown key 'lables'; did you mean 'labels'?",
         "did you mean 'ndcg'",
         "the cutoff k must be a whole number from 1 on",

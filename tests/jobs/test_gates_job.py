@@ -123,7 +123,7 @@ def test_gates_of_slices_and_undefined_means(start, gates_of):
 @pytest.mark.parametrize(
     ("gates", "said"),
     [
-        ('"ndcg@10" = { min = 0.3 }', "gates.'ndcg@10' is of no metric of the evaluation; It has: rr, precision@1"),
+        ('"ndcg@10" = { min = 0.3 }', "gates.'ndcg@10' is of no metric of the evaluation; it has: rr, precision@1"),
         ("rr = { min = 'a' }", "gates.rr.min must be a number; found 'a'"),
         ("rr = { minn = 0.3 }", "unknown key 'gates.rr.minn'; did you mean 'min'?"),
         ("rr = { on = 'ci_low' }", "gates.'rr' has no condition; give at least one of min, max"),
