@@ -1,6 +1,6 @@
 # The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-browser test-cluster test-faults parity fuzz platforms lint format conventions docs notebook test-notebook test-site \
+.PHONY: help setup demo test test-jobs test-browser test-cluster test-faults parity fuzz platforms lint format conventions docs notebook test-notebook test-site \
   benchmark dist clean
 
 PYTHON ?= python3
@@ -35,6 +35,9 @@ demo: setup  ## train and evaluate two models on real ratings
 test: setup  ## run the tests
 	@$(BIN)/python -m pytest -q --numprocesses=2 --dist=loadfile
 
+test-jobs: setup  ## run the tests of the jobs and of the command
+	@$(BIN)/python -m pytest -q --numprocesses=2 --dist=loadfile tests/jobs
+
 # The packages that the dialects are compared with: their versions exclude one another, so each has an environment.
 # SYSTEMS chooses among them, by environment: make parity SYSTEMS="trec ranx sklearn".
 SYSTEMS ?= trec ranx sklearn lenskit torchmetrics rectools recommenders replay recbole
@@ -66,7 +69,7 @@ fuzz: setup  ## run random nasty cases against the oracle
 # target, such as test-spark-3.5 or test-connect-4.3, and runs the whole suite, or TESTS of it; docs/platforms.md lists them.
 # The package is on the path of the tests' process alone: a Connect server's Python gets it as a zip.
 ROWS := test-spark-3.5 test-spark-4.0 test-spark-4.3 test-spark-4.3-pandas-2 test-connect-4.0 test-connect-4.3 test-connect-4.3-pandas-2
-TESTS ?=
+TESTS ?= tests tests/jobs
 .PRECIOUS: .venv-platform-%/.installed
 
 .venv-platform-%/.installed: tests/platforms/requirements-%.txt tests/platforms/tools.txt

@@ -32,8 +32,9 @@ def test_the_first_example_is_the_same_everywhere():
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != README], ids=lambda page: page.name)
-def test_examples_of_a_page_print_what_it_says(spark, page, monkeypatch):
+def test_examples_of_a_page_print_what_it_says(spark, page, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.chdir(tmp_path)
     examples = [example for example in examples_of(page) if not example.not_run]
     if examples:
         assert differences_of(examples, start(spark)) == []
@@ -42,7 +43,7 @@ def test_examples_of_a_page_print_what_it_says(spark, page, monkeypatch):
 # The others are run by tests/jobs/test_quickstart.py, which has run the quick start.
 @pytest.mark.parametrize(
     "example",
-    [example for example in examples_of(README) if not goes_on_with_the_quickstart(example)],
+    [one for one in examples_of(README) if not (one.not_run or goes_on_with_the_quickstart(one))],
     ids=lambda example: f"line {example.line}",
 )
 def test_examples_of_the_readme_print_what_it_says(spark, example, monkeypatch, tmp_path):

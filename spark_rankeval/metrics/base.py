@@ -9,6 +9,7 @@ import numbers
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
 
 import numpy as np
@@ -254,9 +255,13 @@ class Metric(ABC):
         Returns:
             float64, shape (n_users,); NaN where the metric is undefined.
         """
-        metric = self if len(self.chosen()) == len(self.parameters()) else self.resolve()
+        metric = self if self._is_resolved else self.resolve()
         values, defined = metric._values(batch), metric._is_defined(batch)
         return values if defined.all() else np.where(defined, values, math.nan if metric.undefined == "nan" else 0.0)
+
+    @cached_property
+    def _is_resolved(self) -> bool:
+        return len(self.chosen()) == len(self.parameters())
 
     @abstractmethod
     def _values(self, batch: RankingBatch) -> FloatArray:
@@ -291,7 +296,8 @@ class RelevanceMetric(Metric):
         return None if self.relevance_threshold is UNSET else self.relevance_threshold
 
     def _is_defined(self, batch: RankingBatch) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return batch.n_relevant(None if self.needs == "gain" else self.threshold) > 0
+        threshold = None if self.needs == "gain" else self.threshold
+        return batch.remember(("has relevant", threshold), lambda: batch.n_relevant(threshold) > 0)
 
 
 def ratio(numerator: np.ndarray[Any, Any], denominator: np.ndarray[Any, Any] | float) -> FloatArray:

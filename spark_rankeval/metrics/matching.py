@@ -8,8 +8,12 @@ import numpy as np
 
 from spark_rankeval.metrics.ragged import BoolArray, IntArray, Ragged, width_classes
 
-# Up to so many labels a user, comparing a list with one label at a time is the fastest way.
-_COMPARED_LABELS = 256
+# Up to so many labels a user, comparing a list with one label at a time is faster than looking its items up.
+_COMPARED_LABELS = 16
+# Odd numbers whose multiples spread over the upper bits (Knuth, The Art of Computer Programming 3, section 6.4).
+_OF_ITEM_32, _OF_ITEM_64, _OF_USER = np.uint32(0x9E3779B1), np.uint64(0x9E3779B97F4A7C15), np.uint32(0x85EBCA77)
+# A table of labels has so many places a label at least, and one of so many bits at most.
+_PLACES_PER_LABEL, _LARGEST_TABLE = 16, 24
 
 
 class Matches(NamedTuple):
@@ -33,19 +37,25 @@ def match(items: Ragged, labels: Ragged, first: int | None = None) -> Matches:
         first: look only at so many items of every list, from its start; None: at all.
 
     Returns:
-        the matches, in no order.
+        the matches, in the order of the predictions.
     """
     many = labels.lengths > _COMPARED_LABELS
     found = _match_by_columns(items, labels, np.where(many, 0, items.lengths), first)
-    if many.any():
-        found.append(_match_by_sorting(items, labels, many))
-    if not found:
-        return Matches(np.empty(0, np.int64), np.empty(0, np.int64))
-    return Matches(*(np.concatenate(part) for part in zip(*found, strict=True)))
+    if many.all():
+        found.append(_match_by_hashes(items, labels, first))
+    elif many.any():
+        of_item, of_label = np.flatnonzero(many[items.user]), np.flatnonzero(many[labels.user])
+        part = _match_by_hashes(items.where(many[items.user]), labels.where(many[labels.user]), first)
+        found.append(Matches(of_item[part.prediction], of_label[part.label]))
+    prediction, label = (
+        (np.concatenate(part) for part in zip(*found, strict=True)) if found else (np.empty(0, np.int64),) * 2
+    )
+    order = np.argsort(prediction)
+    return Matches(prediction[order], label[order])
 
 
 def _match_by_columns(items: Ragged, labels: Ragged, lengths: IntArray, first: int | None) -> list[Matches]:
-    """Compare all lists with their first label, then with their second, and so on."""
+    """Compare all lists with their first label, then with their second, and so on: for users with few labels."""
     found = []
     for group, longest in width_classes(lengths):
         n_labels = labels.lengths[group]
@@ -70,18 +80,53 @@ def _match_by_columns(items: Ragged, labels: Ragged, lengths: IntArray, first: i
     return found
 
 
-def _match_by_sorting(items: Ragged, labels: Ragged, among: BoolArray) -> Matches:
-    """Look items up in the sorted labels of their user: for users with very many labels."""
-    prediction = np.flatnonzero(among[items.user])
-    label = np.flatnonzero(among[labels.user])
-    both = np.concatenate([labels.values[label], items.values[prediction]])
-    distinct, code = np.unique(both, return_inverse=True)
-    key = np.concatenate([labels.user[label], items.user[prediction]]) * len(distinct) + code
-    label_key, item_key = key[: len(label)], key[len(label) :]
-    order = np.argsort(label_key)
-    place = np.minimum(np.searchsorted(label_key, item_key, sorter=order), len(order) - 1)
-    same = label_key[order[place]] == item_key
-    return Matches(prediction[same], label[order[place[same]]])
+def _match_by_hashes(items: Ragged, labels: Ragged, first: int | None) -> Matches:
+    """Look items up in a table of all labels, which takes the same few nanoseconds a prediction for any number of labels.
+
+    A label's place in the table is a hash of its user and item; where a prediction's place is taken, the two are compared.
+    """
+    n_labels = len(labels.values)
+    bits = min(max(10, (_PLACES_PER_LABEL * n_labels).bit_length()), _LARGEST_TABLE)
+    dtype = np.result_type(items.values, labels.values)
+    place_of_item, place_of_label = (_places(lists, dtype, bits) for lists in (items, labels))
+    taken = np.zeros(1 << bits, np.bool_)
+    taken[place_of_label] = True
+    # Every place is one of the table; said so, looking up takes half the time of an index in brackets.
+    prediction = np.flatnonzero(taken.take(place_of_item, mode="wrap"))
+    if first is not None:
+        prediction = prediction[prediction - items.offsets[items.user[prediction]] < first]
+    found = np.full(len(prediction), -1)
+    holder = np.empty(1 << bits, np.int32)
+    # Labels that share a place take turns in it.
+    waiting, theirs = np.arange(n_labels, dtype=np.int32), place_of_label
+    user, item, place = items.user[prediction], items.values[prediction], place_of_item[prediction]
+    while len(waiting):
+        holder[theirs] = waiting
+        label = holder[place]
+        same = np.flatnonzero((labels.values[label] == item) & (labels.user[label] == user))
+        found[same] = label[same]
+        passed_over = np.flatnonzero(holder[theirs] != waiting)
+        waiting, theirs = waiting[passed_over], theirs[passed_over]
+    matched = found >= 0
+    return Matches(prediction[matched], found[matched])
+
+
+def _places(lists: Ragged, dtype: np.dtype[Any], bits: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    """The place of every entry in a table of 2^bits, from a hash of its user and its item."""
+    values = lists.values.astype(dtype, copy=False)
+    if dtype.kind == "f":
+        # The two zeros are equal and have different bits; adding one of them leaves the other.
+        values = values.astype(np.float64, copy=False) + 0.0
+    if values.dtype.itemsize == 4:
+        place = values.view(np.uint32) * _OF_ITEM_32
+    else:
+        place = (
+            values.astype(np.float64 if dtype.kind == "f" else np.int64, copy=False).view(np.uint64) * _OF_ITEM_64
+            >> np.uint64(32)
+        ).astype(np.uint32)
+    place += np.repeat(np.arange(lists.n_users, dtype=np.uint32) * _OF_USER, lists.lengths)
+    place >>= np.uint32(32 - bits)
+    return place
 
 
 def contained(items: Ragged, among: Ragged) -> BoolArray:
@@ -94,11 +139,11 @@ def contained(items: Ragged, among: Ragged) -> BoolArray:
     Returns:
         bool, shape of the values of `items`.
     """
+    twice = has_duplicates(among)
+    if twice.any():
+        among = among.where(first_occurrences(among, twice, np.arange(len(among.values))))
     found = np.zeros(len(items.values), np.bool_)
-    if len(items.values) and len(among.values):
-        distinct, code = np.unique(np.concatenate([items.values, among.values]), return_inverse=True)
-        key = np.concatenate([items.user, among.user]) * len(distinct) + code
-        found = np.isin(key[: len(found)], key[len(found) :])
+    found[match(items, among).prediction] = True
     return found
 
 
@@ -111,8 +156,9 @@ def has_duplicates(items: Ragged) -> BoolArray:
             # Padding sorts to the end, where it is not looked at; an item that equals it is no harm there.
             matrix = np.where(np.arange(width) < length[:, None], matrix, _largest(items.values.dtype))
         ordered = np.sort(matrix, axis=1)
-        equal = ordered[:, 1:] == ordered[:, :-1]
-        if equal.any():
+        # All rows in one go, the end of one beside the start of the next: they are parted where anything is equal, which is rare.
+        if (ordered.ravel()[1:] == ordered.ravel()[:-1]).any():
+            equal = ordered[:, 1:] == ordered[:, :-1]
             found[users] = (equal & (np.arange(1, width) < length[:, None])).any(axis=1)
     return found
 

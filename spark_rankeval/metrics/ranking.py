@@ -9,7 +9,16 @@ import numpy as np
 
 from spark_rankeval.metrics.batch import RankingBatch, is_relevant
 from spark_rankeval.metrics.matching import first_occurrences, has_duplicates, match
-from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray, Ragged, offsets_of, position_within, width_classes
+from spark_rankeval.metrics.ragged import (
+    Array,
+    BoolArray,
+    IntArray,
+    Ragged,
+    grouped,
+    offsets_of,
+    position_within,
+    width_classes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,9 +55,11 @@ class RankingPolicy:
 _DEFAULT_POLICY = RankingPolicy()
 
 # Beyond so many labelled predictions a user, sorting a list is cheaper than counting what stands above each.
-_COUNTED_MATCHES = 64
+_COUNTED_MATCHES = 8
+# The same of tied ones, whose order takes a sort by several keys.
+_COUNTED_TIES = 64
 # How many cells one comparison of lists with scores may have: what stays in a core's cache.
-_CELLS = 1 << 18
+_CELLS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -305,79 +316,132 @@ class _Ranks(NamedTuple):
 
 
 def _ranks(lists: Lists, prediction: IntArray, ties: Ties) -> _Ranks:
-    """The rank of some predictions within their lists, and the group of equal scores that each stands in."""
+    """The rank of some predictions within their lists, and the group of equal scores that each stands in.
+
+    Args:
+        lists: the lists.
+        prediction: which predictions, ascending.
+        ties: how equal scores are ordered.
+    """
     items = lists.items
-    position = prediction - items.offsets[items.user[prediction]]
+    user = items.user[prediction]
     if lists.scores is None:
+        position = prediction - items.offsets[user]
         return _Ranks(position + 1, position, np.ones(len(position), np.int64))
     above, tied = np.zeros(len(prediction), np.int64), np.ones(len(prediction), np.int64)
-    before = np.zeros(len(prediction), np.int64)
-    user = items.user[prediction]
-    n_matches = np.bincount(user, minlength=items.n_users)
-    counted = n_matches <= _COUNTED_MATCHES
-    by_user = np.argsort(user, kind="stable")
-    for group, width in width_classes(np.where(counted & (n_matches > 0), items.lengths, 0)):
-        in_group = np.zeros(items.n_users, np.bool_)
-        in_group[group] = True
-        places = by_user[in_group[user[by_user]]]
+    matches = grouped(prediction, user, items.n_users)
+    for group, width in width_classes(np.where(matches.lengths > 0, items.lengths, 0)):
         step = max(1, _CELLS // width)
-        for start in range(0, len(places), step):
-            some = places[start : start + step]
-            _count_above(lists, ties, prediction[some], width, some, (above, tied, before))
-    if not counted.all():
-        some = np.flatnonzero(~counted[user])
-        _sort_lists(lists, ties, ~counted, prediction[some], some, (above, tied, before))
+        for start in range(0, len(group), step):
+            some = group[start : start + step]
+            few = matches.lengths[some] <= _COUNTED_MATCHES
+            if few.all():
+                _count_above(lists.scores, matches, some, width, above, tied)
+            else:
+                _count_above(lists.scores, matches, some[few], width, above, tied)
+                _search_above(lists.scores, matches, some[~few], width, above, tied)
+    before = _count_earlier(lists, prediction, user, np.flatnonzero(tied > 1), ties)
     return _Ranks(above + before + 1, above, tied)
 
 
-def _count_above(
-    lists: Lists, ties: Ties, prediction: IntArray, width: int, out: IntArray, into: tuple[IntArray, IntArray, IntArray]
+def _count_above(scores: Ragged, matches: Ragged, users: IntArray, width: int, above: IntArray, tied: IntArray) -> None:
+    """Count what scores higher than each user's first match, then what scores higher than the second, and so on."""
+    n_matches = matches.lengths[users]
+    if len(users) and n_matches.min() != n_matches.max():
+        # Users with many matches first: those who have a further one are then the first columns.
+        order = np.argsort(-n_matches, kind="stable")
+        users, n_matches = users[order], n_matches[order]
+    # One row a rank: comparisons and sums then run along the users, which are many, and not along a list.
+    ranks = np.ascontiguousarray(scores.matrix(users, width).T)
+    length = scores.lengths[users]
+    if not (length == width).all():
+        # What is no number is neither higher nor equal.
+        ranks[np.arange(width)[:, None] >= length] = np.nan
+    first = matches.offsets[users]
+    for nth in range(int(n_matches.max(initial=0))):
+        n_users = int(np.searchsorted(-n_matches, -nth, side="left"))
+        match = first[:n_users] + nth
+        own, others = scores.values[matches.values[match]], ranks[:, :n_users]
+        above[match] = higher = _count(others > own)
+        tied[match] = _count(others >= own) - higher
+
+
+def _search_above(
+    scores: Ragged, matches: Ragged, users: IntArray, width: int, above: IntArray, tied: IntArray
 ) -> None:
-    """Count what scores higher than each prediction, in the list it stands in."""
-    above, tied, before = into
+    """The same by sorting the lists, for users with many matches."""
+    rows = scores.matrix(users, width)
+    length = scores.lengths[users]
+    if not (length == width).all():
+        rows = np.where(np.arange(width) < length[:, None], rows, np.nan)
+    # Ascending, what is no number last.
+    ordered = np.sort(rows, axis=1).ravel()
+    n_matches = matches.lengths[users]
+    row = np.repeat(np.arange(len(users)), n_matches)
+    match = matches.offsets[users][row] + position_within(row, len(users))
+    own = scores.values[matches.values[match]]
+    lower, up_to = (_count_in_rows(below, ordered, row, width, own) for below in (np.less, np.less_equal))
+    above[match] = length[row] - up_to
+    tied[match] = up_to - lower
+
+
+def _count_in_rows(below: np.ufunc, ordered: Array, row: IntArray, width: int, own: Array) -> IntArray:
+    """How many values of a sorted row are below a value of its own: a binary search in all rows at once."""
+    count = np.zeros(len(row), np.int64)
+    step = 1 << (width.bit_length() - 1)
+    while step:
+        further = count + step
+        at = row * width + np.minimum(further, width) - 1
+        count = np.where((further <= width) & below(ordered[at], own), further, count)
+        step >>= 1
+    return count
+
+
+def _count_earlier(lists: Lists, prediction: IntArray, user: IntArray, tied: IntArray, ties: Ties) -> IntArray:
+    """How many items of the same score stand before each prediction; int64, shape of `prediction`.
+
+    Args:
+        lists: the lists.
+        prediction: the predictions.
+        user: whose each is.
+        tied: which of them share their score.
+        ties: how equal scores are ordered.
+    """
+    items = lists.items
+    earlier = np.zeros(len(prediction), np.int64)
+    if not len(tied):
+        return earlier
+    counted = np.bincount(user[tied], minlength=items.n_users) <= _COUNTED_TIES
+    some = tied[counted[user[tied]]]
+    lengths = items.lengths[user[some]]
+    for group, width in width_classes(lengths):
+        step = max(1, _CELLS // width)
+        for start in range(0, len(group), step):
+            few = some[group[start : start + step]]
+            earlier[few] = _compare_tied(lists, ties, prediction[few], user[few], width)
+    if not counted.all():
+        some = tied[~counted[user[tied]]]
+        earlier[some] = _sort_tied(lists, ties, ~counted, prediction[some])
+    return earlier
+
+
+def _compare_tied(lists: Lists, ties: Ties, prediction: IntArray, user: IntArray, width: int) -> IntArray:
+    """How many items of the same score stand before each prediction, by comparing it with its list."""
     items, scores = lists.items, lists.scores
     assert scores is not None
-    user = items.user[prediction]
-    own = scores.values[prediction]
-    # One row a rank: comparisons and sums then run along the predictions, which are many, and not along a list.
-    rows = np.ascontiguousarray(scores.matrix(user, width).T)
-    higher, equal = rows > own, rows == own
-    if not (items.lengths[user] == width).all():
-        real = np.arange(width)[:, None] < items.lengths[user]
-        higher &= real
-        equal &= real
-    above[out] = _count(higher)
-    tied[out] = n_equal = _count(equal)
-    some = np.flatnonzero(n_equal > 1)
-    if not len(some):
-        return
-    position = prediction[some] - items.offsets[user[some]]
-    earlier = np.arange(width)[:, None] < position
+    place = np.arange(width)[:, None]
+    equal = (scores.values[prediction] == scores.matrix(user, width).T) & (place < items.lengths[user])
+    earlier = place < prediction - items.offsets[user]
     if ties != "position":
-        ids, own_id = items.matrix(user[some], width).T, items.values[prediction[some]]
+        ids, own_id = items.matrix(user, width).T, items.values[prediction]
         if lists.order is not None:
             ids, own_id = lists.order(ids), lists.order(own_id)
         earlier = (ids < own_id if ties == "item_asc" else ids > own_id) | ((ids == own_id) & earlier)
-    before[out[some]] = _count(equal[:, some] & earlier)
+    return _count(equal & earlier)
 
 
-def _count(flags: Array) -> Array:
-    """How many are true in each column; added in the narrowest type that holds the count, which is the fastest."""
-    counter = np.uint8 if len(flags) < 256 else np.uint16 if len(flags) < 65536 else np.int64
-    counts: Array = np.add.reduce(flags, axis=0, dtype=counter)
-    return counts
-
-
-def _sort_lists(
-    lists: Lists,
-    ties: Ties,
-    among: BoolArray,
-    prediction: IntArray,
-    out: IntArray,
-    into: tuple[IntArray, IntArray, IntArray],
-) -> None:
-    """The same by sorting whole lists: for users with very many labelled predictions."""
-    above, tied, before = into
+def _sort_tied(lists: Lists, ties: Ties, among: BoolArray, prediction: IntArray) -> IntArray:
+    """The same by sorting whole lists: for users with very many labelled predictions that tie."""
     items, scores = lists.items, lists.scores
     assert scores is not None
     entry = np.flatnonzero(among[items.user])
@@ -389,17 +453,18 @@ def _sort_lists(
         keys.insert(0, code if ties == "item_asc" else -code)
     entry = entry[np.lexsort(keys)]
     user, score = items.user[entry], scores.values[entry]
-    within = position_within(user, items.n_users)
     new = np.ones(len(entry), np.bool_)
     new[1:] = (user[1:] != user[:-1]) | (score[1:] != score[:-1])
-    group = np.cumsum(new) - 1
-    first = within[new][group]
     place = np.empty(len(items.values), np.int64)
-    place[entry] = np.arange(len(entry))
-    at = place[prediction]
-    above[out] = first[at]
-    tied[out] = np.bincount(group)[group[at]]
-    before[out] = within[at] - first[at]
+    place[entry] = np.arange(len(entry)) - np.flatnonzero(new)[np.cumsum(new) - 1]
+    return place[prediction]
+
+
+def _count(flags: Array) -> Array:
+    """How many are true in each column; added in the narrowest type that holds the count, which is the fastest."""
+    counter = np.uint8 if len(flags) < 256 else np.uint16 if len(flags) < 65536 else np.int64
+    counts: Array = np.add.reduce(flags, axis=0, dtype=counter)
+    return counts
 
 
 def _hangs_on_tie(batch: RankingBatch, largest_cutoff: int | None, threshold: float | None, sees: Sees) -> IntArray:

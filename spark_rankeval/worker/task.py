@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from spark_rankeval.metrics.population import Population
@@ -33,14 +34,14 @@ class View:
     relevance: int = 0
     model: int = 0
 
-    @property
+    @cached_property
     def largest_cutoff(self) -> int | None:
         """The largest rank that any metric looks at; None: all ranks."""
         if any(metric.needs_whole_list for metric in self.metrics):
             return None
         return max((metric.k or 1 for metric in self.metrics), default=1)
 
-    @property
+    @cached_property
     def sees(self) -> Sees:
         """The most that any metric looks at of a label; a threshold of its own is another line between grades."""
         seen: set[Sees] = {metric.sees for metric in self.metrics}
@@ -49,7 +50,7 @@ class View:
             return "label"
         return "gain" if "gain" in seen else "relevance"
 
-    @property
+    @cached_property
     def needs_label_order(self) -> bool:
         """Whether any metric looks at the raw label lists."""
         return any(metric.needs_label_order for metric in self.metrics)

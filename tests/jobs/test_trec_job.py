@@ -7,6 +7,7 @@ import pytest
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import main
+from spark_rankeval.jobs.evaluate_config import EvaluateConfig
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "trec"
 
@@ -61,6 +62,10 @@ def test_lines_that_do_not_read_are_bad_data(spark, config, tmp_path, capsys):
 def test_options_that_such_files_do_not_have():
     settings = {"evaluation": {"metrics": "map"}, "output": {"path": "o"}}
     with pytest.raises(ConfigurationError, match="of format 'trec_run' has no option 'sep'; it has: model, on_invalid"):
-        parse_config({**settings, "predictions": {"path": "p", "format": "trec_run", "options": {"sep": ";"}}})
+        parse_config(
+            {**settings, "predictions": {"path": "p", "format": "trec_run", "options": {"sep": ";"}}}, EvaluateConfig
+        )
     with pytest.raises(ConfigurationError, match="of format 'trec_qrels' has no schema but its own"):
-        parse_config({**settings, "predictions": {"path": "p", "format": "trec_qrels", "schema": "a int"}})
+        parse_config(
+            {**settings, "predictions": {"path": "p", "format": "trec_qrels", "schema": "a int"}}, EvaluateConfig
+        )
