@@ -54,6 +54,10 @@ class GateError(SparkRankEvalError, ValueError):
         self.result = result
 
 
+class TrackingError(SparkRankEvalError, RuntimeError):
+    """A tracking server did not take a run; everything of the run is written all the same."""
+
+
 class UnknownMetricError(MetricError, KeyError):
     """A result has no such metric, or more than one."""
 

@@ -117,7 +117,7 @@ def _problems(conditions: object) -> Iterator[str]:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            yield f"has an unknown key {key!r}; {hint}Allowed: {', '.join(known)}"
+            yield f"has an unknown key {key!r}; {hint}allowed: {', '.join(known)}"
     for name in (*FIXED, *RELATIVE):
         value = conditions.get(name, 0.0)
         if not is_number(value) or not math.isfinite(value):
@@ -136,13 +136,22 @@ def _problems(conditions: object) -> Iterator[str]:
         yield f"has min = {least!r} above max = {greatest!r}, which nothing passes"
 
 
-def check_known(rules: Iterable[GateRule], keys: Sequence[str], *, intervals: bool = True) -> None:
+def check_known(
+    rules: Iterable[GateRule],
+    keys: Sequence[str],
+    *,
+    intervals: bool = True,
+    slices: bool = True,
+    model: str | None = None,
+) -> None:
     """Refuse gates of figures that an evaluation will not have, before it runs.
 
     Args:
         rules: the gates.
         keys: of the evaluation's metrics, as `SummaryRow.key` has them.
         intervals: whether means will have intervals.
+        slices: whether there will be slices.
+        model: the only model, if there will be one; empty: it has no name. None: there will be several, or nobody knows yet.
 
     Raises:
         ConfigurationError: all of them at once.
@@ -152,9 +161,14 @@ def check_known(rules: Iterable[GateRule], keys: Sequence[str], *, intervals: bo
         if not any(names(rule.metric, key) for key in keys):
             near = difflib.get_close_matches(rule.metric.lower(), keys, n=2)
             hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-            problems.append(f"gates.{rule.metric!r} is of no metric of the evaluation; {hint}It has: {', '.join(keys)}")
+            problems.append(f"gates.{rule.metric!r} is of no metric of the evaluation; {hint}it has: {', '.join(keys)}")
         if rule.on != "mean" and not intervals:
             problems.append(f"gates.{rule.metric!r} has on = {rule.on!r}, and no interval is asked for (ci)")
+        if rule.slice != "all" and not slices:
+            problems.append(f"gates.{rule.metric!r} has slice = {rule.slice!r}, and no slices are asked for (by)")
+        if rule.model is not None and model is not None and rule.model != model:
+            there = f"the only model is {model!r}" if model else "the only model has no name"
+            problems.append(f"gates.{rule.metric!r} has model = {rule.model!r}, and {there}")
     if problems:
         raise ConfigurationError("; ".join(problems))
 
@@ -202,12 +216,14 @@ def _absent(rule: GateRule, rows: Sequence[SummaryRow]) -> GateOutcome:
     models = list(dict.fromkeys(row.model for row in rows))
     slices = [name for name in dict.fromkeys(row.slice for row in rows) if name != "all"]
     if not rows:
-        found = "the run has no such metric"
+        found = "no such metric in the run"
     elif rule.model is not None and rule.model not in models:
-        found = f"the run has no such model; it has: {', '.join(map(repr, models))}"
-    else:
+        found = f"no such model; the run has: {', '.join(map(repr, models))}"
+    elif slices:
         more = ", …" if len(slices) > 10 else ""
-        found = f"the run has no such slice; it has: {', '.join(slices[:10]) or 'none'}{more}"
+        found = f"no such slice; the run has: {', '.join(slices[:10])}{more}"
+    else:
+        found = "no slices in the run"
     nan = math.nan
     name = _name(rule.metric, rule.model or "", "each slice" if rule.slice == EVERY_SLICE else rule.slice)
     given = [(one, getattr(rule, one)) for one in (*FIXED, *RELATIVE) if getattr(rule, one) is not None]

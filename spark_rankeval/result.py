@@ -113,7 +113,7 @@ class Result:
         else:
             near = difflib.get_close_matches(str(name).lower(), known, n=3, cutoff=0.3)
             hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-            msg = f"this result has no metric {str(name)!r}; {hint}It has: {', '.join(known)}"
+            msg = f"this result has no metric {str(name)!r}; {hint}it has: {', '.join(known)}"
             if isinstance(name, tuple) and (len(name) != 2 or name[0] not in self.models):
                 models = ", ".join(map(repr, self.models)) if any(self.models) else "none with a name"
                 msg = f"a pair is of a model's name and a metric; got {name!r}. This result has the models: {models}"

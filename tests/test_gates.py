@@ -55,11 +55,11 @@ def test_without_a_model_each_has_to_pass_and_slices_are_named():
 
 def test_what_is_not_there_fails_in_words():
     (one,) = outcomes({"ndcg@10": {"min": 0.1, "slice": "country=JP"}})
-    assert (one.passed, one.found) == (False, "the run has no such slice; it has: country=DE, country=FR")
+    assert (one.passed, one.found) == (False, "no such slice; the run has: country=DE, country=FR")
     (one,) = outcomes({"ndcg@10": {"min": 0.1, "max_drop": 0.1, "model": "bert"}})
-    assert (one.found, one.condition) == ("the run has no such model; it has: 'als', 'pop'", "min 0.1, max_drop 0.1")
+    assert (one.found, one.condition) == ("no such model; the run has: 'als', 'pop'", "min 0.1, max_drop 0.1")
     (one,) = outcomes({"recall@10": {"min": 0.1}})
-    assert (one.passed, one.found) == (False, "the run has no such metric")
+    assert (one.passed, one.found) == (False, "no such metric in the run")
 
 
 def test_an_undefined_figure_fails_in_words():
@@ -142,7 +142,7 @@ def test_intervals_of_another_level_are_another_figure():
         ({"min": True}, "has min = True, which is no number"),
         ({"min": math.nan}, "has min = nan, which is no number"),
         ({"max_drop": -0.1}, "has max_drop = -0.1; it is 0 or more"),
-        ({"minn": 0.3}, "has an unknown key 'minn'; did you mean 'min'? Allowed: metric, min, max, max_drop,"),
+        ({"minn": 0.3}, "has an unknown key 'minn'; did you mean 'min'? allowed: metric, min, max, max_drop,"),
         ({"metric": 5, "min": 1}, "has metric = 5, which is no text"),
         ({"min": 0.3, "on": "median"}, "has on = 'median'; allowed: mean, ci_low, ci_high"),
         ({"min": 0.3, "model": 5}, "has model = 5, which is no text"),
@@ -169,12 +169,24 @@ def test_a_gate_of_an_unknown_metric_is_refused_before_anything_runs():
     rules = read_gates({"MAP@10": {"min": 0.1}, "ndcg@10": {"min": 0.1}})
     check_known(rules, ["ap@10 [click]", "headline", "ndcg@10"])
     with pytest.raises(
-        ConfigurationError, match=r"gates.'ndcg@10' is of no metric .* did you mean 'ndcg@5'\? It has: ap@10, ndcg@5"
+        ConfigurationError, match=r"gates.'ndcg@10' is of no metric .* did you mean 'ndcg@5'\? it has: ap@10, ndcg@5"
     ):
         check_known(rules, ["ap@10", "ndcg@5"])
     check_known([GateRule(metric="headline", min=0.1)], ["headline"])
     with pytest.raises(ConfigurationError, match="no interval is asked for"):
         check_known([GateRule(metric="headline", min=0.1, on="ci_low")], ["headline"], intervals=False)
+
+
+def test_a_gate_of_a_slice_or_model_that_cannot_be_there_is_refused_before_anything_runs():
+    of_slice, of_model = GateRule(metric="rr", min=0.1, slice="*"), GateRule(metric="rr", min=0.1, model="als")
+    check_known([of_slice, of_model], ["rr"])
+    check_known([of_model], ["rr"], model="als")
+    with pytest.raises(ConfigurationError, match=r"has slice = '\*', and no slices are asked for \(by\)"):
+        check_known([of_slice], ["rr"], slices=False)
+    with pytest.raises(ConfigurationError, match="has model = 'als', and the only model is 'pop'"):
+        check_known([of_model], ["rr"], model="pop")
+    with pytest.raises(ConfigurationError, match="has model = 'als', and the only model has no name"):
+        check_known([of_model], ["rr"], model="")
 
 
 def test_of_several_relevances_a_label_is_all_of_them():

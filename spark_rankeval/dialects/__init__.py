@@ -32,5 +32,5 @@ def find_dialect(name: str | Dialect) -> Dialect:
         return _BY_NAME[name.lower()]
     near = difflib.get_close_matches(str(name).lower(), _BY_NAME, n=3)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-    msg = f"no dialect is called {name!r}; {hint}Known: {', '.join(dialect.name for dialect in DIALECTS)}"
+    msg = f"no dialect is called {name!r}; {hint}known: {', '.join(dialect.name for dialect in DIALECTS)}"
     raise DialectError(msg)

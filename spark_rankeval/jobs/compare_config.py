@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spark_rankeval.errors import SparkRankEvalError
-from spark_rankeval.jobs.config import JobConfig, Source
+from spark_rankeval.jobs.config import JobConfig, Source, empty_names
 from spark_rankeval.options import as_names, check_totals
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.resampling import checked_replicates
@@ -103,6 +103,7 @@ class CompareConfig(JobConfig):
     def problems(self) -> list[str]:
         """What its sections say that they cannot mean, alone or together."""
         found = super().problems()
+        found += empty_names("comparison", {name: getattr(self.comparison, name) for name in ("user", "model", "by")})
         if bool(self.models) == (self.results is not None):
             got = "both" if self.models else "neither"
             found.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Mapping  # noqa: TC003 # of fields, whose types are looked at
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from spark_rankeval.errors import ConfigurationError, SparkRankEvalError
 from spark_rankeval.extras import check_extra
 from spark_rankeval.jobs.configuration_file import read_file
 from spark_rankeval.jobs.overrides import overridden
-from spark_rankeval.jobs.secrets import redacted
+from spark_rankeval.jobs.secrets import redacted, shown
 from spark_rankeval.jobs.settings import read_settings
 
 if TYPE_CHECKING:
@@ -120,7 +121,19 @@ class Output:
                     f"output.report is true (a report beside the manifest, wherever that is), or a file in a folder of this "
                     f"machine; {self.report!r} is neither"
                 )
+            else:
+                found += _unwritable(file)
         return found
+
+
+def _unwritable(file: Path) -> list[str]:
+    """What is wrong with the folder of a report, which nobody should learn of after the evaluation."""
+    try:
+        # Permissions do not tell all: a disk may be read-only, and root is refused by none.
+        with tempfile.TemporaryFile(dir=file.parent):
+            return []
+    except OSError as error:
+        return [f"output.report: nothing can be written to the folder {str(file.parent)!r}: {error.strerror or error}"]
 
 
 @dataclass(frozen=True)
@@ -180,6 +193,23 @@ class JobConfig:
         """What is said of settings even where they do not read as a configuration."""
         del settings
         return []
+
+
+def empty_names(section: str, names: Mapping[str, object]) -> list[str]:
+    """Columns without a name.
+
+    Args:
+        section: of the file.
+        names: by key, a name or several; what is neither is passed over.
+    """
+    found = []
+    for key, value in names.items():
+        given = [value] if isinstance(value, str) else value if isinstance(value, tuple) else []
+        if any(isinstance(name, str) and not name.strip() for name in given):
+            found.append(
+                f"{section}.{key} has an empty name of a column; found {shown(value)}; leave the key out for none"
+            )
+    return found
 
 
 Config = TypeVar("Config", bound=JobConfig)

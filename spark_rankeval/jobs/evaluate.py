@@ -44,6 +44,7 @@ def evaluate_tables(
         ConfigurationError, InputError, MetricError, OptionError: something is wrong with it; nothing was computed.
         DataError: rows cannot be ranked; nothing was published.
         GateError: figures do not meet their gates; everything was written.
+        TrackingError: MLflow did not take the run; everything was written.
     """
     from spark_rankeval import evaluate, quarantine, score_users, summarise  # noqa: PLC0415 # these import pyspark
     from spark_rankeval.jobs import runs  # noqa: PLC0415
@@ -51,13 +52,15 @@ def evaluate_tables(
     from spark_rankeval.jobs.gating import told as gates_told  # noqa: PLC0415
     from spark_rankeval.jobs.reporting import about_the_run, write_report  # noqa: PLC0415
     from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
-    from spark_rankeval.jobs.tracking import track  # noqa: PLC0415
+    from spark_rankeval.jobs.tracking import reach, track  # noqa: PLC0415
     from spark_rankeval.spark.storage import staged  # noqa: PLC0415
 
     log = EventLog("evaluate") if log is None else log
     tables = read_tables(spark, config.sources())
     call = _call(config, tables)
     per_user = score_users(**call)
+    if config.mlflow is not None:
+        reach(config)
     with runs.running(spark, "evaluate", config, tables, log) as run:
         with staged(per_user, f"{run.output}/{runs.PER_USER}") as table:
             try:

@@ -10,7 +10,7 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, DialectError, MetricError, OptionError
 from spark_rankeval.extras import check_extra
 from spark_rankeval.gates import GateRule, check_known, read_gates
-from spark_rankeval.jobs.config import JobConfig, Output, Source
+from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.statistics.description import DescriptionOptions
@@ -154,7 +154,7 @@ class EvaluateConfig(JobConfig):
         """The gates, each with the metric that it is of.
 
         Raises:
-            ConfigurationError: one cannot be met, or is of no metric of the evaluation.
+            ConfigurationError: one cannot be met, or is of no metric, slice or model of the evaluation.
         """
         given = {
             name: {key: value for key, value in vars(rule).items() if value not in (None, "")}
@@ -164,7 +164,14 @@ class EvaluateConfig(JobConfig):
         labels, relevance = parse_metrics(self.evaluation.metrics), self.columns.relevance
         several = relevance if isinstance(relevance, tuple) and len(relevance) > 1 else ()
         keys = [f"{label} [{name}]" for label in labels for name in several] or list(labels)
-        check_known(rules, keys, intervals=self.evaluation.ci != "none")
+        check_known(
+            rules,
+            keys,
+            intervals=self.evaluation.ci != "none",
+            slices=bool(self.evaluation.by),
+            # A column of models tells them when it is read.
+            model=self.evaluation.model if self.columns.model is None else None,
+        )
         return rules
 
     def sources(self) -> dict[str, Source | None]:
@@ -175,6 +182,8 @@ class EvaluateConfig(JobConfig):
     def problems(self) -> list[str]:
         """What its sections say that they cannot mean, alone or together."""
         found = super().problems()
+        found += empty_names("columns", vars(self.columns))
+        found += empty_names("evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight")})
         checks: list[Callable[[], object]] = [
             lambda: DescriptionOptions.given(**self.evaluation.intervals()),
             lambda: OnInvalid.read(self.evaluation.on_invalid),

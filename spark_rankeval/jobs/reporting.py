@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_rankeval.errors import ConfigurationError, OptionError
 from spark_rankeval.jobs.runs import REPORTS, write_partition
 
 if TYPE_CHECKING:
@@ -35,12 +36,21 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
     Args:
         run: the run, which has written its tables.
         write: writes the page to a file on the driver's disk.
+
+    Raises:
+        ConfigurationError: the file that output.report names cannot be written.
     """
     asked = run.config.output.report
     if not asked:
         return
     if isinstance(asked, str):
-        write(Path(asked))
+        try:
+            write(Path(asked))
+        except OptionError as error:
+            if not isinstance(error.__cause__, OSError):
+                raise
+            msg = f"output.report: {error}"
+            raise ConfigurationError(msg) from error
         run.has_written("report", asked)
         return
     place = run.place(REPORTS)

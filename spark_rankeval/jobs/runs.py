@@ -242,12 +242,12 @@ def write_partition(
         raise InputError(msg)
     if is_empty:
         # No row, no partition, and the one that is there would stay.
-        with writable(output):
+        with writable(output, "output.path"):
             frame.limit(0).write.mode("overwrite").format(kind).save(place_of(output, table, run_id))
         return
     marked = frame.withColumn(RUN_ID, F.lit(run_id))
     writer = marked.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(RUN_ID)
-    with writable(output):
+    with writable(output, "output.path"):
         writer.format(kind).save(f"{output.rstrip('/')}/{table}")
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_rankeval.errors import ConfigurationError, DataError, GateError, SparkRankEvalError
+from spark_rankeval.errors import ConfigurationError, DataError, GateError, SparkRankEvalError, TrackingError
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.secrets import redacted
 from spark_rankeval.travel import package_zip
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OK, CRASH, CONFIG, DATA, GATE = 0, 1, 2, 3, 4
+_CRASHED = "crash"
 #: What kinds of errors are in words, and their exit codes; the first that fits.
 _OUTCOMES: tuple[tuple[type[Exception], str, int], ...] = (
     (DataError, "bad data", DATA),
     (GateError, "gates failed", GATE),
+    (TrackingError, "tracking failed", CRASH),
     (SparkRankEvalError, "wrong config", CONFIG),
 )
 
@@ -63,7 +65,7 @@ def run_job(
 
     Returns:
         0; 2: the configuration, or what it points at, is wrong; 3: rows cannot be ranked; 4: figures do not meet their gates;
-        1: anything else went wrong, with its traceback.
+        1: a tracking server did not take the run, or anything else went wrong, with its traceback.
     """
     # PySpark warns of every pandas 3 it meets, although what is used here works with it.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
@@ -72,7 +74,7 @@ def run_job(
         job()
     except Exception as error:
         what, code = outcome_of(error)
-        said = traceback.format_exc() if code == CRASH else f"{name}: {what}: {' '.join(str(error).split())}\n"
+        said = traceback.format_exc() if what == _CRASHED else f"{name}: {what}: {' '.join(str(error).split())}\n"
         log.fail(said, kind=what, exit_code=code, error=str(error))
         return code
     return OK
@@ -80,7 +82,7 @@ def run_job(
 
 def outcome_of(error: Exception) -> tuple[str, int]:
     """What an error is to whoever started the job, in words, and as an exit code."""
-    return next(((what, code) for kind, what, code in _OUTCOMES if isinstance(error, kind)), ("crash", CRASH))
+    return next(((what, code) for kind, what, code in _OUTCOMES if isinstance(error, kind)), (_CRASHED, CRASH))
 
 
 @contextmanager

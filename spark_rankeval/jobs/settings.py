@@ -50,8 +50,21 @@ def read_settings(section: type[Section], settings: object, problems: list[str],
             value = settings[key]
             values[key] = tuple(value) if isinstance(value, list) else value
         else:
-            problems.append(f"{prefix}{key} must be {words_of(hint)}; found {shown(settings[key])}")
+            problems += _misfits(hint, settings[key], prefix + key)
     return section(**values) if len(problems) == already else None
+
+
+def _misfits(hint: object, value: object, path: str) -> list[str]:
+    """What is wrong with a value that does not fit: of a table of texts and numbers its entries."""
+    if get_origin(hint) is Mapping and isinstance(value, Mapping):
+        inside = get_args(hint)[1]
+        # Their names say which of them are secrets.
+        return [
+            f"{path}.{name} must be {words_of(inside)}; found {shown({name: one})}"
+            for name, one in value.items()
+            if not isinstance(name, str) or not fits(inside, one)
+        ]
+    return [f"{path} must be {words_of(hint)}; found {shown(value)}"]
 
 
 def _sections(section: type, settings: object, problems: list[str], path: str) -> dict[str, object]:
@@ -65,7 +78,7 @@ def _sections(section: type, settings: object, problems: list[str], path: str) -
 def _unknown(prefix: str, key: object, hints: Mapping[str, object]) -> str:
     near = difflib.get_close_matches(str(key), hints, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"unknown key {f'{prefix}{key}'!r}; {hint}Allowed: {', '.join(hints)}"
+    return f"unknown key {f'{prefix}{key}'!r}; {hint}allowed: {', '.join(hints)}"
 
 
 def is_required(item: Field[Any]) -> bool:

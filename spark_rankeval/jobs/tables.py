@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from spark_rankeval.errors import ConfigurationError
-from spark_rankeval.spark.platforms import input_files
+from spark_rankeval.spark.platforms import input_files, said_by_java
 from spark_rankeval.trec import read_qrels, read_run
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def read_table(spark: SparkSession, source: Source, section: str) -> DataFrame:
         said = source.redacted(_said(error))
         if "DATA_SOURCE_NOT_FOUND" in str(error) and source.format in _LACKING:
             said = f"this session has no format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
-        elif not isinstance(error, PySparkException) and source.format not in (*_LACKING, "jdbc"):
+        elif not (isinstance(error, PySparkException) or _is_of_the_jvm(error) or source.format in (*_LACKING, "jdbc")):
             raise
         msg = f"[{section}] cannot be read: {said}"
         raise ConfigurationError(msg) from error
@@ -79,12 +79,20 @@ def _trec_table(spark: SparkSession, source: Source) -> DataFrame:
     return read_run(spark, paths, **source.options)  # type: ignore[arg-type] # the same
 
 
+def _is_of_the_jvm(error: Exception) -> bool:
+    """Whether classic Spark hands on an error of the JVM as it is, which it does with those that it has no class for."""
+    return hasattr(error, "java_exception")
+
+
 def _said(error: Exception) -> str:
-    """The first line of an error that says something: classic Spark hands some of the JVM's on as they are."""
+    """The line of an error that says most: of one of the JVM its innermost cause, of others the first."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
     if lines and lines[0].startswith("An error occurred while calling"):
         lines = lines[1:]
-    return lines[0].removeprefix(": ") if lines else type(error).__name__
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    if causes and _is_of_the_jvm(error):
+        return said_by_java(causes[-1])
+    return said_by_java(lines[0]) if lines else type(error).__name__
 
 
 def told_of(frame: DataFrame) -> dict[str, Any]:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import tempfile
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from spark_rankeval.errors import ConfigurationError, TrackingError
 from spark_rankeval.extras import needs_extra
 from spark_rankeval.jobs.reporting import report_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from mlflow import MlflowClient
 
     from spark_rankeval.jobs.evaluate_config import EvaluateConfig
     from spark_rankeval.jobs.runs import Run
@@ -26,13 +31,37 @@ if TYPE_CHECKING:
 _UNWANTED = re.compile(r"[^\w\-. /]")
 # The most parameters that a call may log, and the longest value of one.
 _BATCH, _LONGEST = 100, 6000
+# MLflow's own patience with a server that does not answer is minutes, which suits a run that is done, not one that has yet to begin.
+_IMPATIENCE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
+
+
+def reach(config: EvaluateConfig) -> None:
+    """Contact the tracking server before a run, and make the experiment if there is none.
+
+    A server is asked for 10 seconds, twice, unless MLflow's environment variables for that say otherwise.
+
+    Args:
+        config: of the run.
+
+    Raises:
+        ConfigurationError: the server does not answer, or refuses the experiment.
+        MissingExtraError: mlflow-skinny is not installed.
+    """
+    client = _client(config)
+    try:
+        with _impatient():
+            _experiment(client, config)
+    # What can fail is the store's to choose: a server, a database, a folder.
+    except Exception as error:
+        where = f"MLflow at {client.tracking_uri} cannot be used: {_one_line(error)}"
+        msg = config.redacted(
+            f"[mlflow] {where}; mend mlflow.tracking_uri or MLFLOW_TRACKING_URI, or leave [mlflow] out"
+        )
+        raise ConfigurationError(msg) from error
 
 
 def track(run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[str, Any]) -> None:
-    """Log a run to MLflow: its means and the ends of their intervals as metrics, definitions as parameters, manifest and report.
-
-    One model is one run. Several are a parent run, which has the manifest and the report, with a nested run a model, which has the
-    metrics under the same names, so that MLflow's own tables and charts set models side by side.
+    """Log a run that has written all its tables to MLflow; see `_log_run`.
 
     Args:
         run: that has written its outputs.
@@ -42,15 +71,73 @@ def track(run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[st
 
     Raises:
         MissingExtraError: mlflow-skinny is not installed.
+        TrackingError: MLflow did not take all of it.
     """
+    client = _client(config)
+    try:
+        _log_run(client, run, config, result, manifest)
+    except Exception as error:
+        msg = (
+            f"the tables and the manifest of run {run.run_id} are whole; MLflow at {client.tracking_uri} did not take all of the "
+            f"run: {_one_line(error)}"
+        )
+        raise TrackingError(config.redacted(msg)) from error
+
+
+def _client(config: EvaluateConfig) -> MlflowClient:
     with needs_extra("mlflow", "runs in MLflow"):
         from mlflow import MlflowClient  # noqa: PLC0415 # of an extra
     assert config.mlflow is not None, "a run is tracked where the configuration says so"
-    asked = config.mlflow
-    client = MlflowClient(tracking_uri=asked.tracking_uri)
-    known = client.get_experiment_by_name(asked.experiment)
-    experiment = client.create_experiment(asked.experiment) if known is None else known.experiment_id
-    name = asked.run_name or run.run_id
+    return MlflowClient(tracking_uri=config.mlflow.tracking_uri)
+
+
+def _experiment(client: MlflowClient, config: EvaluateConfig) -> str:
+    """The id of the experiment, which is made where there is none."""
+    assert config.mlflow is not None, "a run is tracked where the configuration says so"
+    name = config.mlflow.experiment
+    known = client.get_experiment_by_name(name)
+    if known is None:
+        return str(client.create_experiment(name))
+    if known.lifecycle_stage == "deleted":
+        msg = f"the experiment {name!r} is deleted there; restore it, or name another"
+        raise ConfigurationError(msg)
+    return str(known.experiment_id)
+
+
+@contextmanager
+def _impatient() -> Iterator[None]:
+    """Little patience with a server, where the environment does not say how much."""
+    mine = {name: value for name, value in _IMPATIENCE.items() if name not in os.environ}
+    os.environ.update(mine)
+    try:
+        yield
+    finally:
+        for name in mine:
+            os.environ.pop(name, None)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _log_run(
+    client: MlflowClient, run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[str, Any]
+) -> None:
+    """Log a run to MLflow: its means and the ends of their intervals as metrics, definitions as parameters, manifest and report.
+
+    One model is one run. Several are a parent run, which has the manifest and the report, with a nested run a model, which has the
+    metrics under the same names, so that MLflow's own tables and charts set models side by side.
+
+    Args:
+        client: of the tracking server.
+        run: that has written its outputs.
+        config: of the run.
+        result: of the run.
+        manifest: what the run was.
+    """
+    assert config.mlflow is not None, "a run is tracked where the configuration says so"
+    experiment = _experiment(client, config)
+    name = config.mlflow.run_name or run.run_id
     tags = {"spark_rankeval.run_id": run.run_id, "spark_rankeval.output": config.redacted(run.output)}
     start = int(1000 * run.started.timestamp())
     failed = manifest.get("gates_failed", 0) > 0

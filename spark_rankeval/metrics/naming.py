@@ -74,7 +74,7 @@ def _find(name: str, text: str) -> type[Metric]:
     near = list(dict.fromkeys(REGISTRY[match].name for match in near))
     known = sorted({metric.name for metric in REGISTRY.values()})
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-    msg = f"no metric is called {name!r} (in {text!r}); {hint}Known: {', '.join(known)}"
+    msg = f"no metric is called {name!r} (in {text!r}); {hint}known: {', '.join(known)}"
     raise MetricError(msg)
 
 
@@ -93,7 +93,7 @@ def _arguments(metric: type[Metric], arguments: str, text: str) -> dict[str, Any
         if keyword.arg not in (*known, "k"):
             near = difflib.get_close_matches(keyword.arg or "", known, n=2)
             hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-            msg = f"{text!r}: {metric.name} has no parameter {keyword.arg!r}; {hint}It has: {', '.join(known)}"
+            msg = f"{text!r}: {metric.name} has no parameter {keyword.arg!r}; {hint}it has: {', '.join(known)}"
             raise MetricError(msg)
         if keyword.arg in values:
             msg = f"{text!r} gives {keyword.arg!r} twice"

@@ -57,7 +57,19 @@ def write_page(target: Path, text: str) -> Path:
 
     Returns:
         the path.
+
+    Raises:
+        OptionError: nothing can be written there.
     """
+    try:
+        _replace(target, text)
+    except OSError as error:
+        msg = f"the report cannot be written to {str(target)!r}: {error.strerror or error}"
+        raise OptionError(msg) from error
+    return target
+
+
+def _replace(target: Path, text: str) -> None:
     # Whoever looks at the path meanwhile sees the old file or the new one.
     handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     try:
@@ -68,4 +80,3 @@ def write_page(target: Path, text: str) -> Path:
     except BaseException:
         os.unlink(beside)
         raise
-    return target

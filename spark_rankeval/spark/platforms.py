@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -10,11 +11,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_JAVA_CLASSES = re.compile(r"^(([\w$]+\.)+[\w$]*(Exception|Error): )+")
+
+
 def condition_of(error: PySparkException) -> str | None:
     """The name of an error's condition, such as ``PATH_NOT_FOUND``."""
     # Spark 3.5 has the older name alone, and Spark 4 warns of it.
     named = error.getCondition if hasattr(error, "getCondition") else error.getErrorClass
     return named()
+
+
+def said_by_java(line: str) -> str:
+    """What a line of an error of Java says, without the classes before it.
+
+    >>> said_by_java("Caused by: java.io.IOException: Permission denied")
+    'Permission denied'
+    """
+    return _JAVA_CLASSES.sub("", line.strip().removeprefix("Caused by: ").removeprefix(": "))
 
 
 def save_mode(mode: str) -> str:

@@ -14,7 +14,7 @@ from urllib.request import url2pathname
 from pyspark.errors import AnalysisException
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.spark.platforms import condition_of, input_files, save_mode
+from spark_rankeval.spark.platforms import condition_of, input_files, said_by_java, save_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +29,7 @@ _NO_PLACE = (
     "Permission denied",
     "Mkdirs failed",
     "No FileSystem for scheme",
+    "FileSystem not found",
     "Wrong FS",
     "URISyntaxException",
     "Read-only file system",
@@ -36,8 +37,12 @@ _NO_PLACE = (
 
 
 @contextmanager
-def writable(path: str) -> Iterator[None]:
+def writable(path: str, option: str = "path") -> Iterator[None]:
     """Say in a sentence that nothing can be at a path, where the file system says so.
+
+    Args:
+        path: where something is looked for or written.
+        option: what its user calls it.
 
     Raises:
         OptionError: so it does.
@@ -45,10 +50,12 @@ def writable(path: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        said = [line.strip() for line in str(error).splitlines() if any(words in line for words in _NO_PLACE)]
+        said = [line for line in str(error).splitlines() if any(words in line for words in _NO_PLACE)]
         if not said:
             raise
-        msg = f"path: nothing can be written to {path}: {said[0].removeprefix(': ')}"
+        # The last one is the cause of the others. What Hadoop calls files while it writes them tells nobody anything.
+        reason = said_by_java(said[-1]).partition("/_temporary")[0]
+        msg = f"{option}: nothing can be written to {path}: {reason}"
         raise OptionError(msg) from error
 
 

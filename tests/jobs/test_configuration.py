@@ -1,6 +1,7 @@
 """Files of settings, what the command line says instead of them, and what editors are told of them; no Spark."""
 
 import builtins
+import errno
 import importlib
 import json
 import re
@@ -9,6 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -20,7 +22,9 @@ from spark_rankeval.jobs.config import load_config, parse_config
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
 from spark_rankeval.jobs.json_schema import documented, json_schema
 from spark_rankeval.jobs.overrides import overridden
+from spark_rankeval.jobs.reporting import write_report
 from spark_rankeval.jobs.settings import read_settings
+from spark_rankeval.report.writing import write_page
 
 CONF = Path(__file__).parents[2] / "conf"
 COMMANDS = {"evaluate": evaluate.COMMAND, "compare": compare.COMMAND}
@@ -312,6 +316,7 @@ def test_lists_of_sections_and_what_a_class_extends_are_read():
             "[models.a] is a run of a folder of outputs; it takes no path",
         ),
         ({"output": {"path": " "}}, "output.path must name a folder; it is empty"),
+        ({"comparison": {"baseline": "a", "by": [""]}}, "comparison.by has an empty name of a column; found ('',)"),
     ],
 )
 def test_a_comparison_that_cannot_be_is_said(changes, said):
@@ -330,6 +335,11 @@ def test_a_comparison_that_cannot_be_is_said(changes, said):
         (
             {"predictions": {"format": "jdbc", "path": "p", "options": {"url": "u", "dbtable": "t"}}},
             "[predictions] of format 'jdbc' has no path; options say which table",
+        ),
+        ({"columns": {"item": ["a", " "]}}, "columns.item has an empty name of a column; found ('a', ' ')"),
+        (
+            {"evaluation": {"metrics": ["rr"], "by": "", "user_weight": ""}},
+            "evaluation.by has an empty name of a column; found ''; leave the key out for none; evaluation.user_weight has an empty",
         ),
         ({"predictions": {"format": "delta", "path": "p", "schema": "a int"}}, "[predictions] needs no schema"),
         ({"output": {"path": "o", "report": "nowhere/page.html"}}, "output.report is true"),
@@ -424,3 +434,22 @@ def test_the_entry_points_are_there_and_end_with_the_code_of_the_job(monkeypatch
         if name in COMMANDS:
             monkeypatch.setattr("sys.argv", [name, "--print-schema"])
             task()
+
+
+# --- where a report can be
+
+
+def test_a_report_in_a_folder_that_takes_nothing_is_named_before_spark_starts(tmp_path, monkeypatch):
+    def refused(**_):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refused)
+    with pytest.raises(ConfigurationError, match=r"output.report: nothing can be written to .*: Read-only file system"):
+        parse_config(SMALLEST | {"output": {"path": "o", "report": str(tmp_path / "r.html")}}, EvaluateConfig)
+
+
+def test_a_report_that_cannot_be_written_after_all_is_named(tmp_path):
+    file = tmp_path / "gone" / "r.html"
+    run = SimpleNamespace(config=SimpleNamespace(output=SimpleNamespace(report=str(file))))
+    with pytest.raises(ConfigurationError, match=r"output.report: the report cannot be written to .*: No such file"):
+        write_report(run, lambda path: write_page(path, "text"))

@@ -397,7 +397,7 @@ def test_every_offender_is_named_at_once():
     )
     for part in (
         "predictions.path must be a text or a list of texts; found 3",
-        "unknown key 'predictions.fromat'; did you mean 'format'? Allowed: path, format, options, schema, table",
+        "unknown key 'predictions.fromat'; did you mean 'format'? allowed: path, format, options, schema, table",
         "unknown key 'lables'; did you mean 'labels'?",
         "did you mean 'ndcg'",
         "the cutoff k must be a whole number from 1 on",
@@ -456,7 +456,14 @@ def test_every_offender_is_named_at_once():
         (changed(evaluation={"seed": 0.5}), "evaluation.seed must be a whole number; found 0.5"),
         (changed(evaluation={"quantiles": [50]}), "evaluation: quantiles must be shares from 0 to 1"),
         (changed(evaluation={"quantiles": ["a"]}), "evaluation.quantiles must be a list of numbers; found ['a']"),
-        (changed(predictions={"options": {"sep": []}}), "predictions.options must be a table of key = value"),
+        (
+            changed(predictions={"options": {"sep": []}}),
+            "predictions.options.sep must be a text or true or false or a whole number or a number; found {'sep': []}",
+        ),
+        (
+            changed(predictions={"options": {"token": ["t0"]}}),
+            "predictions.options.token must be a text or true or false or a whole number or a number; found {'token': '***'}",
+        ),
         ({**SMALLEST, "columns": "user"}, "columns must be a section, [columns]; found 'user'"),
     ],
 )

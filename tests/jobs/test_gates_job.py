@@ -138,11 +138,16 @@ def test_gates_of_slices_and_undefined_means(start, gates_of):
 @pytest.mark.parametrize(
     ("gates", "said"),
     [
-        ('"ndcg@10" = { min = 0.3 }', "gates.'ndcg@10' is of no metric of the evaluation; It has: rr, precision@1"),
+        ('"ndcg@10" = { min = 0.3 }', "gates.'ndcg@10' is of no metric of the evaluation; it has: rr, precision@1"),
         ("rr = { min = 'a' }", "gates.rr.min must be a number; found 'a'"),
         ("rr = { minn = 0.3 }", "unknown key 'gates.rr.minn'; did you mean 'min'?"),
         ("rr = { on = 'ci_low' }", "gates.'rr' has no condition; give at least one of min, max"),
         ("rr = { max_drop = -1.0 }", "gates.'rr' has max_drop = -1.0; it is 0 or more"),
+        (
+            "rr = { min = 0.3, slice = 'country=DE' }",
+            "gates.'rr' has slice = 'country=DE', and no slices are asked for (by)",
+        ),
+        ("rr = { min = 0.3, model = 'als' }", "gates.'rr' has model = 'als', and the only model has no name"),
         ("rr = 5", "gates.rr must be a section"),
     ],
 )
@@ -186,6 +191,14 @@ def test_a_run_is_in_mlflow(start, tmp_path, client):
     assert run.data.params["definition.rr"].startswith("rr(")
     assert (run.info.run_name, run.info.status) == ("day1", "FAILED")
     assert sorted(file.path for file in client.list_artifacts(run.info.run_id)) == ["manifest.json", "report.html"]
+
+
+def test_a_server_of_mlflow_that_is_not_there_ends_the_run_before_it_begins(start, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    assert start("day1", 6, more='[mlflow]\ntracking_uri = "http://localhost:1"') == 2
+    assert "wrong config: [mlflow] MLflow at http://localhost:1 cannot be used: " in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 # --- the history as a job

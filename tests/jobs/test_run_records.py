@@ -174,3 +174,20 @@ def test_a_report_elsewhere(spark, files, monkeypatch):
     (row,) = spark.read.text(f"{files}/out/reports/run_id=day", wholetext=True).collect()
     assert row.value.startswith("<!")
     assert row.value.rstrip().endswith("</html>")
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ("{files}/l.csv/out", "l.csv"),
+        ("s3a://KEY:hunter2@bucket/out", "Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"),
+    ],
+)
+def test_an_output_where_nothing_can_be_is_named_by_its_key_and_folder(files, capsys, output, reason):
+    place = output.format(files=files)
+    assert start(files, "--set", f"output.path={place}") == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("evaluate: ")]
+    shown = place.replace("KEY:hunter2", "***")
+    assert line.startswith(f"evaluate: wrong config: output.path: nothing can be written to {shown}: ")
+    assert reason in line.partition(shown)[2]
+    assert not any(words in line for words in ("_temporary", "Caused by", "Exception", "hunter2"))

@@ -87,6 +87,32 @@ def test_a_format_that_the_session_lacks_is_named(spark, tmp_path, name):
     assert f"[labels] cannot be read: this session has no format '{name}'; start Spark with it" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("{folder}/job.toml", "job.toml is not a Parquet file"),
+        ("s3a://KEY:hunter2@bucket/x", "S3AFileSystem not found"),
+        ("nowhere://KEY:hunter2@bucket/x?password=hunter2", "nowhere"),
+    ],
+)
+def test_files_that_cannot_be_read_are_one_line_without_secrets(spark, tmp_path, capfd, path, said):
+    (tmp_path / "job.toml").write_text(
+        f"""
+        predictions.path = "{path.format(folder=tmp_path)}"
+        evaluation.metrics = ["rr"]
+        output.path = "{tmp_path}/out"
+        """
+    )
+    assert main(["--config", str(tmp_path / "job.toml")]) == 2
+    printed = capfd.readouterr()
+    (line,) = [line for line in printed.err.splitlines() if line.startswith("evaluate: ")]
+    assert line.startswith("evaluate: wrong config: [predictions] cannot be read: ")
+    assert said in line
+    assert "Exception" not in line
+    assert "hunter2" not in printed.out + printed.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_columns_that_are_told_spare_a_look_at_the_rows(spark, jobs_of, tmp_path):
     (tmp_path / "l.csv").write_text("user,item\n1,a\n")
     told = Source(path=str(tmp_path / "l.csv"), format="csv", schema="user bigint, item string")

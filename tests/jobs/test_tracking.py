@@ -1,14 +1,18 @@
 """What MLflow gets of a run, read back from a store of files."""
 
+import os
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 from summary_rows import QUALITY, row, undefined
 
+from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.jobs import tracking
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
-from spark_rankeval.jobs.tracking import track
+from spark_rankeval.jobs.session import run_job
+from spark_rankeval.jobs.tracking import reach, track
 from spark_rankeval.result import Result
 
 SETTINGS = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["ndcg@10"]}, "output": {"path": "s3a://AK:SK@b/o"}}
@@ -75,3 +79,53 @@ def test_many_definitions_and_runs_of_one_experiment(client):
     assert sum(name.startswith("definition.") for name in run.data.params) == 250
     assert len(run.data.metrics) == 4 * 250
     assert len(tracked(client, rows[:1])) == 2
+
+
+@pytest.fixture
+def nowhere(monkeypatch):
+    """A configuration with a server that nobody runs, and a secret in its address."""
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    told = {"experiment": "shop", "tracking_uri": "http://reader:hunter2@localhost:1"}
+    return parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)
+
+
+def test_a_server_that_does_not_answer_is_a_wrong_configuration(nowhere):
+    with pytest.raises(ConfigurationError) as caught:
+        reach(nowhere)
+    said = str(caught.value)
+    assert said.startswith("[mlflow] MLflow at http://***@localhost:1 cannot be used: ")
+    assert "hunter2" not in said
+    assert "\n" not in said
+
+
+def test_little_patience_is_for_the_first_contact_alone_and_what_is_set_stands(nowhere, monkeypatch):
+    seen = []
+    monkeypatch.setattr(tracking, "_experiment", lambda *_: seen.append(dict(os.environ)))
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
+    reach(nowhere)
+    assert (seen[0]["MLFLOW_HTTP_REQUEST_TIMEOUT"], seen[0]["MLFLOW_HTTP_REQUEST_MAX_RETRIES"]) == ("10", "0")
+    assert "MLFLOW_HTTP_REQUEST_TIMEOUT" not in os.environ
+    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
+
+
+def test_the_first_contact_makes_the_experiment_once_and_names_a_deleted_one(client):
+    config = parse_config(
+        SETTINGS | {"mlflow": {"experiment": "shop", "tracking_uri": client.tracking_uri}}, EvaluateConfig
+    )
+    reach(config)
+    reach(config)
+    client.delete_experiment(client.get_experiment_by_name("shop").experiment_id)
+    with pytest.raises(ConfigurationError, match="the experiment 'shop' is deleted there"):
+        reach(config)
+
+
+def test_a_server_that_is_lost_later_leaves_whole_tables_and_says_so(nowhere, capsys):
+    run = SimpleNamespace(run_id="r1", started=datetime.now(UTC), output="o", config=nowhere)
+    result = Result((row(),), {}, {}, (), lambda: None, None)
+    assert run_job("evaluate", lambda: track(run, nowhere, result, {})) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        "evaluate: tracking failed: the tables and the manifest of run r1 are whole; MLflow at http://***@"
+    )
+    assert "hunter2" not in line

@@ -115,7 +115,7 @@ def test_an_unknown_name_that_is_near_to_none_lists_all_and_guesses_none():
     with pytest.raises(MetricError, match="no metric is called 'xyzzy'") as caught:
         parse_metric("xyzzy")
     assert "did you mean" not in str(caught.value)
-    assert "Known: ap, auc, auc_pr, bpref, cg" in str(caught.value)
+    assert "known: ap, auc, auc_pr, bpref, cg" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["", "   ", "@10", "10", "ndcg@10@5", "ndcg)@10", "(gain=linear)", "ndcg\x00"])
@@ -180,7 +180,7 @@ def test_an_unknown_parameter_is_refused_with_those_there_are(text, says):
     with pytest.raises(MetricError) as caught:
         parse_metric(text)
     assert says in str(caught.value)
-    assert "It has: " in str(caught.value)
+    assert "it has: " in str(caught.value)
     assert "undefined" in str(caught.value)
 
 

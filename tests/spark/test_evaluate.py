@@ -89,7 +89,7 @@ def test_a_mean_is_found_by_alias_object_column_or_definition(result, name):
 
 
 def test_a_name_that_nothing_answers_to_lists_what_there_is(result):
-    with pytest.raises(UnknownMetricError, match=r"no metric 'ndcg@10'; did you mean 'ndcg@5'.*It has: precision@5"):
+    with pytest.raises(UnknownMetricError, match=r"no metric 'ndcg@10'; did you mean 'ndcg@5'.*it has: precision@5"):
         result["ndcg@10"]
 
 
