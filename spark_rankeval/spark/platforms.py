@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-_JAVA_CLASSES = re.compile(r"^(([\w$]+\.)+[\w$]*(Exception|Error): )+")
+_JAVA_CLASS = r"([\w$]+\.)+[\w$]*(Exception|Error)"
+# Classic Spark has a colon behind a class, Connect brackets around it, and some errors have nothing but a class.
+_JAVA_CLASSES = re.compile(rf"^({_JAVA_CLASS}: |\({_JAVA_CLASS}\) )+")
+_ONE_JAVA_CLASS = re.compile(r"([\w$]+\.)+([\w$]*?)(Exception|Error)")
 
 
 def condition_of(error: PySparkException) -> str | None:
@@ -26,8 +29,14 @@ def said_by_java(line: str) -> str:
 
     >>> said_by_java("Caused by: java.io.IOException: Permission denied")
     'Permission denied'
+    >>> said_by_java(": org.apache.hadoop.fs.ParentNotDirectoryException")
+    'parent not directory'
     """
-    return _JAVA_CLASSES.sub("", line.strip().removeprefix("Caused by: ").removeprefix(": "))
+    words = line.strip().removeprefix("Caused by: ").removeprefix(": ")
+    alone = _ONE_JAVA_CLASS.fullmatch(words)
+    if alone:
+        return re.sub(r"(?<!^)(?=[A-Z])", " ", alone[2]).lower()
+    return _JAVA_CLASSES.sub("", words)
 
 
 def save_mode(mode: str) -> str:

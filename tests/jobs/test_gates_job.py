@@ -87,14 +87,14 @@ def test_a_gate_that_is_not_met_is_4_and_everything_is_written(start, gates_of, 
 
 
 def test_gates_are_events(start, capsys):
-    gates = 'rr = { min = 0.5, max_drop = 0.1 }\njapan = { metric = "rr", slice = "country=JP", max = 1 }'
+    gates = 'rr = { min = 0.5, max_drop = 0.1 }\nfloor = { metric = "rr", min = 0.9 }'
     assert start("day1", 6, gates, options=["--log-format", "json"]) == 4
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     found = [one for one in told if one["event"] == "gate"]
     assert [[one[name] for name in ("gate", "rule", "on", "passed", "value", "limit")] for one in found] == [
         ["rr", "min", "mean", True, 0.6, 0.5],
         ["rr", "max_drop", "mean", True, 0.6, None],
-        ["rr in country=JP", "max", "mean", False, None, None],
+        ["rr", "min", "mean", False, 0.6, 0.9],
     ]
 
 

@@ -179,7 +179,7 @@ def test_a_report_elsewhere(spark, files, monkeypatch):
 @pytest.mark.parametrize(
     ("output", "reason"),
     [
-        ("{files}/l.csv/out", "l.csv"),
+        ("{files}/l.csv/out", r"l\.csv|parent not directory"),  # Connect does not say which
         ("s3a://KEY:hunter2@bucket/out", "Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"),
     ],
 )
@@ -189,5 +189,5 @@ def test_an_output_where_nothing_can_be_is_named_by_its_key_and_folder(files, ca
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("evaluate: ")]
     shown = place.replace("KEY:hunter2", "***")
     assert line.startswith(f"evaluate: wrong config: output.path: nothing can be written to {shown}: ")
-    assert reason in line.partition(shown)[2]
+    assert re.search(reason, line.partition(shown)[2])
     assert not any(words in line for words in ("_temporary", "Caused by", "Exception", "hunter2"))

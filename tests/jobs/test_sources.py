@@ -1,6 +1,7 @@
 """Where a job's tables come from: databases, formats that a session may lack, columns that are told."""
 
 import json
+import re
 
 import pytest
 from pyspark.errors import PySparkException
@@ -90,7 +91,7 @@ def test_a_format_that_the_session_lacks_is_named(spark, tmp_path, name):
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("{folder}/job.toml", "job.toml is not a Parquet file"),
+        ("{folder}/job.toml", r"job\.toml is not a Parquet file|job\.toml\. Could not read footer"),
         ("s3a://KEY:hunter2@bucket/x", "S3AFileSystem not found"),
         ("nowhere://KEY:hunter2@bucket/x?password=hunter2", "nowhere"),
     ],
@@ -107,7 +108,7 @@ def test_files_that_cannot_be_read_are_one_line_without_secrets(spark, tmp_path,
     printed = capfd.readouterr()
     (line,) = [line for line in printed.err.splitlines() if line.startswith("evaluate: ")]
     assert line.startswith("evaluate: wrong config: [predictions] cannot be read: ")
-    assert said in line
+    assert re.search(said, line)
     assert "Exception" not in line
     assert "hunter2" not in printed.out + printed.err
     assert not (tmp_path / "out").exists()
