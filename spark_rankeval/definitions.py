@@ -16,6 +16,7 @@ from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.metrics.population import Population
 from spark_rankeval.metrics.ranking import RankingPolicy
+from spark_rankeval.metrics.recommended import TABLES_OF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ _NEEDS = {
     "relevant": "a relevant label",
     "gain": "a label with a grade above 0, whatever the threshold",
     "labels": "a label",
+    "predictions": "a prediction",
 }
 _CHOICES: dict[tuple[str, Any], str] = {
     ("denominator", "labels"): "denominator: relevant items",
@@ -49,6 +51,14 @@ _CHOICES: dict[tuple[str, Any], str] = {
     ("rounding", "half_away"): "recall levels: rounded as in trec_eval 10",
     ("undefined", "zero"): "users with nothing to find count as 0",
     ("relevance_threshold", -math.inf): "every labelled item is relevant, of whatever grade",
+    ("denominator", "k"): "denominator: k, also of a shorter list",
+    ("by", "interactions"): "popularity: of interactions, not of users",
+    ("by", "history"): "new is what the user does not have in the training data",
+    ("by", "vector"): "items are alike by their vectors",
+    ("unknown", "zero"): "items that the training data lacks count as 0",
+    ("unknown", "apart"): "items without a vector are unlike all others",
+    ("against", "history"): "unexpected beside the vectors of the user's history",
+    ("counted", "any"): "recommended items count also where the catalogue lacks them",
     ("ties", "average"): "equal scores share their places",
     ("ties", "item_desc"): "equal scores in descending order of items",
     ("ties", "position"): "equal scores in the order given",
@@ -86,9 +96,26 @@ def facts(metric: type[Metric], mark: str = "") -> str:
     if metric.aliases:
         told.append("also " + ", ".join(f"{mark}{alias}{mark}" for alias in metric.aliases))
     told.append(f"defined where there is {_NEEDS[metric.needs]}")
+    asked = _tables_of(metric)
+    if asked:
+        told.append("asks for " + " or ".join(f"{mark}{table}={mark}" for table in asked))
+    if metric.corpus_level:
+        told.append("one value of all lists together, without an interval")
     if not metric.larger_is_better:
         told.append("smaller is better")
     return "; ".join(told) + "."
+
+
+def _tables_of(metric: type[Metric]) -> list[str]:
+    """The tables that a metric asks for, by any choice of its parameters."""
+    if not metric().resolve().reads_items:
+        return []
+    asked: set[str] = set()
+    choices = [(item.name, value) for item in metric.parameters() for value in item.metadata["choices"]]
+    for chosen in ({}, *({name: value} for name, value in choices)):
+        facts = metric(**chosen).resolve().facts
+        asked |= {table for fact in facts for table in TABLES_OF[fact]}
+    return sorted(asked)
 
 
 def settings(dialect: Dialect, metric: type[Metric]) -> dict[str, Any]:

@@ -11,21 +11,23 @@ from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.metrics.population import POPULATIONS
+from spark_rankeval.metrics.recommended import OF_ITEMS
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_totals, is_number, one_of
-from spark_rankeval.refusal import raise_if_invalid
+from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.column_names import ColumnNames
-from spark_rankeval.spark.inputs import read_sources
+from spark_rankeval.spark.inputs import FurtherTables, read_sources
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.summarising import ResultRow, need_users, result_of
 from spark_rankeval.summary import DataQuality
-from spark_rankeval.views import Lists, columns_of, order_of, resolve, views_of
+from spark_rankeval.views import Lists, columns_of, order_of, resolve, tables_asked_for, views_of
 from spark_rankeval.worker.scoring import COUNTS
 from spark_rankeval.worker.task import ScoringTask
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
@@ -58,6 +60,11 @@ def evaluate(
     by: str | Sequence[str] = (),
     attributes: DataFrame | None = None,
     user_weight: str | None = None,
+    training: DataFrame | None = None,
+    items: DataFrame | None = None,
+    baseline: DataFrame | None = None,
+    category: str = "category",
+    vector: str = "vector",
     totals: bool = False,
     ci: str | None = "t",
     level: float = 0.95,
@@ -115,6 +122,14 @@ def evaluate(
             intervals are weighted by it, as for users drawn with other probabilities, or of other importance; only ratios
             of weights matter. Whose weight is 0 is left out of the figures and counted; whose weight is missing, negative,
             NaN or infinite is an error. Extremes, median and quantiles count each user once.
+        training: rows of users and items, the interactions that the model was trained on, for metrics that ask for them, such as
+            ``novelty@10``; its columns are named as those of predictions. A table that no metric asks for is not read.
+        items: rows of items with attributes of theirs, for ``diversity@10`` and others, or as a catalogue; its column of items is
+            named as that of predictions.
+        baseline: what a baseline recommends, such as the most popular items, for ``unexpectedness@10`` and ``serendipity@10``; its
+            columns are named as those of predictions.
+        category: the column of `items` with the category of each.
+        vector: the column of `items` with an array of numbers for each, all of one length.
         totals: with rows for every total over some of the attributes, as a cube has them.
         ci: what interval each mean has: ``t`` (Student); ``bca`` or ``bootstrap`` (the bias-corrected and accelerated
             bootstrap) or ``percentile``, which draw users by a hash of their id, so that no partitioning changes a digit;
@@ -139,6 +154,7 @@ def evaluate(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
         relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
         population=population, prune=prune, model=model, by=by, attributes=attributes, user_weight=user_weight,
+        training=training, items=items, baseline=baseline, category=category, vector=vector,
     )  # fmt: skip
     need_users(scoring.sources.predictions.user, options, "name the column of users with user=")
     plan = scoring.plan(exact=False)
@@ -151,8 +167,9 @@ def evaluate(
         words = (*plan.words, f"The evaluation ran twice: the first go left the value of {unresolved:,} user(s) open.")
     keys = in_order(list(figures))
     quality_of = {key: scoring.counts_of(figures[key]) for key in keys}
-    weighted = figures[keys[0]].values[0].weighted
+    weighted = next((value.weighted for value in figures[keys[0]].values if value.weighted is not None), None)
     everyone = [DataQuality.from_moments(counts, weighted) for counts in quality_of[keys[0]]]
+    raise_if_unusable(scoring.totals_of(figures[keys[0]]), scoring.facts)
     raise_if_invalid(DataQuality.of_models(everyone), scoring.facts, scoring)
     n_columns = len(scoring.columns)
     slices = scoring.sources.slices
@@ -171,7 +188,24 @@ def evaluate(
     ]
     qualities = dict(zip(scoring.task.models, everyone, strict=True))
     result = result_of(scoring.per_user, rows, qualities, words, options, slices, totals, scoring.sources.weight)
+    of_all = frozenset(value.label for value in scoring.values if value.metric.corpus_level)
+    if of_all:
+        result = _keeping(result, of_all)
     return replace(result, _rejected=scoring.quarantine)
+
+
+def _keeping(result: Result, of_all: frozenset[str]) -> Result:
+    """The result, which keeps the figures of all lists together when it is written: no table of users has them."""
+    write = result._write
+
+    def written(table: DataFrame, path: str | os.PathLike[str], mode: str) -> Result:
+        found = write(table, path, mode)
+        rows = iter(found.summary)
+        summary = tuple(row if row.metric in of_all else next(rows) for row in result.summary)
+        return replace(found, summary=summary)
+
+    columns = {key: column for key, column in result.columns.items() if key.partition(" [")[0] not in of_all}
+    return replace(result, columns=columns, _write=written)
 
 
 def score_users(
@@ -196,6 +230,11 @@ def score_users(
     by: str | Sequence[str] = (),
     attributes: DataFrame | None = None,
     user_weight: str | None = None,
+    training: DataFrame | None = None,
+    items: DataFrame | None = None,
+    baseline: DataFrame | None = None,
+    category: str = "category",
+    vector: str = "vector",
 ) -> DataFrame:
     """Every user's metrics as a lazy DataFrame, to be written, joined, or given to `summarise`.
 
@@ -211,6 +250,7 @@ def score_users(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
         relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
         population=population, prune=prune, model=model, by=by, attributes=attributes, user_weight=user_weight,
+        training=training, items=items, baseline=baseline, category=category, vector=vector, users_alone=True,
     ).per_user()  # fmt: skip
 
 
@@ -268,6 +308,12 @@ def _prepare(
     by: str | Sequence[str],
     attributes: DataFrame | None,
     user_weight: str | None,
+    training: DataFrame | None,
+    items: DataFrame | None,
+    baseline: DataFrame | None,
+    category: str,
+    vector: str,
+    users_alone: bool = False,
 ) -> Scoring:
     """Check everything that can be checked without a job."""
     choices = OnInvalid.read(on_invalid)
@@ -282,14 +328,17 @@ def _prepare(
     asked = parse_metrics(metrics)
     names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None, model=model)
     parted = as_names("by", by)
-    sources = read_sources(predictions, labels, users, exclude, names, attributes, parted, user_weight)
+    further = _further_tables(
+        asked, convention, {"training": training, "items": items, "baseline": baseline}, category, vector
+    )
+    sources = read_sources(predictions, labels, users, exclude, names, attributes, parted, user_weight, further)
     left, right = sources.predictions, sources.labels
     if ties == "position" and not (left.arrays and left.has_value):
         msg = "ties='position' is for predictions in arrays with scores; rows of a table have no position. Use 'item_asc' or 'item_desc'"
         raise OptionError(msg)
     models = tuple(one.name for one in sources.models)
     lists = Lists(left.arrays and left.has_value, right.arrays, tuple(one.name for one in right.given_values))
-    resolved = resolve(asked, convention, relevance_threshold, lists, ties)
+    resolved = resolve(asked, convention, relevance_threshold, lists, ties, beside=True, users_alone=users_alone)
     views, values = views_of(
         resolved,
         convention,
@@ -342,3 +391,38 @@ def _prepare(
         prune=prune,
         facts=facts,
     )
+
+
+def _further_tables(
+    asked: Mapping[str, Metric],
+    convention: Dialect,
+    given: dict[str, DataFrame | None],
+    category: str,
+    vector: str,
+) -> FurtherTables | None:
+    """The tables that the metrics ask for beside predictions and labels; None where they ask for none.
+
+    Raises:
+        InputError: one of them was not given.
+    """
+    needed = tables_asked_for(asked, convention)
+    lacking = [f"{', '.join(labels)} needs {table}=" for table, labels in needed.tables.items() if given[table] is None]
+    if lacking:
+        msg = f"{'; '.join(lacking)}: {_MEANING_OF_TABLES}"
+        raise InputError(msg)
+    if not needed.facts and not needed.tables:
+        return None
+    for option, name in (("category", category), ("vector", vector)):
+        check_name(option, name)
+    return FurtherTables(
+        **{table: frame if table in needed.tables else None for table, frame in given.items()},
+        category=category if "category" in needed.facts else None,
+        vector=vector if needed.facts & {"vector", "history_vector"} else None,
+        facts_of_items=bool(needed.facts & set(OF_ITEMS)),
+    )
+
+
+_MEANING_OF_TABLES = (
+    "training is a table of users and items, the interactions that the model was trained on; items one of items and their "
+    "attributes; baseline one of recommendations, as predictions"
+)

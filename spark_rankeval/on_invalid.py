@@ -35,6 +35,8 @@ class OnInvalid:
             grade are merged, whatever is said.
         conflicting_attributes: ``drop`` takes an attribute in which a user's rows do not agree as null.
         invalid_weights: ``drop`` leaves users without a weight that can be used out of every mean.
+        invalid_facts: what cannot be used of the tables of training, items and a baseline: ``drop`` leaves such rows out, and takes
+            an item whose rows do not agree as having no category or vector.
         given: what the caller said.
     """
 
@@ -46,6 +48,7 @@ class OnInvalid:
     conflicting_labels: str = _kind("error", "drop")
     conflicting_attributes: str = _kind("error", "drop")
     invalid_weights: str = _kind("error", "drop")
+    invalid_facts: str = _kind("error", "drop")
     given: Given = "error"
 
     @classmethod

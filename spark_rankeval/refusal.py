@@ -72,6 +72,39 @@ def raise_if_invalid(
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
 
 
+_OF_FACTS = {
+    "n_invalid_training": "rows of training with a null user or item",
+    "n_invalid_items": "rows of items without an item",
+    "n_invalid_baseline": "rows of the baseline with a null user, item, score or rank",
+    "n_conflicting_categories": "items whose rows give them different categories",
+    "n_conflicting_vectors": "items whose rows give them different vectors",
+    "n_invalid_facts": "rows of training, items or a baseline, or items, that cannot be used",
+    "n_ragged_vectors": "items whose vector has a null, a NaN or an infinity in it, or not the length that most have",
+}
+
+
+def raise_if_unusable(totals: Mapping[str, int], facts: Mapping[str, Any], on_invalid: OnInvalid | None = None) -> None:
+    """Raise where the tables of training, items or a baseline hold what cannot be used, unless it is to be left out.
+
+    Args:
+        totals: how much of each kind there is.
+        facts: what the evaluation was told.
+        on_invalid: what the caller chooses now; None: as the evaluation was told.
+
+    Raises:
+        DataError: there is such.
+    """
+    found = {name: totals[name] for name in _OF_FACTS if totals.get(name)}
+    chosen = on_invalid or OnInvalid.read(facts.get("on_invalid", "error"))
+    if found and chosen.invalid_facts == "error":
+        words = "; ".join(f"{_OF_FACTS[name]}: {count:,}" for name, count in found.items())
+        msg = (
+            f"{words}. Mend the data, or pass on_invalid='drop', or {{'invalid_facts': 'drop'}}, to leave such rows out, and take "
+            "such items as having no category or vector"
+        )
+        raise DataError(msg, found)
+
+
 def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> str:
     sources, rules = scoring.sources, Rules.of(scoring.task)
     if name == "n_conflicting_attributes":

@@ -14,7 +14,7 @@ from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_table, check_totals, one_of
-from spark_rankeval.refusal import raise_if_invalid
+from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable
 from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.named_columns import find_column
@@ -22,7 +22,7 @@ from spark_rankeval.spark.scoring import describe_table, facts_of
 from spark_rankeval.spark.storage import exists, publish, staged
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.summary import DataQuality, summary_row
-from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, USER_COUNTS
+from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS, USER_COUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -100,6 +100,8 @@ def summarise(
         kind = per_user.schema[wrong[0]].dataType.simpleString()
         msg = f"the per-user table has {', '.join(wrong)}, which must be whole numbers, as {kind}"
         raise InputError(msg)
+    # It is the same of every user.
+    about_users += [name for name in (UNUSABLE_FACTS,) if name in facts]
     missing = [name for name in COUNTS if name not in facts]
     if missing:
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
@@ -108,12 +110,14 @@ def summarise(
         per_user, users, [*metrics], about_users, invalid, options, [*models, *slices],
         roll(len(slices), totals=totals, n_before=len(models)), weight,
     )  # fmt: skip
-    rows, qualities = [], {}
+    rows, qualities, unusable = [], {}, dict.fromkeys((UNUSABLE_FACTS,), 0)
     n_before = len(models)
     for name in _models_of(facts[models[0]] if models else {}, figures, several=bool(models)):
         mine = {key[n_before:]: found for key, found in figures.items() if not (models and key) or str(key[0]) == name}
         keys = in_order(list(mine))
         found = dict(zip([*about_users, *invalid], mine[keys[0]].counts, strict=True))
+        if UNUSABLE_FACTS in found and found[UNUSABLE_FACTS].n:
+            unusable[UNUSABLE_FACTS] = int(found[UNUSABLE_FACTS].greatest)
         found |= {lacking: _no_count(mine[keys[0]].values[0].moments) for lacking in missing}
         qualities[name] = DataQuality.from_moments(found, mine[keys[0]].values[0].weighted)
         rows += [
@@ -123,6 +127,7 @@ def summarise(
         ]
     some = next(iter(metrics.values()))
     raise_if_invalid(DataQuality.of_models(list(qualities.values())), some, on_invalid=chosen)
+    raise_if_unusable(unusable, some, chosen)
     words = ("The table of users was summarised as it is.",)
     return result_of(lambda: per_user, rows, qualities, words, options, slices, totals, weight)
 

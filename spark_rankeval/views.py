@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.expected_ties import TiesOfTheCall
 from spark_rankeval.metrics.naming import column_names
+from spark_rankeval.metrics.recommended import TABLES_OF
 from spark_rankeval.worker.task import View
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric, SuppliesDefaults
     from spark_rankeval.metrics.population import Population
     from spark_rankeval.metrics.ranking import RankingPolicy, Ties
+    from spark_rankeval.metrics.recommended import Fact
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,47 @@ class Lists:
     relevances: tuple[str, ...] = ()
 
 
+class AskedFor(NamedTuple):
+    """What metrics ask for beside predictions and labels.
+
+    Attributes:
+        facts: what is to be known.
+        tables: the labels of the metrics that ask for each table.
+    """
+
+    facts: frozenset[Fact]
+    tables: dict[str, list[str]]
+
+
+def tables_asked_for(asked: Mapping[str, Metric], dialect: Dialect) -> AskedFor:
+    """What metrics ask for, as the dialect and the caller set them.
+
+    Args:
+        asked: the metrics by label.
+        dialect: the conventions.
+
+    Raises:
+        DialectError: the dialect's system lacks a metric.
+    """
+    tables: dict[str, list[str]] = {}
+    facts: frozenset[Fact] = frozenset()
+    for label, metric in asked.items():
+        own = metric.resolve(dialect).facts
+        facts |= own
+        for table in sorted({table for fact in own for table in TABLES_OF[fact]}):
+            tables.setdefault(table, []).append(label)
+    return AskedFor(facts, tables)
+
+
 def resolve(
-    asked: Mapping[str, Metric], dialect: Dialect, threshold: float | None, lists: Lists, ties: str | None = None
+    asked: Mapping[str, Metric],
+    dialect: Dialect,
+    threshold: float | None,
+    lists: Lists,
+    ties: str | None = None,
+    *,
+    beside: bool = False,
+    users_alone: bool = True,
 ) -> dict[str, Metric]:
     """The metrics with every parameter filled: the caller's own, then the caller's threshold, then the dialect's.
 
@@ -63,15 +104,19 @@ def resolve(
         threshold: the caller's relevance threshold for all metrics; None: none.
         lists: what is known of the lists.
         ties: the caller's rule for ties; ``average`` goes to every metric.
+        beside: whether there are tables beside predictions and labels.
+        users_alone: whether only values of users can be said.
 
     Raises:
         OptionError: the caller asked for averages over ties of a metric that has none.
+        MetricError: a metric asks for tables that there are not, or has no value of a user.
         DialectError: the dialect's system lacks a metric, or it hangs on an order of labels that rows do not have.
     """
     callers_ties = TiesOfTheCall(ties)
     sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), callers_ties, dialect]
     resolved = {label: metric.resolve(*sources) for label, metric in asked.items()}
     callers_ties.check(resolved)
+    _check_what_is_asked_for(resolved, beside, users_alone)
     ordered = [label for label, metric in resolved.items() if metric.needs_label_order]
     if ordered and lists.relevances and not lists.label_arrays:
         msg = (
@@ -80,6 +125,21 @@ def resolve(
         )
         raise DialectError(msg)
     return resolved
+
+
+def _check_what_is_asked_for(resolved: Mapping[str, Metric], beside: bool, users_alone: bool) -> None:
+    of_all = [label for label, metric in resolved.items() if metric.corpus_level]
+    if of_all and users_alone:
+        msg = (
+            f"{', '.join(of_all)}: of all lists together, so that no user has a value. Ask evaluate for it, and leave it out of "
+            "tables of users and of comparisons"
+        )
+        raise MetricError(msg)
+    asking = [label for label, metric in resolved.items() if metric.facts]
+    if asking and not beside:
+        tables = sorted({table for label in asking for fact in resolved[label].facts for table in TABLES_OF[fact]})
+        msg = f"{', '.join(asking)} asks for {' and '.join(tables)}, which evaluate and score_users take; not this"
+        raise MetricError(msg)
 
 
 def views_of(

@@ -7,7 +7,10 @@ import math
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import REGISTRY
 
-METRICS = sorted(set(REGISTRY.values()), key=lambda metric: metric.name)
+# Those of labels, and those of the items themselves, which need further tables.
+EVERY_METRIC = sorted(set(REGISTRY.values()), key=lambda metric: metric.name)
+METRICS = [metric for metric in EVERY_METRIC if not metric().resolve().reads_items]
+BEYOND = [metric for metric in EVERY_METRIC if metric not in METRICS]
 CUTOFFS = (None, 1, 3, 10)
 # Of parameters that are no choice among a few: values that differ in kind.
 VALUES = {

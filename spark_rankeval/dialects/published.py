@@ -14,6 +14,8 @@ from spark_rankeval.metrics.ranking import RankingPolicy
 
 #: Whoever is not in the labels is not in the mean; whoever is but has no predictions counts.
 LABELLED = POPULATIONS["labelled"]
+#: Only users for whom something was predicted are in the mean.
+PREDICTED = POPULATIONS["predicted"]
 #: Only users of both tables are in the mean.
 IN_BOTH = POPULATIONS["both"]
 #: A user with nothing to find counts as 0.
@@ -174,35 +176,50 @@ TORCHMETRICS = Dialect(
     population=IN_BOTH,
 )
 
+_REPLAY_BEYOND = ("novelty", "surprisal", "unexpectedness", "categorical_diversity", "catalogue_coverage")
+
 REPLAY = Dialect(
     "replay",
     "0.22.0",
     "RePlay (replay-rec)",
-    metrics=frozenset({"precision", "recall", "hit_rate", "ap", "rr", "ndcg"}),
+    metrics=frozenset({"precision", "recall", "hit_rate", "ap", "rr", "ndcg", *_REPLAY_BEYOND}),
     parameters={
         EVERY_METRIC: {**MEMBERSHIP, **COUNTED},
         "ap": {"denominator": "min_k_labels"},
         "ndcg": {"gain": "binary", "ideal": "labels"},
+        "novelty": {"by": "history"},
+        "surprisal": {"denominator": "k"},
+        "unexpectedness": {"denominator": "k"},
+        "categorical_diversity": {"denominator": "k"},
     },
     ranking=RankingPolicy(ties="item_desc", duplicates="each"),
     rankings=dict.fromkeys(("precision", "recall", "hit_rate"), RankingPolicy(ties="item_desc", duplicates="once")),
     population=LABELLED,
+    # Labels are nothing to these.
+    populations=dict.fromkeys(_REPLAY_BEYOND, PREDICTED),
 )
+
+_RECOMMENDERS_BEYOND = ("novelty", "diversity", "serendipity", "catalogue_coverage", "entropy")
 
 RECOMMENDERS = Dialect(
     "recommenders",
     "1.2.1",
     "Recommenders",
-    metrics=frozenset({"precision", "recall", "ap", "ndcg"}),
+    metrics=frozenset({"precision", "recall", "ap", "ndcg", *_RECOMMENDERS_BEYOND}),
     parameters={
         EVERY_METRIC: {**MEMBERSHIP, **COUNTED},
         "ap": {"denominator": "labels"},
         "ndcg": {"gain": "binary", "ideal": "labels"},
+        "novelty": {"by": "interactions", "unknown": "zero"},
+        "diversity": {"by": "vector", "unknown": "apart", "undefined": "nan"},
+        "serendipity": {"against": "history"},
+        "catalogue_coverage": {"counted": "any"},
     },
     ranking=RankingPolicy(duplicates="each"),
     population=IN_BOTH,
-    # Its mean counts users who have labels alone as 0; those of the other metrics drop them.
-    populations={"ndcg": LABELLED},
+    # Its mean counts users who have labels alone as 0; those of the other metrics drop them. Labels are nothing to what is beyond
+    # accuracy.
+    populations={"ndcg": LABELLED, **dict.fromkeys(_RECOMMENDERS_BEYOND, PREDICTED)},
 )
 
 LENSKIT = Dialect(

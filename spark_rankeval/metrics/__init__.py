@@ -5,13 +5,18 @@ One module a family; a new metric is a class in one of them and its name in that
 
 from spark_rankeval.metrics.base import UNSET as UNSET
 from spark_rankeval.metrics.base import Metric as Metric
+from spark_rankeval.metrics.baseline_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.batch import RankingBatch as RankingBatch
 from spark_rankeval.metrics.correlation_based import *  # noqa: F403 - as below
+from spark_rankeval.metrics.diversity_based import *  # noqa: F403 - as below
+from spark_rankeval.metrics.exposure_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.gain_based import *  # noqa: F403 - each family says in __all__ what it offers
 from spark_rankeval.metrics.graded_precision import *  # noqa: F403 - as above
+from spark_rankeval.metrics.history_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.judgement_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.naming import parse_metric as parse_metric
 from spark_rankeval.metrics.overlap_based import *  # noqa: F403 - as above
+from spark_rankeval.metrics.popularity_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.precision_recall import *  # noqa: F403 - as above
 from spark_rankeval.metrics.rank_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.score_based import *  # noqa: F403 - as above

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.metrics.batch import RankingBatch
     from spark_rankeval.metrics.ragged import FloatArray
+    from spark_rankeval.metrics.recommended import Fact
 
 
 class _Unset(enum.Enum):
@@ -35,12 +36,13 @@ class _Unset(enum.Enum):
 UNSET: Final = _Unset.UNSET
 Unset = _Unset
 
-Needs = Literal["relevant", "gain", "labels"]
-"""What the labels of a user must hold for a metric to be defined: a relevant one, a grade above 0, or anything."""
+Needs = Literal["relevant", "gain", "labels", "predictions"]
+"""What the labels of a user must hold for a metric to be defined: a relevant one, a grade above 0, or anything; or that
+something was predicted, whatever the labels."""
 
-Sees = Literal["relevance", "gain", "label"]
-"""What of an item's label a metric looks at, each more than the one before: whether it is relevant, also how far its grade
-is above 0, or the grade itself and whether there is one."""
+Sees = Literal["relevance", "gain", "label", "item"]
+"""What of an item a metric looks at, each more than the one before: whether it is relevant, also how far its grade is above
+0, the grade itself and whether there is one, or the item, so that no two are alike."""
 
 # Ranks are counted in 32 bits on the way through Spark.
 _LARGEST_CUTOFF = 2**31 - 1
@@ -112,7 +114,8 @@ class Metric(ABC):
         undefined: what users get for whom the metric is not defined (nothing to find): ``nan``, which means leave out,
             or ``zero``, which means count.
         needs: a class attribute; what the labels of a user must hold for the metric to be defined: a ``relevant`` one,
-            ``gain`` (a grade above 0, whatever the threshold), or any ``labels``.
+            ``gain`` (a grade above 0, whatever the threshold), or any ``labels``; or ``predictions``, whatever the labels.
+        corpus_level: a class attribute; whether it is a value of all lists together, which no user has one of.
         zero_without_predictions: a class attribute; whether a user with something to find has 0 where nothing was
             predicted. Where false, the formula decides, and `_is_defined` says for whom it has no value.
         zero_without_hits: a class attribute; the same where nothing relevant (no gain) stands in the first k places.
@@ -128,6 +131,7 @@ class Metric(ABC):
     needs: ClassVar[Needs] = "relevant"
     zero_without_predictions: ClassVar[bool] = True
     zero_without_hits: ClassVar[bool] = True
+    corpus_level: ClassVar[bool] = False
 
     k: int | None = None
     undefined: str | Unset = parameter(
@@ -230,6 +234,16 @@ class Metric(ABC):
     def sees(self) -> Sees:
         """What of an item's label matters: two items that are alike in it can change places."""
         return "relevance"
+
+    @property
+    def facts(self) -> frozenset[Fact]:
+        """What it asks to be known beside predictions and labels."""
+        return frozenset()
+
+    @property
+    def reads_items(self) -> bool:
+        """Whether it looks at items without a label, too."""
+        return bool(self.facts)
 
     @property
     def reads_scores(self) -> bool:

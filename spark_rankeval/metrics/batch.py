@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, Ragged, Runs, offsets_of, position_within
+from spark_rankeval.metrics.recommended import Recommended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -60,6 +61,7 @@ class RankingBatch:
         labels_as_given: the grades of the raw label lists, in their order, a repeated item each time with the grade that
             holds for it; None where no order
             was given.
+        recommended: the items of the lists, labelled or not; None where no metric looks at them.
     """
 
     n_users: int
@@ -72,6 +74,7 @@ class RankingBatch:
     tied: IntArray
     labels: Ragged
     labels_as_given: Ragged | None = None
+    recommended: Recommended | None = None
     _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -82,6 +85,7 @@ class RankingBatch:
         first_user = offsets_of([batch.n_users for batch in batches])
         users = [batch.user + first for batch, first in zip(batches, first_user, strict=False)]
         given = [batch.labels_as_given for batch in batches]
+        recommended = [batch.recommended for batch in batches]
         return cls(
             n_users=int(first_user[-1]),
             n_predictions=np.concatenate([batch.n_predictions for batch in batches]),
@@ -94,6 +98,9 @@ class RankingBatch:
             labels=Ragged.concatenate([batch.labels for batch in batches]),
             labels_as_given=Ragged.concatenate([lists for lists in given if lists is not None])
             if None not in given
+            else None,
+            recommended=Recommended.concatenate([lists for lists in recommended if lists is not None])
+            if None not in recommended
             else None,
         )
 

@@ -12,6 +12,7 @@ from spark_rankeval.metrics.matching import first_occurrences, has_duplicates, m
 from spark_rankeval.metrics.ragged import (
     Array,
     BoolArray,
+    FloatArray,
     IntArray,
     Ragged,
     grouped,
@@ -19,6 +20,7 @@ from spark_rankeval.metrics.ragged import (
     position_within,
     width_classes,
 )
+from spark_rankeval.metrics.recommended import Recommended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +77,7 @@ class Lists:
             themselves compare so.
         matchable: which flat items may carry a label; None: all. An item that may not still takes a rank.
         n_predictions: how many items each user really had, where `items` holds only the best of them.
+        entry: int64, the place of each flat item among the predictions as they came; None where no metric looks at items.
     """
 
     items: Ragged
@@ -84,6 +87,7 @@ class Lists:
     order: Callable[[Array], Array] | None = None
     matchable: BoolArray | None = None
     n_predictions: IntArray | None = None
+    entry: IntArray | None = None
 
     def where(self, keep: BoolArray) -> Lists:
         """The same with only those predictions for which `keep` is true."""
@@ -92,6 +96,7 @@ class Lists:
             items=self.items.where(keep),
             scores=None if self.scores is None else self.scores.where(keep),
             matchable=None if self.matchable is None else self.matchable[keep],
+            entry=None if self.entry is None else self.entry[keep],
         )
 
     def users(self, start: int, stop: int) -> Lists:
@@ -105,6 +110,7 @@ class Lists:
             grades=None if self.grades is None else self.grades.users(start, stop),
             matchable=None if self.matchable is None else self.matchable[low:high],
             n_predictions=None if self.n_predictions is None else self.n_predictions[start:stop],
+            entry=None if self.entry is None else self.entry[low:high],
         )
 
 
@@ -195,7 +201,37 @@ def rank_lists(
     )
     cut = _cut_within_tie(lists, largest_cutoff)
     tied = _hangs_on_tie(batch, largest_cutoff, relevance_threshold, sees)
+    if lists.entry is not None:
+        grade = np.full(len(items.values), np.nan)
+        grade[prediction] = labels.grades.values[label]
+        recommended, hangs = _recommended(lists, grade, policy.ties, largest_cutoff)
+        batch = replace(batch, recommended=recommended)
+        tied = np.maximum(tied, hangs) if sees == "item" else tied
     return batch, Findings(again, labels.equal, labels.conflicts, tied, cut, items.lengths - n_predicted)
+
+
+def _recommended(
+    lists: Lists, grade: FloatArray, ties: Ties, largest_cutoff: int | None
+) -> tuple[Recommended, IntArray]:
+    """The items of the lists down to the largest cutoff, best first, and 1 for users with equal scores among these.
+
+    Args:
+        lists: the lists.
+        grade: of every item's label, NaN without one.
+        ties: how equal scores are ordered.
+        largest_cutoff: how many items of a list matter; None: all.
+    """
+    items, entry = lists.items, lists.entry
+    assert entry is not None
+    ranks = _ranks(lists, np.arange(len(items.values)), ties)
+    matters = np.ones(len(items.values), np.bool_) if largest_cutoff is None else ranks.rank <= largest_cutoff
+    hangs = np.minimum(np.bincount(items.user[matters & (ranks.tied > 1)], minlength=items.n_users), 1)
+    # What was not predicted, and stands in the list all the same, was not recommended.
+    kept = np.flatnonzero(matters & (entry >= 0))
+    user, rank = items.user[kept], ranks.rank[kept]
+    order = np.argsort(user * (int(items.lengths.max(initial=0)) + 1) + rank)
+    found = Recommended(items.n_users, user[order], rank[order], grade[kept[order]], entry[kept[order]])
+    return found, hangs
 
 
 def _cut_within_tie(lists: Lists, largest_cutoff: int | None) -> IntArray:
@@ -262,6 +298,7 @@ def _with_unpredicted(lists: Lists, labels: Ragged) -> Lists:
         grades=lists.grades,
         order=lists.order,
         matchable=None if matchable is None else joined(matchable, np.ones(len(further.values), np.bool_)),
+        entry=None if lists.entry is None else joined(lists.entry, np.full(len(further.values), -1)),
     )
 
 

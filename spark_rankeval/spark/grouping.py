@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import TYPE_CHECKING, Literal
 
@@ -12,16 +12,20 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
+from spark_rankeval.spark.fact_tables import FactTables
 from spark_rankeval.spark.ids import common_id_type, user_hash
 from spark_rankeval.spark.named_columns import any_null, column
+from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS
 from spark_rankeval.spark.validity import Rules, none_holds, says_something, unusual_reasons
 from spark_rankeval.worker import reading
+from spark_rankeval.worker.facts import FACTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column
 
+    from spark_rankeval.metrics.recommended import Fact
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source
 
@@ -71,6 +75,7 @@ class Grouping:
         keep: with a gathering of the best: how many predictions a user keeps.
         merge_duplicates: keep the best of equal (user, item) already before predictions are left out.
         rules: what a row may hold.
+        facts: what is asked for beside predictions and labels.
     """
 
     sources: Sources
@@ -78,6 +83,7 @@ class Grouping:
     keep: int = 0
     merge_duplicates: bool = False
     rules: Rules = Rules()
+    facts: frozenset[Fact] = frozenset()
 
     @property
     def user_columns(self) -> list[str]:
@@ -88,6 +94,8 @@ class Grouping:
         """The types that the user's columns get: wide enough for all tables."""
         types = self.sources.predictions.user_types()
         for other in self._others():
+            if other.role in WITHOUT_USERS:
+                continue
             # The inputs were checked: these types compare.
             types = [common_id_type(one, two) or one for one, two in zip(types, other.user_types(), strict=True)]
         return types
@@ -96,13 +104,13 @@ class Grouping:
         """The type that items of all sides get."""
         kind = self.sources.predictions.item_type
         for other in self._others():
-            if other.role not in ("users", "attributes"):
+            if other.role not in WITHOUT_ITEMS:
                 kind = common_id_type(kind, other.item_type) or kind
         return kind
 
     def _others(self) -> list[Source]:
         sources = self.sources
-        others = (sources.labels, sources.users, sources.exclude, sources.attributes)
+        others = (sources.labels, sources.users, sources.exclude, sources.attributes, *sources.further.tables())
         return [*(model.source for model in sources.models[1:]), *(other for other in others if other is not None)]
 
     def frame(self, *, with_users: bool = False, with_user_hash: bool = False) -> DataFrame:
@@ -128,6 +136,8 @@ class Grouping:
         if self.sources.exclude is not None:
             # Before the other join, which forgets that its left side is sorted by user.
             predictions = predictions.join(self._excluded(self.sources.exclude), self.user_columns, "left")
+        for lists in self._further.lists_of_users():
+            predictions = predictions.join(lists, self.user_columns, "left")
         joined = predictions.join(self._labels(), self.user_columns, "full")
         users = [F.col(name) for name in self.user_columns]
         no_user = any_null(users).alias(reading.NO_USER)
@@ -138,7 +148,11 @@ class Grouping:
             # Somebody whom only the attributes know is not evaluated; but an empty slice is a slice.
             absent = F.col(reading.PREDICTION_ROWS).isNull() & (F.coalesce(F.col(_KNOWN), F.lit(0)) == 0)
             kept = [*kept, absent.alias(reading.ABSENT)]  # type: ignore[list-item] # names and columns
-        return joined.select(*kept, no_user, *hashed)
+        return self._further.with_totals(joined.select(*kept, no_user, *hashed))
+
+    @cached_property
+    def _further(self) -> FactTables:
+        return FactTables(self.sources.further, self.facts, self.user_columns, self._named_users, self.item_type())
 
     @property
     def attribute_columns(self) -> list[str]:
@@ -194,6 +208,8 @@ class Grouping:
         if first.arrays:
             return self._grouped_arrays(self._rows_of_models(self._arrays), reading.PREDICTION_ROWS, len(self._models))
         rows = self._rows_of_models(self._rows)
+        if not self.merge_duplicates:
+            rows = self._further.with_facts(rows)
         users = self.user_columns
         n_rows, merged = F.lit(1), None
         if self.merge_duplicates:
@@ -202,6 +218,7 @@ class Grouping:
             best = F.max(reading.SCORES).alias(reading.SCORES)
             rows = rows.repartition(*users).groupBy(*keys).agg(F.count(F.lit(1)).alias(_ROW), best, *infinite)
             n_rows, merged = F.col(_ROW), F.when(F.col(reading.ITEMS).isNotNull(), F.col(_ROW) - 1).otherwise(0)
+            rows = self._further.with_facts(rows)
         if self.gathering == "window":
             # A sort, which spills: a user's predictions need not fit into memory.
             order = Window.partitionBy(*users, *([_MODEL] if self._several else []))
@@ -216,7 +233,7 @@ class Grouping:
         lists = [
             F.col(f"{_BEST}{model}").getField(name).alias(reading.of_model(name, model))
             for model in self._models
-            for name in (reading.ITEMS, reading.SCORES)
+            for name in self._listed
         ]
         return grouped.select(*names, *lists)
 
@@ -231,24 +248,32 @@ class Grouping:
         if self._counts_infinite(self.sources.predictions):
             n_infinite = F.sum(self._of(model, F.col(_INFINITE)))
             counts.append(named(F.coalesce(n_infinite, F.lit(0)), reading.INFINITE_PREDICTIONS))
+        listed = {name: self._of(model, F.col(name)) for name in self._listed}
         if self.gathering == "all":
-            return [*counts, named(F.collect_list(items), reading.ITEMS), named(F.collect_list(scores), reading.SCORES)]
+            return [*counts, *(named(F.collect_list(one), name) for name, one in listed.items())]
         counts.append(named(F.count(items), reading.VALID_PREDICTIONS))
         if merged is not None:
             counts.append(named(F.coalesce(F.sum(self._of(model, merged)), F.lit(0)), reading.MERGED_PREDICTIONS))
-        both = ((reading.ITEMS, items), (reading.SCORES, scores))
         if self.gathering == "window":
             kept = F.col("place") <= self.keep
-            return [*counts, *(named(F.collect_list(F.when(kept, column)), name) for name, column in both)]
+            return [*counts, *(named(F.collect_list(F.when(kept, one)), name) for name, one in listed.items())]
         keep = F.lit(self.keep)
         if self.gathering == "best_by_score":
             # Both heaps see the same scores in the same order, so that items and scores stay aligned, ties included
             # (a test says so); one heap of structs costs a sixth more.
-            return [*counts, *(named(F.call_function("max_by", column, scores, keep), name) for name, column in both)]
+            return [
+                *counts,
+                *(named(F.call_function("max_by", one, scores, keep), name) for name, one in listed.items()),
+            ]
         order = F.struct((-scores).alias("score"), items.alias("item"))
-        pair = F.struct(items.alias(reading.ITEMS), scores.alias(reading.SCORES))
+        pair = F.struct(*(one.alias(name) for name, one in listed.items()))
         best = F.call_function("min_by", pair, F.when(items.isNotNull(), order), keep)
         return [*counts, best.alias(f"{_BEST}{model}")]
+
+    @property
+    def _listed(self) -> tuple[str, ...]:
+        """The columns that become lists of a user, in one order."""
+        return (reading.ITEMS, reading.SCORES, *([FACTS] if self._further.of_items else []))
 
     @property
     def _models(self) -> range:

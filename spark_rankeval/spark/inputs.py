@@ -12,7 +12,7 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.options import check_table
 from spark_rankeval.spark.ids import common_id_type
 from spark_rankeval.spark.named_columns import column, find_column
-from spark_rankeval.spark.source import USER_TYPES, read_source, require_column
+from spark_rankeval.spark.source import USER_TYPES, WITHOUT_ITEMS, WITHOUT_USERS, read_source, require_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,6 +38,29 @@ class Model(NamedTuple):
 
 
 @dataclass(frozen=True)
+class FurtherSources:
+    """Tables that metrics ask for beside predictions and labels; None where none does.
+
+    Attributes:
+        training: interactions of users with items.
+        items: attributes of items.
+        baseline: the recommendations of a baseline.
+        category: the column of `items` that has categories.
+        vector: the one that has vectors.
+    """
+
+    training: Source | None = None
+    items: Source | None = None
+    baseline: Source | None = None
+    category: str | None = None
+    vector: str | None = None
+
+    def tables(self) -> list[Source]:
+        """Those that there are."""
+        return [one for one in (self.training, self.items, self.baseline) if one is not None]
+
+
+@dataclass(frozen=True)
 class Sources:
     """The sides of the input.
 
@@ -50,6 +73,7 @@ class Sources:
         attributes: the table whose columns part the users into slices.
         slices: these columns.
         weight: the column of that table that has the users' weights.
+        further: the tables that metrics ask for beside these.
     """
 
     models: tuple[Model, ...]
@@ -60,6 +84,7 @@ class Sources:
     attributes: Source | None = None
     slices: tuple[str, ...] = ()
     weight: str | None = None
+    further: FurtherSources = FurtherSources()
 
     @property
     def predictions(self) -> Source:
@@ -80,6 +105,7 @@ def read_sources(
     attributes: DataFrame | None = None,
     by: tuple[str, ...] = (),
     weight: str | None = None,
+    further: FurtherTables | None = None,
 ) -> Sources:
     """Find and check the columns of all tables, before any job; but a column of models is read for their names.
 
@@ -93,6 +119,7 @@ def read_sources(
         by: columns that part the users into slices; without `attributes`, of the first of users, labels and predictions
             that has them all.
         weight: a column of the users' weights, beside those.
+        further: the tables that metrics ask for beside these.
 
     Raises:
         InputError: columns are missing, ambiguous or of types that cannot be used or compared; all offenders at once.
@@ -102,7 +129,8 @@ def read_sources(
         raise InputError(wrong)
     for name, one in by_model.items():
         check_table(_called("predictions", name), one)
-    for role, table in {"labels": labels, "users": users, "exclude": exclude, "attributes": attributes}.items():
+    others = {"labels": labels, "users": users, "exclude": exclude, "attributes": attributes}
+    for role, table in {**others, **(further.frames() if further is not None else {})}.items():
         if table is not None:
             check_table(role, table)
     first = next(iter(by_model.values()))
@@ -118,6 +146,7 @@ def read_sources(
     everyone = None if users is None else read_source("users", users, names, problems)
     left_out = None if exclude is None else read_source("exclude", exclude, names, problems)
     about = _attributes(attributes, by, weight, [users, labels, *by_model.values()], names, problems)
+    beside = FurtherSources() if further is None else _further(further, left, names, problems)
     if labels is None:
         if not problems and not (left.arrays and right.arrays):
             problems.append(
@@ -125,13 +154,11 @@ def read_sources(
                 f"{left.item!r} of {_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a table of its own"
             )
         several = len(models) > 1 or names.model is not None
-        problems += [
-            words
-            for words, met in zip(_ONE_TABLE, (users, exclude, attributes, several or None), strict=True)
-            if met is not None
-        ]
+        met = (users, exclude, attributes, several or None, beside.tables() or None)
+        problems += [words for words, found in zip(_ONE_TABLE, met, strict=True) if found is not None]
     if not problems:
-        _compare(left, (*(model.source for model in models[1:]), right, everyone, left_out, about), problems)
+        compared = (right, everyone, left_out, about, *beside.tables())
+        _compare(left, (*(model.source for model in models[1:]), *compared), problems)
         problems += [
             f"predictions of model {model.name!r} come as {'arrays' if model.source.arrays else 'rows'}, those of "
             f"{models[0].name!r} do not; give all models in one form"
@@ -150,7 +177,7 @@ def read_sources(
     slices = () if about is None else tuple(str(find_column(about.frame, name)) for name in by)
     weights = None if about is None or weight is None else find_column(about.frame, weight)
     return Sources(
-        tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices, weights
+        tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices, weights, beside
     )
 
 
@@ -159,7 +186,66 @@ _ONE_TABLE = (
     "exclude cannot be given with one table, whose rows are users already; pass labels as a table",
     "attributes cannot be given with one table; name columns of the table itself with by=",
     "several models cannot stand in one table with the labels; pass labels as a table of their own",
+    "training, items and baseline cannot be given with one table, whose rows are users already; pass labels as a table",
 )
+
+
+@dataclass(frozen=True)
+class FurtherTables:
+    """The tables beside predictions and labels as the caller gave them, as far as metrics ask for them.
+
+    Attributes:
+        training: rows of users and items.
+        items: rows of items.
+        baseline: rows or arrays, as predictions.
+        category: the column of categories that is asked for.
+        vector: the column of vectors that is asked for.
+        facts_of_items: whether anything is asked for that every predicted item is looked up for.
+    """
+
+    training: DataFrame | None = None
+    items: DataFrame | None = None
+    baseline: DataFrame | None = None
+    category: str | None = None
+    vector: str | None = None
+    facts_of_items: bool = False
+
+    def frames(self) -> dict[str, DataFrame | None]:
+        """The tables by their names."""
+        return {"training": self.training, "items": self.items, "baseline": self.baseline}
+
+
+def _further(given: FurtherTables, predictions: Source, names: ColumnNames, problems: list[str]) -> FurtherSources:
+    """The columns of the tables that metrics ask for beside predictions and labels."""
+    if given.facts_of_items and predictions.arrays:
+        problems.append(
+            "facts of items are looked up for rows of predictions, and these come as arrays; explode them: "
+            "predictions.select('user', F.posexplode('item').alias('rank', 'item')), and rank='rank'"
+        )
+    # A baseline may have its items in order where the predictions have scores.
+    roles = {"training": given.training, "items": given.items, "baseline": given.baseline}
+    found = {
+        role: None if frame is None else read_source(role, frame, names, problems)  # type: ignore[arg-type] # a role
+        for role, frame in roles.items()
+    }
+    category = vector = None
+    if given.items is not None and given.category is not None:
+        category = require_column("items", given.items, given.category, "category", problems)
+        kind = None if category is None else given.items.schema[category].dataType
+        if kind is not None and not isinstance(kind, USER_TYPES):
+            problems.append(
+                f"items: the column {category!r} (category=) is {kind.simpleString()}; categories are plain values: cast it, or "
+                "take one of several"
+            )
+    if given.items is not None and given.vector is not None:
+        vector = require_column("items", given.items, given.vector, "vector", problems)
+        kind = None if vector is None else given.items.schema[vector].dataType
+        if kind is not None and not (isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)):
+            problems.append(
+                f"items: the column {vector!r} (vector=) is {kind.simpleString()}; vectors are arrays of numbers. A vector of "
+                "pyspark.ml becomes one by pyspark.ml.functions.vector_to_array"
+            )
+    return FurtherSources(**found, category=category, vector=vector)
 
 
 def _attributes(
@@ -234,11 +320,13 @@ def _compare(left: Source, others: Iterable[Source | None], problems: list[str])
     for other in others:
         if other is None:
             continue
-        if other.role not in ("users", "attributes") and common_id_type(left.item_type, other.item_type) is None:
+        if other.role not in WITHOUT_ITEMS and common_id_type(left.item_type, other.item_type) is None:
             problems.append(
                 f"items do not compare: predictions' {left.item!r} is {left.item_type.simpleString()}, {other.role}' "
                 f"{other.item!r} is {other.item_type.simpleString()}; cast one of them (nothing is cast in silence: '01' would equal 1)"
             )
+        if other.role in WITHOUT_USERS:
+            continue
         for name, one, two in zip(left.user, left.user_types(), other.user_types(), strict=True):
             if common_id_type(one, two) is None:
                 problems.append(

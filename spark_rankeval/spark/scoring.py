@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.metrics.exposure_based import CorpusMetric
 from spark_rankeval.slices import EVERY
+from spark_rankeval.spark.exposures import collected_rows, exposure_rows, slice_as_text, slices_of
 from spark_rankeval.spark.grouping import Grouping, slice_column
 from spark_rankeval.spark.ids import user_hash
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.spark.rejected import Quarantine
 from spark_rankeval.spark.validity import Rules
-from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of
+from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of, of_one_figure
 from spark_rankeval.statistics.moments import moments_of
+from spark_rankeval.worker.exposures import Slot, exposures_of, slots_of
+from spark_rankeval.worker.facts import TOTALS, sizes_of
 from spark_rankeval.worker.packing import STATE, unpacked
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT
-from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, MODEL, USER_COUNTS, score_batches
+from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, MODEL, UNUSABLE_FACTS, USER_COUNTS, score_batches
 from spark_rankeval.worker.states import (
     TableAccumulator,
     as_states,
     merge_batches,
     merged_by_key,
     merged_states,
+    n_user_counts,
     state_of_batches,
     state_of_columns,
 )
@@ -40,7 +46,7 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
     from spark_rankeval.views import Value
-    from spark_rankeval.worker.states import Key, TableState
+    from spark_rankeval.worker.states import Key, States, TableState
     from spark_rankeval.worker.task import ScoringTask
 
 STATE_SCHEMA = T.StructType([T.StructField(STATE, T.BinaryType())])
@@ -111,6 +117,7 @@ class Scoring:
             keep=plan.keep,
             merge_duplicates=plan.keep > 0 and keeps_best,
             rules=Rules.of(self.task),
+            facts=self.task.facts,
         )
 
     def per_user(self) -> DataFrame:
@@ -130,7 +137,7 @@ class Scoring:
             *(T.StructField(name, T.DoubleType()) for name in weight),
             T.StructField(MODEL, T.StringType()),
             *(T.StructField(name, T.DoubleType()) for name in values),
-            *(T.StructField(name, T.LongType()) for name in COUNTS),
+            *(T.StructField(name, T.LongType()) for name in (*COUNTS, *self._last_counts)),
         ]
         run = score_batches(self.task, (*users, *slices, *weight), tuple(values))
         scored = grouping.frame(with_users=True).mapInArrow(run, T.StructType(fields))
@@ -143,10 +150,18 @@ class Scoring:
         if self.task.models != ("",):
             named.append(described(MODEL, self.model_column, {"kind": "model", "models": list(self.task.models)}))
         # The values of further models stand in further rows.
-        first = [index for index in self.shown if index < len(self.columns)]
+        first = [index for index in self.shown if index < len(self.columns) and not self.is_corpus_level(index)]
         named += [described(values[index], self.columns[index], self.said_of(index)) for index in first]
-        named += [described(name, name, {"kind": "count", **self.facts}) for name in COUNTS]
+        named += [described(name, name, {"kind": "count", **self.facts}) for name in (*COUNTS, *self._last_counts)]
         return scored.select(*named)
+
+    @property
+    def _last_counts(self) -> tuple[str, ...]:
+        return (UNUSABLE_FACTS,) if self.task.facts else ()
+
+    def is_corpus_level(self, index: int) -> bool:
+        """Whether a value is of all lists together, so that no user has it."""
+        return self.values[index].metric.corpus_level
 
     def quarantine(self) -> DataFrame:
         """The lazy table of the rows that are not ranked, each with its reason; see `Result.quarantine`.
@@ -184,6 +199,8 @@ class Scoring:
     ) -> tuple[dict[Key, Figures], int]:
         """The figures of every value and of every count, in one action.
 
+        A value of all lists together is the mean of the figures, which then stand on as many users as have a list.
+
         Args:
             plan: how predictions are brought together.
             options: what is to be said of the values.
@@ -193,20 +210,55 @@ class Scoring:
             the figures of each group, their counts as `counts_of` reads them; and how many users the plan could not settle.
         """
         keys = [slice_column(index) for index in range(len(self.sources.slices))]
-        frame = self._grouping(plan).frame(with_user_hash=options.resamples)
-        states = frame.mapInArrow(state_of_batches(self.task, options, NO_USER, tuple(keys)), STATE_SCHEMA)
-        n_models = len(self.task.models)
+        grouping = self._grouping(plan)
+        frame = grouping.frame(with_user_hash=options.resamples)
         empty = TableAccumulator(
-            len(self.values), 1 + n_models * len(USER_COUNTS), n_models * len(INVALID_COUNTS), options
+            len(self.values), n_user_counts(self.task), len(self.task.models) * len(INVALID_COUNTS), options
         ).state()
-        found = collected(states, empty, options, n_keys=len(keys), roll=roll)
+        if slots_of(self.task):
+            run = state_of_batches(self.task, options, NO_USER, tuple(keys), slices_of(roll))
+            trees, exposures = collected_rows(exposure_rows(frame, run, grouping.item_type()))
+            found = _by_group(merged_by_key(map(as_states, trees)), empty, options, n_keys=len(keys), roll=roll)
+            found = self._with_corpus_level(found, exposures)
+        else:
+            states = frame.mapInArrow(state_of_batches(self.task, options, NO_USER, tuple(keys)), STATE_SCHEMA)
+            found = collected(states, empty, options, n_keys=len(keys), roll=roll)
         unresolved = max(int(figures.counts[0].total) for figures in found.values())
         return found, unresolved if plan.gathering == "best_by_score" else 0
+
+    def _with_corpus_level(self, found: dict[Key, Figures], packed: list[bytes]) -> dict[Key, Figures]:
+        """The figures with those of all lists together in place of the users' values."""
+        totals = max((self.totals_of(figures) for figures in found.values()), key=lambda of: sum(of.values()))
+        exposures = exposures_of(packed, slots_of(self.task), sizes_of(totals))
+        places = iter(range(len(self.values)))
+        slots = {next(places): Slot(view, m.k) for view, one in enumerate(self.task.views) for m in one.metrics}
+        changed = {}
+        for key, figures in found.items():
+            mine = exposures.get(slice_as_text(key), {})
+            values = [
+                of_one_figure(value.metric.value(mine[slots[place]]), mine[slots[place]].n_users)
+                if isinstance(value.metric, CorpusMetric) and slots[place] in mine
+                else of_one_figure(math.nan, 0)
+                if value.metric.corpus_level
+                else figures.values[place]
+                for place, value in enumerate(self.values)
+            ]
+            changed[key] = figures._replace(values=values)
+        return changed
+
+    def totals_of(self, figures: Figures) -> dict[str, int]:
+        """How large the tables of facts are, and how much of them cannot be used, from the counts of `describe`."""
+        if not self.task.facts:
+            return dict.fromkeys(TOTALS, 0)
+        first = n_user_counts(self.task) - len(TOTALS)
+        return {
+            name: int(one.greatest) if one.n else 0 for name, one in zip(TOTALS, figures.counts[first:], strict=False)
+        }
 
     def counts_of(self, figures: Figures) -> list[dict[str, Moments]]:
         """The counts of each model by name, from those of `describe`."""
         n_models, counts = len(self.task.models), figures.counts[1:]
-        users, invalid = counts[: n_models * len(USER_COUNTS)], counts[n_models * len(USER_COUNTS) :]
+        users, invalid = counts[: n_models * len(USER_COUNTS)], counts[n_user_counts(self.task) - 1 :]
         return [
             {
                 **dict(zip(USER_COUNTS, users[model * len(USER_COUNTS) :], strict=False)),
@@ -268,6 +320,18 @@ def collected(
         # Into as many partitions as their size asks for: Spark sees it when the states are there.
         states = states.hint("rebalance").mapInArrow(merge_batches, STATE_SCHEMA)
     found = merged_by_key(map(as_states, unpacked(bytes(row[0]) for row in states.collect())))
+    return _by_group(found, empty, options, n_keys=n_keys, roll=roll)
+
+
+def _by_group(
+    found: States,
+    empty: TableState,
+    options: DescriptionOptions,
+    *,
+    n_keys: int,
+    roll: Callable[[Key], Iterable[Key]],
+) -> dict[Key, Figures]:
+    """The figures of the groups that users of each key belong to; as of `collected`."""
     groups: dict[Key, list[TableState]] = {}
     for key, state in found.items():
         # Rows of nobody are of no slice: what is wrong with them is counted among all.

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-Role = Literal["predictions", "labels", "users", "exclude", "attributes"]
+Role = Literal["predictions", "labels", "users", "exclude", "attributes", "training", "items", "baseline"]
+#: Tables without a list of a user: what is asked of them are single rows of items.
+_OF_ITEMS = ("exclude", "training", "items")
+#: Tables whose users, or whose items, are none.
+WITHOUT_USERS, WITHOUT_ITEMS = ("items",), ("users", "attributes")
 ValueKind = Literal["score", "rank", "relevance"]
 #: What tables can be grouped and joined by, and Arrow carries.
 USER_TYPES = (
@@ -106,7 +110,7 @@ def read_source(role: Role, frame: DataFrame, names: ColumnNames, problems: list
         problems: what is wrong is added here, to be said all at once.
     """
     users = []
-    for name in names.user:
+    for name in names.user if role not in WITHOUT_USERS else ():
         found = require_column(role, frame, name, "user", problems)
         if found is None:
             continue
@@ -118,15 +122,15 @@ def read_source(role: Role, frame: DataFrame, names: ColumnNames, problems: list
             )
     if len(set(users)) < len(users):
         problems.append(f"{role}: user names the column {users[0]!r} twice")
-    if role in ("users", "attributes"):
+    if role in WITHOUT_ITEMS:
         return Source(role, frame, tuple(users), "", T.NullType())
     wanted = names.item[1 if role == "labels" else 0]
-    item = find_column(frame, wanted) or (None if role == "exclude" else _array_with(frame, wanted, names))
+    item = find_column(frame, wanted) or (None if role in _OF_ITEMS else _array_with(frame, wanted, names))
     if item is None:
         require_column(role, frame, wanted, "item", problems)
         return Source(role, frame, tuple(users), wanted, T.NullType())
     kind = frame.schema[item].dataType
-    if role == "exclude":
+    if role in _OF_ITEMS:
         _check_item_type(role, item, kind, problems)
         return Source(role, frame, tuple(users), item, kind)
     if isinstance(kind, T.ArrayType):
@@ -175,14 +179,14 @@ def _read_rows(
     _check_item_type(role, item, item_type, problems)
     wanted: tuple[str, ...] = ()
     value_kind: ValueKind = "relevance"
-    if role == "predictions":
+    if role in ("predictions", "baseline"):
         given: dict[ValueKind, str | None] = {"score": names.score, "rank": names.rank}
         chosen = {kind: name for kind, name in given.items() if name is not None}
         if len(chosen) == 1:
             value_kind, wanted = next(iter(chosen)), tuple(chosen.values())
         else:
             problems.append(
-                f"predictions come as rows, which need score= (highest first) or rank= (lowest first), and one of them only; "
+                f"{role} come as rows, which need score= (highest first) or rank= (lowest first), and one of them only; "
                 f"got {'both' if chosen else 'neither'}. The table has: {', '.join(frame.columns)}"
             )
     else:
@@ -211,10 +215,8 @@ def _read_arrays(
     element = array.elementType
     wanted_values = names.relevance if role == "labels" else (names.score,) if names.score is not None else ()
     value_kind: ValueKind = "relevance" if role == "labels" else "score"
-    if role == "predictions" and names.rank is not None:
-        problems.append(
-            f"predictions come as arrays ({item!r}), whose order is the rank; leave rank={names.rank!r} out"
-        )
+    if role in ("predictions", "baseline") and names.rank is not None:
+        problems.append(f"{role} come as arrays ({item!r}), whose order is the rank; leave rank={names.rank!r} out")
     field, item_type = None, element
     if isinstance(element, T.StructType):
         field = next((n for n in (wanted, names.item[0], DEFAULT_ITEM) if n in element.names), element.names[0])

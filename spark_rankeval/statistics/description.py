@@ -206,6 +206,20 @@ def descriptions_of(state: State, options: DescriptionOptions) -> list[Descripti
     return described
 
 
+def of_one_figure(value: float, n_users: int) -> Description:
+    """The description of a figure that is of all users together: it has a value, and no spread between users.
+
+    Args:
+        value: the figure; NaN where it is not defined.
+        n_users: how many users it stands on.
+    """
+    n = 0 if math.isnan(value) else n_users
+    nan = math.nan
+    moments = Moments(n, 0, 0, mean=value, std=nan, least=nan, greatest=nan, total=nan, sums=None)
+    reason = "one value of all lists together: no user has one, so that there is no spread between users"
+    return Description(moments, Interval.missing(nan, "", reason), nan, {})
+
+
 def _interval(
     state: State, index: int, moments: Moments, weighted: Mean | None, options: DescriptionOptions
 ) -> Interval | None:

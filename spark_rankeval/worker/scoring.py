@@ -13,6 +13,17 @@ from spark_rankeval.metrics.batch import RankingBatch
 from spark_rankeval.metrics.matching import contained
 from spark_rankeval.metrics.ragged import pieces
 from spark_rankeval.metrics.ranking import Findings, Lists, rank_lists
+from spark_rankeval.worker.exposures import Exposed, slots_of
+from spark_rankeval.worker.facts import (
+    DIMENSION,
+    FAULTS,
+    TOTALS,
+    FurtherTables,
+    ListsOfUsers,
+    facts_of_items,
+    facts_of_lists,
+    facts_of_users,
+)
 from spark_rankeval.worker.reading import (
     ABSENT,
     ATTRIBUTE_CONFLICTS,
@@ -56,6 +67,9 @@ INVALID_COUNTS = (
     "n_conflicting_attributes",
 )
 COUNTS = (*USER_COUNTS, *INVALID_COUNTS)
+#: The column of a per-user table that repeats, for every user, how much of the tables of facts cannot be used; only where
+#: metrics ask for facts.
+UNUSABLE_FACTS = "n_invalid_facts"
 
 
 class Scores(NamedTuple):
@@ -65,11 +79,15 @@ class Scores(NamedTuple):
         metrics: float64 (n_users,), one a metric: those of the first view, of the second, and so on.
         counts: for each model int64 (n_users,), one for each of `COUNTS`.
         unresolved: int64 (n_users,), 1 where a pruned list leaves a tie open.
+        totals: `TOTALS`, the same for every user; none where no metric asks for facts.
+        exposed: the lists of views that have metrics of all lists together, by the view's place.
     """
 
     metrics: list[Array]
     counts: list[list[Array]]
     unresolved: IntArray
+    totals: list[Array]
+    exposed: dict[int, Exposed]
 
 
 def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
@@ -77,15 +95,21 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
     columns = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
     predictions = [read_predictions(task, columns, model) for model in range(len(task.models))]
     labels, excluded = read_labels(task, columns), read_excluded(columns)
-    sides = [*predictions, labels, *([] if excluded is None else [excluded])]
+    tables = FurtherTables.read(columns)
+    sides = [*predictions, labels, *([] if excluded is None else [excluded]), *tables.sides()]
     ids, order = comparable(*(side.ids for side in sides))
     lists_of_ids = [side.lists.like(own) for side, own in zip(sides, ids, strict=True)]
     label_items = lists_of_ids[len(predictions)]
+    others = {id(side): lists for side, lists in zip(sides, lists_of_ids, strict=True)}
+    of_users = ListsOfUsers(others.get(id(tables.history)), others.get(id(tables.baseline)), order)
+    about_users = facts_of_users(tables, of_users)
+    with_exposure = {slot.view for slot in slots_of(task)}
     n_conflicts = np.zeros(batch.num_rows, np.int64)
     if ATTRIBUTE_CONFLICTS in columns:
         n_conflicts = whole_numbers(columns[ATTRIBUTE_CONFLICTS])
     metrics: list[Array] = []
     counts, unresolved = [], np.zeros(batch.num_rows, np.int64)
+    exposed: dict[int, Exposed] = {}
     for model, side in enumerate(predictions):
         lists = Lists(
             items=lists_of_ids[model],
@@ -95,21 +119,34 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
             matchable=side.present,
             n_predictions=side.total,
         )
+        about_items = facts_of_items(columns, model, tables.totals.get(DIMENSION, 0))
         n_excluded = np.zeros(batch.num_rows, np.int64)
         if excluded is not None:
-            left_out = contained(lists.items, lists_of_ids[-1])
+            left_out = contained(lists.items, others[id(excluded)])
             n_excluded = np.bincount(lists.items.user[left_out], minlength=batch.num_rows)
             lists = lists.where(~left_out)
-        views = [view for view in task.views if view.model == model]
+        views = {place: view for place, view in enumerate(task.views) if view.model == model}
         parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
         ranked: list[tuple[RankingBatch, Findings]] = []
-        for view in views:
+        for place, view in views.items():
             grades = labels.lists.like(labels.values[view.relevance]) if labels.values else None
-            ranked.append(_rank(view, replace(lists, grades=grades), parts))
-            metrics += _compute(view, ranked[-1][0])
-        counts.append([*_counts(views[0], ranked, n_excluded, side, labels), n_conflicts])
+            # Only who looks at items without a label pays for the rank of each.
+            entry = np.arange(len(side.ids)) if view.reads_items else None
+            if entry is not None and excluded is not None:
+                entry = entry[~left_out]
+            found, findings = _rank(view, replace(lists, grades=grades, entry=entry), parts)
+            if found.recommended is not None:
+                by_lists, by_users = facts_of_lists(view, lists_of_ids[model], tables, of_users)
+                known = found.recommended.knowing(about_items | by_lists, about_users | by_users, tables.sizes)
+                found = replace(found, recommended=known)
+            ranked.append((found, findings))
+            metrics += _compute(view, found)
+            if place in with_exposure:
+                exposed[place] = Exposed(found, side.ids, view.population.includes(found))
+        counts.append([*_counts(next(iter(views.values())), ranked, n_excluded, side, labels), n_conflicts])
         unresolved = np.maximum.reduce([unresolved, *(findings.cut for _, findings in ranked)])
-    return Scores(metrics, counts, unresolved)
+    totals = [np.full(batch.num_rows, tables.totals.get(name, 0)) for name in TOTALS] if task.facts else []
+    return Scores(metrics, counts, unresolved, totals, exposed)
 
 
 def _counts(
@@ -167,7 +204,9 @@ def score_batches(
         task: what to compute.
         passed_on: columns that go through unchanged, first.
         names: the metrics' column names, those of one model; between them and what is passed on stands the model's name.
+            Last comes `UNUSABLE_FACTS`, if any metric asks for facts.
     """
+    last = (UNUSABLE_FACTS,) if task.facts else ()
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for whole in batches:
@@ -175,11 +214,13 @@ def score_batches(
             present = None if ABSENT not in whole.schema.names else pc.invert(whole.column(ABSENT))
             batch = whole if present is None else whole.filter(present)
             scores = score(task, batch)
+            faults = scores.totals[TOTALS.index(FAULTS[0]) :]
+            unusable = [np.sum(faults, axis=0)] if last else []
             kept = [batch.column(batch.schema.get_field_index(name)) for name in passed_on]
             for model, name in enumerate(task.models):
                 metrics = scores.metrics[model * len(names) : (model + 1) * len(names)]
                 who = pa.repeat(pa.scalar(name), batch.num_rows)
-                columns = [*kept, who, *map(pa.array, metrics), *map(pa.array, scores.counts[model])]
-                yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *COUNTS])
+                columns = [*kept, who, *map(pa.array, metrics), *map(pa.array, (*scores.counts[model], *unusable))]
+                yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *COUNTS, *last])
 
     return run

@@ -11,8 +11,10 @@ import numpy as np
 from spark_rankeval.statistics.description import DescriptionAccumulator, State, merged_descriptions
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
-from spark_rankeval.worker.packing import packed, unpacked
-from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT, filled, numbers, whole_numbers
+from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
+from spark_rankeval.worker.facts import TOTALS
+from spark_rankeval.worker.packing import pack, packed, unpack, unpacked
+from spark_rankeval.worker.reading import ABSENT, ITEMS, USER_HASH, USER_WEIGHT, filled, numbers, whole_numbers
 from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, score
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.metrics.ragged import Array, BoolArray
     from spark_rankeval.statistics.description import DescriptionOptions
+    from spark_rankeval.worker.exposures import Exposed
     from spark_rankeval.worker.task import ScoringTask
 
     Batches = Iterator[pa.RecordBatch]
@@ -108,12 +111,22 @@ def merged_by_key(parts: Iterable[States]) -> States:
     return {key: merged_states(states) for key, states in by_key.items()}
 
 
+def n_user_counts(task: ScoringTask) -> int:
+    """How many counts a user has in the states of a task, without those of invalid rows."""
+    return 1 + len(task.models) * len(USER_COUNTS) + (len(TOTALS) if task.facts else 0)
+
+
 def state_of_batches(
-    task: ScoringTask, options: DescriptionOptions, no_user: str, keys: tuple[str, ...] = ()
+    task: ScoringTask,
+    options: DescriptionOptions,
+    no_user: str,
+    keys: tuple[str, ...] = (),
+    slices_of: Callable[[Key], list[str]] | None = None,
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the state of all users of a partition.
 
-    Its counts are those of unresolved users, then `USER_COUNTS` of each model, then `INVALID_COUNTS` of each model.
+    Its counts are those of unresolved users, then `USER_COUNTS` of each model, then `TOTALS` if any metric asks for facts, then
+    `INVALID_COUNTS` of each model. If any metric is of all lists together, rows of exposure follow the state.
 
     Args:
         task: what to compute.
@@ -121,19 +134,27 @@ def state_of_batches(
             have weights, a column `USER_WEIGHT`.
         no_user: a column of booleans: rows that belong to nobody, of which only the invalid rows are counted.
         keys: columns whose values part the users into groups, each with a state of its own.
+        slices_of: the slices that the users of a group belong to, as text, where exposure is counted.
     """
-    n_models = len(task.models)
+    n_invalid = len(task.models) * len(INVALID_COUNTS)
+    slots = slots_of(task)
 
     def run(batches: Batches) -> Batches:
-        tables = _Tables(
-            len(task.metrics), 1 + n_models * len(USER_COUNTS), n_models * len(INVALID_COUNTS), options, no_user, keys
-        )
+        exposures = ExposureAccumulator(slots, slices_of) if slots and slices_of is not None else None
+        tables = _Tables(len(task.metrics), n_user_counts(task), n_invalid, options, no_user, keys, exposures)
+        kind = None
         for batch in batches:
+            kind = batch.schema.field(ITEMS).type.value_type
             scores = score(task, batch)
             users = [count for counts in scores.counts for count in counts[: len(USER_COUNTS)]]
             invalid = [count for counts in scores.counts for count in counts[len(USER_COUNTS) :]]
-            tables.add(batch, scores.metrics, [scores.unresolved, *users, *invalid])
-        yield packed(as_tree(tables.states()))
+            tables.add(batch, scores.metrics, [scores.unresolved, *users, *scores.totals, *invalid], scores.exposed)
+        if exposures is None:
+            yield packed(as_tree(tables.states()))
+        elif kind is not None:
+            # A partition without a batch does not know the type of items, and has nothing to say.
+            yield state_row(pack(as_tree(tables.states())), kind)
+            yield from exposures.rows()
 
     return run
 
@@ -180,13 +201,21 @@ class _Tables:
         options: DescriptionOptions,
         no_user: str,
         keys: tuple[str, ...],
+        exposures: ExposureAccumulator | None = None,
     ) -> None:
+        self._exposures = exposures
         self._new = partial(TableAccumulator, n_values, n_counts, n_invalid, options)
         self._options, self._no_user, self._keys = options, no_user, keys
         self._tables: dict[Key, TableAccumulator] = {}
 
-    def add(self, batch: pa.RecordBatch, values: Sequence[Array], counts: Sequence[Array]) -> None:
-        """Take in the users of a batch."""
+    def add(
+        self,
+        batch: pa.RecordBatch,
+        values: Sequence[Array],
+        counts: Sequence[Array],
+        exposed: dict[int, Exposed] | None = None,
+    ) -> None:
+        """Take in the users of a batch, and their lists where exposure is counted."""
         by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
         nobody = filled(by_name[self._no_user], 0).astype(np.bool_)
         hashes = whole_numbers(by_name[USER_HASH]) if self._options.resamples else None
@@ -209,6 +238,10 @@ class _Tables:
                 None if hashes is None else hashes[rows],
                 None if weights is None else weights[rows],
             )
+            if self._exposures is not None and exposed is not None:
+                users = np.zeros(batch.num_rows, np.bool_)
+                users[rows] = True
+                self._exposures.add(key, users & ~nobody, exposed)
 
     def states(self) -> States:
         """The state of each group so far."""
@@ -241,6 +274,13 @@ def merge_batches(batches: Batches) -> Batches:
     first = next(states, None)
     if first is not None:
         yield packed(as_tree(reduce(lambda one, other: merged_by_key([one, other]), states, first)))
+
+
+def merged_packed(states: Iterator[bytes]) -> bytes:
+    """One packed state instead of several."""
+    # One after the other, for the same reason.
+    trees = (as_states(unpack(state)) for state in states)
+    return pack(as_tree(reduce(lambda one, other: merged_by_key([one, other]), trees)))
 
 
 def as_tree(states: States) -> dict[str, Any]:

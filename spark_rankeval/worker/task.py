@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from spark_rankeval.dialects import UnusualGrades
     from spark_rankeval.metrics.base import Metric, Sees
     from spark_rankeval.metrics.ranking import RankingPolicy
+    from spark_rankeval.metrics.recommended import Fact
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,22 @@ class View:
         return max((metric.k or 1 for metric in self.metrics), default=1)
 
     @cached_property
+    def facts(self) -> frozenset[Fact]:
+        """What the metrics ask to be known beside predictions and labels."""
+        return frozenset().union(*(metric.facts for metric in self.metrics))
+
+    @cached_property
+    def reads_items(self) -> bool:
+        """Whether any metric looks at items without a label, too."""
+        return any(metric.reads_items for metric in self.metrics)
+
+    @cached_property
     def sees(self) -> Sees:
         """The most that any metric looks at of a label; a threshold of its own is another line between grades."""
         seen: set[Sees] = {metric.sees for metric in self.metrics}
         thresholds = {getattr(metric, "relevance_threshold", self.relevance_threshold) for metric in self.metrics}
+        if "item" in seen:
+            return "item"
         if "label" in seen or thresholds - {self.relevance_threshold}:
             return "label"
         return "gain" if "gain" in seen else "relevance"
@@ -85,6 +98,11 @@ class ScoringTask:
     def metrics(self) -> list[Metric]:
         """The metrics of all views, one view after the other."""
         return [metric for view in self.views for metric in view.metrics]
+
+    @property
+    def facts(self) -> frozenset[Fact]:
+        """What the metrics of all views ask to be known beside predictions and labels."""
+        return frozenset().union(*(view.facts for view in self.views))
 
     @property
     def largest_cutoff(self) -> int | None:

@@ -1,0 +1,233 @@
+"""Metrics of all lists together: how exposure is spread over items, and how much the lists are alike.
+
+They have no value of a user. What they need of millions of lists is how many items stand in how many of them.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from spark_rankeval.metrics.base import Unset, parameter
+from spark_rankeval.metrics.list_metric import ListMetric
+from spark_rankeval.metrics.recommended import Totals
+
+if TYPE_CHECKING:
+    from spark_rankeval.metrics.batch import RankingBatch
+    from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray
+    from spark_rankeval.metrics.recommended import Fact
+
+__all__ = ["CatalogueCoverage", "Entropy", "Gini", "Personalisation"]
+
+
+@dataclass(frozen=True, eq=False)
+class Exposure:
+    """In how many users' first k places items stand, as a histogram.
+
+    Attributes:
+        count: int64, in how many lists, one entry a different count and kind of item.
+        n_items: int64, how many items of that kind stand in so many lists.
+        in_training: whether the training data has them.
+        in_items: whether the given catalogue has them.
+        n_users: how many users have a list.
+        totals: of the tables.
+    """
+
+    count: IntArray
+    n_items: IntArray
+    in_training: BoolArray
+    in_items: BoolArray
+    n_users: int
+    totals: Totals = field(default_factory=Totals)
+
+    @property
+    def n_places(self) -> int:
+        """How many places of lists were filled: Σ_u min(k, ρ_u)."""
+        return int((self.count * self.n_items).sum())
+
+    def among(self, catalogue: str | Unset) -> tuple[IntArray, IntArray]:
+        """The counts of the items of a catalogue, ascending, and how many items have each; those that nobody sees have 0.
+
+        Args:
+            catalogue: ``training``, ``items``, or ``recommended``: what stands in any list.
+        """
+        known = {"training": self.in_training, "items": self.in_items}.get(str(catalogue), np.ones_like(self.in_items))
+        counts, place = np.unique(self.count[known], return_inverse=True)
+        n_items = np.zeros(len(counts), np.int64)
+        np.add.at(n_items, place, self.n_items[known])
+        size = {"training": self.totals.training_items, "items": self.totals.items}.get(str(catalogue), 0)
+        unseen = size - int(n_items.sum())
+        if unseen > 0:
+            return np.concatenate([[0], counts]), np.concatenate([[unseen], n_items])
+        return counts, n_items
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusMetric(ListMetric):
+    """A metric of all lists together, which no single user has a value of."""
+
+    corpus_level: ClassVar[bool] = True
+
+    @property
+    def facts(self) -> frozenset[Fact]:
+        """The table of the catalogue."""
+        needed: dict[str, Fact] = {"training": "popularity", "items": "catalogue"}
+        catalogue = getattr(self, "among", "recommended")
+        return frozenset({needed[catalogue]} if catalogue in needed else ())
+
+    @abstractmethod
+    def of_exposure(self, exposure: Exposure) -> float:
+        """The value; NaN where it is not defined, `undefined` taking no part in it."""
+
+    def value(self, exposure: Exposure) -> float:
+        """The metric of all users' lists, NaN or 0 where it is not defined."""
+        found = self.of_exposure(exposure)
+        return 0.0 if math.isnan(found) and self.undefined == "zero" else found
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        return np.full(batch.n_users, math.nan)
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return np.ones(batch.n_users, np.bool_)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogueCoverage(CorpusMetric):
+    """The share of the catalogue that stands in anybody's first k places: |{i in C: c_i > 0}| ÷ |C|.
+
+    C is the items of the training data, or of the table of items (``among="items"``); c_i is in how many users' first k places
+    item i stands. Between 0 and 1; with ``counted="any"`` items that C does not have count as well, and it may be above 1. NaN
+    without predictions, and for an empty catalogue.
+
+    Source: Shani, Gunawardana, Evaluating recommendation systems, Recommender Systems Handbook, 2011; Ge,
+    Delgado-Battenfeld, Jannach, Beyond accuracy, RecSys 2010.
+    """
+
+    name: ClassVar[str] = "catalogue_coverage"
+    aliases: ClassVar[tuple[str, ...]] = ("coverage", "catalog_coverage", "item_coverage")
+
+    among: str | Unset = parameter(
+        "training",
+        choices=("training", "items"),
+        doc="the catalogue: items of the training data, or of the table of items",
+    )
+    counted: str | Unset = parameter(
+        "catalogue", choices=("catalogue", "any"), doc="recommended items that the catalogue has, or all of them"
+    )
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """More items than the catalogue has may be counted."""
+        return 0.0, math.inf if self.counted == "any" else 1.0
+
+    def of_exposure(self, exposure: Exposure) -> float:
+        """The share."""
+        size = exposure.totals.items if self.among == "items" else exposure.totals.training_items
+        if not size or not exposure.n_users:
+            return math.nan
+        counts, n_items = exposure.among("recommended" if self.counted == "any" else self.among)
+        return int(n_items[counts > 0].sum()) / size
+
+
+Catalogue = Literal["training", "items", "recommended"]
+_AMONG = ("training", "items", "recommended")
+_AMONG_DOC = (
+    "whose exposure: of the items of the training data, of those of the table of items, or of what is recommended"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gini(CorpusMetric):
+    """How unequally exposure is spread over items: Σ_{r=1..n} (2r − n − 1)·c_(r) ÷ (n·Σ c).
+
+    c_(1) ≤ … ≤ c_(n) is in how many users' first k places each of the n items of the catalogue stands, 0 for items that stand
+    nowhere. Between 0 (all alike) and 1; smaller is better where exposure is to be spread. NaN without predictions of an item of
+    the catalogue.
+
+    Source: Adomavicius, Kwon, Improving aggregate recommendation diversity using ranking-based techniques, TKDE 2012; Shani,
+    Gunawardana, Evaluating recommendation systems, Recommender Systems Handbook, 2011.
+    """
+
+    name: ClassVar[str] = "gini"
+    aliases: ClassVar[tuple[str, ...]] = ("gini_index",)
+    larger_is_better: ClassVar[bool] = False
+
+    among: str | Unset = parameter("training", choices=_AMONG, doc=_AMONG_DOC)
+
+    def of_exposure(self, exposure: Exposure) -> float:
+        """The index, in whole numbers up to the last division."""
+        weighed, before = 0, 0
+        counts, sizes = (part.tolist() for part in exposure.among(self.among))
+        n = sum(sizes)
+        places = sum(count * size for count, size in zip(counts, sizes, strict=True))
+        if not places:
+            return math.nan
+        for count, size in zip(counts, sizes, strict=True):
+            # Σ (2r − n − 1) over the ranks before+1 … before+size.
+            weighed += count * size * (2 * before + size - n)
+            before += size
+        return weighed / (n * places)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entropy(CorpusMetric):
+    """How evenly exposure is spread over items: Σ_i −p_i·log2 p_i, p_i = c_i ÷ Σ c.
+
+    c_i is in how many users' first k places item i stands. From 0 up, in bits: all exposure on one item, up to log2 of the number
+    of items. NaN without predictions.
+
+    Source: Shani, Gunawardana, Evaluating recommendation systems, Recommender Systems Handbook, 2011, formula 21, the Shannon
+    entropy; also called distributional coverage.
+    """
+
+    name: ClassVar[str] = "entropy"
+    aliases: ClassVar[tuple[str, ...]] = ("exposure_entropy", "distributional_coverage", "shannon_entropy")
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """As many bits as items need."""
+        return 0.0, math.inf
+
+    def of_exposure(self, exposure: Exposure) -> float:
+        """The entropy."""
+        counts, sizes = exposure.among("recommended")
+        places = exposure.n_places
+        if not places:
+            return math.nan
+        terms = zip(counts.tolist(), sizes.tolist(), strict=True)
+        return math.fsum(size * (count / places) * math.log2(places / count) for count, size in terms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Personalisation(CorpusMetric):
+    """How little the lists of two users share: 1 − the mean of |R_u ∩ R_v| over all pairs of users ÷ the places of a list.
+
+    Of n users the pairs share Σ_i c_i(c_i − 1)/2 items, c_i being in how many users' first k places item i stands, so that no
+    pair is looked at: 1 − Σ_i c_i(c_i − 1) ÷ (n(n − 1)·d). d is the mean of ρ_k, or k. Between 0 (all lists alike) and 1. Lists of
+    one length d share that part of their items; NaN without predictions for two users.
+
+    Source: Zhou and others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010, whose Hamming
+    distance this is the mean of.
+    """
+
+    name: ClassVar[str] = "personalisation"
+    aliases: ClassVar[tuple[str, ...]] = ("personalization", "inter_user_diversity")
+
+    denominator: str | Unset = parameter(
+        "predictions", choices=("predictions", "k"), doc="the mean of min(k, ρ), the places that were filled, or k"
+    )
+
+    def of_exposure(self, exposure: Exposure) -> float:
+        """The complement of the overlap, in whole numbers up to the last division."""
+        counts, sizes = (part.tolist() for part in exposure.among("recommended"))
+        n, places = exposure.n_users, exposure.n_places
+        if n < 2:
+            return math.nan
+        shared = sum(count * (count - 1) * size for count, size in zip(counts, sizes, strict=True))
+        slots = n * self.k if self.denominator == "k" and self.k is not None else places
+        # Lists of unequal lengths can share more than the mean length has.
+        return max(0.0, 1 - shared / ((n - 1) * slots))

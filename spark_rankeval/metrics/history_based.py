@@ -1,0 +1,73 @@
+"""Metrics of what the users have already: their own items of the training data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from spark_rankeval.metrics.base import ratio
+from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of
+
+if TYPE_CHECKING:
+    from spark_rankeval.metrics.batch import RankingBatch
+    from spark_rankeval.metrics.ragged import FloatArray
+    from spark_rankeval.metrics.recommended import Fact
+
+__all__ = ["ColdUser", "Repetition"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repetition(ShareOfPlaces):
+    """The share of items that the user has in the training data already: how many of the first k ÷ ρ_k.
+
+    Between 0 and 1; smaller is better where users look for what is new to them. NaN without predictions.
+
+    Source: Anderson, Kumar, Tomkins, Vassilvitskii, The dynamics of repeat consumption, WWW 2014, for the fraction of repeated
+    consumptions.
+    """
+
+    name: ClassVar[str] = "repetition"
+    aliases: ClassVar[tuple[str, ...]] = ("repeated", "repeat_share")
+    larger_is_better: ClassVar[bool] = False
+
+    @property
+    def facts(self) -> frozenset[Fact]:
+        """What users have."""
+        return frozenset({"history"})
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        recommended = recommended_of(self, batch)
+        assert recommended.consumed is not None, "the metric asked for it"
+        return ratio(recommended.count(recommended.within(self.k) & recommended.consumed), self._places(recommended))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColdUser(ListMetric):
+    """1 for a user of whom the training data has no item, 0 for others; as a mean the share Σ cold ÷ users with predictions.
+
+    Between 0 and 1; it has no cutoff, and neither way is better by itself. NaN without predictions.
+
+    Source: Schein, Popescul, Ungar, Pennock, Methods and metrics for cold-start recommendations, SIGIR 2002, for the term.
+    """
+
+    name: ClassVar[str] = "cold_user"
+    aliases: ClassVar[tuple[str, ...]] = ("cold_users", "cold_user_share")
+    takes_cutoff: ClassVar[bool] = False
+
+    @property
+    def facts(self) -> frozenset[Fact]:
+        """What users have."""
+        return frozenset({"history"})
+
+    @property
+    def needs_whole_list(self) -> bool:
+        """That there is a list is enough."""
+        return False
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        size = recommended_of(self, batch).history_size
+        assert size is not None, "the metric asked for it"
+        cold: FloatArray = (size == 0).astype(np.float64)
+        return cold

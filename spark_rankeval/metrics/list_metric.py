@@ -1,0 +1,83 @@
+"""What the metrics have in common that look at the recommended items themselves, whether anything is known of them by labels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from spark_rankeval.errors import MetricError
+from spark_rankeval.metrics.base import Metric, Needs, Sees, Unset, parameter
+
+if TYPE_CHECKING:
+    from spark_rankeval.metrics.batch import RankingBatch
+    from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray
+    from spark_rankeval.metrics.recommended import Recommended
+
+
+def recommended_of(metric: Metric, batch: RankingBatch) -> Recommended:
+    """The items of the lists.
+
+    Raises:
+        MetricError: the batch does not hold them: nobody said that a metric asks for them.
+    """
+    if batch.recommended is None:
+        msg = f"{metric.name} looks at every item of the lists, and these lists were reduced to their labelled items"
+        raise MetricError(msg)
+    return batch.recommended
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListMetric(Metric):
+    """A metric of the recommended items, whatever their labels: defined for who was recommended anything."""
+
+    needs: ClassVar[Needs] = "predictions"
+    zero_without_predictions: ClassVar[bool] = False
+    zero_without_hits: ClassVar[bool] = False
+
+    @property
+    def sees(self) -> Sees:
+        """No two items are alike."""
+        return "item"
+
+    @property
+    def reads_items(self) -> bool:
+        """It looks at items without a label, too."""
+        return True
+
+    @property
+    def order_of_ties_matters(self) -> bool:
+        """Of whole lists the order does not matter."""
+        return self.k is not None
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return recommended_of(self, batch).n_within(self.k) > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareOfPlaces(ListMetric):
+    """A sum over the first k places, divided by how many there are.
+
+    Attributes:
+        denominator: the places that were filled, min(k, ρ), or k.
+    """
+
+    denominator: str | Unset = parameter(
+        "predictions", choices=("predictions", "k"), doc="min(k, ρ), the places that were filled, or k"
+    )
+
+    def _places(self, recommended: Recommended) -> FloatArray | IntArray:
+        """How many places count; int64 (n_users,)."""
+        if self.denominator == "k" and self.k is not None:
+            return np.full(recommended.n_users, self.k)
+        return recommended.n_within(self.k)
+
+
+def self_information(counts: IntArray, total: int) -> FloatArray:
+    """−log2(count / total), NaN where nothing was counted; float64, shape of `counts`."""
+    # Logarithms of numpy differ in the last bit between processors; there are few different counts.
+    different, place = np.unique(counts, return_inverse=True)
+    information = [-math.log2(count / total) if count and total else math.nan for count in different.tolist()]
+    return np.array(information, np.float64)[place]

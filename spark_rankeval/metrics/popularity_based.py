@@ -1,0 +1,228 @@
+"""Metrics of how popular the recommended items are in the training data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from spark_rankeval.metrics.base import Unset, parameter, ratio
+from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of, self_information
+
+if TYPE_CHECKING:
+    from spark_rankeval.metrics.batch import RankingBatch
+    from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray
+    from spark_rankeval.metrics.recommended import Fact, Recommended
+
+__all__ = ["AveragePopularity", "ColdItems", "Novelty", "PopularityRatio", "Surprisal"]
+
+
+def popularity(recommended: Recommended, by: str | Unset) -> IntArray:
+    """How often each item is in the training data: with how many users, or in how many rows."""
+    counts = recommended.training_interactions if by == "interactions" else recommended.training_users
+    assert counts is not None, "the metric asked for it"
+    return counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Novelty(ListMetric):
+    """The mean self-information of the items: Σ_{j≤ρ_k} −log2(u_j / N) ÷ ρ_k.
+
+    u_j is how many of the N users of the training data have the item at rank j, or how many of its N interactions are of it
+    (``by="interactions"``); an item that is not in the training data counts as if one had it, unless ``unknown`` says
+    otherwise. From 0 up, in bits. With ``by="history"`` it is the share of items that the user does not have in the training
+    data, 1 for each of a user who has none there. NaN without predictions.
+
+    Source: Castells, Vargas, Wang, Novelty and diversity metrics for recommender systems, DDR at ECIR 2011; Zhou and others,
+    Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010. By history: RePlay.
+    """
+
+    name: ClassVar[str] = "novelty"
+    aliases: ClassVar[tuple[str, ...]] = ("mean_self_information", "msi", "miuf")
+
+    by: str | Unset = parameter(
+        "users",
+        choices=("users", "interactions", "history"),
+        doc="what makes an item known: users who have it, interactions with it, or that the user has it",
+    )
+    unknown: str | Unset = parameter(
+        "one",
+        choices=("one", "left_out", "zero"),
+        doc="an item that is not in the training data: as if one had it; left out of the mean; or of no information",
+    )
+
+    @property
+    def facts(self) -> frozenset[Fact]:
+        """The popularity of items, or what users have."""
+        return frozenset({"history"} if self.by == "history" else {"popularity"})
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """A share by history."""
+        return (0.0, 1.0) if self.by == "history" else (0.0, math.inf)
+
+    def _total(self, recommended: Recommended) -> int:
+        totals = recommended.totals
+        return totals.training_interactions if self.by == "interactions" else totals.training_users
+
+    def _counted(self, recommended: Recommended) -> BoolArray:
+        within = recommended.within(self.k)
+        if self.by == "history" or self.unknown != "left_out":
+            return within
+        return within & (popularity(recommended, self.by) > 0)
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        recommended = recommended_of(self, batch)
+        some: BoolArray = recommended.count(self._counted(recommended)) > 0
+        return some if self.by == "history" or self._total(recommended) else np.zeros_like(some)
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        recommended = recommended_of(self, batch)
+        counted = self._counted(recommended)
+        n_counted = recommended.count(counted)
+        if self.by == "history":
+            assert recommended.consumed is not None, "the metric asked for it"
+            return ratio(recommended.count(counted & ~recommended.consumed), n_counted)
+        counts = popularity(recommended, self.by)
+        if self.unknown == "one":
+            counts = np.maximum(counts, 1)
+        information = self_information(counts, self._total(recommended))
+        # −log2 of 1 is −0.
+        information = np.where(np.isnan(information), 0.0, np.maximum(information, 0.0))
+        return ratio(recommended.total(information, counted), n_counted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surprisal(ShareOfPlaces):
+    """The self-information of the items as a share of the largest there is: Σ_{j≤ρ_k} log2(N / u_j) / log2 N ÷ ρ_k.
+
+    u_j is how many of the N users of the training data have the item at rank j, 1 for an item that is not there. Between 0 and
+    1. NaN without predictions, and where the training data has fewer than two users.
+
+    Source: RePlay; Zhou and others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010.
+    """
+
+    name: ClassVar[str] = "surprisal"
+
+    @property
+    def facts(self) -> frozenset[Fact]:
+        """The popularity of items."""
+        return frozenset({"popularity"})
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        defined = super()._is_defined(batch)
+        return defined if recommended_of(self, batch).totals.training_users > 1 else np.zeros_like(defined)
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        recommended = recommended_of(self, batch)
+        n = recommended.totals.training_users
+        if n < 2:
+            return np.zeros(recommended.n_users)
+        information = np.maximum(self_information(np.maximum(popularity(recommended, "users"), 1), n), 0.0)
+        shares = np.minimum(information / math.log2(n), 1.0)
+        return ratio(recommended.total(shares, recommended.within(self.k)), self._places(recommended))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AveragePopularity(ListMetric):
+    """The mean popularity of the items: Σ_{j≤ρ_k} u_j ÷ ρ_k.
+
+    u_j is how many users of the training data have the item at rank j, or how many of its interactions are of it; 0 for an item
+    that is not there. ``scale="share"`` divides by the number of users, or of interactions. From 0 up. Smaller is better where
+    less popular items are wanted. NaN without predictions.
+
+    Source: Yin, Cui, Li, Yao, Chen, Challenging the long tail recommendation, VLDB 2012; also called ARP.
+    """
+
+    name: ClassVar[str] = "average_popularity"
+    aliases: ClassVar[tuple[str, ...]] = ("arp", "avg_popularity", "popularity")
+    larger_is_better: ClassVar[bool] = False
+
+    by: str | Unset = parameter(
+        "users", choices=("users", "interactions"), doc="users who have the item, or interactions with it"
+    )
+    scale: str | Unset = parameter("count", choices=("count", "share"), doc="how many, or which share of all")
+
+    @property
+    def facts(self) -> frozenset[Fact]:
+        """The popularity of items."""
+        return frozenset({"popularity"})
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """A share, or any number."""
+        return (0.0, 1.0) if self.scale == "share" else (0.0, math.inf)
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        recommended = recommended_of(self, batch)
+        within = recommended.within(self.k)
+        # Whole numbers below 2^53 in all, whose sum is exact.
+        found = ratio(recommended.total(popularity(recommended, self.by), within), recommended.n_within(self.k))
+        if self.scale == "count":
+            return found
+        totals = recommended.totals
+        return ratio(found, float(totals.training_interactions if self.by == "interactions" else totals.training_users))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PopularityRatio(ListMetric):
+    """How much more popular the items are than those of the user's own history: mean u_j, j ≤ ρ_k ÷ mean u_i over the history.
+
+    u is how many users of the training data have an item; the history is the different items that the user has there. From 0
+    up; 1: as popular as what the user chose, more: the list is drawn to what is popular. Smaller is better where that is not
+    wanted. NaN without predictions, and for a user without a history.
+
+    Source: Abdollahpouri, Mansoury, Burke, Mobasher, The unfairness of popularity bias in recommendation, RMSE at RecSys 2019,
+    whose popularity lift is this less 1, of groups of users.
+    """
+
+    name: ClassVar[str] = "popularity_ratio"
+    larger_is_better: ClassVar[bool] = False
+
+    @property
+    def facts(self) -> frozenset[Fact]:
+        """The popularity of items, recommended and consumed."""
+        return frozenset({"popularity", "history_popularity"})
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Any ratio."""
+        return 0.0, math.inf
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        history_size = recommended_of(self, batch).history_size
+        assert history_size is not None, "the metric asked for it"
+        return super()._is_defined(batch) & (history_size > 0)
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        recommended = recommended_of(self, batch)
+        of_history, size = recommended.history_popularity, recommended.history_size
+        assert of_history is not None, "the metric asked for it"
+        assert size is not None, "the metric asked for it"
+        sums = recommended.total(popularity(recommended, "users"), recommended.within(self.k))
+        return ratio(ratio(sums, recommended.n_within(self.k)), ratio(of_history, size))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColdItems(ShareOfPlaces):
+    """The share of items that the training data does not have: how many of the first k are not there ÷ ρ_k.
+
+    Between 0 and 1; neither way is better by itself. NaN without predictions.
+
+    Source: Schein, Popescul, Ungar, Pennock, Methods and metrics for cold-start recommendations, SIGIR 2002, for the term.
+    """
+
+    name: ClassVar[str] = "cold_items"
+    aliases: ClassVar[tuple[str, ...]] = ("cold_item_share",)
+
+    @property
+    def facts(self) -> frozenset[Fact]:
+        """The popularity of items."""
+        return frozenset({"popularity"})
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        recommended = recommended_of(self, batch)
+        cold = recommended.within(self.k) & (popularity(recommended, "users") == 0)
+        return ratio(recommended.count(cold), self._places(recommended))

@@ -1,0 +1,219 @@
+"""What further tables know of items and users: from Arrow columns to the attributes that metrics read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_rankeval.metrics.diversity_based import unit_vectors
+from spark_rankeval.metrics.matching import contained, match
+from spark_rankeval.metrics.ragged import Array, IntArray, Ragged, offsets_of
+from spark_rankeval.metrics.ranking import Lists, rank_lists
+from spark_rankeval.metrics.recommended import UNKNOWN, Totals
+from spark_rankeval.worker.reading import Side, filled, numbers, of_model, whole_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from spark_rankeval.worker.task import View
+
+#: Columns of a grouped table: facts of the predicted items beside these, and lists of structs of users.
+FACTS, HISTORY, BASELINE = "facts", "history", "baseline"
+#: Fields of the structs.
+ITEM, SCORE, TRAINING_USERS, TRAINING_INTERACTIONS = "item", "score", "training_users", "training_interactions"
+CATEGORY, VECTOR, IN_ITEMS = "category", "vector", "in_items"
+#: How large the further tables are, in columns that every row repeats.
+N_TRAINING_USERS, N_TRAINING_ITEMS = "n_training_users", "n_training_items"
+N_TRAINING_INTERACTIONS, N_ITEMS = "n_training_interactions", "n_catalogue_items"
+SIZES = (N_TRAINING_USERS, N_TRAINING_ITEMS, N_TRAINING_INTERACTIONS, N_ITEMS)
+#: How long vectors are.
+DIMENSION = "vector_dimension"
+#: What is wrong in the further tables: rows, or items.
+FAULTS = (
+    "n_invalid_training",
+    "n_invalid_items",
+    "n_invalid_baseline",
+    "n_conflicting_categories",
+    "n_conflicting_vectors",
+    "n_ragged_vectors",
+)
+#: All that every row of a grouped table repeats where a metric asks for facts.
+TOTALS = (*SIZES, DIMENSION, *FAULTS)
+
+
+class FurtherTables(NamedTuple):
+    """What came with a batch of users from further tables.
+
+    Attributes:
+        history: the different items of each user in the training data; None where nobody asked.
+        baseline: the baseline's lists, with scores; None where nobody asked.
+        of_history: the fields of the history's items.
+        totals: `TOTALS` by name, 0 where the batch has no user.
+    """
+
+    history: Side | None
+    baseline: Side | None
+    of_history: Mapping[str, pa.Array]
+    totals: Mapping[str, int]
+
+    @classmethod
+    def read(cls, columns: Mapping[str, pa.Array]) -> FurtherTables:
+        """From the columns of a batch."""
+        history, of_history = _side(columns, HISTORY)
+        baseline, of_baseline = _side(columns, BASELINE)
+        if baseline is not None:
+            baseline = baseline._replace(values=[numbers(of_baseline[SCORE])])
+        totals = {}
+        for name in TOTALS:
+            if name in columns:
+                totals[name] = int(whole_numbers(columns[name]).max(initial=0))
+        return cls(history, baseline, of_history, totals)
+
+    def sides(self) -> list[Side]:
+        """Those that have ids."""
+        return [side for side in (self.history, self.baseline) if side is not None]
+
+    @property
+    def sizes(self) -> Totals:
+        """How large the tables are."""
+        return sizes_of(self.totals)
+
+
+def sizes_of(totals: Mapping[str, int]) -> Totals:
+    """How large the tables are, from `TOTALS` by name."""
+    return Totals(*(totals.get(name, 0) for name in SIZES))
+
+
+class ListsOfUsers(NamedTuple):
+    """The further lists of users, with items that compare with those of the predictions.
+
+    Attributes:
+        history: what each user has.
+        baseline: what the baseline recommends to each user.
+        order: as of `Lists`.
+    """
+
+    history: Ragged | None
+    baseline: Ragged | None
+    order: Callable[[Array], Array] | None
+
+
+def facts_of_items(columns: Mapping[str, pa.Array], model: int, dimension: int) -> dict[str, Array]:
+    """The facts of a model's predictions, an entry each, under the names that `Recommended` has for them."""
+    name = of_model(FACTS, model)
+    if name not in columns:
+        return {}
+    return _facts(_fields(columns[name].flatten()), dimension)
+
+
+def facts_of_users(tables: FurtherTables, lists: ListsOfUsers) -> dict[str, Array]:
+    """What is known of users whatever is recommended to them."""
+    if lists.history is None:
+        return {}
+    told: dict[str, Array] = {"history_size": lists.history.lengths}
+    facts = _facts(tables.of_history, tables.totals.get(DIMENSION, 0))
+    user, n_users = lists.history.user, lists.history.n_users
+    if TRAINING_USERS in facts:
+        # Whole numbers below 2^53, whose sum is exact in any order.
+        told["history_popularity"] = np.bincount(user, facts[TRAINING_USERS], n_users).astype(np.int64)
+    if VECTOR in facts:
+        told["history_vector"] = _mean_directions(lists, facts[VECTOR])
+    return told
+
+
+def _mean_directions(lists: ListsOfUsers, vectors: Array) -> Array:
+    assert lists.history is not None
+    items, user = lists.history.values, lists.history.user
+    # Rows come in any order; sums of floats have one.
+    order = np.lexsort((items if lists.order is None else lists.order(items), user))
+    unit, user = unit_vectors(vectors)[order], user[order]
+    size = np.maximum(lists.history.lengths, 1)
+    sums = [np.bincount(user, along, lists.history.n_users) / size for along in unit.T]
+    return np.stack(sums, axis=1) if sums else np.zeros((lists.history.n_users, 0))
+
+
+def facts_of_lists(
+    view: View, predictions: Ragged, tables: FurtherTables, lists: ListsOfUsers
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """What is known of predictions by the user's other lists: of each prediction, and of each user.
+
+    Args:
+        view: how the lists are ranked.
+        predictions: the predicted items.
+        tables: where scores are.
+        lists: the others.
+    """
+    of_items: dict[str, Array] = {}
+    of_users: dict[str, Array] = {}
+    if lists.history is not None:
+        of_items["consumed"] = contained(predictions, lists.history)
+    if lists.baseline is not None and tables.baseline is not None:
+        scores = lists.baseline.like(tables.baseline.values[0])
+        kept, rank = _ranked(view, lists.baseline, scores, lists.order)
+        found = match(predictions, kept)
+        of_items["baseline_rank"] = np.zeros(len(predictions.values), np.int64)
+        of_items["baseline_rank"][found.prediction] = rank[found.label]
+        of_users["baseline_size"] = lists.baseline.lengths
+    return of_items, of_users
+
+
+def _ranked(
+    view: View, items: Ragged, scores: Ragged, order: Callable[[Array], Array] | None
+) -> tuple[Ragged, IntArray]:
+    """The items of other lists down to a view's largest cutoff, each once, and their ranks."""
+    none = Ragged(np.empty(0, items.values.dtype), np.zeros(items.n_users + 1, np.int64))
+    lists = Lists(items, scores, labels=none, order=order, entry=np.arange(len(items.values)))
+    policy = replace(view.ranking, duplicates="keep_best", unpredicted_labels="left_out")
+    found = rank_lists(lists, policy, largest_cutoff=view.largest_cutoff)[0].recommended
+    assert found is not None, "entries were given"
+    rank = np.zeros(len(items.values), np.int64)
+    rank[found.entry] = found.rank
+    return items.where(rank > 0), rank[rank > 0]
+
+
+def _side(columns: Mapping[str, pa.Array], name: str) -> tuple[Side | None, dict[str, pa.Array]]:
+    """A column of lists of structs as a side of its items, and the fields of these."""
+    if name not in columns:
+        return None, {}
+    lengths = pc.fill_null(pc.list_value_length(columns[name]), 0).to_numpy(zero_copy_only=False)
+    fields = _fields(columns[name].flatten())
+    ids = fields[ITEM]
+    none = np.zeros(len(lengths), np.int64)
+    return Side(Ragged(np.empty(len(ids), np.bool_), offsets_of(lengths)), ids, [], none, none, none), fields
+
+
+def _fields(structs: pa.StructArray) -> dict[str, pa.Array]:
+    names = [structs.type.field(index).name for index in range(structs.type.num_fields)]
+    # Flattened: the nulls and the slice of the structs are those of the fields, too.
+    return dict(zip(names, structs.flatten(), strict=True))
+
+
+def _facts(fields: Mapping[str, pa.Array], dimension: int) -> dict[str, Array]:
+    read: dict[str, Callable[[pa.Array], Array]] = {
+        TRAINING_USERS: whole_numbers,
+        TRAINING_INTERACTIONS: whole_numbers,
+        CATEGORY: _codes,
+        VECTOR: lambda values: _vectors(values, dimension),
+        IN_ITEMS: lambda values: pc.fill_null(values, False).to_numpy(zero_copy_only=False),
+    }
+    return {name: one(fields[name]) for name, one in read.items() if name in fields}
+
+
+def _codes(values: pa.Array) -> IntArray:
+    codes: IntArray = filled(values.dictionary_encode().indices, UNKNOWN).astype(np.int64)
+    return codes
+
+
+def _vectors(values: pa.Array, dimension: int) -> Array:
+    """Vectors as rows; NaN where there is none of the right length."""
+    lengths = pc.fill_null(pc.list_value_length(values), -1).to_numpy(zero_copy_only=False)
+    rows: Array = np.full((len(values), dimension), np.nan)
+    right = lengths == dimension
+    entries = numbers(values.flatten())
+    kept: Any = np.repeat(right[lengths > 0], lengths[lengths > 0])
+    rows[right] = entries[kept].reshape(-1, dimension) if dimension else 0.0
+    return rows

@@ -1,0 +1,286 @@
+"""Measures beyond accuracy: each against a naive one of raw tables, through the worker's way from Arrow to values."""
+
+import dataclasses
+import math
+import pickle
+import re
+
+import numpy as np
+import pytest
+from beyond_oracle import FORMULAS, World, value
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from variants import BEYOND, CUTOFFS, variants
+from worlds import SIMPLE, batch_of, random_world
+
+from spark_rankeval.errors import MetricError
+from spark_rankeval.metrics import RankingBatch, parse_metric
+from spark_rankeval.metrics.base import REGISTRY, UNSET
+from spark_rankeval.metrics.exposure_based import Exposure
+from spark_rankeval.metrics.ranking import RankingPolicy
+from spark_rankeval.metrics.recommended import TABLES_OF, Totals
+from spark_rankeval.worker.exposures import ExposureAccumulator, Slot, exposures_of, merge_exposures, slots_of
+from spark_rankeval.worker.packing import pack
+from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.task import ScoringTask, View
+
+OF_USERS = [metric for metric in BEYOND if not metric.corpus_level]
+OF_ALL = [metric for metric in BEYOND if metric.corpus_level]
+EVERY = pytest.mark.parametrize("metric", BEYOND, ids=lambda metric: metric.name)
+
+
+def resolved(metrics):
+    return [parse_metric(metric).resolve() for metric in metrics]
+
+
+def values_of(metrics, world, users=None, shuffled=None):
+    """Every metric of every user: a column a metric. Cutoffs need views of their own, which cut lists."""
+    views = tuple(View((metric,), RankingPolicy()) for metric in metrics)
+    return score(ScoringTask(views), batch_of(world, users, shuffled)).metrics
+
+
+def exposures(metrics, world, parts):
+    """What the driver would know of the exposure of several partitions, by slot; items meet in one place."""
+    task = ScoringTask((View(tuple(metrics), RankingPolicy()),))
+    slots = slots_of(task)
+    rows, totals = [], Totals()
+    for users in parts:
+        accumulator = ExposureAccumulator(slots, lambda _: ["all"])
+        batch = batch_of(world, users)
+        found = score(task, batch)
+        lists = found.exposed[0].batch.recommended
+        totals = Totals(*(max(one, two) for one, two in zip(astuple(totals), astuple(lists.totals), strict=True)))
+        accumulator.add((), np.ones(len(users), np.bool_), found.exposed)
+        rows += accumulator.rows()
+    packed = [batch.column(1)[0].as_py() for batch in merge_exposures(lambda _: b"")(iter(rows))]
+    return exposures_of(packed, slots, totals).get("all", {})
+
+
+def astuple(totals):
+    return dataclasses.astuple(totals)
+
+
+def compare(metrics, world, users=None, shuffled=None):
+    users = world.users if users is None else users
+    for metric, column in zip(metrics, values_of(metrics, world, users, shuffled), strict=True):
+        expected = [value(metric, world, user) for user in users]
+        np.testing.assert_allclose(column, expected, rtol=1e-12, atol=1e-12, equal_nan=True, err_msg=str(metric))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("metric", OF_USERS, ids=lambda metric: metric.name)
+def test_every_variant_equals_the_naive_one(metric, seed):
+    compare(variants(metric), random_world(seed))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("metric", OF_ALL, ids=lambda metric: metric.name)
+def test_every_variant_of_all_lists_equals_the_naive_one(metric, seed):
+    world = random_world(seed)
+    every = variants(metric)
+    found = exposures(every, world, [world.users])
+    for variant in every:
+        mine = variant.value(found[Slot(0, variant.k)])
+        assert mine == pytest.approx(value(variant, world), rel=1e-12, abs=1e-12), variant
+
+
+ITEMS, SCORES = st.integers(0, 7), st.sampled_from([-1.0, 0.0, 0.5, 1.0])
+LISTS = st.lists(st.tuples(ITEMS, SCORES), max_size=6, unique_by=lambda pair: pair[0])
+VECTORS = st.none() | st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), min_size=2, max_size=2)
+WORLDS = st.builds(
+    World,
+    predictions=st.dictionaries(st.integers(0, 4), LISTS, min_size=1),
+    labels=st.dictionaries(
+        st.integers(0, 5),
+        st.lists(st.tuples(ITEMS, st.sampled_from([0.0, 1.0, 3.0])), max_size=4, unique_by=lambda p: p[0]),
+    ),
+    training=st.lists(st.tuples(st.integers(0, 6), ITEMS), max_size=12),
+    items=st.dictionaries(ITEMS, st.tuples(st.sampled_from([None, "a", "b"]), VECTORS)),
+    baseline=st.dictionaries(st.integers(0, 4), LISTS),
+)
+ALL_VARIANTS = {metric.name: variants(metric) for metric in BEYOND}
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(world=WORLDS, choice=st.integers(0, 10**6))
+def test_any_tables_give_what_the_naive_measures_give(world, choice):
+    chosen = [every[(choice + 7919 * n) % len(every)] for every in ALL_VARIANTS.values() for n in range(2)]
+    compare([metric for metric in chosen if not metric.corpus_level], world)
+    of_all = [metric for metric in chosen if metric.corpus_level]
+    found = exposures(of_all, world, [[user] for user in world.users])
+    for metric in of_all:
+        mine = metric.value(found[Slot(0, metric.k)])
+        assert mine == pytest.approx(value(metric, world), rel=1e-12, abs=1e-12, nan_ok=True), metric
+
+
+def bits(columns):
+    return np.stack(columns).view(np.int64)
+
+
+@pytest.mark.parametrize("n_parts", [2, 7, 40])
+def test_no_split_into_batches_and_no_order_of_rows_changes_a_bit(n_parts):
+    world = random_world(9)
+    metrics = [metric for kind in OF_USERS for metric in variants(kind)[::3]]
+    whole = values_of(metrics, world)
+    parts = np.array_split(np.array(world.users), n_parts)
+    rng = np.random.default_rng(n_parts)
+    single = [values_of(metrics, world, part.tolist(), rng) for part in parts if len(part)]
+    np.testing.assert_array_equal(bits([np.concatenate(columns) for columns in zip(*single, strict=True)]), bits(whole))
+
+
+@pytest.mark.parametrize("n_parts", [1, 3, 40])
+def test_no_split_into_partitions_changes_a_value_of_all_lists(n_parts):
+    world = random_world(10)
+    metrics = [metric for kind in OF_ALL for metric in variants(kind)]
+    parts = [part.tolist() for part in np.array_split(np.array(world.users), n_parts) if len(part)]
+    split, whole = exposures(metrics, world, parts), exposures(metrics, world, [world.users])
+    for metric in metrics:
+        assert metric.value(split[Slot(0, metric.k)]) == metric.value(whole[Slot(0, metric.k)]), metric
+
+
+FIGURES = {
+    # Three users have tea and one each jam and rye: log2 3 is what is known of these, 0 of tea.
+    "novelty@2": [math.log2(3) / 2, math.log2(3) / 2, math.log2(3) / 2, math.nan],
+    "novelty(by=interactions)@1": [-math.log2(4 / 6), math.log2(6), -math.log2(4 / 6), math.nan],
+    "novelty(by=history)@2": [0.5, 0.5, 1.0, math.nan],
+    "surprisal@2": [0.5, 0.5, 0.5, math.nan],
+    "surprisal(denominator=k)@4": [0.5, 0.25, 0.25, math.nan],
+    "average_popularity@2": [2.0, 2.0, 1.5, math.nan],
+    "average_popularity(scale=share)@1": [1.0, 1 / 3, 1.0, math.nan],
+    "popularity_ratio@2": [2 / 3, 1.0, math.nan, math.nan],
+    "cold_items@2": [0.0, 0.0, 0.5, math.nan],
+    "repetition@2": [0.5, 0.5, 0.0, math.nan],
+    "cold_user": [0.0, 0.0, 1.0, math.nan],
+    "diversity@3": [2 / 3, 1.0, math.nan, math.nan],
+    "diversity(unknown=apart)@3": [2 / 3, 1.0, 1.0, math.nan],
+    "diversity(by=vector)@2": [1.0, 1 - math.sqrt(0.5), math.nan, math.nan],
+    "categorical_diversity@3": [2 / 3, 1.0, 0.5, math.nan],
+    "unexpectedness@2": [0.0, 0.5, math.nan, math.nan],
+    "serendipity@2": [0.0, 0.5, math.nan, math.nan],
+}
+
+
+@pytest.mark.parametrize("metric", FIGURES)
+def test_figures_that_can_be_checked_by_hand(metric):
+    (found,) = values_of(resolved([metric]), SIMPLE)
+    np.testing.assert_allclose(found, FIGURES[metric], rtol=1e-12, atol=1e-12)
+
+
+OF_ALL_FIGURES = {
+    "catalogue_coverage@1": 2 / 3,
+    "catalogue_coverage@2": 1.0,
+    "catalogue_coverage(counted=any)@2": 4 / 3,
+    "catalogue_coverage(among=items)@1": 0.5,
+    # Three, one and one of the six places have tea, jam and rye; the last is of no item of the training data.
+    "gini@2": (3 - 1) * 2 / (3 * 5),
+    "gini(among=recommended)@1": 1 / 6,
+    "entropy@1": 2 / 3 * math.log2(3 / 2) + 1 / 3 * math.log2(3),
+    # Of three pairs all share tea.
+    "personalisation@2": 0.5,
+    "personalisation@1": 2 / 3,
+    "personalisation(denominator=k)@4": 1 - (1 + 1 + 2) / 3 / 4,
+}
+
+
+@pytest.mark.parametrize("metric", OF_ALL_FIGURES)
+def test_figures_of_all_lists_that_can_be_checked_by_hand(metric):
+    (one,) = resolved([metric])
+    found = exposures([one], SIMPLE, [SIMPLE.users])
+    assert one.value(found[Slot(0, one.k)]) == pytest.approx(OF_ALL_FIGURES[metric], rel=1e-12)
+
+
+def test_the_naive_measures_are_those_of_the_registry():
+    assert {metric.name for metric in BEYOND} == set(FORMULAS)
+
+
+@EVERY
+def test_it_is_registered_by_its_names(metric):
+    for name in (metric.name, *metric.aliases):
+        assert REGISTRY[name.lower()] is metric
+
+
+BOUNDS = {(0, 1): "Between 0 (…)and 1", (0, math.inf): "From 0 up", (0, 2): "Between 0 (…)and 1"}
+
+
+@EVERY
+def test_its_docstring_says_formula_bounds_source_and_what_users_without_predictions_get(metric):
+    text = " ".join(metric.__doc__.split())
+    assert "Source:" in text
+    assert any(sign in text for sign in "÷/Σ"), "no formula"
+    said = BOUNDS[metric().resolve().bounds].replace("(…)", r"(\([^)]*\) )?")
+    assert re.search(said, text), f"no bounds: {said}"
+    assert re.search(r"NaN[^.]* without predictions", text)
+    for item in metric.parameters():
+        assert item.metadata["doc"]
+        assert not item.metadata["choices"] or item.metadata["default"] == item.metadata["choices"][0]
+
+
+@EVERY
+def test_every_variant_reads_back_survives_pickling_and_is_a_key(metric):
+    every = variants(metric)
+    assert len(set(every)) == len({str(variant) for variant in every}) == len(every)
+    for variant in every:
+        assert parse_metric(str(variant)) == variant
+        assert pickle.loads(pickle.dumps(variant)) == variant
+        assert variant.resolve() == variant
+    assert pickle.loads(pickle.dumps(metric())).undefined is UNSET
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        metric().undefined = "zero"
+    assert {variant.k for variant in every} == (set(CUTOFFS) if metric.takes_cutoff else {None})
+
+
+@EVERY
+def test_it_says_what_it_asks_for_and_needs_no_labels_unless_it_sees_relevance(metric):
+    assert metric.needs == ("relevant" if metric.name == "serendipity" else "predictions")
+    for variant in variants(metric):
+        assert variant.facts <= set(TABLES_OF)
+        assert variant.sees == "item"
+        assert variant.reads_items
+    assert metric.corpus_level or all(variant.facts for variant in variants(metric))
+
+
+@pytest.mark.parametrize("metric", OF_USERS, ids=lambda metric: metric.name)
+def test_values_are_within_the_bounds(metric):
+    every = variants(metric)
+    for variant, column in zip(every, values_of(every, random_world(11)), strict=True):
+        low, high = variant.bounds
+        assert column.dtype == np.float64
+        assert np.nanmin(column, initial=low) >= low, variant
+        assert np.nanmax(column, initial=low) <= high + 1e-12, variant
+
+
+@pytest.mark.parametrize("metric", OF_USERS, ids=lambda metric: metric.name)
+def test_the_order_of_ties_is_flagged_where_it_changes_a_value(metric):
+    world = random_world(12)
+    every = [variant for variant in variants(metric, undefined=("nan",)) if variant.k is not None]
+    changed = 0
+    for variant in every:
+        found = {}
+        for ties in ("item_asc", "item_desc"):
+            task = ScoringTask((View((variant,), RankingPolicy(ties=ties)),))
+            scores = score(task, batch_of(world))
+            # The same rule for the baseline's own ties would change its lists, too.
+            found[ties] = scores.metrics[0], scores.counts[0][3]
+        (first, hangs), (other, _) = found.values()
+        differs = ~np.isclose(first, other, rtol=0, atol=1e-12, equal_nan=True)
+        if not variant.facts & {"baseline"}:
+            assert hangs[differs].all(), variant
+        changed += differs.sum()
+    assert changed or not every
+
+
+def test_lists_that_were_reduced_to_their_labels_are_refused():
+    nobody = np.empty(0, np.int64)
+    empty = RankingBatch(0, nobody, nobody, nobody, nobody, nobody, nobody, nobody, labels=None)
+    with pytest.raises(MetricError, match="every item of the lists"):
+        parse_metric("novelty@3").compute(empty)
+
+
+def test_a_histogram_holds_counts_that_no_float_has():
+    big = 3_000_000_019
+    flags = np.ones(2, np.bool_)
+    exposure = Exposure(np.array([big, 1]), np.array([2, 5]), flags, flags, big, Totals(training_items=10))
+    n, places = 10, 2 * big + 5
+    expected = (5 * (2 * 3 + 5 - n) + 2 * big * (2 * 8 + 2 - n)) / (n * places)
+    assert parse_metric("gini").resolve().value(exposure) == expected
+    assert pack({"count": exposure.count})

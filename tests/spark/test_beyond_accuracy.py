@@ -1,0 +1,274 @@
+"""Measures beyond accuracy through the front door: tables of training, items and a baseline, on Spark."""
+
+import math
+
+import numpy as np
+import pytest
+from beyond_oracle import value
+from worlds import SIMPLE, random_world
+
+from spark_rankeval import evaluate, score_users, summarise
+from spark_rankeval.errors import DataError, InputError, MetricError
+from spark_rankeval.metrics import parse_metric
+
+OF_USERS = [
+    "novelty@3",
+    "novelty(by=interactions, unknown=left_out)@3",
+    "novelty(by=history)@3",
+    "surprisal@3",
+    "average_popularity",
+    "popularity_ratio@3",
+    "cold_items@3",
+    "repetition@3",
+    "cold_user",
+    "diversity@3",
+    "diversity(by=vector)@5",
+    "categorical_diversity@3",
+    "unexpectedness@3",
+    "serendipity@3",
+    "serendipity(against=history)@3",
+]
+OF_ALL = [
+    "catalogue_coverage@3",
+    "catalogue_coverage(among=items)@1",
+    "catalogue_coverage(counted=any)",
+    "gini@3",
+    "gini(among=items)@3",
+    "gini(among=recommended)@1",
+    "entropy@3",
+    "personalisation@3",
+    "personalisation(denominator=k)@5",
+]
+PAIRS = "user long, item long, score double"
+
+
+def rows_of(pairs_by_user):
+    return [(user, item, number) for user, pairs in pairs_by_user.items() for item, number in pairs]
+
+
+def tables_of(spark, world):
+    """The arguments that the front door takes of a world."""
+    items = [(item, category, vector) for item, (category, vector) in world.items.items()]
+    return {
+        "predictions": spark.createDataFrame(rows_of(world.predictions), PAIRS),
+        "labels": spark.createDataFrame(rows_of(world.labels), "user long, item long, grade double"),
+        "training": spark.createDataFrame(world.training, "user long, item long"),
+        "items": spark.createDataFrame(items, "item long, category string, vector array<double>"),
+        "baseline": spark.createDataFrame(rows_of(world.baseline), PAIRS),
+        "score": "score",
+        "relevance": "grade",
+    }
+
+
+@pytest.fixture(scope="module")
+def world():
+    return random_world(21, n_users=60)
+
+
+@pytest.fixture(scope="module")
+def tables(spark, world):
+    return tables_of(spark, world)
+
+
+def known_users(world):
+    """Whoever has a row: a list without an entry is none."""
+    return [user for user in world.users if world.predictions.get(user) or world.labels.get(user)]
+
+
+def means_of(world, metrics):
+    found = {}
+    for metric in metrics:
+        values = [value(parse_metric(metric).resolve(), world, user) for user in known_users(world)]
+        found[str(parse_metric(metric))] = np.nanmean(values), int(np.isnan(values).sum())
+    return found
+
+
+@pytest.mark.parametrize("prune", ["auto", "never"])
+def test_all_measures_come_with_one_action_and_equal_the_naive_ones(tables, world, prune, jobs_of):
+    del jobs_of
+    result = evaluate(metrics=[*OF_USERS, *OF_ALL, "ndcg@3"], prune=prune, **tables)
+    for metric, (mean, n_undefined) in means_of(world, OF_USERS).items():
+        row = next(row for row in result.summary if row.metric == metric)
+        assert row.mean == pytest.approx(mean, rel=1e-12), metric
+        assert row.n_undefined == n_undefined, metric
+    for metric in OF_ALL:
+        resolved = parse_metric(metric).resolve()
+        row = next(row for row in result.summary if row.metric == str(parse_metric(metric)))
+        assert row.mean == pytest.approx(value(resolved, world), rel=1e-12), metric
+        assert math.isnan(row.interval_low)
+        assert "no user has one" in row.no_interval
+        assert row.n_users == sum(bool(pairs) for pairs in world.predictions.values())
+    alone = evaluate(metrics="ndcg@3", **tables)
+    assert alone["ndcg@3"] == result["ndcg@3"]
+
+
+def test_every_user_has_the_value_of_the_naive_measures(tables, world):
+    table = score_users(metrics=OF_USERS, **tables).toPandas().set_index("user")
+    assert sorted(table.index) == known_users(world)
+    for column, metric in zip(table.columns, OF_USERS, strict=False):
+        expected = [value(parse_metric(metric).resolve(), world, user) for user in table.index]
+        np.testing.assert_allclose(table[column], expected, rtol=1e-12, atol=1e-12, equal_nan=True, err_msg=metric)
+
+
+def test_partitions_change_no_digit(tables):
+    apart = {
+        name: table.repartition(7, "item") if hasattr(table, "repartition") else table for name, table in tables.items()
+    }
+    metrics = [*OF_USERS, *OF_ALL]
+    one, other = (evaluate(metrics=metrics, **given) for given in (tables, apart))
+    assert [row.mean for row in one.summary] == [row.mean for row in other.summary]
+
+
+def test_slices_have_the_coverage_and_exposure_of_their_own_lists(spark, tables, world):
+    users = spark.createDataFrame(
+        [(user, "odd" if user % 2 else "even") for user in world.users], "user long, side string"
+    )
+    result = evaluate(metrics=[*OF_ALL, "novelty@3"], by="side", attributes=users, **tables)
+    for side, members in (("all", None), ("side=odd", lambda user: user % 2), ("side=even", lambda user: not user % 2)):
+        mine = world.users if members is None else list(filter(members, world.users))
+        for metric in map(parse_metric, OF_ALL):
+            row = next(row for row in result.summary if (row.metric, row.slice) == (str(metric), side))
+            resolved = metric.resolve()
+            chosen = {name: found for name, found in resolved.chosen().items() if name != "undefined"}
+            from beyond_oracle import FORMULAS
+
+            expected = FORMULAS[metric.name](world, metric.k, users=mine, **chosen)
+            assert row.mean == pytest.approx(expected, rel=1e-12), (str(metric), side)
+
+
+def test_models_side_by_side_have_what_each_has_alone(spark, tables):
+    other = spark.createDataFrame(rows_of(random_world(22, n_users=60).predictions), PAIRS)
+    metrics = ["novelty@3", "diversity(by=vector)@5", "unexpectedness@3", "gini@3", "personalisation@3"]
+    both = evaluate(metrics=metrics, **{**tables, "predictions": {"one": tables["predictions"], "other": other}})
+    for name, predictions in (("one", tables["predictions"]), ("other", other)):
+        users = other.select("user").union(tables["predictions"].select("user"))
+        alone = evaluate(metrics=metrics, users=users, **{**tables, "predictions": predictions})
+        mine = [row.mean for row in both.summary if row.model == name]
+        assert mine == [row.mean for row in alone.summary]
+
+
+def test_excluded_items_are_in_no_measure(spark, tables, world):
+    consumed = {(user, item) for user, item in world.training}
+    left = {
+        user: [(item, score) for item, score in pairs if (user, item) not in consumed]
+        for user, pairs in world.predictions.items()
+    }
+    metrics = ["repetition@3", "novelty@3", "gini@3", "unexpectedness@3"]
+    excluded = evaluate(metrics=metrics, exclude=tables["training"], **tables)
+    gone = spark.createDataFrame(rows_of(left), PAIRS)
+    users = tables["predictions"].select("user")
+    without = evaluate(metrics=metrics, users=users, **{**tables, "predictions": gone})
+    assert excluded["repetition@3"] == 0
+    assert [row.mean for row in excluded.summary] == [row.mean for row in without.summary]
+
+
+def test_a_list_in_arrays_has_what_users_have_and_its_items_facts_are_refused(spark, tables, world):
+    rows = [(user, world.list_of(user, None)) for user, pairs in world.predictions.items() if pairs]
+    arrays = spark.createDataFrame(rows, "user long, item array<long>")
+    base = spark.createDataFrame(
+        [(user, world.list_of(user, None, world.baseline)) for user, pairs in world.baseline.items() if pairs],
+        "user long, item array<long>",
+    )
+    given = {**tables, "predictions": arrays, "baseline": base}
+    del given["score"]
+    metrics = ["repetition@3", "unexpectedness@3", "serendipity@3", "entropy@3", "personalisation@3"]
+    found, expected = evaluate(metrics=metrics, **given), evaluate(metrics=metrics, **tables)
+    assert [row.mean for row in found.summary] == [row.mean for row in expected.summary]
+    with pytest.raises(InputError, match="explode them"):
+        evaluate(metrics="novelty@3", **given)
+
+
+LACKING = {
+    "novelty@3": "training",
+    "repetition@3": "training",
+    "diversity@3": "items",
+    "catalogue_coverage(among='items')@3": "items",
+    "unexpectedness@3": "baseline",
+}
+
+
+@pytest.mark.parametrize("metric", LACKING)
+def test_a_measure_without_its_table_is_refused_before_any_job(tables, metric):
+    given = {name: table for name, table in tables.items() if name not in ("training", "items", "baseline")}
+    with pytest.raises(InputError, match=rf"{LACKING[metric]}="):
+        evaluate(metrics=metric, **given)
+
+
+def test_a_table_that_no_measure_needs_is_not_read(spark, tables):
+    broken = spark.range(3).selectExpr("assert_true(id < 0, 'this table was read') AS nothing")
+    assert evaluate(metrics="ndcg@3", **{**tables, "items": broken, "baseline": broken})["ndcg@3"] >= 0
+
+
+def test_measures_of_all_lists_have_no_users(tables):
+    with pytest.raises(MetricError, match="no user has a value"):
+        score_users(metrics="gini@3", **tables)
+    result = evaluate(metrics=["gini@3", "novelty@3"], **tables)
+    assert "gini_at_3" not in result.per_user.columns
+    assert "novelty_at_3" in result.per_user.columns
+
+
+def test_what_is_written_keeps_the_measures_of_all_lists(tables, tmp_path):
+    result = evaluate(metrics=["gini@3", "novelty@3", "entropy@3"], **tables)
+    written = result.write(str(tmp_path / "per_user"))
+    assert [(row.metric, row.mean) for row in written.summary] == [(row.metric, row.mean) for row in result.summary]
+
+
+WRONG_COLUMNS = {
+    "training lacks its items": ({"training": "user long, thing long"}, "novelty@3", "training has no column 'item'"),
+    "training has other ids": ({"training": "user long, item string"}, "novelty@3", "items do not compare"),
+    "training has other users": ({"training": "user string, item long"}, "novelty@3", "users do not compare"),
+    "items lack a category": ({"items": "item long, kind string"}, "diversity@3", "category"),
+    "categories in arrays": ({"items": "item long, category array<string>"}, "diversity@3", "plain values"),
+    "vectors that are none": ({"items": "item long, vector string"}, "diversity(by=vector)@3", "arrays of numbers"),
+    "a baseline without scores": (
+        {"baseline": "user long, item long"},
+        "unexpectedness@3",
+        "baseline has no column 'score'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_COLUMNS)
+def test_wrong_columns_are_named(spark, tables, case):
+    schemas, metric, words = WRONG_COLUMNS[case]
+    wrong = {name: spark.createDataFrame([], schema) for name, schema in schemas.items()}
+    with pytest.raises(InputError, match=words):
+        evaluate(metrics=metric, **{**tables, **wrong})
+
+
+PAIR, CATEGORY, VECTOR = "user long, item long", "item long, category string", "item long, vector array<double>"
+BY_VECTOR = "diversity(by=vector)@2"
+RAGGED = [(10, [1.0]), (11, [1.0, 2.0]), (12, [1.0, 3.0])]
+WRONG_ROWS = {
+    "null items in training": ("training", [(1, None), (None, 10), (1, 10)], PAIR, "novelty@2", "training.*: 2"),
+    "two categories": ("items", [(10, "a"), (10, "b")], CATEGORY, "diversity@2", "different categories: 1"),
+    "two vectors": ("items", [(10, [1.0]), (10, [2.0])], VECTOR, BY_VECTOR, "different vectors: 1"),
+    "ragged vectors": ("items", RAGGED, VECTOR, BY_VECTOR, "length.*: 1"),
+    "NaN in vectors": ("items", [(10, [math.nan, 1.0]), (11, [1.0, 2.0])], VECTOR, BY_VECTOR, "NaN.*: 1"),
+    "no item": ("items", [(None, "a"), (11, "b")], CATEGORY, "diversity@2", "without an item: 1"),
+    "NaN in a baseline": ("baseline", [(1, 10, math.nan), (1, 11, 1.0)], PAIRS, "unexpectedness@2", "baseline.*: 1"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_ROWS)
+def test_rows_that_cannot_be_used_are_counted_and_refused_or_left_out(spark, case):
+    table, rows, schema, metric, words = WRONG_ROWS[case]
+    given = {**tables_of(spark, SIMPLE), table: spark.createDataFrame(rows, schema)}
+    with pytest.raises(DataError, match=words):
+        evaluate(metrics=metric, **given)
+    left_out = evaluate(metrics=metric, on_invalid={"invalid_facts": "drop"}, **given)
+    assert len(left_out.summary) == 1
+    per_user = score_users(metrics=metric, **given)
+    with pytest.raises(DataError, match=r"cannot be used: [12]"):
+        summarise(per_user)
+    assert summarise(per_user, on_invalid="drop")[metric] == pytest.approx(left_out[metric], nan_ok=True)
+
+
+def test_empty_tables_leave_everything_undefined(spark):
+    nobody = {**tables_of(spark, SIMPLE), "predictions": spark.createDataFrame([], PAIRS)}
+    result = evaluate(metrics=["novelty@2", "gini@2", "catalogue_coverage@2", "personalisation@2"], **nobody)
+    assert all(math.isnan(row.mean) for row in result.summary)
+    nothing = {**tables_of(spark, SIMPLE), "training": spark.createDataFrame([], "user long, item long")}
+    result = evaluate(metrics=["novelty@2", "cold_items@2", "cold_user", "catalogue_coverage@2", "gini@2"], **nothing)
+    assert [row.mean for row in result.summary][1:3] == [1, 1]
+    assert all(math.isnan(row.mean) for row in (result.summary[0], *result.summary[3:]))
