@@ -53,8 +53,9 @@ def merged_rows(summaries: Mapping[str, Sequence[SummaryRow]]) -> tuple[SummaryR
             groups.setdefault(key, []).append(row)
             if row.n_users and not row.moments:
                 msg = (
-                    f"{_words(row)} has no moments in {name}: its values are too large for exact sums, or an earlier version "
-                    "wrote it, which did not keep them. Summarise the per-user tables of the runs together instead"
+                    f"{_words(row)} has no moments in {name}: it is of all lists together, whose parts do not tell it; its "
+                    "values are too large for exact sums; or an earlier version wrote it, which did not keep them. Summarise "
+                    "the per-user tables of the runs together instead"
                 )
                 raise MergeError(msg)
     models = list(dict.fromkeys(model for model, _, _ in groups))

@@ -267,6 +267,9 @@ class ResultPlots:
         with needs_extra("report", PURPOSE):
             from spark_rankeval.charts import Bin, Histogram
         rows = _one(self._of_all(), metric)
+        if rows[0].key not in self.columns:
+            msg = f"{rows[0].key} is of all lists together: no user has a value to draw"
+            raise UnknownMetricError(msg)
         known = [row for row in rows if row.n_users]
         if not known:
             return rows, []

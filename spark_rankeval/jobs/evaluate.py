@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from spark_rankeval.errors import DataError, GateError
 from spark_rankeval.gates import failed, render_gates
 from spark_rankeval.jobs.command import Command
-from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.jobs.evaluate_config import TABLES_OF_FACTS, EvaluateConfig, parted
 from spark_rankeval.jobs.events import EventLog
+from spark_rankeval.metrics.naming import parse_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from spark_rankeval.compared_dialects import MapRow
     from spark_rankeval.gates import GateOutcome
     from spark_rankeval.result import Result
+    from spark_rankeval.summary import SummaryRow
 
 
 def _run(spark: SparkSession, config: EvaluateConfig, log: EventLog) -> str:
@@ -59,6 +61,7 @@ def evaluate_tables(
     tables = read_tables(spark, config.sources())
     call = _call(config, tables)
     per_user = score_users(**call)
+    of_all = parted(config.evaluation.metrics)[1]
     if config.mlflow is not None:
         reach(config)
     with runs.running(spark, "evaluate", config, tables, log) as run:
@@ -70,6 +73,10 @@ def evaluate_tables(
                 evaluate(**call)
                 raise
             run.write(table, runs.PER_USER, is_empty=table.isEmpty())
+        if of_all:
+            # No table of users holds what these need: they take another look at the lists.
+            options = {**config.evaluation.slices(), **config.evaluation.intervals()}
+            result = _with_others(config, result, evaluate(**{**call, **options, "metrics": of_all}))
         if config.evaluation.on_invalid == "quarantine":
             rejected = quarantine(**call)
             run.write(rejected, runs.QUARANTINE, is_empty=rejected.isEmpty())
@@ -115,12 +122,27 @@ def _said(
     return "\n\n".join([*parts, told, config.written(run_id, tables)])
 
 
+def _with_others(config: EvaluateConfig, result: Result, others: Result) -> Result:
+    """The result with the rows of the others where they were asked for."""
+    labels = list(parse_metrics(config.evaluation.metrics))
+    blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}
+    for row in (*result.summary, *others.summary):
+        blocks.setdefault((row.model, row.slice, row.relevance), []).append(row)
+    summary = tuple(row for rows in blocks.values() for row in sorted(rows, key=lambda row: labels.index(row.metric)))
+    return replace(result, summary=summary)
+
+
 def _call(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> dict[str, Any]:
-    """The arguments of `score_users`."""
+    """The arguments of `score_users`: what is of all lists together is another matter."""
     call: dict[str, Any] = {**tables, **config.evaluation.scoring(), **vars(config.columns)}
+    call["metrics"] = parted(config.evaluation.metrics)[0]
     if config.evaluation.model:
         call["predictions"] = {config.evaluation.model: tables["predictions"]}
     return call
+
+
+# What a map of dialects does not take: it knows one model, and no facts of items.
+_NOT_OF_MAPS = ("model", "category", "vector")
 
 
 def _dialects(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> tuple[MapRow, ...]:
@@ -130,8 +152,8 @@ def _dialects(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) ->
     asked = config.report.dialects
     if not asked:
         return ()
-    given = {name: table for name, table in tables.items() if name != "attributes"}
-    columns = {name: value for name, value in vars(config.columns).items() if name != "model"}
+    given = {name: table for name, table in tables.items() if name not in ("attributes", *TABLES_OF_FACTS)}
+    columns = {name: value for name, value in vars(config.columns).items() if name not in _NOT_OF_MAPS}
     found = dialect_map(
         **given,  # type: ignore[arg-type] # predictions are required, labels may be None
         **columns,
@@ -155,6 +177,7 @@ def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
     schema = score_users(**_call(config, tables)).schema
     facts = [facts_of(field.metadata) for field in schema.fields]
     metrics = [(said["label"], said["metric"]) for said in facts if said.get("kind") == "metric"]
+    metrics += [(label, "of all lists together, by another pass") for label in parted(config.evaluation.metrics)[1]]
     dialect = next((said["dialect"] for said in facts if said.get("dialect")), config.evaluation.dialect)
     parts: list[Part] = [(f"metrics, dialect '{dialect}'", list(dict(metrics).items()))]
     by = config.evaluation.by

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, DialectError, MetricError, OptionError
@@ -15,6 +15,11 @@ from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.statistics.description import DescriptionOptions
 
+if TYPE_CHECKING:
+    from spark_rankeval.metrics.base import Metric
+
+#: The sections of tables that only some metrics ask for.
+TABLES_OF_FACTS = ("training", "items", "baseline")
 _INTERVALS = ("ci", "level", "replicates", "seed", "quantiles")
 _SLICES = ("by", "totals")
 
@@ -30,6 +35,8 @@ class Columns:
         rank: the column of ranks instead; the lowest is first.
         relevance: the column of grades, or several; left out, every labelled item is relevant alike.
         model: the column of predictions that says which model a row is of.
+        category: the column of items that has categories.
+        vector: the column of items that has arrays of numbers.
     """
 
     user: str | tuple[str, ...] = "user"
@@ -38,6 +45,8 @@ class Columns:
     rank: str | None = None
     relevance: str | tuple[str, ...] | None = None
     model: str | None = None
+    category: str = "category"
+    vector: str = "vector"
 
 
 @dataclass(frozen=True)
@@ -134,6 +143,9 @@ class EvaluateConfig(JobConfig):
         users: everyone to count, when some users are in neither table.
         exclude: items to leave out of the predictions before they are ranked.
         attributes: columns of the users, for by and user_weight.
+        training: the interactions that the model was trained on, rows of users and items, for metrics that ask for them.
+        items: attributes of items, or the catalogue, for metrics that ask for them.
+        baseline: what a baseline recommends, as predictions, for metrics that ask for it.
         columns: the names of the columns.
         gates: what figures must be, by metric or by names of the gates; a run that fails one exits with 4.
         mlflow: where MLflow keeps the run, too.
@@ -146,6 +158,9 @@ class EvaluateConfig(JobConfig):
     users: Source | None = None
     exclude: Source | None = None
     attributes: Source | None = None
+    training: Source | None = None
+    items: Source | None = None
+    baseline: Source | None = None
     columns: Columns = field(default_factory=Columns)
     gates: Mapping[str, GateRule] = field(default_factory=dict)
     mlflow: Tracking | None = None
@@ -176,7 +191,7 @@ class EvaluateConfig(JobConfig):
 
     def sources(self) -> dict[str, Source | None]:
         """The tables to read by the names that `evaluate` has for them."""
-        names = ("predictions", "labels", "users", "exclude", "attributes")
+        names = ("predictions", "labels", "users", "exclude", "attributes", *TABLES_OF_FACTS)
         return {name: getattr(self, name) for name in names}
 
     def problems(self) -> list[str]:
@@ -200,6 +215,7 @@ class EvaluateConfig(JobConfig):
         except MetricError:
             # Wrong metrics are named as such.
             pass
+        found += self._users_without_metric()
         if self.mlflow is not None:
             check_extra("mlflow", "runs in MLflow")
         found += self._unknown_distributions()
@@ -209,6 +225,16 @@ class EvaluateConfig(JobConfig):
                 "report.dialects is for one model and one relevance; leave it out, or columns.model and further grades"
             )
         return found
+
+    def _users_without_metric(self) -> list[str]:
+        """A run writes a table of users, which metrics of all lists together do not fill."""
+        try:
+            of_users, _ = parted(self.evaluation.metrics)
+        except MetricError:
+            return []
+        if of_users:
+            return []
+        return ["evaluation.metrics: all are of all lists together; name at least one that users have, as 'novelty@10'"]
 
     def _unknown_distributions(self) -> list[str]:
         """Histograms of what is not evaluated, which nobody should learn of after the evaluation."""
@@ -238,6 +264,17 @@ class EvaluateConfig(JobConfig):
         for name in dialects if isinstance(dialects, list) else []:
             found += _refusal("report.dialects", find_dialect, name)
         return found
+
+
+def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[dict[str, Metric], dict[str, Metric]]:
+    """Metrics that users have, and those of all lists together, by label.
+
+    Raises:
+        MetricError: a name is not known.
+    """
+    asked = parse_metrics(metrics)
+    of_all = {label: metric for label, metric in asked.items() if metric.corpus_level}
+    return {label: metric for label, metric in asked.items() if label not in of_all}, of_all
 
 
 def _wrong_names(evaluation: Mapping[str, Any]) -> list[str]:

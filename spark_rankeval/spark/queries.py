@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -38,7 +39,9 @@ def queries_of(per_user: DataFrame, rows: Sequence[SummaryRow], columns: Mapping
         msg = "queries are printed by their names, and this result has no column of users; leave per_query=True out"
         raise InputError(msg)
     name = F.concat_ws("/", *[column(one).cast("string") for one in users]).alias("query")
-    values = F.array(*[column(columns[row.key]) for row in rows]).alias("values")
+    # What is of all lists together no query has.
+    cells = [column(columns[row.key]) if row.key in columns else F.lit(math.nan) for row in rows]
+    values = F.array(*cells).alias("values")
     counts = [column("n_predictions"), column("n_relevant"), _found(rows, columns).alias("found")]
     found: dict[str, list[Query]] = {}
     for row in _counted(per_user).select(_model(per_user), name, *counts, values).collect():

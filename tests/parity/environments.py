@@ -24,6 +24,8 @@ ENVIRONMENT_OF = {
     "recommenders": "recommenders",
     "replay": "replay",
     "recbole": "recbole",
+    "replay_beyond": "replay",
+    "recommenders_beyond": "recommenders",
 }
 
 

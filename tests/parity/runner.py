@@ -1,6 +1,7 @@
 """Runs one system on users from a file: `python runner.py SYSTEM REQUEST REPLY`, in the system's environment.
 
-The request: ``{"users": {name: {"predictions": [[item, score], …] or null, "labels": [[item, grade], …] or null}},
+The request: ``{"users": {name: {"predictions": [[item, score], …] or null, "labels": [[item, grade], …] or null, and other lists
+of pairs}},
 "measures": [the system's own names]}``. The reply: ``{"versions": {package: version}, "population": in words whom the
 mean counts, "measures": {measure: {"per_user": {name: value, null for NaN}, "mean": value or null}}}``. A user whom the
 system gives no value is missing under `per_user`. An error is an error: nothing is caught.
