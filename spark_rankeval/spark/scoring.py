@@ -219,14 +219,16 @@ class Scoring:
             run = state_of_batches(self.task, options, NO_USER, tuple(keys), slices_of(roll))
             trees, exposures = collected_rows(exposure_rows(frame, run, grouping.item_type()))
             found = _by_group(merged_by_key(map(as_states, trees)), empty, options, n_keys=len(keys), roll=roll)
-            found = self._with_corpus_level(found, exposures)
+            found = self._with_corpus_level(found, exposures, options)
         else:
             states = frame.mapInArrow(state_of_batches(self.task, options, NO_USER, tuple(keys)), STATE_SCHEMA)
             found = collected(states, empty, options, n_keys=len(keys), roll=roll)
         unresolved = max(int(figures.counts[0].total) for figures in found.values())
         return found, unresolved if plan.gathering == "best_by_score" else 0
 
-    def _with_corpus_level(self, found: dict[Key, Figures], packed: list[bytes]) -> dict[Key, Figures]:
+    def _with_corpus_level(
+        self, found: dict[Key, Figures], packed: list[bytes], options: DescriptionOptions
+    ) -> dict[Key, Figures]:
         """The figures with those of all lists together in place of the users' values."""
         totals = max((self.totals_of(figures) for figures in found.values()), key=lambda of: sum(of.values()))
         exposures = exposures_of(packed, slots_of(self.task), sizes_of(totals))
@@ -236,9 +238,9 @@ class Scoring:
         for key, figures in found.items():
             mine = exposures.get(slice_as_text(key), {})
             values = [
-                of_one_figure(value.metric.value(mine[slots[place]]), mine[slots[place]].n_users)
+                of_one_figure(value.metric.value(mine[slots[place]]), mine[slots[place]].n_users, options)
                 if isinstance(value.metric, CorpusMetric) and slots[place] in mine
-                else of_one_figure(math.nan, 0)
+                else of_one_figure(math.nan, 0, options)
                 if value.metric.corpus_level
                 else figures.values[place]
                 for place, value in enumerate(self.values)

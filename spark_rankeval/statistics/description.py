@@ -206,18 +206,20 @@ def descriptions_of(state: State, options: DescriptionOptions) -> list[Descripti
     return described
 
 
-def of_one_figure(value: float, n_users: int) -> Description:
+def of_one_figure(value: float, n_users: int, options: DescriptionOptions) -> Description:
     """The description of a figure that is of all users together: it has a value, and no spread between users.
 
     Args:
         value: the figure; NaN where it is not defined.
         n_users: how many users it stands on.
+        options: what was to be said of users' values.
     """
     n = 0 if math.isnan(value) else n_users
     nan = math.nan
     moments = Moments(n, 0, 0, mean=value, std=nan, least=nan, greatest=nan, total=nan, sums=None)
     reason = "one value of all lists together: no user has one, so that there is no spread between users"
-    return Description(moments, Interval.missing(nan, "", reason), nan, {})
+    interval = None if options.method is None else Interval.missing(options.level, options.method, reason)
+    return Description(moments, interval, nan, dict.fromkeys(options.quantiles, nan))
 
 
 def _interval(

@@ -1,0 +1,59 @@
+"""Measures beyond accuracy from a configuration: tables in sections, measures of all lists beside those of users."""
+
+import pytest
+
+from spark_rankeval import evaluate
+from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.jobs.config import parse_config
+from spark_rankeval.jobs.evaluate import evaluate_tables
+from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+
+ROWS = {
+    "predictions": (
+        [(1, "a", 3.0), (1, "b", 2.0), (2, "a", 2.0), (2, "c", 1.0)],
+        "user int, item string, score double",
+    ),
+    "labels": ([(1, "b"), (2, "c")], "user int, item string"),
+    "training": ([(1, "a"), (3, "b"), (3, "a")], "user int, item string"),
+    "items": ([("a", "x"), ("b", "y"), ("c", "y"), ("d", "z")], "item string, kind string"),
+    "baseline": ([(1, "a", 1.0), (2, "a", 1.0)], "user int, item string, score double"),
+}
+ASKED = ["gini@2", "ndcg@2", "diversity@2", "catalogue_coverage(among='items')@1", "unexpectedness@2", "novelty@2"]
+
+
+@pytest.fixture
+def frames(spark):
+    return {name: spark.createDataFrame(rows, schema) for name, (rows, schema) in ROWS.items()}
+
+
+def config_of(tmp_path, frames, metrics):
+    for name, frame in frames.items():
+        frame.write.mode("overwrite").parquet(str(tmp_path / name))
+    sections = {name: {"path": str(tmp_path / name)} for name in frames}
+    settings = {
+        **sections,
+        "columns": {"score": "score", "category": "kind"},
+        "evaluation": {"metrics": metrics, "by": ["user"]},
+        "output": {"path": str(tmp_path / "out"), "run_id": "one"},
+    }
+    return parse_config(settings, EvaluateConfig)
+
+
+def test_a_run_has_the_figures_of_evaluate_in_the_order_asked_for(spark, frames, tmp_path):
+    result, *_ = evaluate_tables(spark, config_of(tmp_path, frames, ASKED))
+    expected = evaluate(metrics=ASKED, score="score", category="kind", by=["user"], **frames)
+    keys = [(row.metric, row.slice) for row in result.summary]
+    assert [metric for metric, slice_ in keys if slice_ == "all"] == [str(metric) for metric in ASKED]
+    assert len(set(keys)) == len(keys) == 3 * len(ASKED)
+    mine, theirs = ({(row.metric, row.slice): row.mean for row in one.summary} for one in (result, expected))
+    assert mine == pytest.approx(theirs, nan_ok=True)
+    written = spark.read.parquet(str(tmp_path / "out" / "metrics")).collect()
+    assert {(row.metric, row.slice) for row in written} == set(mine)
+    per_user = spark.read.parquet(str(tmp_path / "out" / "per_user"))
+    assert "diversity_at_2" in per_user.columns
+    assert not [name for name in per_user.columns if name.startswith(("gini", "catalogue"))]
+
+
+def test_a_run_without_a_metric_of_users_is_refused_before_it_starts(tmp_path, frames):
+    with pytest.raises(ConfigurationError, match="are of all lists together"):
+        config_of(tmp_path, frames, ["gini@2"])
