@@ -9,25 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.fact_arguments import further_tables
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.metrics.population import POPULATIONS
-from spark_rankeval.metrics.recommended import OF_ITEMS
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_totals, is_number, one_of
 from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.column_names import ColumnNames
-from spark_rankeval.spark.inputs import FurtherTables, read_sources
+from spark_rankeval.spark.inputs import read_sources
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.summarising import ResultRow, need_users, result_of
+from spark_rankeval.summarising import ResultRow, keeping, need_users, result_of
 from spark_rankeval.summary import DataQuality
-from spark_rankeval.views import Lists, columns_of, order_of, resolve, tables_asked_for, views_of
+from spark_rankeval.views import Lists, columns_of, order_of, resolve, views_of
 from spark_rankeval.worker.scoring import COUNTS
 from spark_rankeval.worker.task import ScoringTask
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
@@ -190,22 +189,8 @@ def evaluate(
     result = result_of(scoring.per_user, rows, qualities, words, options, slices, totals, scoring.sources.weight)
     of_all = frozenset(value.label for value in scoring.values if value.metric.corpus_level)
     if of_all:
-        result = _keeping(result, of_all)
+        result = keeping(result, of_all)
     return replace(result, _rejected=scoring.quarantine)
-
-
-def _keeping(result: Result, of_all: frozenset[str]) -> Result:
-    """The result, which keeps the figures of all lists together when it is written: no table of users has them."""
-    write = result._write
-
-    def written(table: DataFrame, path: str | os.PathLike[str], mode: str) -> Result:
-        found = write(table, path, mode)
-        rows = iter(found.summary)
-        summary = tuple(row if row.metric in of_all else next(rows) for row in result.summary)
-        return replace(found, summary=summary)
-
-    columns = {key: column for key, column in result.columns.items() if key.partition(" [")[0] not in of_all}
-    return replace(result, columns=columns, _write=written)
 
 
 def score_users(
@@ -328,7 +313,7 @@ def _prepare(
     asked = parse_metrics(metrics)
     names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None, model=model)
     parted = as_names("by", by)
-    further = _further_tables(
+    further = further_tables(
         asked, convention, {"training": training, "items": items, "baseline": baseline}, category, vector
     )
     sources = read_sources(predictions, labels, users, exclude, names, attributes, parted, user_weight, further)
@@ -391,38 +376,3 @@ def _prepare(
         prune=prune,
         facts=facts,
     )
-
-
-def _further_tables(
-    asked: Mapping[str, Metric],
-    convention: Dialect,
-    given: dict[str, DataFrame | None],
-    category: str,
-    vector: str,
-) -> FurtherTables | None:
-    """The tables that the metrics ask for beside predictions and labels; None where they ask for none.
-
-    Raises:
-        InputError: one of them was not given.
-    """
-    needed = tables_asked_for(asked, convention)
-    lacking = [f"{', '.join(labels)} needs {table}=" for table, labels in needed.tables.items() if given[table] is None]
-    if lacking:
-        msg = f"{'; '.join(lacking)}: {_MEANING_OF_TABLES}"
-        raise InputError(msg)
-    if not needed.facts and not needed.tables:
-        return None
-    for option, name in (("category", category), ("vector", vector)):
-        check_name(option, name)
-    return FurtherTables(
-        **{table: frame if table in needed.tables else None for table, frame in given.items()},
-        category=category if "category" in needed.facts else None,
-        vector=vector if needed.facts & {"vector", "history_vector"} else None,
-        facts_of_items=bool(needed.facts & set(OF_ITEMS)),
-    )
-
-
-_MEANING_OF_TABLES = (
-    "training is a table of users and items, the interactions that the model was trained on; items one of items and their "
-    "attributes; baseline one of recommendations, as predictions"
-)

@@ -328,3 +328,22 @@ def result_of(
         replicates=options.replicates, seed=options.seed, quantiles=options.quantiles,
     )  # fmt: skip
     return Result(summary, qualities, columns, words, per_user, write)
+
+
+def keeping(result: Result, of_all: frozenset[str]) -> Result:
+    """The result, which keeps the figures of all lists together when it is written: no table of users has them.
+
+    Args:
+        result: of an evaluation.
+        of_all: the labels of these figures.
+    """
+    write = result._write
+
+    def written(table: DataFrame, path: str | os.PathLike[str], mode: str) -> Result:
+        found = write(table, path, mode)
+        rows = iter(found.summary)
+        summary = tuple(row if row.metric in of_all else next(rows) for row in result.summary)
+        return replace(found, summary=summary)
+
+    columns = {key: column for key, column in result.columns.items() if key.partition(" [")[0] not in of_all}
+    return replace(result, columns=columns, _write=written)

@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.metrics.exposure_based import CorpusMetric
 from spark_rankeval.slices import EVERY
-from spark_rankeval.worker.exposures import COUNT, EXPOSURE, ITEM, KEY, KIND, SLOT, merge_exposures
+from spark_rankeval.statistics.description import of_one_figure
+from spark_rankeval.worker.exposures import (
+    COUNT,
+    EXPOSURE,
+    ITEM,
+    KEY,
+    KIND,
+    SLOT,
+    Slot,
+    exposures_of,
+    merge_exposures,
+    slots_of,
+)
+from spark_rankeval.worker.facts import sizes_of
 from spark_rankeval.worker.packing import STATE, unpack
 from spark_rankeval.worker.states import merged_packed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
+    from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.metrics.exposure_based import Exposure
+    from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.worker.states import Batches, Key
+    from spark_rankeval.worker.task import ScoringTask
 
 
 def slice_as_text(key: Key) -> str:
@@ -68,3 +88,47 @@ def collected_rows(rows: DataFrame) -> tuple[list[dict[str, Any]], list[bytes]]:
     """The states of users, unpacked, and the exposure of items, packed, in one action."""
     found = rows.collect()
     return [unpack(bytes(row[0])) for row in found if row[0] is not None], [bytes(row[1]) for row in found]
+
+
+@dataclass(frozen=True)
+class CorpusLevel:
+    """The values of all lists together, in each slice.
+
+    Attributes:
+        metrics: the task's metrics, of which some are such.
+        slots: what exposure each metric is of.
+        exposures: the exposure by slice and slot.
+    """
+
+    metrics: Sequence[Metric]
+    slots: Sequence[Slot]
+    exposures: Mapping[str, Mapping[Slot, Exposure]]
+
+    @classmethod
+    def read(cls, task: ScoringTask, packed: list[bytes], totals: Mapping[str, int]) -> CorpusLevel:
+        """From what `collected_rows` gives.
+
+        Args:
+            task: what was computed.
+            packed: the exposure.
+            totals: how large the tables of facts are.
+        """
+        slots = [Slot(place, metric.k) for place, view in enumerate(task.views) for metric in view.metrics]
+        return cls(task.metrics, slots, exposures_of(packed, slots_of(task), sizes_of(totals)))
+
+    def in_place(self, values: Sequence[Description], key: Key, options: DescriptionOptions) -> list[Description]:
+        """The descriptions of a slice's users, with the values of all lists together where metrics are of these.
+
+        Args:
+            values: one a metric.
+            key: the slice.
+            options: what was to be said of users' values.
+        """
+        mine = self.exposures.get(slice_as_text(key), {})
+        found = list(values)
+        for place, (metric, slot) in enumerate(zip(self.metrics, self.slots, strict=True)):
+            if isinstance(metric, CorpusMetric):
+                exposure = mine.get(slot)
+                figure, n_users = (math.nan, 0) if exposure is None else (metric.value(exposure), exposure.n_users)
+                found[place] = of_one_figure(figure, n_users, options)
+        return found

@@ -99,7 +99,8 @@ class FactTables:
         if self.sources.baseline is not None:
             rows.append(self._baseline_rows().agg(_count(~F.col(_VALID), "n_invalid_baseline")))
         totals = reduce(DataFrame.crossJoin, rows)
-        return users.crossJoin(F.broadcast(totals.select(*(F.col(name).cast("bigint") for name in totals.columns))))
+        totals = totals.select(*(F.col(name).cast("bigint") for name in totals.columns))
+        return users.crossJoin(totals.hint("broadcast"))
 
     @cached_property
     def _pairs(self) -> DataFrame:

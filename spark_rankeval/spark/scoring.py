@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.metrics.exposure_based import CorpusMetric
 from spark_rankeval.slices import EVERY
-from spark_rankeval.spark.exposures import collected_rows, exposure_rows, slice_as_text, slices_of
+from spark_rankeval.spark.exposures import CorpusLevel, collected_rows, exposure_rows, slices_of
 from spark_rankeval.spark.grouping import Grouping, slice_column
 from spark_rankeval.spark.ids import user_hash
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.spark.rejected import Quarantine
 from spark_rankeval.spark.validity import Rules
-from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of, of_one_figure
+from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of
 from spark_rankeval.statistics.moments import moments_of
-from spark_rankeval.worker.exposures import Slot, exposures_of, slots_of
-from spark_rankeval.worker.facts import TOTALS, sizes_of
+from spark_rankeval.worker.exposures import slots_of
+from spark_rankeval.worker.facts import TOTALS
 from spark_rankeval.worker.packing import STATE, unpacked
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT
 from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, MODEL, UNUSABLE_FACTS, USER_COUNTS, score_batches
@@ -231,22 +229,11 @@ class Scoring:
     ) -> dict[Key, Figures]:
         """The figures with those of all lists together in place of the users' values."""
         totals = max((self.totals_of(figures) for figures in found.values()), key=lambda of: sum(of.values()))
-        exposures = exposures_of(packed, slots_of(self.task), sizes_of(totals))
-        places = iter(range(len(self.values)))
-        slots = {next(places): Slot(view, m.k) for view, one in enumerate(self.task.views) for m in one.metrics}
-        changed = {}
-        for key, figures in found.items():
-            mine = exposures.get(slice_as_text(key), {})
-            values = [
-                of_one_figure(value.metric.value(mine[slots[place]]), mine[slots[place]].n_users, options)
-                if isinstance(value.metric, CorpusMetric) and slots[place] in mine
-                else of_one_figure(math.nan, 0, options)
-                if value.metric.corpus_level
-                else figures.values[place]
-                for place, value in enumerate(self.values)
-            ]
-            changed[key] = figures._replace(values=values)
-        return changed
+        together = CorpusLevel.read(self.task, packed, totals)
+        return {
+            key: figures._replace(values=together.in_place(figures.values, key, options))
+            for key, figures in found.items()
+        }
 
     def totals_of(self, figures: Figures) -> dict[str, int]:
         """How large the tables of facts are, and how much of them cannot be used, from the counts of `describe`."""

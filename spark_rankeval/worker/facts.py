@@ -17,7 +17,7 @@ from spark_rankeval.metrics.recommended import UNKNOWN, Totals
 from spark_rankeval.worker.reading import Side, filled, numbers, of_model, whole_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from spark_rankeval.worker.task import View
 
@@ -41,6 +41,9 @@ FAULTS = (
     "n_conflicting_vectors",
     "n_ragged_vectors",
 )
+# So many numbers of vectors are worked at a time.
+_CELLS = 1 << 21
+
 #: All that every row of a grouped table repeats where a metric asks for facts.
 TOTALS = (*SIZES, DIMENSION, *FAULTS)
 
@@ -86,6 +89,21 @@ class FurtherTables(NamedTuple):
 def sizes_of(totals: Mapping[str, int]) -> Totals:
     """How large the tables are, from `TOTALS` by name."""
     return Totals(*(totals.get(name, 0) for name in SIZES))
+
+
+def in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in parts whose vectors, one a prediction, fit into little memory; no value hangs on how it is cut."""
+    dimension = 0
+    if DIMENSION in batch.schema.names:
+        dimension = int(whole_numbers(batch.column(DIMENSION)).max(initial=0))
+    if not dimension:
+        yield batch
+        return
+    entries = sum(len(batch.column(name).flatten()) for name in batch.schema.names if name.startswith((FACTS, HISTORY)))
+    n_parts = -(-entries * dimension // _CELLS) or 1
+    size = max(1, batch.num_rows // n_parts)
+    for start in range(0, batch.num_rows, size):
+        yield batch.slice(start, size)
 
 
 class ListsOfUsers(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from spark_rankeval.worker.facts import (
     facts_of_items,
     facts_of_lists,
     facts_of_users,
+    in_parts,
 )
 from spark_rankeval.worker.reading import (
     ABSENT,
@@ -209,7 +211,7 @@ def score_batches(
     last = (UNUSABLE_FACTS,) if task.facts else ()
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for whole in batches:
+        for whole in chain.from_iterable(map(in_parts, batches)):
             # Somebody whom only a table of attributes knows is not evaluated.
             present = None if ABSENT not in whole.schema.names else pc.invert(whole.column(ABSENT))
             batch = whole if present is None else whole.filter(present)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial, reduce
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from spark_rankeval.statistics.description import DescriptionAccumulator, State,
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
-from spark_rankeval.worker.facts import TOTALS
+from spark_rankeval.worker.facts import TOTALS, in_parts
 from spark_rankeval.worker.packing import pack, packed, unpack, unpacked
 from spark_rankeval.worker.reading import ABSENT, ITEMS, USER_HASH, USER_WEIGHT, filled, numbers, whole_numbers
 from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, score
@@ -143,7 +144,7 @@ def state_of_batches(
         exposures = ExposureAccumulator(slots, slices_of) if slots and slices_of is not None else None
         tables = _Tables(len(task.metrics), n_user_counts(task), n_invalid, options, no_user, keys, exposures)
         kind = None
-        for batch in batches:
+        for batch in chain.from_iterable(map(in_parts, batches)):
             kind = batch.schema.field(ITEMS).type.value_type
             scores = score(task, batch)
             users = [count for counts in scores.counts for count in counts[: len(USER_COUNTS)]]

@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 from variants import BEYOND, CUTOFFS, variants
 from worlds import SIMPLE, batch_of, random_world
 
-from spark_rankeval.errors import MetricError
+from spark_rankeval.dialects import DEFAULT
+from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics import RankingBatch, parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.exposure_based import Exposure
 from spark_rankeval.metrics.ranking import RankingPolicy
 from spark_rankeval.metrics.recommended import TABLES_OF, Totals
+from spark_rankeval.views import Lists, resolve
+from spark_rankeval.worker import facts
 from spark_rankeval.worker.exposures import ExposureAccumulator, Slot, exposures_of, merge_exposures, slots_of
 from spark_rankeval.worker.packing import pack
 from spark_rankeval.worker.scoring import score
@@ -126,6 +129,29 @@ def test_no_split_into_batches_and_no_order_of_rows_changes_a_bit(n_parts):
     rng = np.random.default_rng(n_parts)
     single = [values_of(metrics, world, part.tolist(), rng) for part in parts if len(part)]
     np.testing.assert_array_equal(bits([np.concatenate(columns) for columns in zip(*single, strict=True)]), bits(whole))
+
+
+def test_vectors_come_in_parts_that_fit_into_memory_and_change_no_bit(monkeypatch):
+    world = random_world(13)
+    metrics = resolved(["diversity(by=vector)@5", "serendipity(against=history)@5", "gini@3", "novelty@3"])
+    task, batch = ScoringTask((View(tuple(metrics), RankingPolicy()),)), batch_of(world)
+    monkeypatch.setattr(facts, "_CELLS", 100)
+    parts = list(facts.in_parts(batch))
+    assert len(parts) > 5
+    assert sum(part.num_rows for part in parts) == batch.num_rows
+    single = [score(task, part).metrics for part in parts]
+    whole = score(task, batch).metrics
+    np.testing.assert_array_equal(bits([np.concatenate(columns) for columns in zip(*single, strict=True)]), bits(whole))
+
+
+@pytest.mark.parametrize("metric", OF_USERS, ids=lambda metric: metric.name)
+def test_a_mean_over_all_orders_of_ties_is_refused_where_the_order_matters(metric):
+    lists = Lists(scored_arrays=False, label_arrays=False)
+    asked = {"one": metric(k=3) if metric.takes_cutoff else metric()}
+    if metric.takes_cutoff:
+        with pytest.raises(OptionError, match="average"):
+            resolve(asked, DEFAULT, None, lists, "average", beside=True)
+    assert resolve({"one": metric()}, DEFAULT, None, lists, "average", beside=True)
 
 
 @pytest.mark.parametrize("n_parts", [1, 3, 40])

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from beyond_oracle import value
+from beyond_oracle import FORMULAS, value
 from worlds import SIMPLE, random_world
 
-from spark_rankeval import evaluate, score_users, summarise
-from spark_rankeval.errors import DataError, InputError, MetricError
+from spark_rankeval import compare, evaluate, merge, score_users, summarise
+from spark_rankeval.errors import DataError, InputError, MergeError, MetricError, UnknownMetricError
 from spark_rankeval.metrics import parse_metric
 
 OF_USERS = [
@@ -84,8 +84,7 @@ def means_of(world, metrics):
 
 
 @pytest.mark.parametrize("prune", ["auto", "never"])
-def test_all_measures_come_with_one_action_and_equal_the_naive_ones(tables, world, prune, jobs_of):
-    del jobs_of
+def test_all_measures_come_at_once_and_equal_the_naive_ones(tables, world, prune):
     result = evaluate(metrics=[*OF_USERS, *OF_ALL, "ndcg@3"], prune=prune, **tables)
     for metric, (mean, n_undefined) in means_of(world, OF_USERS).items():
         row = next(row for row in result.summary if row.metric == metric)
@@ -130,8 +129,6 @@ def test_slices_have_the_coverage_and_exposure_of_their_own_lists(spark, tables,
             row = next(row for row in result.summary if (row.metric, row.slice) == (str(metric), side))
             resolved = metric.resolve()
             chosen = {name: found for name, found in resolved.chosen().items() if name != "undefined"}
-            from beyond_oracle import FORMULAS
-
             expected = FORMULAS[metric.name](world, metric.k, users=mine, **chosen)
             assert row.mean == pytest.approx(expected, rel=1e-12), (str(metric), side)
 
@@ -211,6 +208,31 @@ def test_what_is_written_keeps_the_measures_of_all_lists(tables, tmp_path):
     result = evaluate(metrics=["gini@3", "novelty@3", "entropy@3"], **tables)
     written = result.write(str(tmp_path / "per_user"))
     assert [(row.metric, row.mean) for row in written.summary] == [(row.metric, row.mean) for row in result.summary]
+
+
+def test_a_result_with_measures_of_all_lists_is_shown_as_any_other(tables, tmp_path):
+    result = evaluate(metrics=["novelty@3", "gini@3", "gini@1"], quantiles=(0.1, 0.5), **tables)
+    assert "no interval of gini@3, gini@1: one value of all lists together" in repr(result)
+    for shown in (result.to_json(), result.to_markdown(), result.to_latex(), result._repr_html_(), result.explain()):
+        assert "gini" in shown
+    assert result.curve("gini")["mean"].tolist() == [result["gini@1"], result["gini@3"]]
+    assert "gini" in result.to_trec(per_query=True)
+    assert result.plot().to_dict()
+    assert result.report(tmp_path / "report.html").exists()
+    with pytest.raises(UnknownMetricError, match="no user has a value"):
+        result.plot.histogram("gini@3")
+    with pytest.raises(MergeError, match="of all lists together"):
+        merge({"monday": result, "tuesday": result})
+
+
+def test_models_are_compared_by_the_measures_that_users_have(spark, tables):
+    other = spark.createDataFrame(rows_of(random_world(22, n_users=60).predictions), PAIRS)
+    one, two = (
+        score_users(metrics=["novelty@3", "diversity@3"], **{**tables, "predictions": predictions})
+        for predictions in (tables["predictions"], other)
+    )
+    found = compare({"one": one, "two": two}, baseline="one")
+    assert {row.metric for row in found.rows} == {"novelty@3", "diversity@3"}
 
 
 WRONG_COLUMNS = {
