@@ -21,8 +21,8 @@ from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.scoring import describe_table, facts_of
 from spark_rankeval.spark.storage import exists, publish, staged
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.summary import DataQuality, summary_row
-from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, USER_COUNTS
+from spark_rankeval.summary import SELF_NORMALISED, DataQuality, summary_row
+from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, NORMALISER, USER_COUNTS, WEIGHT_SUMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -94,8 +94,9 @@ def summarise(
     need_users(users, options, "give a table of score_users whose columns still say what they are")
     counts = [name for name in COUNTS if name in facts]
     about_users = [name for name in counts if name in USER_COUNTS]
+    about_users += [name for name in WEIGHT_SUMS if name in facts and facts[name].get("kind") == "count"]
     invalid = [name for name in counts if name in INVALID_COUNTS]
-    wrong = [name for name in counts if not isinstance(per_user.schema[name].dataType, T.NumericType)]
+    wrong = [name for name in (*about_users, *invalid) if not isinstance(per_user.schema[name].dataType, T.NumericType)]
     if wrong:
         kind = per_user.schema[wrong[0]].dataType.simpleString()
         msg = f"the per-user table has {', '.join(wrong)}, which must be whole numbers, as {kind}"
@@ -104,9 +105,12 @@ def summarise(
     if missing:
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
+    normalisers = {name: str(said["normaliser"]) for name, said in metrics.items() if said.get("normaliser")}
+    _check_normalisers(per_user, normalisers)
+    options = replace(options, normalised=tuple(place for place, name in enumerate(metrics) if name in normalisers))
     figures = describe_table(
         per_user, users, [*metrics], about_users, invalid, options, [*models, *slices],
-        roll(len(slices), totals=totals, n_before=len(models)), weight,
+        roll(len(slices), totals=totals, n_before=len(models)), weight, normalisers,
     )  # fmt: skip
     rows, qualities = [], {}
     n_before = len(models)
@@ -224,6 +228,24 @@ def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> dict[str,
     return {name: {"label": name} for name in taken}
 
 
+def _check_normalisers(per_user: DataFrame, normalisers: Mapping[str, str]) -> None:
+    """Refuse values of SNIPS without what their mean is a quotient of."""
+    lacking = {name: own for name, own in normalisers.items() if own not in per_user.columns}
+    # Where the columns' metadata is lost, the names are left.
+    lacking |= {
+        name: f"what says that {name}{NORMALISER} is of it"
+        for name in per_user.columns
+        if name not in normalisers and f"{name}{NORMALISER}" in per_user.columns
+    }
+    if lacking:
+        told = "; ".join(f"{name} lacks {own}" for name, own in lacking.items())
+        msg = (
+            f"the mean of a self-normalised estimate is a quotient of two columns of the per-user table: {told}. Store the table as "
+            "Parquet, with all its columns"
+        )
+        raise InputError(msg)
+
+
 def _weight_of(per_user: DataFrame, named: str | None, known: list[str]) -> str | None:
     """The column of weights of a per-user table."""
     if named is None:
@@ -312,7 +334,7 @@ def result_of(
             definition=said.get("metric", said["label"]),
             cutoff=parse_metric(said["metric"]).k if "metric" in said else None,
             over_all=said.get("mean") == "all",
-            user_weight=weight or "",
+            user_weight=weight or (SELF_NORMALISED if said.get("normaliser") else ""),
         )
         for said, model, slice_, _, figures in rows
     )

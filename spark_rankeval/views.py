@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.expected_ties import TiesOfTheCall
+from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import column_names
 from spark_rankeval.worker.task import View
 
@@ -45,11 +46,13 @@ class Lists:
         scored_arrays: predictions come as arrays with scores, so that equal scores have a position.
         label_arrays: labels come as arrays, which have an order.
         relevances: the columns of grades; none where every label has grade 1.
+        weighted: labels have weights.
     """
 
     scored_arrays: bool
     label_arrays: bool
     relevances: tuple[str, ...] = ()
+    weighted: bool = False
 
 
 def resolve(
@@ -65,13 +68,16 @@ def resolve(
         ties: the caller's rule for ties; ``average`` goes to every metric.
 
     Raises:
+        MetricError: labels have weights and a metric cannot be estimated by them; or an estimate lacks them.
         OptionError: the caller asked for averages over ties of a metric that has none.
         DialectError: the dialect's system lacks a metric, or it hangs on an order of labels that rows do not have.
     """
     callers_ties = TiesOfTheCall(ties)
-    sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), callers_ties, dialect]
+    estimator = EstimatorOfTheCall(lists.weighted)
+    sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), callers_ties, estimator, dialect]
     resolved = {label: metric.resolve(*sources) for label, metric in asked.items()}
     callers_ties.check(resolved)
+    estimator.check(resolved)
     ordered = [label for label, metric in resolved.items() if metric.needs_label_order]
     if ordered and lists.relevances and not lists.label_arrays:
         msg = (
