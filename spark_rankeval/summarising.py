@@ -85,6 +85,8 @@ def summarise(
     models = _named(per_user, model, "model") or [name for name, said in facts.items() if said.get("kind") == "model"]
     slices = _slices_of(per_user, by)
     metrics = {name: said for name, said in facts.items() if said.get("kind") == "metric"}
+    normalisers = {name: str(said["normaliser"]) for name, said in metrics.items() if said.get("normaliser")}
+    _check_normalisers(per_user, normalisers)
     if not any(facts.values()):
         metrics = _unmarked_metrics(per_user, {*users, *models, *slices, weight})
     if not metrics:
@@ -105,8 +107,6 @@ def summarise(
     if missing:
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
-    normalisers = {name: str(said["normaliser"]) for name, said in metrics.items() if said.get("normaliser")}
-    _check_normalisers(per_user, normalisers)
     options = replace(options, normalised=tuple(place for place, name in enumerate(metrics) if name in normalisers))
     figures = describe_table(
         per_user, users, [*metrics], about_users, invalid, options, [*models, *slices],
@@ -217,7 +217,7 @@ def _named(per_user: DataFrame, names: str | Sequence[str] | None, option: str) 
 
 def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> dict[str, dict[str, Any]]:
     """The metrics of a table whose columns do not say what they are, with a warning of what was taken for one."""
-    rest = [field for field in per_user.schema.fields if field.name not in others and field.name not in COUNTS]
+    rest = [field for field in per_user.schema.fields if field.name not in {*others, *COUNTS, *WEIGHT_SUMS}]
     taken = [field.name for field in rest if isinstance(field.dataType, T.DoubleType | T.FloatType)]
     left = [f"{field.name} {field.dataType.simpleString()}" for field in rest if field.name not in taken]
     if taken:
@@ -333,12 +333,19 @@ def result_of(
             relevance=said.get("relevance", ""),
             definition=said.get("metric", said["label"]),
             cutoff=parse_metric(said["metric"]).k if "metric" in said else None,
-            over_all=said.get("mean") == "all",
+            # Who has nothing to divide by adds nothing to a quotient of sums, and spoils none.
+            over_all=said.get("mean") == "all" and not said.get("normaliser"),
             user_weight=weight or (SELF_NORMALISED if said.get("normaliser") else ""),
         )
         for said, model, slice_, _, figures in rows
     )
     columns = {row.key: told.column for row, told in zip(summary, rows, strict=True)}
+    if options.normalised and all(0 < quality.n_labels == quality.n_relevant for quality in qualities.values()):
+        msg = (
+            "every label is relevant: estimator='snips' of sums needs the labels of what was shown and is not relevant, too, "
+            "with grade 0, else its values are the most that lists can gain; of relevant labels alone take 'ips'"
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
     # What is written is summarised with the same options.
     write = partial(
         write_per_user, by=tuple(by), user_weight=weight, totals=totals, ci=options.method, level=options.level,

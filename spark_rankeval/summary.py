@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.moments import Moments
 
 _NOT_ASKED = "not asked for"
-_WEIGHTS = ("label_weight", "squared_label_weight")
+#: The fields of `DataQuality` that are of labels with weights; all but the first are sums of these.
+WEIGHTS = ("n_clipped_labels", "label_weight", "squared_label_weight")
 #: What `SummaryRow.user_weight` says of means that are quotients of sums over all users.
 SELF_NORMALISED = "self-normalised"
 # What only programs read of a row.
@@ -190,7 +191,7 @@ class DataQuality:
         """From the moments of the per-user counts, by name, and a weighted mean of any metric, where users have weights."""
         ties, found = moments["hangs_on_tie"], moments["n_relevant"]
         totals: dict[str, Any] = {
-            name: figures.total if name in _WEIGHTS else int(figures.total)
+            name: figures.total if name in WEIGHTS[1:] else int(figures.total)
             for name, figures in moments.items()
             if name in cls.__dataclass_fields__
         }

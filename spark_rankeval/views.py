@@ -10,6 +10,7 @@ from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.expected_ties import TiesOfTheCall
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import column_names
+from spark_rankeval.worker.scoring import NORMALISER
 from spark_rankeval.worker.task import View
 
 if TYPE_CHECKING:
@@ -193,7 +194,14 @@ def columns_of(values: Sequence[Value], asked: Mapping[str, Metric], taken: Sequ
             raise MetricError(msg)
     metrics = {key: asked[value.label] for key, value in labels.items()}
     suffixes = {key: value.relevance for key, value in labels.items()}
-    return tuple(column_names(metrics, taken, suffixes).values())
+    columns = column_names(metrics, taken, suffixes)
+    known = {name.lower() for name in (*taken, *columns.values())}
+    own = [f"{columns[key]}{NORMALISER}" for key, value in labels.items() if value.metric.normalises]
+    twice = [name for name in own if name.lower() in known]
+    if twice:
+        msg = f"the column {twice[0]!r} is that of a self-normalised estimate; rename the other of that name"
+        raise MetricError(msg)
+    return tuple(columns.values())
 
 
 def order_of(values: Sequence[Value], labels: Sequence[str]) -> list[int]:

@@ -10,12 +10,12 @@ from pyspark.sql import functions as F
 from random_logs import assert_tricky, random_logs
 
 from spark_rankeval import compare, detectable_difference, evaluate, merge, quarantine, score_users, summarise
-from spark_rankeval.errors import DataError, InputError, MetricError
+from spark_rankeval.errors import DataError, InputError, MetricError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric
 
 METRICS = [
     "dcg@5",
-    "dcg(estimator='snips', gain='linear')@5",
+    "dcg(gain='linear', estimator='snips')@5",
     "dcg(weight_limit=3)@5",
     "cg(estimator='snips')",
     "precision@5",
@@ -205,6 +205,16 @@ def test_labels_of_one_grade_have_weights_alone(tables):
     told = evaluate(predictions, liked.drop("grade"), ["recall@5", "precision@5"], score="score", weight="w")
     graded = evaluate(predictions, liked.withColumn("grade", F.lit(1)), ["recall@5", "precision@5"], **OPTIONS)
     assert [row.mean for row in told.summary] == [row.mean for row in graded.summary]
+
+
+def test_of_relevant_labels_alone_snips_warns(tables):
+    predictions, labels = tables
+    liked = labels.where("grade > 0")
+    with pytest.warns(
+        SparkRankEvalWarning, match="every label is relevant: estimator='snips' of sums needs the labels"
+    ):
+        found = evaluate(predictions, liked, ["precision(estimator='snips', denominator='predictions')@5"], **OPTIONS)
+    assert found.summary[0].mean == pytest.approx(1)
 
 
 NAN, INF = math.nan, math.inf

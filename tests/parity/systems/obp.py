@@ -5,23 +5,12 @@ estimates, the expected reward of one draw, is DCG ÷ Σ d(j), or precision: `me
 """
 
 import math
-import sys
-from types import ModuleType
 
 import numpy as np
+from obp.ope.estimators import InverseProbabilityWeighting, SelfNormalizedInverseProbabilityWeighting
 
 PACKAGES = ("obp",)
 POPULATION = "every round of the log"
-
-# It is imported for the names of types; estimators of arrays never touch it, and it would take gigabytes.
-_torch = ModuleType("torch")
-_torch.Tensor = type("Tensor", (), {})
-sys.modules.setdefault("torch", _torch)
-
-from obp.ope.estimators import (  # noqa: E402 - behind the stand-in
-    InverseProbabilityWeighting,
-    SelfNormalizedInverseProbabilityWeighting,
-)
 
 ESTIMATORS = {"ips": InverseProbabilityWeighting, "snips": SelfNormalizedInverseProbabilityWeighting}
 DISCOUNTS = {"log2": lambda j: 1 / math.log2(j + 1), "none": lambda j: 1.0}
