@@ -81,7 +81,7 @@ class ColumnNames:
             problems.append(f"user names a column twice: {list(users)}")
         if not problems and len(set(grades)) < len(grades):
             problems.append(f"relevance names a column twice: {list(grades)}")
-        if weight is not None and weight in (*users, *items, *grades):
+        if isinstance(weight, str) and weight in (*users, *items, *grades):
             problems.append(f"weight={weight!r} names a column that has another meaning: users, items or grades")
         if problems:
             raise InputError("; ".join(problems))
