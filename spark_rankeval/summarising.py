@@ -291,6 +291,22 @@ def _no_count(like: Moments) -> Moments:
     return replace(like, n=n, n_undefined=0, n_zero=0, mean=0.0, std=0.0, least=0.0, greatest=0.0, total=0.0)
 
 
+def _odd_weights(quality: DataQuality, options: DescriptionOptions) -> list[str]:
+    """What of the labels' weights is allowed, and seldom meant."""
+    words = []
+    if options.normalised and 0 < quality.n_labels == quality.n_relevant:
+        words.append(
+            "every label is relevant: estimator='snips' of sums needs the labels of what was shown and is not relevant, too, "
+            "with grade 0, else its values are the most that lists can gain; of relevant labels alone take 'ips'"
+        )
+    if 0 < quality.label_weight < quality.n_labels:
+        words.append(
+            f"the labels' weights are {quality.label_weight / quality.n_labels:.3g} in the mean, and the inverse of a probability is "
+            "never below 1: were propensities given for weights? A weight is 1 / propensity"
+        )
+    return words
+
+
 class ResultRow(NamedTuple):
     """What becomes a row of the summary: what a value says of itself, its model and slice, its column and its figures."""
 
@@ -340,12 +356,8 @@ def result_of(
         for said, model, slice_, _, figures in rows
     )
     columns = {row.key: told.column for row, told in zip(summary, rows, strict=True)}
-    if options.normalised and all(0 < quality.n_labels == quality.n_relevant for quality in qualities.values()):
-        msg = (
-            "every label is relevant: estimator='snips' of sums needs the labels of what was shown and is not relevant, too, "
-            "with grade 0, else its values are the most that lists can gain; of relevant labels alone take 'ips'"
-        )
-        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+    for odd in _odd_weights(next(iter(qualities.values())), options) if qualities else []:
+        warnings.warn(odd, SparkRankEvalWarning, stacklevel=3)
     # What is written is summarised with the same options.
     write = partial(
         write_per_user, by=tuple(by), user_weight=weight, totals=totals, ci=options.method, level=options.level,

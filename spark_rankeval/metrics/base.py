@@ -199,8 +199,8 @@ class Metric(ABC):
         Args:
             sources: who fills a parameter, the first that has it wins; the metric's own default is the last.
         """
-        values: dict[str, Any] = {item.name: item.metadata["default"] for item in self.parameters()}
         # A parameter whose default is to be unset stays so where nobody has it.
+        values: dict[str, Any] = {item.name: item.metadata["default"] for item in self.parameters()}
         for source in reversed(sources):
             supplied = source.defaults_for(type(self))
             values.update({name: value for name, value in supplied.items() if name in values})

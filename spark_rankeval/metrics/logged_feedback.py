@@ -73,11 +73,6 @@ class EstimatedMetric(TieAwareMetric):
         """What larger weights are clipped to."""
         return None if self.weight_limit is Unset.UNSET else self.weight_limit
 
-    @property
-    def sees(self) -> Sees:
-        """Labels of one grade may have different weights."""
-        return "label" if self.estimates else super().sees
-
     def _clipped(self, weights: FloatArray) -> FloatArray:
         return weights if self.limit is None else np.minimum(weights, self.limit)
 
@@ -102,6 +97,11 @@ class EstimatedSum(EstimatedMetric):
     def normalises(self) -> bool:
         """SNIPS is a quotient of two sums over all users."""
         return self.estimator == "snips"
+
+    @property
+    def sees(self) -> Sees:
+        """The quotient's second sum is over all labels, of whatever grade."""
+        return "label" if self.normalises else super().sees
 
     def compute(self, batch: RankingBatch) -> FloatArray:
         """The metric of every user; estimates are defined for everybody but where SNIPS has nothing to divide by.

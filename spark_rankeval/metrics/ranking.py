@@ -501,7 +501,8 @@ def _hangs_on_tie(batch: RankingBatch, largest_cutoff: int | None, threshold: fl
     if sees != "relevance":
         worths.append(np.maximum(grade, 0) if sees == "gain" else grade)
     if batch.weight is not None:
-        worths.append(batch.weight[matters])
+        weight = batch.weight[matters]
+        worths.append(weight if sees == "label" else np.where(worths[-1] > 0, weight, 0.0))
     mixed = others & (sees == "label")
     for worth in worths:
         best, least = np.maximum.reduceat(worth, start), np.minimum.reduceat(worth, start)

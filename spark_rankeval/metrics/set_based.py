@@ -53,7 +53,7 @@ class Precision(EstimatedSum):
     @property
     def bounds(self) -> tuple[float, float]:
         """Weighted hits may be more than there are places."""
-        return (0.0, math.inf) if self.estimates else super().bounds
+        return (0.0, math.inf) if self.estimator == "ips" else super().bounds
 
     def _places(self, batch: RankingBatch) -> IntArray | int:
         return retrieved(batch, self.k) if self.k is None or self.denominator == "predictions" else self.k

@@ -188,7 +188,7 @@ def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
     body = [
         (
             _QUALITY.get(name, name.removeprefix("n_").replace("_", " ")),
-            *(f"{getattr(one, name):,.10g}" for one in qualities.values()),
+            *(f"{getattr(one, name):{',.10g' if name in WEIGHTS[1:] else ','}}" for one in qualities.values()),
         )
         for name in names
     ]

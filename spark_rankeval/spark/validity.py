@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.spark.named_columns import column
+from spark_rankeval.worker.reading import LARGEST_WEIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,6 +69,7 @@ def invalid_reasons(source: Source, ids: Column, values: Sequence[Column], rules
         if given.is_weight:
             reasons |= {"NaN weight": F.isnan(number), "negative weight": number < 0, "weight of 0": number == 0}
             reasons["infinite weight"] = number == F.lit(math.inf)
+            reasons["weight above 2^100"] = number > F.lit(LARGEST_WEIGHT)
             continue
         if source.value_kind == "relevance" and rules.unusual_grades == "keep":
             continue

@@ -36,6 +36,8 @@ PREDICTION_COLUMNS = (
 )
 #: The weights of a user's labels, where labels have any.
 WEIGHTS = "label_weights"
+#: No label has a larger weight: squares of these still add up exactly.
+LARGEST_WEIGHT = 2.0**100
 #: A hash of the user's id, where users are resampled.
 USER_HASH = "user_hash"
 #: The weight of the user, where users have any.
@@ -174,7 +176,7 @@ def _bad_grade(values: Array, largest: float) -> BoolArray:
 
 
 def _bad_weight(values: Array) -> BoolArray:
-    return ~((values > 0) & np.isfinite(values))
+    return ~((values > 0) & (values <= LARGEST_WEIGHT))
 
 
 def _negative(values: Array) -> BoolArray:

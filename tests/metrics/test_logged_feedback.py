@@ -161,10 +161,23 @@ def test_a_label_twice_keeps_the_highest_grade_and_of_these_the_highest_weight()
         assert (found.duplicate_labels.tolist(), found.conflicting_labels.tolist()) == ([1], [2])
 
 
-def test_items_of_one_grade_and_different_weights_hang_on_their_order():
-    users = [([(1, 0.5), (2, 0.5)], [(1, 1.0), (2, 1.0)])]
-    different, equal = (weighted(users, [[1.0, last]], sees="label", largest_cutoff=1)[1] for last in (2.0, 1.0))
-    assert (different.tied.tolist(), equal.tied.tolist()) == ([1], [0])
+@pytest.mark.parametrize(
+    ("grades", "sees", "hangs"),
+    [((1.0, 1.0), "relevance", 1), ((2.0, 2.0), "gain", 1), ((0.0, 0.0), "gain", 0), ((0.0, 0.0), "label", 1)],
+)
+def test_items_of_one_grade_and_different_weights_hang_on_their_order(grades, sees, hangs):
+    users = [([(1, 0.5), (2, 0.5)], list(zip((1, 2), grades, strict=True)))]
+    different, equal = (weighted(users, [[1.0, last]], sees=sees, largest_cutoff=1)[1] for last in (2.0, 1.0))
+    assert (different.tied.tolist(), equal.tied.tolist()) == ([hangs], [0])
+
+
+def test_what_a_metric_sees_and_its_bounds():
+    seen = {
+        text: (parse_metric(text).resolve(EstimatorOfTheCall(True)).sees, parse_metric(text).bounds)
+        for text in ("precision(estimator='ips')", "precision(estimator='snips')", "dcg(estimator='ips')", "recall")
+    }
+    assert [sees for sees, _ in seen.values()] == ["relevance", "label", "gain", "relevance"]
+    assert [high for _, (_, high) in seen.values()] == [math.inf, 1, math.inf, 1]
 
 
 @pytest.mark.parametrize(

@@ -217,6 +217,27 @@ def test_of_relevant_labels_alone_snips_warns(tables):
     assert found.summary[0].mean == pytest.approx(1)
 
 
+def test_propensities_for_weights_are_warned_of(tables):
+    predictions, labels = tables
+    with pytest.warns(SparkRankEvalWarning, match=r"weights are 0\.\d+ in the mean.* A weight is 1 / propensity"):
+        evaluate(predictions, labels.withColumn("w", 1 / F.col("w")), "dcg@5", **OPTIONS)
+
+
+def test_one_table_has_the_weights_beside_its_labels(tables):
+    predictions, labels = tables
+    labels = labels.where("w < 5")
+    lists = predictions.groupBy("user").agg(F.sort_array(F.collect_list("item")).alias("items"))
+    liked = labels.groupBy("user").agg(*(F.collect_list(name).alias(name) for name in ("item", "grade", "w")))
+    both = lists.join(liked.withColumnRenamed("item", "liked"), "user")
+    found = evaluate(both, None, METRICS, item=("items", "liked"), relevance="grade", weight="w")
+    apart = evaluate(
+        both.select("user", "items"), both.select("user", "liked", "grade", "w"), METRICS, item=("items", "liked"),
+        relevance="grade", weight="w",
+    )  # fmt: skip
+    assert [row.mean for row in found.summary] == [row.mean for row in apart.summary]
+    assert found["dcg@5"] > 0
+
+
 NAN, INF = math.nan, math.inf
 BAD = [
     (None, "null weight"),
@@ -224,6 +245,7 @@ BAD = [
     (0.0, "weight of 0"),
     (-1.0, "negative weight"),
     (INF, "infinite weight"),
+    (1e31, "weight above 2^100"),
 ]
 
 
