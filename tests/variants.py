@@ -19,10 +19,14 @@ VALUES = {
     "probabilities": (None, "0.5,0.3,0.2"),
     "judged_threshold": (1.0, 2.0),
     "recall": (0.0, 0.1, 0.35, 0.5, 1.0),
-    "weight_limit": (UNSET,),
 }
 # Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators.
-LEFT_OPEN = {"estimator": (UNSET,)}
+LEFT_OPEN = ("estimator", "weight_limit")
+
+
+def values_of(item):
+    """The values that a parameter has in the variants."""
+    return (UNSET,) if item.name in LEFT_OPEN else item.metadata["choices"] or VALUES[item.name]
 
 
 def variants(metric, cutoffs=CUTOFFS, **only):
@@ -32,10 +36,7 @@ def variants(metric, cutoffs=CUTOFFS, **only):
     out.
     """
     items = metric.parameters()
-    choices = [
-        only.get(item.name) or LEFT_OPEN.get(item.name) or item.metadata["choices"] or VALUES[item.name]
-        for item in items
-    ]
+    choices = [only.get(item.name) or values_of(item) for item in items]
     made = []
     for k in cutoffs if metric.takes_cutoff else (None,):
         for values in itertools.product(*choices):
