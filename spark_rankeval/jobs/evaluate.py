@@ -142,7 +142,7 @@ def _call(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> dic
 
 
 # What a map of dialects does not take: it knows one model, and no facts of items.
-_NOT_OF_MAPS = ("model", "category", "vector")
+_NOT_OF_MAPS = ("model", "weight", "category", "vector")
 
 
 def _dialects(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> tuple[MapRow, ...]:

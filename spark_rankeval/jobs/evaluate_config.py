@@ -11,6 +11,7 @@ from spark_rankeval.errors import ConfigurationError, DialectError, MetricError,
 from spark_rankeval.extras import check_extra
 from spark_rankeval.gates import GateRule, check_known, read_gates
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names
+from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.statistics.description import DescriptionOptions
@@ -37,6 +38,7 @@ class Columns:
         model: the column of predictions that says which model a row is of.
         category: the column of items that has categories.
         vector: the column of items that has arrays of numbers.
+        weight: the column of the labels' weights, the inverse of the chance that the log has the label: metrics are then estimates.
     """
 
     user: str | tuple[str, ...] = "user"
@@ -47,6 +49,7 @@ class Columns:
     model: str | None = None
     category: str = "category"
     vector: str = "vector"
+    weight: str | None = None
 
 
 @dataclass(frozen=True)
@@ -202,11 +205,12 @@ class EvaluateConfig(JobConfig):
         checks: list[Callable[[], object]] = [
             lambda: DescriptionOptions.given(**self.evaluation.intervals()),
             lambda: OnInvalid.read(self.evaluation.on_invalid),
+            self._check_estimates,
         ]
         for check in checks:
             try:
                 check()
-            except OptionError as error:
+            except (OptionError, MetricError) as error:
                 found.append(f"evaluation: {error}")
         try:
             self.gate_rules()
@@ -224,6 +228,10 @@ class EvaluateConfig(JobConfig):
             found.append(
                 "report.dialects is for one model and one relevance; leave it out, or columns.model and further grades"
             )
+        if self.report.dialects and self.columns.weight is not None:
+            found.append(
+                "report.dialects compares definitions, which labels with weights only estimate; leave it out, or columns.weight"
+            )
         return found
 
     def _users_without_metric(self) -> list[str]:
@@ -235,6 +243,16 @@ class EvaluateConfig(JobConfig):
         if of_users:
             return []
         return ["evaluation.metrics: all are of all lists together; name at least one that users have, as 'novelty@10'"]
+
+    def _check_estimates(self) -> None:
+        """Refuse metrics that labels with weights cannot estimate, and estimates of labels without."""
+        try:
+            asked = parse_metrics(self.evaluation.metrics)
+        except MetricError:
+            # These are named already.
+            return
+        call = EstimatorOfTheCall(self.columns.weight is not None)
+        call.check({label: metric.resolve(call) for label, metric in asked.items()})
 
     def _unknown_distributions(self) -> list[str]:
         """Histograms of what is not evaluated, which nobody should learn of after the evaluation."""

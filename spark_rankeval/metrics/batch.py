@@ -25,6 +25,11 @@ def is_relevant(grade: FloatArray, threshold: float | None) -> BoolArray:
     return ~(grade < threshold)
 
 
+def retrieved(batch: RankingBatch, k: int | None) -> IntArray:
+    """ρ_k = min(k, ρ), how many items stand in the first k places; ρ without a cutoff."""
+    return batch.n_predictions if k is None else np.minimum(batch.n_predictions, k)
+
+
 class Hits(NamedTuple):
     """The relevant items of the lists, by user and then by rank.
 
@@ -62,6 +67,8 @@ class RankingBatch:
             holds for it; None where no order
             was given.
         recommended: the items of the lists, labelled or not; None where no metric looks at them.
+        weight: float64, the weight of each labelled prediction's label; None where labels have none.
+        label_weights: the weights of `labels`; None where they have none.
     """
 
     n_users: int
@@ -75,6 +82,8 @@ class RankingBatch:
     labels: Ragged
     labels_as_given: Ragged | None = None
     recommended: Recommended | None = None
+    weight: FloatArray | None = None
+    label_weights: Ragged | None = None
     _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -86,6 +95,7 @@ class RankingBatch:
         users = [batch.user + first for batch, first in zip(batches, first_user, strict=False)]
         given = [batch.labels_as_given for batch in batches]
         recommended = [batch.recommended for batch in batches]
+        weights, label_weights = ([getattr(batch, name) for batch in batches] for name in ("weight", "label_weights"))
         return cls(
             n_users=int(first_user[-1]),
             n_predictions=np.concatenate([batch.n_predictions for batch in batches]),
@@ -102,6 +112,8 @@ class RankingBatch:
             recommended=Recommended.concatenate([lists for lists in recommended if lists is not None])
             if None not in recommended
             else None,
+            weight=None if weights[0] is None else np.concatenate(weights),
+            label_weights=None if label_weights[0] is None else Ragged.concatenate(label_weights),
         )
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:

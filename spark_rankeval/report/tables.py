@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.rendering import cells, comparison_figures, headers, number, signed
-from spark_rankeval.summary import DataQuality
+from spark_rankeval.summary import WEIGHTS, DataQuality
 
 if TYPE_CHECKING:
     from spark_rankeval.comparison_rows import ComparisonRow
@@ -42,6 +42,9 @@ _QUALITY = {
     "n_left_out": "users left out of every mean",
     "n_without_weight": "users of weight 0, left out",
     "n_invalid_weights": "users without a usable weight, left out",
+    "n_clipped_labels": "labels of a weight above the lowest limit",
+    "label_weight": "weights of labels, in all",
+    "squared_label_weight": "squares of these, in all",
 }
 
 
@@ -180,11 +183,12 @@ def dialects_table(rows: Sequence[DialectRow]) -> Table:
 
 def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
     """A row a count, a column a model."""
-    names = [item.name for item in fields(DataQuality)]
+    weighted = any(one.label_weight for one in qualities.values())
+    names = [item.name for item in fields(DataQuality) if weighted or item.name not in WEIGHTS]
     body = [
         (
             _QUALITY.get(name, name.removeprefix("n_").replace("_", " ")),
-            *(f"{getattr(one, name):,}" for one in qualities.values()),
+            *(f"{getattr(one, name):{',.10g' if name in WEIGHTS[1:] else ','}}" for one in qualities.values()),
         )
         for name in names
     ]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.metrics.batch import RankingBatch
+from spark_rankeval.metrics.logged_feedback import lowest_limit
 from spark_rankeval.metrics.matching import contained
 from spark_rankeval.metrics.ragged import pieces
 from spark_rankeval.metrics.ranking import Findings, Lists, rank_lists
@@ -49,6 +50,8 @@ _SLICE = 1 << 17
 
 #: The column of a model's name in a per-user table on the way.
 MODEL = "model"
+#: What the column of a metric's normaliser is called, behind the metric's.
+NORMALISER = "_normaliser"
 #: The counts that stand beside the metrics of every user.
 USER_COUNTS = (
     "n_predictions",
@@ -72,6 +75,8 @@ COUNTS = (*USER_COUNTS, *INVALID_COUNTS)
 #: The column of a per-user table that repeats, for every user, how much of the tables of facts cannot be used; only where
 #: metrics ask for facts.
 UNUSABLE_FACTS = "n_invalid_facts"
+#: What is added up of a user's labels where these have weights: those above the lowest limit, the weights, their squares.
+WEIGHT_SUMS = ("n_clipped_labels", "label_weight", "squared_label_weight")
 
 
 class Scores(NamedTuple):
@@ -83,6 +88,8 @@ class Scores(NamedTuple):
         unresolved: int64 (n_users,), 1 where a pruned list leaves a tie open.
         totals: `TOTALS`, the same for every user; none where no metric asks for facts.
         exposed: the lists of views that have metrics of all lists together, by the view's place.
+        normalisers: float64 (n_users,), of each metric that normalises, by its place.
+        weights: (n_users,), one for each of `WEIGHT_SUMS` where labels have weights; else none.
     """
 
     metrics: list[Array]
@@ -90,6 +97,8 @@ class Scores(NamedTuple):
     unresolved: IntArray
     totals: list[Array]
     exposed: dict[int, Exposed]
+    normalisers: dict[int, Array]
+    weights: list[Array]
 
 
 def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
@@ -112,6 +121,10 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
     metrics: list[Array] = []
     counts, unresolved = [], np.zeros(batch.num_rows, np.int64)
     exposed: dict[int, Exposed] = {}
+    normalisers: dict[int, Array] = {}
+    label_weights = labels.lists.like(labels.values[-1]) if task.weighted else None
+    has_grades = len(labels.values) > task.weighted
+    ranked: list[tuple[RankingBatch, Findings]] = []
     for model, side in enumerate(predictions):
         lists = Lists(
             items=lists_of_ids[model],
@@ -120,6 +133,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
             order=order,
             matchable=side.present,
             n_predictions=side.total,
+            weights=label_weights,
         )
         about_items = facts_of_items(columns, model, tables.totals.get(DIMENSION, 0))
         n_excluded = np.zeros(batch.num_rows, np.int64)
@@ -129,9 +143,9 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
             lists = lists.where(~left_out)
         views = {place: view for place, view in enumerate(task.views) if view.model == model}
         parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
-        ranked: list[tuple[RankingBatch, Findings]] = []
+        ranked = []
         for place, view in views.items():
-            grades = labels.lists.like(labels.values[view.relevance]) if labels.values else None
+            grades = labels.lists.like(labels.values[view.relevance]) if has_grades else None
             # Only who looks at items without a label pays for the rank of each.
             entry = np.arange(len(side.ids)) if view.reads_items else None
             if entry is not None and excluded is not None:
@@ -142,13 +156,15 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
                 known = found.recommended.knowing(about_items | by_lists, about_users | by_users, tables.sizes)
                 found = replace(found, recommended=known)
             ranked.append((found, findings))
+            normalisers |= _normalisers(view, found, len(metrics))
             metrics += _compute(view, found)
             if place in with_exposure:
                 exposed[place] = Exposed(found, side.ids, view.population.includes(found))
         counts.append([*_counts(next(iter(views.values())), ranked, n_excluded, side, labels), n_conflicts])
         unresolved = np.maximum.reduce([unresolved, *(findings.cut for _, findings in ranked)])
     totals = [np.full(batch.num_rows, tables.totals.get(name, 0)) for name in TOTALS] if task.facts else []
-    return Scores(metrics, counts, unresolved, totals, exposed)
+    weights = _weight_sums(ranked[0][0], lowest_limit(task.metrics)) if task.weighted else []
+    return Scores(metrics, counts, unresolved, totals, exposed, normalisers, weights)
 
 
 def _counts(
@@ -197,6 +213,24 @@ def _compute(view: View, batch: RankingBatch) -> list[Array]:
     return values if included.all() else [np.where(included, one, np.nan) for one in values]
 
 
+def _normalisers(view: View, batch: RankingBatch, first: int) -> dict[int, Array]:
+    """The weights of users' values in the means of the metrics that normalise, by place; 0 for users that the view is not about."""
+    found = {place: metric for place, metric in enumerate(view.metrics, first) if metric.normalises}
+    return {
+        place: np.where(view.population.includes(batch), metric.normaliser(batch), 0.0)
+        for place, metric in found.items()
+    }
+
+
+def _weight_sums(batch: RankingBatch, limit: float | None) -> list[Array]:
+    """What `WEIGHT_SUMS` names."""
+    labels = batch.label_weights
+    assert labels is not None, "the task says that labels have weights"
+    above = np.zeros(len(labels.values), np.bool_) if limit is None else labels.values > limit
+    n_above = np.bincount(labels.user[above], minlength=batch.n_users)
+    return [n_above, *(batch.total(labels.user, one) for one in (labels.values, labels.values**2))]
+
+
 def score_batches(
     task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str, ...]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -205,10 +239,13 @@ def score_batches(
     Args:
         task: what to compute.
         passed_on: columns that go through unchanged, first.
-        names: the metrics' column names, those of one model; between them and what is passed on stands the model's name.
-            Last comes `UNUSABLE_FACTS`, if any metric asks for facts.
+        names: the metrics' column names, those of one model; between them and what is passed on stands the model's name. Behind
+            the counts stand the normalisers of the metrics that have one, `WEIGHT_SUMS` where labels have weights, and
+            `UNUSABLE_FACTS` if any metric asks for facts.
     """
-    last = (UNUSABLE_FACTS,) if task.facts else ()
+    normalised = [place for place in task.normalised if place < len(names)]
+    further = [*(f"{names[place]}{NORMALISER}" for place in normalised), *(WEIGHT_SUMS if task.weighted else ())]
+    further += [UNUSABLE_FACTS] if task.facts else []
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for whole in chain.from_iterable(map(in_parts, batches)):
@@ -217,12 +254,14 @@ def score_batches(
             batch = whole if present is None else whole.filter(present)
             scores = score(task, batch)
             faults = scores.totals[TOTALS.index(FAULTS[0]) :]
-            unusable = [np.sum(faults, axis=0)] if last else []
+            unusable = [np.sum(faults, axis=0)] if task.facts else []
             kept = [batch.column(batch.schema.get_field_index(name)) for name in passed_on]
             for model, name in enumerate(task.models):
                 metrics = scores.metrics[model * len(names) : (model + 1) * len(names)]
                 who = pa.repeat(pa.scalar(name), batch.num_rows)
-                columns = [*kept, who, *map(pa.array, metrics), *map(pa.array, (*scores.counts[model], *unusable))]
-                yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *COUNTS, *last])
+                own = [scores.normalisers[model * len(names) + place] for place in normalised]
+                values = map(pa.array, [*metrics, *scores.counts[model], *own, *scores.weights, *unusable])
+                columns = [*kept, who, *values]
+                yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *COUNTS, *further])
 
     return run

@@ -26,6 +26,7 @@ ENVIRONMENT_OF = {
     "recbole": "recbole",
     "replay_beyond": "replay",
     "recommenders_beyond": "recommenders",
+    "obp": "obp",
 }
 
 
