@@ -23,7 +23,7 @@ from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.summarising import ResultRow, keeping, need_users, result_of
 from spark_rankeval.summary import DataQuality
 from spark_rankeval.views import Lists, columns_of, order_of, resolve, views_of
-from spark_rankeval.worker.scoring import COUNTS
+from spark_rankeval.worker.scoring import COUNTS, UNUSABLE_FACTS
 from spark_rankeval.worker.task import ScoringTask
 
 if TYPE_CHECKING:
@@ -354,14 +354,15 @@ def _prepare(
     model_column = sources.model_column or ("model" if models != ("",) else "")
     about = [*sources.slices, *([] if sources.weight is None else [sources.weight])]
     lower = [name.lower() for name in about]
-    others = {*COUNTS, *map(str.lower, (*left.user, model_column))}
+    counts = (*COUNTS, *((UNUSABLE_FACTS,) if task.facts else ()))
+    others = {*counts, *map(str.lower, (*left.user, model_column))}
     twice = [name for name in about if name.lower() in others or lower.count(name.lower()) > 1]
     if twice:
         msg = f"by and user_weight: {twice[0]!r} is the name of another column of the per-user table; rename it"
         raise InputError(msg)
-    taken = [name for name in left.user if name.lower() in COUNTS]
+    taken = [name for name in left.user if name.lower() in counts]
     if taken:
-        msg = f"the user column {taken[0]!r} has the name of a count in the per-user table; rename it ({', '.join(COUNTS)} are taken)"
+        msg = f"the user column {taken[0]!r} has the name of a count in the per-user table; rename it ({', '.join(counts)} are taken)"
         raise InputError(msg)
     if model_column.lower() in [name.lower() for name in left.user]:
         msg = f"the user column {model_column!r} has the name of the column of models in the per-user table; rename it"
@@ -369,7 +370,7 @@ def _prepare(
     return Scoring(
         sources=sources,
         values=tuple(values),
-        columns=columns_of(values, asked, taken=(*left.user, *about, *filter(None, [model_column]), *COUNTS)),
+        columns=columns_of(values, asked, taken=(*left.user, *about, *filter(None, [model_column]), *counts)),
         model_column=model_column,
         shown=tuple(order_of(values, list(asked))),
         task=task,
