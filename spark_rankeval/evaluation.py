@@ -23,7 +23,7 @@ from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.summarising import ResultRow, keeping, need_users, result_of
 from spark_rankeval.summary import DataQuality
 from spark_rankeval.views import Lists, columns_of, order_of, resolve, views_of
-from spark_rankeval.worker.scoring import COUNTS, WEIGHT_SUMS
+from spark_rankeval.worker.scoring import COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS
 from spark_rankeval.worker.task import ScoringTask
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ def _prepare(
     model_column = sources.model_column or ("model" if models != ("",) else "")
     about = [*sources.slices, *([] if sources.weight is None else [sources.weight])]
     lower = [name.lower() for name in about]
-    counts = (*COUNTS, *(WEIGHT_SUMS if right.is_weighted else ()))
+    counts = (*COUNTS, *(WEIGHT_SUMS if right.is_weighted else ()), *((UNUSABLE_FACTS,) if task.facts else ()))
     others = {*counts, *map(str.lower, (*left.user, model_column))}
     twice = [name for name in about if name.lower() in others or lower.count(name.lower()) > 1]
     if twice:

@@ -121,14 +121,13 @@ def summarise(
         per_user, users, [*metrics], about_users, invalid, options, [*models, *slices],
         roll(len(slices), totals=totals, n_before=len(models)), weight, normalisers,
     )  # fmt: skip
-    rows, qualities, unusable = [], {}, dict.fromkeys((UNUSABLE_FACTS,), 0)
+    rows, qualities, unusable = [], {}, 0
     n_before = len(models)
     for name in _models_of(facts[models[0]] if models else {}, figures, several=bool(models)):
         mine = {key[n_before:]: found for key, found in figures.items() if not (models and key) or str(key[0]) == name}
         keys = in_order(list(mine))
         found = dict(zip([*about_users, *invalid], mine[keys[0]].counts, strict=True))
-        if UNUSABLE_FACTS in found and found[UNUSABLE_FACTS].n:
-            unusable[UNUSABLE_FACTS] = int(found[UNUSABLE_FACTS].greatest)
+        unusable = max(unusable, _greatest(found.get(UNUSABLE_FACTS)))
         found |= {lacking: _no_count(mine[keys[0]].values[0].moments) for lacking in missing}
         qualities[name] = DataQuality.from_moments(found, mine[keys[0]].values[0].weighted)
         rows += [
@@ -138,7 +137,7 @@ def summarise(
         ]
     some = next(iter(metrics.values()))
     raise_if_invalid(DataQuality.of_models(list(qualities.values())), some, on_invalid=chosen)
-    raise_if_unusable(unusable, some, chosen)
+    raise_if_unusable({UNUSABLE_FACTS: unusable}, some, chosen)
     words = ("The table of users was summarised as it is.",)
     return result_of(lambda: per_user, rows, qualities, words, options, slices, totals, weight)
 
@@ -296,6 +295,11 @@ def need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -
             "which needs no ids"
         )
         raise OptionError(msg)
+
+
+def _greatest(count: Moments | None) -> int:
+    """The largest value of a count that is the same of every user; 0 where there is none."""
+    return int(count.greatest) if count is not None and count.n else 0
 
 
 def _no_count(like: Moments) -> Moments:

@@ -136,21 +136,20 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
             weights=label_weights,
         )
         about_items = facts_of_items(columns, model, tables.totals.get(DIMENSION, 0))
-        n_excluded = np.zeros(batch.num_rows, np.int64)
+        n_excluded, entry = np.zeros(batch.num_rows, np.int64), np.arange(len(side.ids))
         if excluded is not None:
             left_out = contained(lists.items, others[id(excluded)])
             n_excluded = np.bincount(lists.items.user[left_out], minlength=batch.num_rows)
-            lists = lists.where(~left_out)
+            lists, entry = lists.where(~left_out), entry[~left_out]
         views = {place: view for place, view in enumerate(task.views) if view.model == model}
         parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
         ranked = []
         for place, view in views.items():
             grades = labels.lists.like(labels.values[view.relevance]) if has_grades else None
             # Only who looks at items without a label pays for the rank of each.
-            entry = np.arange(len(side.ids)) if view.reads_items else None
-            if entry is not None and excluded is not None:
-                entry = entry[~left_out]
-            found, findings = _rank(view, replace(lists, grades=grades, entry=entry), parts)
+            found, findings = _rank(
+                view, replace(lists, grades=grades, entry=entry if view.reads_items else None), parts
+            )
             if found.recommended is not None:
                 by_lists, by_users = facts_of_lists(view, lists_of_ids[model], tables, of_users)
                 known = found.recommended.knowing(about_items | by_lists, about_users | by_users, tables.sizes)
