@@ -16,6 +16,7 @@ ROWS = {
     "labels": ([(1, "b"), (2, "c")], "user int, item string"),
     "training": ([(1, "a"), (3, "b"), (3, "a")], "user int, item string"),
     "items": ([("a", "x"), ("b", "y"), ("c", "y"), ("d", "z")], "item string, kind string"),
+    "attributes": ([(1, "left"), (2, "right")], "user int, side string"),
     "baseline": ([(1, "a", 1.0), (2, "a", 1.0)], "user int, item string, score double"),
 }
 ASKED = ["gini@2", "ndcg@2", "diversity@2", "catalogue_coverage(among='items')@1", "unexpectedness@2", "novelty@2"]
@@ -33,7 +34,7 @@ def config_of(tmp_path, frames, metrics):
     settings = {
         **sections,
         "columns": {"score": "score", "category": "kind"},
-        "evaluation": {"metrics": metrics, "by": ["user"]},
+        "evaluation": {"metrics": metrics, "by": ["side"]},
         "output": {"path": str(tmp_path / "out"), "run_id": "one"},
     }
     return parse_config(settings, EvaluateConfig)
@@ -41,7 +42,7 @@ def config_of(tmp_path, frames, metrics):
 
 def test_a_run_has_the_figures_of_evaluate_in_the_order_asked_for(spark, frames, tmp_path):
     result, *_ = evaluate_tables(spark, config_of(tmp_path, frames, ASKED))
-    expected = evaluate(metrics=ASKED, score="score", category="kind", by=["user"], **frames)
+    expected = evaluate(metrics=ASKED, score="score", category="kind", by=["side"], **frames)
     keys = [(row.metric, row.slice) for row in result.summary]
     assert [metric for metric, slice_ in keys if slice_ == "all"] == [str(metric) for metric in ASKED]
     assert len(set(keys)) == len(keys) == 3 * len(ASKED)

@@ -118,6 +118,27 @@ def test_partitions_change_no_digit(tables):
     assert [row.mean for row in one.summary] == [row.mean for row in other.summary]
 
 
+def test_ids_in_text_are_ids(tables):
+    def in_text(table):
+        ids = [f"cast({name} as string) AS {name}" for name in ("user", "item") if name in table.columns]
+        return table.selectExpr(*ids, *(name for name in table.columns if name not in ("user", "item")))
+
+    named = {name: in_text(table) if hasattr(table, "columns") else table for name, table in tables.items()}
+    # Of whole lists, which do not hang on the order of ids.
+    metrics = [
+        "novelty",
+        "repetition",
+        "diversity",
+        "diversity(by=vector)",
+        "unexpectedness",
+        "gini",
+        "personalisation",
+    ]
+    metrics += ["serendipity(against=history)", "popularity_ratio", "catalogue_coverage(among=items)"]
+    one, other = (evaluate(metrics=metrics, **given) for given in (tables, named))
+    assert [row.mean for row in one.summary] == pytest.approx([row.mean for row in other.summary], rel=1e-12)
+
+
 def test_slices_have_the_coverage_and_exposure_of_their_own_lists(spark, tables, world):
     users = spark.createDataFrame(
         [(user, "odd" if user % 2 else "even") for user in world.users], "user long, side string"
