@@ -1,6 +1,7 @@
 """Labels with weights through the front doors: what comes of them is a naive computation's, and bad ones are named."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -273,7 +274,7 @@ def good(spark, wrong=None, form="rows", extra=()):
 def test_a_weight_that_cannot_be_used_is_an_error_that_counts_and_names(spark, wrong, form):
     predictions, labels = good(spark, wrong, form)
     with pytest.raises(
-        DataError, match=rf"labels that cannot be used: 1 \({wrong[1]}: 1, for example user='a'"
+        DataError, match=rf"labels that cannot be used: 1 \({re.escape(wrong[1])}: 1, for example user='a'"
     ) as caught:
         evaluate(predictions, labels, "dcg@2", **OPTIONS)
     assert caught.value.counts == {"n_invalid_labels": 1}
