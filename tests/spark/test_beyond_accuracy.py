@@ -139,6 +139,15 @@ def test_ids_in_text_are_ids(tables):
     assert [row.mean for row in one.summary] == pytest.approx([row.mean for row in other.summary], rel=1e-12)
 
 
+def test_duplicates_that_are_left_out_are_in_no_measure(tables):
+    twice = tables["predictions"].unionByName(tables["predictions"].selectExpr("user", "item", "score - 9 AS score"))
+    metrics = ["novelty@3", "diversity@3", "gini@3", "repetition@3"]
+    one = evaluate(metrics=metrics, **tables)
+    other = evaluate(metrics=metrics, on_invalid="drop", **{**tables, "predictions": twice})
+    assert other.data_quality.n_duplicate_predictions == one.data_quality.n_predictions
+    assert [row.mean for row in one.summary] == [row.mean for row in other.summary]
+
+
 def test_slices_have_the_coverage_and_exposure_of_their_own_lists(spark, tables, world):
     users = spark.createDataFrame(
         [(user, "odd" if user % 2 else "even") for user in world.users], "user long, side string"
