@@ -13,7 +13,7 @@ from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.metrics.population import POPULATIONS
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_totals, is_number, one_of
-from spark_rankeval.refusal import raise_if_invalid
+from spark_rankeval.refusal import raise_if_invalid, warn_if_apart
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.column_names import ColumnNames
 from spark_rankeval.spark.inputs import read_sources
@@ -152,8 +152,11 @@ def evaluate(
     keys = in_order(list(figures))
     quality_of = {key: scoring.counts_of(figures[key]) for key in keys}
     weighted = figures[keys[0]].values[0].weighted
-    everyone = [DataQuality.from_moments(counts, weighted) for counts in quality_of[keys[0]]]
+    in_a_table = scoring.sources.users is None
+    everyone = [DataQuality.from_moments(counts, weighted, all_in_a_table=in_a_table) for counts in quality_of[keys[0]]]
+    qualities = dict(zip(scoring.task.models, everyone, strict=True))
     raise_if_invalid(DataQuality.of_models(everyone), scoring.facts, scoring)
+    warn_if_apart(qualities, scoring.facts)
     n_columns = len(scoring.columns)
     slices = scoring.sources.slices
     rows = [
@@ -169,7 +172,6 @@ def evaluate(
         for place in scoring.shown
         if scoring.values[place].model == model
     ]
-    qualities = dict(zip(scoring.task.models, everyone, strict=True))
     result = result_of(scoring.per_user, rows, qualities, words, options, slices, totals, scoring.sources.weight)
     return replace(result, _rejected=scoring.quarantine)
 
@@ -316,6 +318,8 @@ def _prepare(
         "on_invalid": choices.given,
         "conflicting_labels": "last" if views[0].ranking.conflicting_labels == "last" else "error",
         "mean": convention.mean,
+        "unpredicted": views[0].population.without_predictions,
+        "all_in_a_table": sources.users is None,
     }
     model_column = sources.model_column or ("model" if models != ("",) else "")
     about = [*sources.slices, *([] if sources.weight is None else [sources.weight])]

@@ -14,7 +14,7 @@ from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_table, check_totals, one_of
-from spark_rankeval.refusal import raise_if_invalid
+from spark_rankeval.refusal import raise_if_invalid, warn_if_apart
 from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.named_columns import find_column
@@ -109,20 +109,25 @@ def summarise(
         roll(len(slices), totals=totals, n_before=len(models)), weight,
     )  # fmt: skip
     rows, qualities = [], {}
+    some = next(iter(metrics.values()))
     n_before = len(models)
     for name in _models_of(facts[models[0]] if models else {}, figures, several=bool(models)):
         mine = {key[n_before:]: found for key, found in figures.items() if not (models and key) or str(key[0]) == name}
         keys = in_order(list(mine))
         found = dict(zip([*about_users, *invalid], mine[keys[0]].counts, strict=True))
         found |= {lacking: _no_count(mine[keys[0]].values[0].moments) for lacking in missing}
-        qualities[name] = DataQuality.from_moments(found, mine[keys[0]].values[0].weighted)
+        qualities[name] = DataQuality.from_moments(
+            found,
+            mine[keys[0]].values[0].weighted,
+            all_in_a_table=not missing and some.get("all_in_a_table", False),
+        )
         rows += [
             ResultRow(said, name, slice_name(slices, key) if slices else "all", column, value)
             for key in keys
             for (column, said), value in zip(metrics.items(), mine[key].values, strict=True)
         ]
-    some = next(iter(metrics.values()))
     raise_if_invalid(DataQuality.of_models(list(qualities.values())), some, on_invalid=chosen)
+    warn_if_apart({} if missing else qualities, some)
     words = ("The table of users was summarised as it is.",)
     return result_of(lambda: per_user, rows, qualities, words, options, slices, totals, weight)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.errors import DataError, GateError
+from spark_rankeval.errors import DataError, GateError, TrackingError
 from spark_rankeval.gates import failed, render_gates
 from spark_rankeval.jobs.command import Command
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.compared_dialects import MapRow
     from spark_rankeval.gates import GateOutcome
+    from spark_rankeval.jobs.runs import Run
     from spark_rankeval.result import Result
 
 
@@ -52,7 +53,7 @@ def evaluate_tables(
     from spark_rankeval.jobs.gating import told as gates_told  # noqa: PLC0415
     from spark_rankeval.jobs.reporting import about_the_run, write_report  # noqa: PLC0415
     from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
-    from spark_rankeval.jobs.tracking import reach, track  # noqa: PLC0415
+    from spark_rankeval.jobs.tracking import reach  # noqa: PLC0415
     from spark_rankeval.spark.storage import staged  # noqa: PLC0415
 
     log = EventLog("evaluate") if log is None else log
@@ -95,14 +96,30 @@ def evaluate_tables(
         write_report(run, report)
         manifest = run.manifest(told, config.evaluation.seed)
         run.publish(manifest)
-        if config.mlflow is not None:
-            track(run, config, result, manifest)
         tables_written = (*run.written, runs.MANIFESTS)
         unmet = failed(outcomes)
+        if config.mlflow is not None:
+            unmet += _tracked(run, config, result, manifest, has_failed=bool(unmet))
         if unmet:
             said = _said(result, outcomes, config, run.run_id, tables_written)
             raise GateError("; ".join(unmet), said)
     return result, outcomes, run.run_id, tables_written
+
+
+def _tracked(
+    run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[str, Any], *, has_failed: bool
+) -> list[str]:
+    """Log a run to MLflow; of one that has failed its gates, which is what its user is to learn, what went wrong there too."""
+    from spark_rankeval.jobs.tracking import track  # noqa: PLC0415 # it imports pyspark
+
+    try:
+        track(run, config, result, manifest)
+    except TrackingError as error:
+        if not has_failed:
+            raise
+        run.log.tell("tracking failed", error=str(error))
+        return [f"besides, tracking failed: {error}"]
+    return []
 
 
 def _said(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import ConfigurationError, OptionError
-from spark_rankeval.jobs.runs import REPORTS, write_partition
+from spark_rankeval.jobs.runs import REPORTS, on_this_disk, write_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,8 +54,8 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
         run.has_written("report", asked)
         return
     place = run.place(REPORTS)
-    folder = _on_this_disk(place)
-    if any(_on_this_disk(table).is_dir() for table in run.written.values()):
+    folder = on_this_disk(place)
+    if any(on_this_disk(table).is_dir() for table in run.written.values()):
         folder.mkdir(parents=True, exist_ok=True)
         write(folder / "report.html")
     else:
@@ -81,7 +81,7 @@ def report_file(run: Run, folder: Path) -> Path | None:
     if isinstance(asked, str):
         return Path(asked)
     place = run.place(REPORTS)
-    there = _on_this_disk(place) / "report.html"
+    there = on_this_disk(place) / "report.html"
     if there.is_file():
         return there
     (record,) = run.spark.read.text(place, wholetext=True).collect()
@@ -93,7 +93,3 @@ def report_file(run: Run, folder: Path) -> Path | None:
 def about_the_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What of a manifest the report tells where it says how it was made."""
     return {name: value for name, value in manifest.items() if name not in _TOLD_ELSEWHERE}
-
-
-def _on_this_disk(place: str) -> Path:
-    return Path(place.removeprefix("file://").removeprefix("file:"))

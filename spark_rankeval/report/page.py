@@ -15,7 +15,7 @@ import spark_rankeval
 from spark_rankeval.charts.marks import ON_DARK
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.plotting import headline_keys, one_of_each
-from spark_rankeval.rendering import missing_intervals
+from spark_rankeval.rendering import missing_intervals, render_apart
 from spark_rankeval.report import tables
 from spark_rankeval.report.pictures import picture
 
@@ -121,6 +121,10 @@ def _sections(contents: Contents) -> Iterator[Section]:
     of_all = [row for row in contents.summary if row.slice == "all"]
     if contents.gates:
         yield _gates(contents)
+    apart = {model: quality for model, quality in contents.qualities.items() if quality.is_apart}
+    if apart:
+        told = [f"model {model!r}: " * bool(model) + render_apart(quality) for model, quality in apart.items()]
+        yield Section("apart", "Before you read on", points=told, alarm=True)
     yield _means(contents, of_all)
     if contents.comparison is not None:
         yield _differences(contents.comparison, contents.plots.models, contents.distributions)

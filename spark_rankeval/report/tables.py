@@ -42,6 +42,7 @@ _QUALITY = {
     "n_left_out": "users left out of every mean",
     "n_without_weight": "users of weight 0, left out",
     "n_invalid_weights": "users without a usable weight, left out",
+    "n_in_both": "users with labels and predictions",
 }
 
 
@@ -184,7 +185,7 @@ def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
     body = [
         (
             _QUALITY.get(name, name.removeprefix("n_").replace("_", " ")),
-            *(f"{getattr(one, name):,}" for one in qualities.values()),
+            *("–" if (count := getattr(one, name)) is None else f"{count:,}" for one in qualities.values()),
         )
         for name in names
     ]

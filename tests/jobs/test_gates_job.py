@@ -60,7 +60,7 @@ def manifest(tmp_path, run_id):
 
 
 def status(tmp_path, run_id):
-    (file,) = (tmp_path / "out" / "status" / f"run_id={run_id}").glob("*.txt")
+    file = tmp_path / "out" / "status" / f"run_id={run_id}" / "status.json"
     return json.loads(file.read_text())
 
 

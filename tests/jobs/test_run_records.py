@@ -169,7 +169,7 @@ def test_a_report_elsewhere(spark, files, monkeypatch):
     assert "<h1" in (files / "page.html").read_text()
     assert not (files / "out/reports").exists()
     # On storage that is none of the driver's disks Spark writes the page.
-    monkeypatch.setattr("spark_rankeval.jobs.reporting._on_this_disk", lambda place: files / "not" / "here")
+    monkeypatch.setattr("spark_rankeval.jobs.reporting.on_this_disk", lambda place: files / "not" / "here")
     assert start(files, "--set", "output.report=true", "--set", "run_id=day") == 0
     (row,) = spark.read.text(f"{files}/out/reports/run_id=day", wholetext=True).collect()
     assert row.value.startswith("<!")
