@@ -13,6 +13,7 @@ from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.metrics.population import POPULATIONS
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_totals, is_number, one_of
+from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.refusal import raise_if_invalid, warn_if_apart
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.column_names import ColumnNames
@@ -143,7 +144,8 @@ def evaluate(
     need_users(scoring.sources.predictions.user, options, "name the column of users with user=")
     plan = scoring.plan(exact=False)
     rolled = roll(len(scoring.sources.slices), totals=totals)
-    figures, unresolved = scoring.describe(plan, options, rolled)
+    with workers_explained():
+        figures, unresolved = scoring.describe(plan, options, rolled)
     words = plan.words
     if unresolved:
         plan = scoring.plan(exact=True)

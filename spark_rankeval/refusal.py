@@ -90,7 +90,7 @@ def warn_if_apart(qualities: Mapping[str, DataQuality], facts: Mapping[str, Any]
         advice = (
             ""
             if are_left_out
-            else ". The others count as users for whom nothing was found; population='predicted' leaves them out"
+            else " The others count as users for whom nothing was found; population='predicted' leaves them out"
         )
         warnings.warn(f"{of}{render_apart(quality)}{advice}", SparkRankEvalWarning, stacklevel=3)
 

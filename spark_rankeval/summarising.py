@@ -14,6 +14,7 @@ from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_table, check_totals, one_of
+from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.refusal import raise_if_invalid, warn_if_apart
 from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
@@ -104,10 +105,11 @@ def summarise(
     if missing:
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
-    figures = describe_table(
-        per_user, users, [*metrics], about_users, invalid, options, [*models, *slices],
-        roll(len(slices), totals=totals, n_before=len(models)), weight,
-    )  # fmt: skip
+    with workers_explained():
+        figures = describe_table(
+            per_user, users, [*metrics], about_users, invalid, options, [*models, *slices],
+            roll(len(slices), totals=totals, n_before=len(models)), weight,
+        )  # fmt: skip
     rows, qualities = [], {}
     some = next(iter(metrics.values()))
     n_before = len(models)
@@ -179,7 +181,7 @@ def write_per_user(
     if mode == "errorifexists" and exists(per_user.sparkSession, path):
         msg = f"there is something at {path} already; choose another path, or pass mode='overwrite'"
         raise OptionError(msg)
-    with staged(per_user, path) as table:
+    with workers_explained(), staged(per_user, path) as table:
         result = summarise(
             table,
             by=by,

@@ -71,6 +71,8 @@ def _keys(section: type, before: tuple[str, ...]) -> Iterator[_Key]:
             yield _Key(path, hint, is_open=_entries(hint) is not None)
             continue
         inside = (*path, "*") if many else path
+        if many:
+            yield _Key(path, Mapping, is_open=False)
         yield _Key(inside, Mapping, is_open=False)
         yield from _keys(nested, inside)
 

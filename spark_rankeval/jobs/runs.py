@@ -25,12 +25,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import spark_rankeval
-from spark_rankeval.errors import ConfigurationError, InputError
+from spark_rankeval.errors import ConfigurationError, InputError, OptionError
 from spark_rankeval.jobs.secrets import redacted_settings
 from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.jobs.tables import told_of
 from spark_rankeval.jobs.wording import errors_in_keys
 from spark_rankeval.long_table import COLUMNS, RUN_ID, TIME, values_of
+from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.spark.platforms import input_files
 from spark_rankeval.spark.storage import exists, writable
 
@@ -186,7 +187,7 @@ def running(
     write_status(run, "running")
     log.tell("running", place=run.output)
     try:
-        with errors_in_keys(config.keys()):
+        with errors_in_keys(config.keys()), workers_explained():
             yield run
     except Exception as error:
         what, code = outcome_of(error)
@@ -202,7 +203,10 @@ def running(
 
 def _refuse_another_job(run: Run) -> None:
     place = run.place(MANIFESTS)
-    if exists(run.spark, place):
+    # Of a folder in which nothing can be the first write tells.
+    with suppress(OptionError):
+        if not exists(run.spark, place):
+            return
         lines = run.spark.read.schema("value string").text(place)
         (other, *_) = [row[0] for row in lines.select(F.get_json_object("value", "$.job")).collect()] or [None]
         if other not in (None, run.job):

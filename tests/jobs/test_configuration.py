@@ -150,6 +150,17 @@ def test_names_of_the_authors_own_may_hold_dots_and_signs():
     assert found["models"]["metrics"] == {"path": "x"}
 
 
+@pytest.mark.parametrize("value", ["[1]", "{a = 1}", '["a", "b"]'])
+def test_a_list_is_no_text(tmp_path, value):
+    """Nobody means the text of it; who does quotes it."""
+    file = write(tmp_path, "[predictions]\npath = 'p'\n[evaluation]\nmetrics = 'rr'\n[output]\npath = 'o'\n")
+    for key, allowed in (("predictions.options.x", "a text or true or false or"), ("output.run_id", "a text")):
+        with pytest.raises(ConfigurationError, match=f"{key} must be {allowed}.*; found "):
+            load_config(file, EvaluateConfig, [f"{key}={value}"])
+    config = load_config(file, EvaluateConfig, [f"predictions.options.x='{value}'", "predictions.options.y=[a"])
+    assert config.predictions.options == {"x": value, "y": "[a"}
+
+
 def test_the_last_of_several_stands():
     assert set_("level=0.8", "evaluation.level=0.9")["evaluation"]["level"] == 0.9
 

@@ -193,6 +193,33 @@ def test_a_run_is_in_mlflow(start, tmp_path, client):
     assert sorted(file.path for file in client.list_artifacts(run.info.run_id)) == ["manifest.json", "report.html"]
 
 
+@pytest.mark.parametrize(("least", "code"), [(0.9, 4), (0.5, 1)])
+def test_tracking_that_fails_hides_no_gate(start, tmp_path, client, monkeypatch, capsys, least, code):
+    assert client is not None
+
+    def refuse(*_, **__):
+        raise RuntimeError("disk full")
+
+    monkeypatch.setattr("spark_rankeval.jobs.tracking._log_run", refuse)
+    more = f'[mlflow]\nexperiment = "shop"\ntracking_uri = "file://{tmp_path}/mlruns"'
+    assert start("day1", 6, f"rr = {{ min = {least} }}", more) == code
+    out, err = capsys.readouterr()
+    (line,) = err.splitlines()
+    tracking = "tracking failed: the tables and the manifest of run day1 are whole; MLflow at "
+    if code == 4:
+        assert line.startswith("evaluate: gates failed: rr: mean at least 0.9; found 0.6; besides, " + tracking)
+        assert "rr    mean at least 0.9  FAILED" in out
+    else:
+        assert line.startswith("evaluate: " + tracking)
+    assert line.endswith("disk full")
+    assert (status(tmp_path, "day1")["exit_code"], status(tmp_path, "day1")["error"]) == (
+        code, line.partition(" failed: ")[2],
+    )  # fmt: skip
+    assert start("day1", 6, "rr = { min = 0.9 }", more, options=["--log-format", "json"]) == 4
+    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [one["event"] for one in told][-2:] == ["tracking failed", "failed"]
+
+
 def test_a_server_of_mlflow_that_is_not_there_ends_the_run_before_it_begins(start, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
