@@ -175,7 +175,12 @@ def render_comparison(
     margins = sorted({row.margin for row in rows} - {0.0})
     notes = [f"p        {p}{corrected}", "d        difference / standard deviation of the users' differences"]
     if margins:
-        notes.append(f"verdict  differences up to {' or '.join(f'{one:g}' for one in margins)} do not matter")
+        of_all = len({row.margin for row in rows}) == 1
+        metrics = [list(dict.fromkeys(row.metric for row in rows if row.margin == one)) for one in margins]
+        told = [
+            f"{one:g}{'' if of_all else ' of ' + ', '.join(mine)}" for one, mine in zip(margins, metrics, strict=True)
+        ]
+        notes.append(f"verdict  differences up to {' or '.join(told)} do not matter")
     lines = [*title, *_closing_left(cells, left=2), "", *notes]
     return "\n".join(lines + _of_slices(slices, losses, level))
 

@@ -164,7 +164,7 @@ def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
     """What a run would do; nothing is computed."""
     from spark_rankeval import score_users  # noqa: PLC0415
     from spark_rankeval.jobs import runs  # noqa: PLC0415
-    from spark_rankeval.jobs.dry_run import Part, planned  # noqa: PLC0415
+    from spark_rankeval.jobs.dry_run import Part, folded, planned  # noqa: PLC0415
     from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
     from spark_rankeval.spark.scoring import facts_of  # noqa: PLC0415
 
@@ -173,7 +173,7 @@ def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
     facts = [facts_of(field.metadata) for field in schema.fields]
     metrics = [(said["label"], said["metric"]) for said in facts if said.get("kind") == "metric"]
     dialect = next((said["dialect"] for said in facts if said.get("dialect")), config.evaluation.dialect)
-    parts: list[Part] = [(f"metrics, dialect '{dialect}'", list(dict(metrics).items()))]
+    parts: list[Part] = [(f"metrics, dialect '{dialect}'", folded(list(dict(metrics).items())))]
     by = config.evaluation.by
     if by:
         totals = "with totals" if config.evaluation.totals else ""

@@ -25,6 +25,8 @@ _TOLD_ELSEWHERE = (
     "gates",
     "gates_failed",
 )
+# A table of users' values has a column a metric.
+_MOST_COLUMNS = 20
 
 
 def write_report(run: Run, write: Callable[[Path], object]) -> None:
@@ -92,4 +94,12 @@ def report_file(run: Run, folder: Path) -> Path | None:
 
 def about_the_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What of a manifest the report tells where it says how it was made."""
-    return {name: value for name, value in manifest.items() if name not in _TOLD_ELSEWHERE}
+    told = {name: value for name, value in manifest.items() if name not in _TOLD_ELSEWHERE}
+    return {**told, "inputs": {name: _in_short(table) for name, table in told.get("inputs", {}).items()}}
+
+
+def _in_short(table: Mapping[str, Any]) -> dict[str, Any]:
+    """What an input was, its columns in one text."""
+    columns = [f"{name} {kind}" for name, kind in table["columns"].items()]
+    more = [f"… ({len(columns):,} in all)"] * (len(columns) > _MOST_COLUMNS)
+    return {**table, "columns": ", ".join([*columns[:_MOST_COLUMNS], *more])}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import re
@@ -87,6 +88,9 @@ def track(run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[st
 def _client(config: EvaluateConfig) -> MlflowClient:
     with needs_extra("mlflow", "runs in MLflow"):
         from mlflow import MlflowClient  # noqa: PLC0415 # of an extra
+    if "MLFLOW_LOGGING_LEVEL" not in os.environ:
+        # A job's stderr has warnings and errors alone.
+        logging.getLogger("mlflow").setLevel(logging.WARNING)
     assert config.mlflow is not None, "a run is tracked where the configuration says so"
     return MlflowClient(tracking_uri=config.mlflow.tracking_uri)
 

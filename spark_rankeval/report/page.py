@@ -259,5 +259,14 @@ def _users(contents: Contents, of_all: list[SummaryRow]) -> Section:
 
 
 def _definitions(contents: Contents, of_all: list[SummaryRow]) -> Section:
-    several = [tables.dialects_table(contents.dialects)] if contents.dialects else []
-    return Section("definitions", "Definitions", tables=[tables.definitions_table(of_all), *several])
+    keys = set(headline_keys(of_all))
+    shown = [row for row in contents.dialects if row.metric in keys] or contents.dialects
+    several = [tables.dialects_table(shown)] if shown else []
+    # Of a curve the usual points tell what dialects make of it.
+    every = [tables.dialects_table(contents.dialects, "All metrics under other dialects")]
+    return Section(
+        "definitions",
+        "Definitions",
+        tables=[tables.definitions_table(of_all), *several],
+        folded=every * (len(shown) < len(contents.dialects)),
+    )

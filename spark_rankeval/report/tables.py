@@ -162,7 +162,7 @@ def _formula(definition: str) -> str:
     return " ".join(described.split("\n\n")[0].split())
 
 
-def dialects_table(rows: Sequence[DialectRow]) -> Table:
+def dialects_table(rows: Sequence[DialectRow], caption: str = "The same data under other dialects") -> Table:
     """A row a metric and dialect, with why it differs."""
     body = [
         (
@@ -176,7 +176,7 @@ def dialects_table(rows: Sequence[DialectRow]) -> Table:
         for row in rows
     ]
     heads = ("metric", "dialect", "mean", "difference", "users", "because")
-    return Table.of("The same data under other dialects", heads, body, words=2, last=True)
+    return Table.of(caption, heads, body, words=2, last=True)
 
 
 def quality_table(qualities: Mapping[str, DataQuality]) -> Table:

@@ -89,7 +89,10 @@ def test_without_pyyaml_a_sentence_says_what_to_install(tmp_path, monkeypatch):
         ("- 1", "must hold sections, each with keys; it holds a list"),
         ("", "the section [predictions] is missing"),
         ("1: 2", "unknown key '1'"),
-        ("output: {path: o, run_id: 2026-11-20}", "output.run_id must be a text; found datetime.date(2026, 11, 20)"),
+        (
+            "output: {path: o, run_id: 2026-11-20}",
+            "output.run_id must be a text; found the date 2026-11-20, which is a text in quotes: '2026-11-20'",
+        ),
         ("evaluation: {metrics: {1: rr}}", "evaluation.metrics must be a text or a list of texts or a table"),
         ("evaluation: {ci: [t]}", "evaluation.ci must be one of 't'"),
         ("!!python/object/apply:os.getcwd []", "could not determine a constructor"),

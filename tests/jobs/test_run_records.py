@@ -218,6 +218,14 @@ def test_a_dry_run_reads_no_rows_and_writes_nothing(spark, jobs_of, files, capsy
     assert "The types of labels were inferred, for which Spark read the files" in capsys.readouterr().out
 
 
+def test_a_dry_run_folds_curves(files, capsys):
+    assert start(files, "--dry-run", "--set", 'metrics=["rr", "ndcg@1..8", "recall@1..9"]') == 0
+    shown = capsys.readouterr().out.partition("\nmetrics, ")[2].partition("\n\n")[0].splitlines()[1:]
+    names = [line.split()[0] for line in shown]
+    assert names == ["rr", *(f"ndcg@{k}" for k in range(1, 9)), "recall@1", "…", "recall@9"]
+    assert shown[-2].endswith("  7 more")
+
+
 def test_the_run_that_a_dry_run_names_is_the_one_that_runs(files, capsys):
     assert start(files, "--dry-run") == 0
     named = re.match(r"run (r\w{12}), not started\n", capsys.readouterr().out)[1]
