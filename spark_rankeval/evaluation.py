@@ -154,8 +154,8 @@ def evaluate(
     keys = in_order(list(figures))
     quality_of = {key: scoring.counts_of(figures[key]) for key in keys}
     weighted = figures[keys[0]].values[0].weighted
-    in_a_table = scoring.sources.users is None
-    everyone = [DataQuality.from_moments(counts, weighted, all_in_a_table=in_a_table) for counts in quality_of[keys[0]]]
+    each = scoring.facts["all_in_a_table"]
+    everyone = [DataQuality.from_moments(counts, weighted, all_in_a_table=each) for counts in quality_of[keys[0]]]
     qualities = dict(zip(scoring.task.models, everyone, strict=True))
     raise_if_invalid(DataQuality.of_models(everyone), scoring.facts, scoring)
     warn_if_apart(qualities, scoring.facts)
@@ -321,7 +321,8 @@ def _prepare(
         "conflicting_labels": "last" if views[0].ranking.conflicting_labels == "last" else "error",
         "mean": convention.mean,
         "unpredicted": views[0].population.without_predictions,
-        "all_in_a_table": sources.users is None,
+        # One of several models may have no prediction for a user whom only another one knows.
+        "all_in_a_table": sources.users is None and len(models) == 1,
     }
     model_column = sources.model_column or ("model" if models != ("",) else "")
     about = [*sources.slices, *([] if sources.weight is None else [sources.weight])]

@@ -147,7 +147,7 @@ class DataQuality:
         n_left_out: users whom the population leaves out of every mean.
         n_without_weight: users whose weight is 0, who are in no figure of the summary.
         n_invalid_weights: users whose weight is missing, negative, NaN or infinite; they are in none either.
-        n_in_both: users with labels and predictions; None where it is not known, as with a table of further users.
+        n_in_both: users with labels and predictions; None where it is not known: with a table of further users, or several models.
     """
 
     n_users: int

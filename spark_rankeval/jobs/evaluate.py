@@ -49,6 +49,7 @@ def evaluate_tables(
     """
     from spark_rankeval import evaluate, quarantine, score_users, summarise  # noqa: PLC0415 # these import pyspark
     from spark_rankeval.jobs import runs  # noqa: PLC0415
+    from spark_rankeval.jobs.coverage import counted  # noqa: PLC0415
     from spark_rankeval.jobs.gating import gates_table, outcomes_of, tell_gates  # noqa: PLC0415
     from spark_rankeval.jobs.gating import told as gates_told  # noqa: PLC0415
     from spark_rankeval.jobs.reporting import about_the_run, write_report  # noqa: PLC0415
@@ -65,7 +66,7 @@ def evaluate_tables(
     with runs.running(spark, "evaluate", config, tables, log) as run:
         with staged(per_user, f"{run.output}/{runs.PER_USER}") as table:
             try:
-                result = summarise(table, **config.evaluation.slices(), **config.evaluation.intervals())
+                result = counted(summarise(table, **config.evaluation.slices(), **config.evaluation.intervals()), table)
             except DataError:
                 # The stored counts say how much is wrong; only another look at the data finds examples of it.
                 evaluate(**call)

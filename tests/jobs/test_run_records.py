@@ -196,6 +196,24 @@ def test_tables_that_name_users_differently_are_told(files, capsys):
     assert told["warning"] == f"{words} {advice}"
 
 
+@pytest.mark.filterwarnings("always::spark_rankeval.errors.SparkRankEvalWarning")
+def test_a_job_counts_who_is_in_both_where_an_evaluation_cannot_know(spark, files, capsys):
+    rows = [(1, "a", 0.5, "good"), (2, "a", 0.1, "good"), (11, "a", 0.5, "strange"), (12, "a", 0.5, "strange")]
+    spark.createDataFrame(rows, "user int, item string, score double, model string").createOrReplaceTempView("served")
+    asked = ("--set", 'predictions={table = "served"}', "--set", "columns.model=model", "--set", "run_id=day")
+    assert start(files, *asked) == 0
+    out, err = capsys.readouterr()
+    assert err.startswith("evaluate: warning: model 'strange': none of 2 users with labels has predictions: do both")
+    assert len(err.splitlines()) == 1
+    assert out.count("\n!      none of 2 users with labels") == 1
+    (manifest,) = (files / "out/manifests/run_id=day").glob("*.txt")
+    qualities = json.loads(manifest.read_text())["data_quality_of_models"]
+    assert {name: one["n_in_both"] for name, one in qualities.items()} == {"good": 2, "strange": 0}
+    spark.createDataFrame([(21,), (22,)], "user int").createOrReplaceTempView("everyone")
+    assert start(files, "--set", 'users={table = "everyone"}') == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_dry_run_reads_no_rows_and_writes_nothing(spark, jobs_of, files, capsys):
     codes = []
     # The footer of a file of Parquet is read by a job of one task; text that says its columns by none.
