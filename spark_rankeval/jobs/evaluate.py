@@ -10,6 +10,7 @@ from spark_rankeval.gates import failed, render_gates
 from spark_rankeval.jobs.command import Command
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
 from spark_rankeval.jobs.events import EventLog
+from spark_rankeval.plotting import headline_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,8 +130,17 @@ def _said(
     """What is printed of a run: its gates first."""
     parts = [render_gates(outcomes)] * bool(outcomes)
     printed = config.output.printed
-    told = repr(result) if printed == "table" else result.to_trec(per_query=printed == "trec_queries")
+    told = _table(result) if printed == "table" else result.to_trec(per_query=printed == "trec_queries")
     return "\n\n".join([*parts, told, config.written(run_id, tables)])
+
+
+def _table(result: Result) -> str:
+    """The result as it shows itself, but of curves the usual points alone."""
+    of_all = [row for row in result.summary if row.slice == "all"]
+    keys = {*headline_keys(of_all)}
+    n_more = len({row.key for row in of_all} - keys)
+    shown = replace(result, summary=tuple(row for row in result.summary if row.key in keys))
+    return f"{shown!r}" + f"\n\n{n_more:,} more metrics, as points of curves, are in the table metrics" * (n_more > 0)
 
 
 def _call(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> dict[str, Any]:

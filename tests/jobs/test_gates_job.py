@@ -256,6 +256,22 @@ def test_trend_prints_tables_and_writes_a_page(start, spark, tmp_path, capsys):
     assert "day1" not in capsys.readouterr().out
 
 
+def test_a_trend_shows_the_usual_points_of_curves(start, spark, tmp_path, capsys):
+    metrics = 'metrics=["rr", "ndcg@1..30", "precision_recall_curve"]'
+    assert start("day1", 6, options=["--set", metrics]) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[0] for line in out.splitlines() if "@" in line] == ["ndcg@1", "ndcg@5", "ndcg@10", "ndcg@20"]
+    assert "\n127 more metrics, as points of curves, are in the table metrics\n\nrun day1 written" in out
+    assert trend(["--output", f"{tmp_path}/out"]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if "@" in line] == ["ndcg@1", "ndcg@5", "ndcg@10", "ndcg@20"]
+    assert out.endswith("\n127 more metrics, points of curves: --metric NAME shows one\n")
+    assert trend(["--output", f"{tmp_path}/out", "--metric", "ndcg@3"]) == 0
+    assert capsys.readouterr().out.startswith("ndcg@3\n")
+    assert trend(["--output", f"{tmp_path}/out", "--metric", "auc"]) == 2
+    assert capsys.readouterr().err.endswith(", … (132 in all)\n")
+
+
 def test_a_slice_that_no_run_has_is_named_with_those_that_are(start, tmp_path, capsys):
     assert start("day1", 6, evaluation='by = "country"') == 0
     capsys.readouterr()
