@@ -10,7 +10,6 @@ from spark_rankeval.gates import failed, render_gates
 from spark_rankeval.jobs.command import Command
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
 from spark_rankeval.jobs.events import EventLog
-from spark_rankeval.plotting import headline_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,6 +135,8 @@ def _said(
 
 def _table(result: Result) -> str:
     """The result as it shows itself, but of curves the usual points alone."""
+    from spark_rankeval.plotting import headline_keys  # noqa: PLC0415 # it imports pyspark
+
     of_all = [row for row in result.summary if row.slice == "all"]
     keys = {*headline_keys(of_all)}
     n_more = len({row.key for row in of_all} - keys)

@@ -1,6 +1,8 @@
 """What the library says, in the words of a configuration."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,12 @@ def test_comparisons_have_their_own_keys():
     )
     # Rows are the other job's.
     assert of_compare("Mend the data, or score with on_invalid='drop'").endswith('evaluation.on_invalid = "drop"')
+
+
+def test_a_configuration_is_read_without_spark():
+    code = "import sys, spark_rankeval.jobs.evaluate, spark_rankeval.jobs.compare; print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_phrases_are_those_that_the_library_says():
