@@ -110,9 +110,14 @@ class History:
             found |= dict.fromkeys(mine)
         return History(tuple(one for one in self.rows if one[2].key in found), self.failed)
 
-    def headline(self) -> History:
-        """The metrics to begin with: of one at many cutoffs the usual ones, and no points of a recall curve."""
+    def headline(self, also: Sequence[str] = ()) -> History:
+        """The metrics to begin with: of one at many cutoffs the usual ones, and no points of a recall curve.
+
+        Args:
+            also: metrics that are among them all the same.
+        """
         found = {*headline_keys([row for _, _, row in self.rows])}
+        found |= {key for key in self.keys() if any(names(metric, key) for metric in also)}
         return History(tuple(one for one in self.rows if one[2].key in found), self.failed)
 
     @property

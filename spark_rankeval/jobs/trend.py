@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             check_extra("report", "reports")
         with log.warnings_told(), job_session("spark_rankeval trend") as spark:
             found = read_history(spark, output, None if options.slice == "every" else options.slice)
-            shown = found.of(options.metric) if options.metric else found.headline()
+            shown = found.of(options.metric) if options.metric else found.headline([rule.metric for rule in rules])
             n_more = 0 if options.metric else len(found.keys()) - len(shown.keys())
             more = f"{n_more:,} more metrics, points of curves: --metric NAME shows one\n" * (n_more > 0)
             if options.html:

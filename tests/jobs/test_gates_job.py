@@ -266,6 +266,9 @@ def test_a_trend_shows_the_usual_points_of_curves(start, spark, tmp_path, capsys
     out = capsys.readouterr().out
     assert [line for line in out.splitlines() if "@" in line] == ["ndcg@1", "ndcg@5", "ndcg@10", "ndcg@20"]
     assert out.endswith("\n127 more metrics, points of curves: --metric NAME shows one\n")
+    gated = ["--config", str(tmp_path / "job.toml"), "--set", metrics, "--set", 'gates."ndcg@7"={min=0.1}']
+    assert trend(gated) == 0
+    assert "\nndcg@7\n" in capsys.readouterr().out
     assert trend(["--output", f"{tmp_path}/out", "--metric", "ndcg@3"]) == 0
     assert capsys.readouterr().out.startswith("ndcg@3\n")
     assert trend(["--output", f"{tmp_path}/out", "--metric", "auc"]) == 2
