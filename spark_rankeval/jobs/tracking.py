@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from spark_rankeval.errors import ConfigurationError, TrackingError
+from spark_rankeval.errors import ConfigurationError, MissingExtraError, TrackingError
 from spark_rankeval.extras import needs_extra
 from spark_rankeval.jobs.reporting import report_file
 
@@ -48,13 +48,18 @@ def reach(config: EvaluateConfig) -> None:
         ConfigurationError: the server does not answer, or refuses the experiment.
         MissingExtraError: mlflow-skinny is not installed.
     """
-    client = _client(config)
+    assert config.mlflow is not None, "a run is tracked where the configuration says so"
+    place = config.mlflow.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or "its own place"
     try:
         with _impatient():
+            client = _client(config)
+            place = client.tracking_uri
             _experiment(client, config)
+    except MissingExtraError:
+        raise
     # What can fail is the store's to choose: a server, a database, a folder.
     except Exception as error:
-        where = f"MLflow at {client.tracking_uri} cannot be used: {_one_line(error)}"
+        where = f"MLflow at {place} cannot be used: {_one_line(error)}"
         msg = config.redacted(
             f"[mlflow] {where}; mend mlflow.tracking_uri or MLFLOW_TRACKING_URI, or leave [mlflow] out"
         )
