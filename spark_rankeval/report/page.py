@@ -124,7 +124,7 @@ def _sections(contents: Contents) -> Iterator[Section]:
     apart = {model: quality for model, quality in contents.qualities.items() if quality.is_apart}
     if apart:
         told = [f"model {model!r}: " * bool(model) + render_apart(quality) for model, quality in apart.items()]
-        yield Section("apart", "Before you read on", points=told, alarm=True)
+        yield Section("apart", "Before you read on", words=told, alarm=True)
     yield _means(contents, of_all)
     if contents.comparison is not None:
         yield _differences(contents.comparison, contents.plots.models, contents.distributions)
