@@ -40,7 +40,7 @@ test-jobs: setup  ## run the tests of the jobs and of the command
 
 # The packages that the dialects are compared with: their versions exclude one another, so each has an environment.
 # SYSTEMS chooses among them, by environment: make parity SYSTEMS="trec ranx sklearn".
-SYSTEMS ?= trec ranx sklearn lenskit torchmetrics rectools recommenders replay recbole
+SYSTEMS ?= trec ranx sklearn lenskit torchmetrics rectools recommenders replay recbole obp
 
 .venv-parity-%/.installed: tests/parity/requirements-%.txt $(wildcard tests/parity/requirements-*-alone.txt)
 	@echo "installing into .venv-parity-$*"

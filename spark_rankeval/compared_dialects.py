@@ -176,7 +176,7 @@ def dialect_map(
     names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None)
     sources = read_sources(predictions, labels, users, exclude, names)
     left, right = sources.predictions, sources.labels
-    lists = Lists(left.arrays and left.has_value, right.arrays, tuple(one.name for one in right.given_values))
+    lists = Lists(left.arrays and left.has_value, right.arrays, right.grades)
 
     def reading(label: str, dialect: Dialect) -> _Reading | str:
         """What a metric means in a dialect, or why it means nothing."""

@@ -124,6 +124,14 @@ def labels_of(tables: ModelTables, metrics: Metrics) -> list[str]:
         if not labels:
             msg = f"no metric was asked for; there are {', '.join(known)}"
             raise MetricError(msg)
+    quotients = [label for label in labels if any(table.metrics[label].normalised for table in tables.tables)]
+    if quotients:
+        others = ", ".join(label for label in known if label not in quotients) or "none"
+        msg = (
+            f"{', '.join(quotients)}: a self-normalised estimate is a quotient of sums over all users, and has no differences of "
+            f"single users. Compare by others, such as estimator='ips'; the tables have {others}"
+        )
+        raise MetricError(msg)
     tables.check_definitions(labels)
     return labels
 

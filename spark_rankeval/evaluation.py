@@ -23,7 +23,7 @@ from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.summarising import ResultRow, need_users, result_of
 from spark_rankeval.summary import DataQuality
 from spark_rankeval.views import Lists, columns_of, order_of, resolve, views_of
-from spark_rankeval.worker.scoring import COUNTS
+from spark_rankeval.worker.scoring import COUNTS, WEIGHT_SUMS
 from spark_rankeval.worker.task import ScoringTask
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def evaluate(
     score: str | None = None,
     rank: str | None = None,
     relevance: str | Sequence[str] | None = None,
+    weight: str | None = None,
     relevance_threshold: float | None = None,
     users: DataFrame | None = None,
     exclude: DataFrame | None = None,
@@ -85,6 +86,9 @@ def evaluate(
         relevance: the column of grades; None: every labelled item has grade 1. Several columns, such as
             ``["click", "purchase"]``, are evaluated in the same pass, each with rows of its own in the summary; a label must
             have a grade in each of them.
+        weight: the column of the labels' weights, the inverse of the chance that the log has the label (a number above 0): metrics are
+            then estimates of what all labels would give, IPS, or SNIPS where they say ``estimator='snips'``, clipped with
+            ``weight_limit=20``, as in ``"dcg(weight_limit=20)@10"``; docs/logged_feedback.md. None: labels count as they are.
         relevance_threshold: a labelled item is relevant from this grade on; None: above 0, or as the dialect says.
         users: a table of users to count besides, when some are in neither table.
         exclude: a table of (user, item), such as training data or seen items, to leave out of the predictions before
@@ -137,10 +141,11 @@ def evaluate(
     options = DescriptionOptions.given(ci, level, replicates, seed, quantiles, weighted=user_weight is not None)
     check_totals(totals, as_names("by", by))
     scoring = _prepare(
-        predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
+        predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance, weight=weight,
         relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
         population=population, prune=prune, model=model, by=by, attributes=attributes, user_weight=user_weight,
     )  # fmt: skip
+    options = replace(options, normalised=scoring.task.normalised)
     need_users(scoring.sources.predictions.user, options, "name the column of users with user=")
     plan = scoring.plan(exact=False)
     rolled = roll(len(scoring.sources.slices), totals=totals)
@@ -188,6 +193,7 @@ def score_users(
     score: str | None = None,
     rank: str | None = None,
     relevance: str | Sequence[str] | None = None,
+    weight: str | None = None,
     relevance_threshold: float | None = None,
     users: DataFrame | None = None,
     exclude: DataFrame | None = None,
@@ -212,7 +218,7 @@ def score_users(
         ``n_relevant``, ``hangs_on_tie`` and the counts. What rows with a null user count is in rows of their own.
     """
     return _prepare(
-        predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance,
+        predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance, weight=weight,
         relevance_threshold=relevance_threshold, users=users, exclude=exclude, dialect=dialect, ties=ties, on_invalid=on_invalid,
         population=population, prune=prune, model=model, by=by, attributes=attributes, user_weight=user_weight,
     ).per_user()  # fmt: skip
@@ -260,6 +266,7 @@ def _prepare(
     score: str | None,
     rank: str | None,
     relevance: str | Sequence[str] | None,
+    weight: str | None,
     relevance_threshold: float | None,
     users: DataFrame | None,
     exclude: DataFrame | None,
@@ -284,7 +291,7 @@ def _prepare(
         raise OptionError(msg)
     convention = find_dialect(dialect)
     asked = parse_metrics(metrics)
-    names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None, model=model)
+    names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None, model=model, weight=weight)
     parted = as_names("by", by)
     sources = read_sources(predictions, labels, users, exclude, names, attributes, parted, user_weight)
     left, right = sources.predictions, sources.labels
@@ -292,7 +299,7 @@ def _prepare(
         msg = "ties='position' is for predictions in arrays with scores; rows of a table have no position. Use 'item_asc' or 'item_desc'"
         raise OptionError(msg)
     models = tuple(one.name for one in sources.models)
-    lists = Lists(left.arrays and left.has_value, right.arrays, tuple(one.name for one in right.given_values))
+    lists = Lists(left.arrays and left.has_value, right.arrays, right.grades, right.is_weighted)
     resolved = resolve(asked, convention, relevance_threshold, lists, ties)
     views, values = views_of(
         resolved,
@@ -314,6 +321,7 @@ def _prepare(
         rank_infinite=choices.infinite_scores == "rank",
         keep_null_items=convention.null_items == "keep_rank" and left.arrays,
         models=models,
+        weighted=right.is_weighted,
     )
     facts = {
         "dialect": convention.name,
@@ -327,14 +335,15 @@ def _prepare(
     model_column = sources.model_column or ("model" if models != ("",) else "")
     about = [*sources.slices, *([] if sources.weight is None else [sources.weight])]
     lower = [name.lower() for name in about]
-    others = {*COUNTS, *map(str.lower, (*left.user, model_column))}
+    counts = (*COUNTS, *(WEIGHT_SUMS if right.is_weighted else ()))
+    others = {*counts, *map(str.lower, (*left.user, model_column))}
     twice = [name for name in about if name.lower() in others or lower.count(name.lower()) > 1]
     if twice:
         msg = f"by and user_weight: {twice[0]!r} is the name of another column of the per-user table; rename it"
         raise InputError(msg)
-    taken = [name for name in left.user if name.lower() in COUNTS]
+    taken = [name for name in left.user if name.lower() in counts]
     if taken:
-        msg = f"the user column {taken[0]!r} has the name of a count in the per-user table; rename it ({', '.join(COUNTS)} are taken)"
+        msg = f"the user column {taken[0]!r} has the name of a count in the per-user table; rename it ({', '.join(counts)} are taken)"
         raise InputError(msg)
     if model_column.lower() in [name.lower() for name in left.user]:
         msg = f"the user column {model_column!r} has the name of the column of models in the per-user table; rename it"
@@ -342,7 +351,7 @@ def _prepare(
     return Scoring(
         sources=sources,
         values=tuple(values),
-        columns=columns_of(values, asked, taken=(*left.user, *about, *filter(None, [model_column]), *COUNTS)),
+        columns=columns_of(values, asked, taken=(*left.user, *about, *filter(None, [model_column]), *counts)),
         model_column=model_column,
         shown=tuple(order_of(values, list(asked))),
         task=task,

@@ -15,6 +15,7 @@ from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.rendering import interval_name, number
 from spark_rankeval.spark.binning import Grid, binned
 from spark_rankeval.spark.scoring import facts_of
+from spark_rankeval.summary import SELF_NORMALISED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -291,7 +292,8 @@ class ResultPlots:
             from spark_rankeval.charts import histogram_chart
         rows, histograms = counted
         key, weight = rows[0].key, rows[0].user_weight
-        weighted = [f"Each user counts once; the mean is weighted by {weight}."] * bool(weight)
+        of_sums = "a quotient of sums over users" if weight == SELF_NORMALISED else f"weighted by {weight}"
+        weighted = [f"Each user counts once; the mean is {of_sums}."] * bool(weight)
         return histogram_chart(
             histograms,
             title=f"Users by their {key}",

@@ -55,7 +55,9 @@ def raise_if_invalid(
     if errors:
         sentences = []
         for name, count in errors.items():
-            sentence = f"{_MEANING[name]}: {count:,}"
+            weights = scoring is not None and scoring.sources.labels.is_weighted
+            meaning = _MEANING[name] + " or weight" * (weights and name == "n_conflicting_labels")
+            sentence = f"{meaning}: {count:,}"
             detail = _details(name, scoring, chosen) if scoring is not None else ""
             sentences.append(f"{sentence} ({detail})" if detail else sentence)
         msg = (

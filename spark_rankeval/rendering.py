@@ -7,6 +7,8 @@ import shutil
 import textwrap
 from typing import TYPE_CHECKING
 
+from spark_rankeval.summary import SELF_NORMALISED
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -61,7 +63,7 @@ def by_model(rows: Sequence[SummaryRow]) -> list[list[SummaryRow]]:
 def title(row: SummaryRow) -> str:
     """What a table of rows like this one is about."""
     told = [f"model {row.model!r}"] * bool(row.model) + [f"dialect {row.dialect!r}"]
-    told += [f"users weighted by {row.user_weight!r}"] * bool(row.user_weight)
+    told += [f"users weighted by {row.user_weight!r}"] * (row.user_weight not in ("", SELF_NORMALISED))
     return ", ".join(told + [f"users with {row.slice}"] * (row.slice != "all"))
 
 
@@ -311,7 +313,12 @@ def render_quality(quality: DataQuality) -> list[str]:
     ):
         if count:
             rows.append(f"{count:,} {words}")
-    return [*lines, "rows   " + "; ".join(rows)]
+    lines.append("rows   " + "; ".join(rows))
+    if quality.label_weight:
+        weights = [f"{quality.label_weight:,.6g} in all", f"as good as {quality.effective_n_labels:,.1f} equal ones"]
+        weights += [f"{quality.n_clipped_labels:,} clipped"] * bool(quality.n_clipped_labels)
+        lines.append("weights of labels  " + "; ".join(weights))
+    return lines
 
 
 def aligned(cells: Sequence[Sequence[str]], left: int = 1) -> list[str]:

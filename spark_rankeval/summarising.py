@@ -22,8 +22,8 @@ from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.scoring import describe_table, facts_of
 from spark_rankeval.spark.storage import exists, publish, staged
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.summary import DataQuality, summary_row
-from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, USER_COUNTS
+from spark_rankeval.summary import SELF_NORMALISED, DataQuality, summary_row
+from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, NORMALISER, USER_COUNTS, WEIGHT_SUMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -86,6 +86,8 @@ def summarise(
     models = _named(per_user, model, "model") or [name for name, said in facts.items() if said.get("kind") == "model"]
     slices = _slices_of(per_user, by)
     metrics = {name: said for name, said in facts.items() if said.get("kind") == "metric"}
+    normalisers = {name: str(said["normaliser"]) for name, said in metrics.items() if said.get("normaliser")}
+    _check_normalisers(per_user, normalisers)
     if not any(facts.values()):
         metrics = _unmarked_metrics(per_user, {*users, *models, *slices, weight})
     if not metrics:
@@ -95,8 +97,9 @@ def summarise(
     need_users(users, options, "give a table of score_users whose columns still say what they are")
     counts = [name for name in COUNTS if name in facts]
     about_users = [name for name in counts if name in USER_COUNTS]
+    about_users += [name for name in WEIGHT_SUMS if name in facts and facts[name].get("kind") == "count"]
     invalid = [name for name in counts if name in INVALID_COUNTS]
-    wrong = [name for name in counts if not isinstance(per_user.schema[name].dataType, T.NumericType)]
+    wrong = [name for name in (*about_users, *invalid) if not isinstance(per_user.schema[name].dataType, T.NumericType)]
     if wrong:
         kind = per_user.schema[wrong[0]].dataType.simpleString()
         msg = f"the per-user table has {', '.join(wrong)}, which must be whole numbers, as {kind}"
@@ -105,10 +108,11 @@ def summarise(
     if missing:
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
+    options = replace(options, normalised=tuple(place for place, name in enumerate(metrics) if name in normalisers))
     with workers_explained():
         figures = describe_table(
             per_user, users, [*metrics], about_users, invalid, options, [*models, *slices],
-            roll(len(slices), totals=totals, n_before=len(models)), weight,
+            roll(len(slices), totals=totals, n_before=len(models)), weight, normalisers,
         )  # fmt: skip
     rows, qualities = [], {}
     some = next(iter(metrics.values()))
@@ -220,7 +224,7 @@ def _named(per_user: DataFrame, names: str | Sequence[str] | None, option: str) 
 
 def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> dict[str, dict[str, Any]]:
     """The metrics of a table whose columns do not say what they are, with a warning of what was taken for one."""
-    rest = [field for field in per_user.schema.fields if field.name not in others and field.name not in COUNTS]
+    rest = [field for field in per_user.schema.fields if field.name not in {*others, *COUNTS, *WEIGHT_SUMS}]
     taken = [field.name for field in rest if isinstance(field.dataType, T.DoubleType | T.FloatType)]
     left = [f"{field.name} {field.dataType.simpleString()}" for field in rest if field.name not in taken]
     if taken:
@@ -229,6 +233,24 @@ def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> dict[str,
         )
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
     return {name: {"label": name} for name in taken}
+
+
+def _check_normalisers(per_user: DataFrame, normalisers: Mapping[str, str]) -> None:
+    """Refuse values of SNIPS without what their mean is a quotient of."""
+    lacking = {name: own for name, own in normalisers.items() if own not in per_user.columns}
+    # Where the columns' metadata is lost, the names are left.
+    lacking |= {
+        name: f"what says that {name}{NORMALISER} is of it"
+        for name in per_user.columns
+        if name not in normalisers and f"{name}{NORMALISER}" in per_user.columns
+    }
+    if lacking:
+        told = "; ".join(f"{name} lacks {own}" for name, own in lacking.items())
+        msg = (
+            f"the mean of a self-normalised estimate is a quotient of two columns of the per-user table: {told}. Store the table as "
+            "Parquet, with all its columns"
+        )
+        raise InputError(msg)
 
 
 def _weight_of(per_user: DataFrame, named: str | None, known: list[str]) -> str | None:
@@ -276,6 +298,22 @@ def _no_count(like: Moments) -> Moments:
     return replace(like, n=n, n_undefined=0, n_zero=0, mean=0.0, std=0.0, least=0.0, greatest=0.0, total=0.0)
 
 
+def _odd_weights(quality: DataQuality, options: DescriptionOptions) -> list[str]:
+    """What of the labels' weights is allowed, and seldom meant."""
+    words = []
+    if options.normalised and 0 < quality.n_labels == quality.n_relevant:
+        words.append(
+            "every label is relevant: estimator='snips' of sums needs the labels of what was shown and is not relevant, too, "
+            "with grade 0, else its values are the most that lists can gain; of relevant labels alone take 'ips'"
+        )
+    if 0 < quality.label_weight < quality.n_labels:
+        words.append(
+            f"the labels' weights are {quality.label_weight / quality.n_labels:.3g} in the mean, and the inverse of a probability is "
+            "never below 1: were propensities given for weights? A weight is 1 / propensity"
+        )
+    return words
+
+
 class ResultRow(NamedTuple):
     """What becomes a row of the summary: what a value says of itself, its model and slice, its column and its figures."""
 
@@ -318,12 +356,15 @@ def result_of(
             relevance=said.get("relevance", ""),
             definition=said.get("metric", said["label"]),
             cutoff=parse_metric(said["metric"]).k if "metric" in said else None,
-            over_all=said.get("mean") == "all",
-            user_weight=weight or "",
+            # Who has nothing to divide by adds nothing to a quotient of sums, and spoils none.
+            over_all=said.get("mean") == "all" and not said.get("normaliser"),
+            user_weight=weight or (SELF_NORMALISED if said.get("normaliser") else ""),
         )
         for said, model, slice_, _, figures in rows
     )
     columns = {row.key: told.column for row, told in zip(summary, rows, strict=True)}
+    for odd in _odd_weights(next(iter(qualities.values())), options) if qualities else []:
+        warnings.warn(odd, SparkRankEvalWarning, stacklevel=3)
     # What is written is summarised with the same options.
     write = partial(
         write_per_user, by=tuple(by), user_weight=weight, totals=totals, ci=options.method, level=options.level,

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.moments import Moments
 
 _NOT_ASKED = "not asked for"
+#: The fields of `DataQuality` that are of labels with weights; all but the first are sums of these.
+WEIGHTS = ("n_clipped_labels", "label_weight", "squared_label_weight")
+#: What `SummaryRow.user_weight` says of means that are quotients of sums over all users.
+SELF_NORMALISED = "self-normalised"
 # What only programs read of a row.
 _STORED = ("over_all", "moments")
 
@@ -51,7 +55,8 @@ class SummaryRow:
             exactly where few users have nearly the same value. NaN over no user, and where no quantile was asked for.
         quantiles: the values below which a share of the users lies, by the shares that were asked for, as exact as the
             median. Tables have a column of each, such as ``q0.25``; 0.5 is the median.
-        user_weight: the column of users' weights; empty: each user counts the same. Mean, std, standard error and interval
+        user_weight: the column of users' weights; empty: each user counts the same; ``self-normalised``: of SNIPS, whose mean is a
+            quotient of two sums over all users, a user's value counting by the second one. Mean, std, standard error and interval
             are weighted by it; minimum, maximum, n_zero, median and quantiles count each user once.
         effective_n_users: how many users of equal weights would do as well, (Σw)² / Σw² (Kish 1965); n_users without weights.
         over_all: the mean is over every user, so that one undefined value makes it undefined. No column of tables.
@@ -148,6 +153,9 @@ class DataQuality:
         n_without_weight: users whose weight is 0, who are in no figure of the summary.
         n_invalid_weights: users whose weight is missing, negative, NaN or infinite; they are in none either.
         n_in_both: users with labels and predictions; None where it is not known: with a table of further users, or several models.
+        n_clipped_labels: labels whose weight is above the lowest ``weight_limit`` of the metrics.
+        label_weight: the sum of the labels' weights, as they were given; 0 where they have none.
+        squared_label_weight: the sum of the squares of these.
     """
 
     n_users: int
@@ -171,6 +179,14 @@ class DataQuality:
     n_without_weight: int = 0
     n_invalid_weights: int = 0
     n_in_both: int | None = None
+    n_clipped_labels: int = 0
+    label_weight: float = 0.0
+    squared_label_weight: float = 0.0
+
+    @property
+    def effective_n_labels(self) -> float:
+        """How many labels of equal weights would do as well, (Σw)² / Σw² (Kish 1965); NaN where labels have no weights."""
+        return self.label_weight**2 / self.squared_label_weight if self.squared_label_weight else math.nan
 
     @classmethod
     def from_moments(
@@ -184,7 +200,11 @@ class DataQuality:
             all_in_a_table: whether each user has labels or predictions.
         """
         ties, found = moments["hangs_on_tie"], moments["n_relevant"]
-        totals = {name: int(figures.total) for name, figures in moments.items() if name in cls.__dataclass_fields__}
+        totals: dict[str, Any] = {
+            name: figures.total if name in WEIGHTS[1:] else int(figures.total)
+            for name, figures in moments.items()
+            if name in cls.__dataclass_fields__
+        }
         without_predictions, without_labels = moments["n_predictions"].n_zero, moments["n_labels"].n_zero
         return cls(
             n_users=found.n,
@@ -258,7 +278,7 @@ class DataQuality:
         }
         return {name: count for name, count in found.items() if count}
 
-    def to_dict(self) -> dict[str, int | None]:
+    def to_dict(self) -> dict[str, Any]:
         """The counts by name."""
         return asdict(self)
 

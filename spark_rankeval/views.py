@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.expected_ties import TiesOfTheCall
+from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import column_names
+from spark_rankeval.worker.scoring import NORMALISER
 from spark_rankeval.worker.task import View
 
 if TYPE_CHECKING:
@@ -45,11 +47,13 @@ class Lists:
         scored_arrays: predictions come as arrays with scores, so that equal scores have a position.
         label_arrays: labels come as arrays, which have an order.
         relevances: the columns of grades; none where every label has grade 1.
+        weighted: labels have weights.
     """
 
     scored_arrays: bool
     label_arrays: bool
     relevances: tuple[str, ...] = ()
+    weighted: bool = False
 
 
 def resolve(
@@ -65,13 +69,16 @@ def resolve(
         ties: the caller's rule for ties; ``average`` goes to every metric.
 
     Raises:
+        MetricError: labels have weights and a metric cannot be estimated by them; or an estimate lacks them.
         OptionError: the caller asked for averages over ties of a metric that has none.
         DialectError: the dialect's system lacks a metric, or it hangs on an order of labels that rows do not have.
     """
     callers_ties = TiesOfTheCall(ties)
-    sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), callers_ties, dialect]
+    estimator = EstimatorOfTheCall(lists.weighted)
+    sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), callers_ties, estimator, dialect]
     resolved = {label: metric.resolve(*sources) for label, metric in asked.items()}
     callers_ties.check(resolved)
+    estimator.check(resolved)
     ordered = [label for label, metric in resolved.items() if metric.needs_label_order]
     if ordered and lists.relevances and not lists.label_arrays:
         msg = (
@@ -187,7 +194,14 @@ def columns_of(values: Sequence[Value], asked: Mapping[str, Metric], taken: Sequ
             raise MetricError(msg)
     metrics = {key: asked[value.label] for key, value in labels.items()}
     suffixes = {key: value.relevance for key, value in labels.items()}
-    return tuple(column_names(metrics, taken, suffixes).values())
+    columns = column_names(metrics, taken, suffixes)
+    known = {name.lower() for name in (*taken, *columns.values())}
+    own = [f"{columns[key]}{NORMALISER}" for key, value in labels.items() if value.metric.normalises]
+    twice = [name for name in own if name.lower() in known]
+    if twice:
+        msg = f"the column {twice[0]!r} is that of a self-normalised estimate; rename the other of that name"
+        raise MetricError(msg)
+    return tuple(columns.values())
 
 
 def order_of(values: Sequence[Value], labels: Sequence[str]) -> list[int]:

@@ -478,3 +478,41 @@ FORMULAS = {
         *(pearson, spearman, kendall_tau, kendall_distance, tau_ap, rbo),
     )
 }
+
+
+def estimate(name, user, weights, k=None, estimator="ips", weight_limit=None, relevance_threshold=None, **parameters):
+    """An estimate of logged feedback: a user's value, and with which weight it counts in the mean.
+
+    Weights are of the user's labelled items, by item.
+    """
+    weight = {item: min(w, math.inf if weight_limit is None else weight_limit) for item, w in weights.items()}
+    ranked = list(enumerate(user.items[:k], start=1))
+    if name == "recall":
+        relevant = {item for item in user.grade if user.is_hit(item, relevance_threshold)}
+        if not relevant:
+            return math.nan, 1
+        hits = sum(weight[item] for _, item in ranked if item in relevant)
+        return hits / sum(weight[item] for item in relevant), 1
+
+    def gain(item):
+        if name == "precision":
+            return 1 if user.is_hit(item, relevance_threshold) else 0
+        kind = parameters.get("gain", "exponential") if name == "dcg" else "linear"
+        return gain_of(
+            user.grade[item], kind, parameters.get("below_threshold", "keep"), relevance_threshold, negative_gains=False
+        )
+
+    def place(j):
+        return discount_of(j, parameters.get("discount", "log2")) if name == "dcg" else 1
+
+    value = sum(weight[item] * gain(item) * place(j) for j, item in ranked if item in weight)
+    if name == "precision":
+        places = len(ranked) if k is None or parameters.get("denominator") == "predictions" else k
+        value = value / places if places else 0.0
+    if estimator == "ips":
+        return value, 1
+    known = sum(place(j) for j, _ in ranked)
+    if not known:
+        return 0.0, 1
+    share = sum(weight[item] * place(j) for j, item in ranked if item in weight) / known
+    return (value / share if share else math.nan), share

@@ -30,6 +30,7 @@ def tables_of_all_kinds(spark):
         "table": spark.createDataFrame(
             [("ann", ["a", "b"], ["b"])], "user string, prediction array<string>, label array<string>"
         ),
+        "logged": labels.withColumn("weight", labels.rating * 1.5),
         "everyone": spark.createDataFrame([("ann",), ("dan",)], "user string"),
         "training": spark.createDataFrame([("ann", "tea")], "user string, item string"),
         "people": spark.createDataFrame([("ann", "DE"), ("bob", "FR")], "user string, country string"),

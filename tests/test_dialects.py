@@ -6,7 +6,7 @@ from spark_rankeval.dialects import Dialect, every_dialect, find_dialect
 from spark_rankeval.dialects.dialect import EVERY_METRIC
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.errors import DialectError
-from spark_rankeval.metrics.base import REGISTRY
+from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.metrics.ranking import RankingPolicy
 
@@ -38,7 +38,9 @@ def test_every_metric_of_a_dialect_resolves(dialect):
     for name in dialect.metrics or sorted({metric.name for metric in REGISTRY.values()}):
         whole = not REGISTRY[name].takes_cutoff or (name, dialect.system) in WHOLE_LISTS
         metric = parse_metric(name if whole else f"{name}@5").resolve(dialect)
-        assert len(metric.chosen()) == len(metric.parameters())
+        # What has no default is of calls alone.
+        left_open = {item.name for item in metric.parameters() if item.metadata["default"] is UNSET}
+        assert {item.name for item in metric.parameters()} - set(metric.chosen()) == left_open
         assert isinstance(dialect.ranking_of(metric), RankingPolicy)
 
 

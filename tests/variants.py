@@ -5,7 +5,7 @@ import itertools
 import math
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import REGISTRY
+from spark_rankeval.metrics.base import REGISTRY, UNSET
 
 METRICS = sorted(set(REGISTRY.values()), key=lambda metric: metric.name)
 CUTOFFS = (None, 1, 3, 10)
@@ -20,6 +20,13 @@ VALUES = {
     "judged_threshold": (1.0, 2.0),
     "recall": (0.0, 0.1, 0.35, 0.5, 1.0),
 }
+# Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators.
+LEFT_OPEN = ("estimator", "weight_limit")
+
+
+def values_of(item):
+    """The values that a parameter has in the variants."""
+    return (UNSET,) if item.name in LEFT_OPEN else item.metadata["choices"] or VALUES[item.name]
 
 
 def variants(metric, cutoffs=CUTOFFS, **only):
@@ -29,7 +36,7 @@ def variants(metric, cutoffs=CUTOFFS, **only):
     out.
     """
     items = metric.parameters()
-    choices = [only.get(item.name) or item.metadata["choices"] or VALUES[item.name] for item in items]
+    choices = [only.get(item.name) or values_of(item) for item in items]
     made = []
     for k in cutoffs if metric.takes_cutoff else (None,):
         for values in itertools.product(*choices):

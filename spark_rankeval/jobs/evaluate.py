@@ -160,7 +160,7 @@ def _dialects(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) ->
     if not asked:
         return ()
     given = {name: table for name, table in tables.items() if name != "attributes"}
-    columns = {name: value for name, value in vars(config.columns).items() if name != "model"}
+    columns = {name: value for name, value in vars(config.columns).items() if name not in ("model", "weight")}
     found = dialect_map(
         **given,  # type: ignore[arg-type] # predictions are required, labels may be None
         **columns,

@@ -12,6 +12,7 @@ from spark_rankeval.extras import check_extra
 from spark_rankeval.gates import GateRule, check_known, read_gates
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of
 from spark_rankeval.jobs.wording import in_keys
+from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.statistics.description import DescriptionOptions
@@ -31,6 +32,7 @@ class Columns:
         rank: the column of ranks instead; the lowest is first.
         relevance: the column of grades, or several; left out, every labelled item is relevant alike.
         model: the column of predictions that says which model a row is of.
+        weight: the column of the labels' weights, the inverse of the chance that the log has the label: metrics are then estimates.
     """
 
     user: str | tuple[str, ...] = "user"
@@ -39,6 +41,7 @@ class Columns:
     rank: str | None = None
     relevance: str | tuple[str, ...] | None = None
     model: str | None = None
+    weight: str | None = None
 
 
 @dataclass(frozen=True)
@@ -192,11 +195,12 @@ class EvaluateConfig(JobConfig):
         checks: list[Callable[[], object]] = [
             lambda: DescriptionOptions.given(**self.evaluation.intervals()),
             lambda: OnInvalid.read(self.evaluation.on_invalid),
+            self._check_estimates,
         ]
         for check in checks:
             try:
                 check()
-            except OptionError as error:
+            except (OptionError, MetricError) as error:
                 found.append(f"evaluation: {in_keys(str(error), self.keys())}")
         try:
             self.gate_rules()
@@ -213,7 +217,21 @@ class EvaluateConfig(JobConfig):
             found.append(
                 "report.dialects is for one model and one relevance; leave it out, or columns.model and further grades"
             )
+        if self.report.dialects and self.columns.weight is not None:
+            found.append(
+                "report.dialects compares definitions, which labels with weights only estimate; leave it out, or columns.weight"
+            )
         return found
+
+    def _check_estimates(self) -> None:
+        """Refuse metrics that labels with weights cannot estimate, and estimates of labels without."""
+        try:
+            asked = parse_metrics(self.evaluation.metrics)
+        except MetricError:
+            # These are named already.
+            return
+        call = EstimatorOfTheCall(self.columns.weight is not None)
+        call.check({label: metric.resolve(call) for label, metric in asked.items()})
 
     def _unknown_distributions(self) -> list[str]:
         """Histograms of what is not evaluated, which nobody should learn of after the evaluation."""

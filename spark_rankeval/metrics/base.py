@@ -55,7 +55,7 @@ def parameter(
     """Declare a parameter of a metric.
 
     Args:
-        default: the value in the default dialect.
+        default: the value in the default dialect; UNSET: none, and the parameter is left out of the metric's text.
         doc: what it chooses, in a sentence.
         choices: the allowed values; empty where any value that passes `check` is allowed.
         check: returns what the value must be when it is not allowed, else None.
@@ -199,6 +199,7 @@ class Metric(ABC):
         Args:
             sources: who fills a parameter, the first that has it wins; the metric's own default is the last.
         """
+        # A parameter whose default is to be unset stays so where nobody has it.
         values: dict[str, Any] = {item.name: item.metadata["default"] for item in self.parameters()}
         for source in reversed(sources):
             supplied = source.defaults_for(type(self))
@@ -242,6 +243,15 @@ class Metric(ABC):
         return True
 
     @property
+    def normalises(self) -> bool:
+        """Whether the mean is a quotient of two sums over all users: a user's value counts with the weight `normaliser`."""
+        return False
+
+    def normaliser(self, batch: RankingBatch) -> FloatArray:
+        """The weight of each user's value in the mean, where the metric normalises; float64 (n_users,)."""
+        return np.ones(batch.n_users)
+
+    @property
     def needs_label_order(self) -> bool:
         """Whether the order of a user's labels changes the value; rows of a table have none."""
         return False
@@ -261,7 +271,8 @@ class Metric(ABC):
 
     @cached_property
     def _is_resolved(self) -> bool:
-        return len(self.chosen()) == len(self.parameters())
+        chosen = self.chosen()
+        return all(item.name in chosen or item.metadata["default"] is UNSET for item in self.parameters())
 
     @abstractmethod
     def _values(self, batch: RankingBatch) -> FloatArray:

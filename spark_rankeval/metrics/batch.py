@@ -24,6 +24,11 @@ def is_relevant(grade: FloatArray, threshold: float | None) -> BoolArray:
     return ~(grade < threshold)
 
 
+def retrieved(batch: RankingBatch, k: int | None) -> IntArray:
+    """ρ_k = min(k, ρ), how many items stand in the first k places; ρ without a cutoff."""
+    return batch.n_predictions if k is None else np.minimum(batch.n_predictions, k)
+
+
 class Hits(NamedTuple):
     """The relevant items of the lists, by user and then by rank.
 
@@ -60,6 +65,8 @@ class RankingBatch:
         labels_as_given: the grades of the raw label lists, in their order, a repeated item each time with the grade that
             holds for it; None where no order
             was given.
+        weight: float64, the weight of each labelled prediction's label; None where labels have none.
+        label_weights: the weights of `labels`; None where they have none.
     """
 
     n_users: int
@@ -72,6 +79,8 @@ class RankingBatch:
     tied: IntArray
     labels: Ragged
     labels_as_given: Ragged | None = None
+    weight: FloatArray | None = None
+    label_weights: Ragged | None = None
     _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -82,6 +91,7 @@ class RankingBatch:
         first_user = offsets_of([batch.n_users for batch in batches])
         users = [batch.user + first for batch, first in zip(batches, first_user, strict=False)]
         given = [batch.labels_as_given for batch in batches]
+        weights, label_weights = ([getattr(batch, name) for batch in batches] for name in ("weight", "label_weights"))
         return cls(
             n_users=int(first_user[-1]),
             n_predictions=np.concatenate([batch.n_predictions for batch in batches]),
@@ -95,6 +105,8 @@ class RankingBatch:
             labels_as_given=Ragged.concatenate([lists for lists in given if lists is not None])
             if None not in given
             else None,
+            weight=None if weights[0] is None else np.concatenate(weights),
+            label_weights=None if label_weights[0] is None else Ragged.concatenate(label_weights),
         )
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:

@@ -10,10 +10,11 @@ import numpy as np
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import Needs, RelevanceMetric, Sees, Unset, parameter, ratio
-from spark_rankeval.metrics.batch import is_relevant
+from spark_rankeval.metrics.batch import is_relevant, retrieved
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, chance_of_one, summed_over_places
 from spark_rankeval.metrics.gains import DISCOUNTS, GAINS, Discount
 from spark_rankeval.metrics.hypergeometric import draws
+from spark_rankeval.metrics.logged_feedback import EstimatedSum
 from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, Ragged, position_within
 from spark_rankeval.metrics.tied_groups import tied_groups, tied_hits, tied_labels
 
@@ -80,10 +81,11 @@ class GainMetric(RelevanceMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CG(TieAwareMetric, GainMetric):
+class CG(EstimatedSum, GainMetric):
     """Cumulated gain: the sum of the grades in the first k places, Σ_{j≤k} g_j, a negative grade as grade 0. From 0 up.
 
-    NaN without a label above 0, 0 without predictions.
+    NaN without a label above 0, 0 without predictions. Of logged feedback ``ips`` is Σ w·g over the labels in the first k places;
+    ``snips`` divides the users' sum of that by the sum of their Σ w ÷ ρ_k.
 
     Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
     """
@@ -99,9 +101,10 @@ class CG(TieAwareMetric, GainMetric):
     def _values(self, batch: RankingBatch) -> FloatArray:
         if not self.averages_ties:
             return batch.total(batch.user, self._gains(batch), batch.within(self.k))
-        groups = tied_labels(batch)
-        chance = np.repeat(groups.places_within(self.k) / groups.size, groups.held)
-        return self._weighted(batch, chance)
+        return self._weighted(batch, self._places_within(batch))
+
+    def _gain_of_items(self, batch: RankingBatch) -> FloatArray:
+        return self._gains(batch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,11 +177,12 @@ class DiscountedMetric(TieAwareMetric, GainMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DCG(DiscountedMetric):
+class DCG(EstimatedSum, DiscountedMetric):
     """Discounted cumulated gain: Σ_{j≤k} gain(g_j)·d(j). From 0 up.
 
     By default gain(g) is 2^g − 1 and d(j) is 1/log2(j+1); a negative grade gains what grade 0 gains. NaN without a label
-    above 0, 0 without predictions.
+    above 0, 0 without predictions. Of logged feedback ``ips`` is Σ w·gain·d over the labels in the first k places; ``snips``
+    divides the users' sum of that by the sum of their Σ w·d ÷ Σ_{j≤ρ_k} d(j).
 
     Source: Burges et al., Learning to rank using gradient descent, ICML 2005 (exponential gain); Järvelin and
     Kekäläinen, TOIS 2002 (linear gain).
@@ -194,6 +198,20 @@ class DCG(DiscountedMetric):
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return self._dcg(batch)
+
+    def _gain_of_items(self, batch: RankingBatch) -> FloatArray:
+        return self._gains(batch)
+
+    def _worth_of_places(self, batch: RankingBatch) -> FloatArray:
+        return (
+            self._mean_discount(batch)
+            if self.averages_ties
+            else self._places_within(batch) * self._discount(batch.rank)
+        )
+
+    def _worth_of_lists(self, batch: RankingBatch) -> FloatArray:
+        places = retrieved(batch, self.k)
+        return np.cumsum(self._discount.up_to(int(places.max(initial=0))))[places]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.metrics.base import RelevanceMetric, Sees, Unset, number, parameter, ratio
-from spark_rankeval.metrics.set_based import retrieved
+from spark_rankeval.metrics.batch import retrieved
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch

@@ -29,8 +29,8 @@ def parse_metric(text: str | Metric) -> Metric:
     Raises:
         MetricError: the name or a parameter is not known (near ones are listed), or a value is not allowed.
 
-    >>> parse_metric("P@5")
-    Precision(k=5, undefined=UNSET, relevance_threshold=UNSET, ties=UNSET, denominator=UNSET)
+    >>> parse_metric("hit@5")
+    HitRate(k=5, undefined=UNSET, relevance_threshold=UNSET, ties=UNSET)
     >>> str(parse_metric("MAP(denominator=labels)@10"))
     "ap(denominator='labels')@10"
     """

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.metrics.base import Metric, Needs, Sees, Unset, number, parameter, ratio
+from spark_rankeval.metrics.batch import retrieved
 from spark_rankeval.metrics.gains import geometric, geometric_share
-from spark_rankeval.metrics.set_based import retrieved
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch

@@ -9,11 +9,12 @@ import numpy as np
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import UNSET, Unset, number, parameter, ratio
+from spark_rankeval.metrics.batch import retrieved
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, summed_over_places
 from spark_rankeval.metrics.gains import geometric
 from spark_rankeval.metrics.hypergeometric import draws
 from spark_rankeval.metrics.ragged import grouped
-from spark_rankeval.metrics.set_based import findable, retrieved
+from spark_rankeval.metrics.set_based import findable
 from spark_rankeval.metrics.tied_groups import tied_hits
 
 if TYPE_CHECKING:

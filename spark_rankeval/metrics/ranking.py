@@ -75,6 +75,7 @@ class Lists:
             themselves compare so.
         matchable: which flat items may carry a label; None: all. An item that may not still takes a rank.
         n_predictions: how many items each user really had, where `items` holds only the best of them.
+        weights: float64, the labels' weights; None: they have none.
     """
 
     items: Ragged
@@ -84,6 +85,7 @@ class Lists:
     order: Callable[[Array], Array] | None = None
     matchable: BoolArray | None = None
     n_predictions: IntArray | None = None
+    weights: Ragged | None = None
 
     def where(self, keep: BoolArray) -> Lists:
         """The same with only those predictions for which `keep` is true."""
@@ -105,6 +107,7 @@ class Lists:
             grades=None if self.grades is None else self.grades.users(start, stop),
             matchable=None if self.matchable is None else self.matchable[low:high],
             n_predictions=None if self.n_predictions is None else self.n_predictions[start:stop],
+            weights=None if self.weights is None else self.weights.users(start, stop),
         )
 
 
@@ -114,7 +117,7 @@ class Findings(NamedTuple):
     Attributes:
         duplicate_predictions: items that stand in a list again.
         duplicate_labels: labels that repeat one of equal grade.
-        conflicting_labels: labels that repeat one of another grade.
+        conflicting_labels: labels that repeat one of another grade or weight.
         tied: 1 where the user's value may hang on the order of equal scores: the tied items differ in what metrics see of
             them and stand, at least in part, within the largest cutoff.
         cut: 1 where pruning cut the list inside a group of equal scores that reaches into the largest cutoff.
@@ -192,6 +195,8 @@ def rank_lists(
         tied=ranks.tied[order],
         labels=labels.grades,
         labels_as_given=labels.as_given if keep_label_order else None,
+        weight=None if labels.weights is None else labels.weights.values[label[order]],
+        label_weights=labels.weights,
     )
     cut = _cut_within_tie(lists, largest_cutoff)
     tied = _hangs_on_tie(batch, largest_cutoff, relevance_threshold, sees)
@@ -262,6 +267,7 @@ def _with_unpredicted(lists: Lists, labels: Ragged) -> Lists:
         grades=lists.grades,
         order=lists.order,
         matchable=None if matchable is None else joined(matchable, np.ones(len(further.values), np.bool_)),
+        weights=lists.weights,
     )
 
 
@@ -271,30 +277,37 @@ def _grades(lists: Lists) -> Ragged:
 
 
 class _Labels(NamedTuple):
-    """Labels with each item once, the grades of these, and the grades of the lists as they were given."""
+    """Labels with each item once, the grades and weights of these, and the grades of the lists as they were given."""
 
     items: Ragged
     grades: Ragged
     as_given: Ragged
     equal: IntArray
     conflicts: IntArray
+    weights: Ragged | None
 
 
 def _settle_labels(lists: Lists, conflicting: Literal["highest", "last"]) -> _Labels:
-    """Merge labels of the same item; one grade then holds wherever the item stands in the list."""
+    """Merge labels of the same item; one grade then holds wherever the item stands in the list, with its weight."""
     labels, grades = lists.labels, _grades(lists)
     twice = has_duplicates(labels)
     if not twice.any():
         none = np.zeros(labels.n_users, np.int64)
-        return _Labels(labels, grades, grades, none, none)
+        return _Labels(labels, grades, grades, none, none, lists.weights)
     entry = np.flatnonzero(twice[labels.user])
     user, item, grade = labels.user[entry], labels.values[entry], grades.values[entry]
-    within = np.arange(len(entry)) if conflicting == "last" else grade
-    order = np.lexsort((within, item, user))
+    within: list[Array] = [np.arange(len(entry)) if conflicting == "last" else grade]
+    if lists.weights is not None:
+        # Of equal grades the highest weight holds, so that no order of rows decides.
+        within.insert(0, lists.weights.values[entry])
+    order = np.lexsort((*within, item, user))
     entry, user, item, grade = entry[order], user[order], item[order], grade[order]
     # The last of a run of equal items has the grade that holds; all before it are repeats of it.
     repeats = (user[:-1] == user[1:]) & (item[:-1] == item[1:])
     differs = repeats & ~((grade[:-1] == grade[1:]) | (np.isnan(grade[:-1]) & np.isnan(grade[1:])))
+    if lists.weights is not None:
+        weight = lists.weights.values[entry]
+        differs |= repeats & (weight[:-1] != weight[1:])
     keep = np.ones(len(labels.values), np.bool_)
     keep[entry[:-1][repeats]] = False
     last_of_run = np.flatnonzero(np.append(~repeats, True))
@@ -306,6 +319,8 @@ def _settle_labels(lists: Lists, conflicting: Literal["highest", "last"]) -> _La
         as_given=grades.like(settled),
         equal=np.bincount(user[:-1][repeats & ~differs], minlength=labels.n_users),
         conflicts=np.bincount(user[:-1][differs], minlength=labels.n_users),
+        # What is kept of equal items is the entry that holds.
+        weights=None if lists.weights is None else lists.weights.where(keep),
     )
 
 
@@ -485,6 +500,9 @@ def _hangs_on_tie(batch: RankingBatch, largest_cutoff: int | None, threshold: fl
     worths = [is_relevant(grade, threshold).astype(np.float64)]
     if sees != "relevance":
         worths.append(np.maximum(grade, 0) if sees == "gain" else grade)
+    if batch.weight is not None:
+        weight = batch.weight[matters]
+        worths.append(weight if sees == "label" else np.where(worths[-1] > 0, weight, 0.0))
     mixed = others & (sees == "label")
     for worth in worths:
         best, least = np.maximum.reduceat(worth, start), np.minimum.reduceat(worth, start)

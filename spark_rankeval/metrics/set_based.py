@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import Unset, number, parameter, ratio
+from spark_rankeval.metrics.batch import is_relevant, retrieved
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, chance_of_one, expected_hits
+from spark_rankeval.metrics.logged_feedback import EstimatedMetric, EstimatedSum, weighted_relevant
 from spark_rankeval.metrics.tied_groups import tied_hits
 
 if TYPE_CHECKING:
@@ -18,11 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["F1", "FBeta", "HitRate", "Precision", "RPrecision", "Recall"]
 
 
-def retrieved(batch: RankingBatch, k: int | None) -> IntArray:
-    """ρ_k = min(k, ρ), how many items stand in the first k places; ρ without a cutoff."""
-    return batch.n_predictions if k is None else np.minimum(batch.n_predictions, k)
-
-
 def findable(batch: RankingBatch, k: int | None, threshold: float | None) -> IntArray:
     """min(k, γ), how many relevant items the first k places could hold; γ without a cutoff."""
     relevant = batch.n_relevant(threshold)
@@ -30,11 +29,13 @@ def findable(batch: RankingBatch, k: int | None, threshold: float | None) -> Int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Precision(TieAwareMetric):
+class Precision(EstimatedSum):
     """The share of the first k places that hold a relevant item: H_k / k.
 
     Without a cutoff the denominator is the length of the list. Between 0 and 1. A list shorter than k still divides by
-    k, unless ``denominator="predictions"``. NaN without a relevant label, 0 without predictions.
+    k, unless ``denominator="predictions"``. NaN without a relevant label, 0 without predictions. Of logged feedback ``ips`` is
+    the sum of the weights of the hits ÷ k, which can exceed 1; ``snips`` divides the users' sum of that by the sum of their Σ w ÷ ρ_k
+    over the labels in the first k places.
 
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
     """
@@ -47,15 +48,30 @@ class Precision(TieAwareMetric):
     )
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        places = retrieved(batch, self.k) if self.k is None or self.denominator == "predictions" else self.k
-        return ratio(self._n_hits(batch, self.k), places)
+        return ratio(self._n_hits(batch, self.k), self._places(batch))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Weighted hits may be more than there are places."""
+        return (0.0, math.inf) if self.estimator == "ips" else super().bounds
+
+    def _places(self, batch: RankingBatch) -> IntArray | int:
+        return retrieved(batch, self.k) if self.k is None or self.denominator == "predictions" else self.k
+
+    def _gain_of_items(self, batch: RankingBatch) -> FloatArray:
+        return is_relevant(batch.grade, self.threshold).astype(np.float64)
+
+    def _factor(self, batch: RankingBatch) -> FloatArray:
+        return ratio(np.ones(batch.n_users), self._places(batch))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recall(TieAwareMetric):
+class Recall(EstimatedMetric):
     """The share of the relevant items that stand in the first k places: H_k / γ.
 
-    Between 0 and 1. NaN without a relevant label, 0 without predictions.
+    Between 0 and 1. NaN without a relevant label, 0 without predictions. Of logged feedback ``snips`` is the sum of the weights
+    of the hits ÷ that of the user's relevant labels, as Yang et al. (RecSys 2018) have it, and the mean is that of these
+    values; there is no ``ips``, as γ is not known.
 
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
     """
@@ -67,9 +83,31 @@ class Recall(TieAwareMetric):
         "labels", choices=("labels", "min_k_labels"), doc="γ, or min(k, γ): the most that k places can hold"
     )
 
+    estimator: str | Unset = parameter(
+        Unset.UNSET,
+        choices=("naive", "snips"),
+        doc="of logged feedback, whose labels have weights: `snips` adds up weights instead of items, `naive` ignores them; without "
+        "weights none",
+    )
+
+    def _check_together(self) -> None:
+        super()._check_together()
+        if self.estimates and self.denominator == "min_k_labels":
+            msg = "recall: denominator='min_k_labels' counts relevant items, which a log does not know; use denominator='labels'"
+            raise MetricError(msg)
+
     def _values(self, batch: RankingBatch) -> FloatArray:
+        if self.estimates:
+            return self._weighted_share(batch)
         k = self.k if self.denominator == "min_k_labels" else None
         return ratio(self._n_hits(batch, self.k), findable(batch, k, self.threshold))
+
+    def _weighted_share(self, batch: RankingBatch) -> FloatArray:
+        hit = is_relevant(batch.grade, self.threshold)
+        hits = batch.total(batch.user, self._places_within(batch) * self._weights(batch), hit)
+        labels = batch.labels.values
+        weights = np.ones(len(labels)) if batch.label_weights is None else self._clipped(batch.label_weights.values)
+        return ratio(hits, weighted_relevant(batch, is_relevant(labels, self.threshold), weights))
 
 
 @dataclass(frozen=True, kw_only=True)

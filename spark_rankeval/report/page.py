@@ -18,6 +18,7 @@ from spark_rankeval.plotting import headline_keys, one_of_each
 from spark_rankeval.rendering import missing_intervals, render_apart
 from spark_rankeval.report import tables
 from spark_rankeval.report.pictures import picture
+from spark_rankeval.summary import SELF_NORMALISED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -101,7 +102,8 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
     facts += [("users", one) for one in users]
     facts += [("metrics", f"{len({row.key for row in contents.summary}):,}")]
     facts += [("slices", f"{len(slices):,}")] * bool(slices)
-    weights = list(dict.fromkeys(row.user_weight for row in contents.summary if row.user_weight))
+    weights = list(dict.fromkeys(row.user_weight for row in contents.summary))
+    weights = [name for name in weights if name not in ("", SELF_NORMALISED)]
     facts += [("users weighted by", ", ".join(weights))] * bool(weights)
     return [*facts, *[("dialect", ", ".join(dialects))] * bool(dialects)]
 

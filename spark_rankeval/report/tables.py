@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.rendering import cells, comparison_figures, headers, number, signed
-from spark_rankeval.summary import DataQuality
+from spark_rankeval.summary import WEIGHTS, DataQuality
 
 if TYPE_CHECKING:
     from spark_rankeval.comparison_rows import ComparisonRow
@@ -43,6 +43,9 @@ _QUALITY = {
     "n_without_weight": "users of weight 0, left out",
     "n_invalid_weights": "users without a usable weight, left out",
     "n_in_both": "users with labels and predictions",
+    "n_clipped_labels": "labels of a weight above the lowest limit",
+    "label_weight": "weights of labels, in all",
+    "squared_label_weight": "squares of these, in all",
 }
 
 
@@ -181,16 +184,23 @@ def dialects_table(rows: Sequence[DialectRow], caption: str = "The same data und
 
 def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
     """A row a count, a column a model."""
-    names = [item.name for item in fields(DataQuality)]
+    weighted = any(one.label_weight for one in qualities.values())
+    names = [item.name for item in fields(DataQuality) if weighted or item.name not in WEIGHTS]
     body = [
         (
             _QUALITY.get(name, name.removeprefix("n_").replace("_", " ")),
-            *("–" if (count := getattr(one, name)) is None else f"{count:,}" for one in qualities.values()),
+            *(_quality_in_words(name, getattr(one, name)) for one in qualities.values()),
         )
         for name in names
     ]
     heads = ["", *(model or "count" for model in qualities)]
     return Table.of("What the users and their rows were like", heads, body)
+
+
+def _quality_in_words(name: str, count: float | None) -> str:
+    if count is None:
+        return "–"
+    return f"{count:{',.10g' if name in WEIGHTS[1:] else ','}}"
 
 
 def quantiles_table(rows: Sequence[SummaryRow]) -> Table:

@@ -26,6 +26,7 @@ class ColumnNames:
         rank: column of ranks.
         relevance: columns or fields of grades; none where labels have none.
         model: the column of predictions that names the model.
+        weight: column or field of the labels' weights.
     """
 
     user: tuple[str, ...]
@@ -34,6 +35,7 @@ class ColumnNames:
     rank: str | None = None
     relevance: tuple[str, ...] = ()
     model: str | None = None
+    weight: str | None = None
 
     @classmethod
     def given(
@@ -45,6 +47,7 @@ class ColumnNames:
         relevance: str | Sequence[str] | None,
         one_table: bool,
         model: str | None = None,
+        weight: str | None = None,
     ) -> ColumnNames:
         """Names as the front door takes them: one item column for both tables, or one for each.
 
@@ -71,16 +74,18 @@ class ColumnNames:
             problems.append("user must name at least one column")
         problems += [
             f"a column is named by a text; got {name!r}, a {type(name).__name__}"
-            for name in (*users, *items, score, rank, *grades, model)
+            for name in (*users, *items, score, rank, *grades, model, weight)
             if name is not None and not isinstance(name, str)
         ]
         if not problems and len(set(users)) < len(users):
             problems.append(f"user names a column twice: {list(users)}")
         if not problems and len(set(grades)) < len(grades):
             problems.append(f"relevance names a column twice: {list(grades)}")
+        if isinstance(weight, str) and weight in (*users, *items, *grades):
+            problems.append(f"weight={weight!r} names a column that has another meaning: users, items or grades")
         if problems:
             raise InputError("; ".join(problems))
-        return cls(users, (items[0], items[1]), score, rank, grades, model)
+        return cls(users, (items[0], items[1]), score, rank, grades, model, weight)
 
 
 def _as_names(given: object, option: str) -> tuple[str, ...]:

@@ -152,4 +152,5 @@ def _as_one(values: list[Column]) -> Column | None:
 
 
 def _value_names(source: Source) -> list[str]:
-    return [str(source.value_kind)] if len(source.given_values) == 1 else [one.name for one in source.given_values]
+    grades = [str(source.value_kind)] if len(source.grades) == 1 else list(source.grades)
+    return [*grades, *["weight"] * source.is_weighted]

@@ -359,7 +359,8 @@ def _names(source: Source) -> tuple[str, list[str]]:
     """Our names of the column of ids and of those of the values."""
     if source.role == "predictions":
         return reading.ITEMS, [reading.SCORES] * len(source.given_values)
-    return reading.LABELS, [reading.grades_column(index) for index in range(len(source.given_values))]
+    grades = [reading.grades_column(index) for index in range(len(source.grades))]
+    return reading.LABELS, [*grades, *[reading.WEIGHTS] * source.is_weighted]
 
 
 def _as_numbers(source: Source) -> list[Column]:

@@ -53,11 +53,13 @@ class MetricColumn:
     Attributes:
         column: its name there.
         definition: the metric with all parameters, and the dialect; empty where the table does not say.
+        normalised: its mean is a quotient of two sums over users.
     """
 
     column: str
     definition: str
     dialect: str
+    normalised: bool = False
 
     def __str__(self) -> str:
         return f"{self.definition} in the dialect {self.dialect!r}"
@@ -160,7 +162,9 @@ def _metrics_of(frame: DataFrame, taken: set[str]) -> dict[str, MetricColumn]:
         if said.get("kind") == "metric":
             relevance = said.get("relevance")
             label = f"{said['label']} [{relevance}]" if relevance else said["label"]
-            metrics[label] = MetricColumn(field.name, said.get("metric", ""), said.get("dialect", ""))
+            metrics[label] = MetricColumn(
+                field.name, said.get("metric", ""), said.get("dialect", ""), "normaliser" in said
+            )
     if metrics:
         return metrics
     floats = (field for field in frame.schema.fields if isinstance(field.dataType, T.DoubleType | T.FloatType))

@@ -20,13 +20,22 @@ from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of
 from spark_rankeval.statistics.moments import moments_of
 from spark_rankeval.worker.packing import STATE, unpacked
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT
-from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, MODEL, USER_COUNTS, score_batches
+from spark_rankeval.worker.scoring import (
+    COUNTS,
+    INVALID_COUNTS,
+    MODEL,
+    NORMALISER,
+    USER_COUNTS,
+    WEIGHT_SUMS,
+    score_batches,
+)
 from spark_rankeval.worker.states import (
     TableAccumulator,
     as_states,
     merge_batches,
     merged_by_key,
     merged_states,
+    n_user_counts,
     state_of_batches,
     state_of_columns,
 )
@@ -124,6 +133,8 @@ class Scoring:
         weight = [] if self.sources.weight is None else [USER_WEIGHT]
         # Names of our own until the last step: the caller's may hold any character, or be one of ours.
         values = [f"metric_{index}" for index in range(len(self.columns))]
+        normalised = [values[place] for place in self.task.normalised if place < len(values)]
+        weight_sums = WEIGHT_SUMS if self.task.weighted else ()
         fields = [
             *(T.StructField(name, kind) for name, kind in zip(users, grouping.user_types(), strict=True)),
             *(T.StructField(name, T.StringType()) for name in slices),
@@ -131,6 +142,8 @@ class Scoring:
             T.StructField(MODEL, T.StringType()),
             *(T.StructField(name, T.DoubleType()) for name in values),
             *(T.StructField(name, T.LongType()) for name in COUNTS),
+            *(T.StructField(f"{name}{NORMALISER}", T.DoubleType()) for name in normalised),
+            *(T.StructField(name, type_of_count(name)) for name in weight_sums),
         ]
         run = score_batches(self.task, (*users, *slices, *weight), tuple(values))
         scored = grouping.frame(with_users=True).mapInArrow(run, T.StructType(fields))
@@ -145,7 +158,11 @@ class Scoring:
         # The values of further models stand in further rows.
         first = [index for index in self.shown if index < len(self.columns)]
         named += [described(values[index], self.columns[index], self.said_of(index)) for index in first]
-        named += [described(name, name, {"kind": "count", **self.facts}) for name in COUNTS]
+        named += [described(name, name, {"kind": "count", **self.facts}) for name in (*COUNTS, *weight_sums)]
+        of_metrics = {f"{values[index]}{NORMALISER}": f"{self.columns[index]}{NORMALISER}" for index in first}
+        for name in normalised:
+            own = f"{name}{NORMALISER}"
+            named.append(described(own, of_metrics[own], {"kind": "normaliser"}))
         return scored.select(*named)
 
     def quarantine(self) -> DataFrame:
@@ -168,11 +185,15 @@ class Scoring:
     def said_of(self, index: int) -> dict[str, Any]:
         """What the column of a value says of itself."""
         value = self.values[index]
+        # Only where there is one: what unweighted tables say of themselves stays as it was.
+        column = f"{self.columns[index % len(self.columns)]}{NORMALISER}"
+        normaliser = {"normaliser": column} if value.metric.normalises else {}
         return {
             "kind": "metric",
             "label": value.label,
             "metric": str(value.metric),
             "relevance": value.relevance,
+            **normaliser,
             **self.facts,
         }
 
@@ -197,7 +218,7 @@ class Scoring:
         states = frame.mapInArrow(state_of_batches(self.task, options, NO_USER, tuple(keys)), STATE_SCHEMA)
         n_models = len(self.task.models)
         empty = TableAccumulator(
-            len(self.values), 1 + n_models * len(USER_COUNTS), n_models * len(INVALID_COUNTS), options
+            len(self.values), n_user_counts(self.task), n_models * len(INVALID_COUNTS), options
         ).state()
         found = collected(states, empty, options, n_keys=len(keys), roll=roll)
         unresolved = max(int(figures.counts[0].total) for figures in found.values())
@@ -205,15 +226,23 @@ class Scoring:
 
     def counts_of(self, figures: Figures) -> list[dict[str, Moments]]:
         """The counts of each model by name, from those of `describe`."""
-        n_models, counts = len(self.task.models), figures.counts[1:]
+        n_models, weight_sums = len(self.task.models), WEIGHT_SUMS if self.task.weighted else ()
+        shared = dict(zip(weight_sums, figures.counts[1:], strict=False))
+        counts = figures.counts[1 + len(weight_sums) :]
         users, invalid = counts[: n_models * len(USER_COUNTS)], counts[n_models * len(USER_COUNTS) :]
         return [
             {
+                **shared,
                 **dict(zip(USER_COUNTS, users[model * len(USER_COUNTS) :], strict=False)),
                 **dict(zip(INVALID_COUNTS, invalid[model * len(INVALID_COUNTS) :], strict=False)),
             }
             for model in range(n_models)
         ]
+
+
+def type_of_count(name: str) -> T.DataType:
+    """The type of a column of a per-user table that counts or adds up."""
+    return T.DoubleType() if name in WEIGHT_SUMS[1:] else T.LongType()
 
 
 def facts_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -301,6 +330,7 @@ def describe_table(
     keys: Sequence[str] = (),
     roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
     weight: str | None = None,
+    normalisers: Mapping[str, str] | None = None,
 ) -> dict[Key, Figures]:
     """The figures of a per-user table, fresh or read back, in one action.
 
@@ -314,6 +344,7 @@ def describe_table(
         keys: columns that part the rows into groups.
         roll: the groups that the rows of a key belong to.
         weight: the column of weights, where the options say that there is one.
+        normalisers: the columns of normalisers by those of the values that have one; the options name the same places.
 
     Returns:
         the figures of each group; its counts are those of users, then those of invalid rows.
@@ -321,18 +352,29 @@ def describe_table(
     columns = {f"value_{index}": name for index, name in enumerate(values)}
     counted = {f"count_{index}": name for index, name in enumerate([*counts, *invalid])}
     keyed = {f"key_{index}": name for index, name in enumerate(keys)}
+    places = {values.index(name): normaliser for name, normaliser in (normalisers or {}).items()}
+    own = {f"normaliser_{place}": name for place, name in places.items()}
     ids = [column(name) for name in users]
     hashed = [user_hash(ids, [per_user.schema[name].dataType for name in users])] if options.resamples else []
     frame = per_user.select(
         *(column(name).cast("double").alias(alias) for alias, name in columns.items()),
-        *(column(name).cast("bigint").alias(alias) for alias, name in counted.items()),
+        *(column(name).cast(type_of_count(name)).alias(alias) for alias, name in counted.items()),
         *(column(name).cast("string").alias(alias) for alias, name in keyed.items()),
         any_null(ids).alias(NO_USER),
         *hashed,
         *([] if weight is None else [column(weight).cast("double").alias(USER_WEIGHT)]),
+        *(column(name).cast("double").alias(alias) for alias, name in own.items()),
     )
     names = tuple(counted)
-    run = state_of_columns(tuple(columns), names[: len(counts)], names[len(counts) :], options, NO_USER, tuple(keyed))
+    run = state_of_columns(
+        tuple(columns),
+        names[: len(counts)],
+        names[len(counts) :],
+        options,
+        NO_USER,
+        tuple(keyed),
+        {place: f"normaliser_{place}" for place in places},
+    )
     empty = TableAccumulator(len(columns), len(counts), len(invalid), options).state()
     states = frame.mapInArrow(run, STATE_SCHEMA)
     return collected(states, empty, options, n_keys=len(keyed), roll=roll)

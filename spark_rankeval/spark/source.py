@@ -37,11 +37,13 @@ class ValueColumn(NamedTuple):
         name: of the column, or of the field where the items are structs.
         kind: its type; of an array that of its elements.
         is_field: whether it is a field of the items' structs.
+        is_weight: whether it has the labels' weights, not their grades.
     """
 
     name: str
     kind: T.DataType
     is_field: bool = False
+    is_weight: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Source:
         item: the name of the item column.
         item_field: the field of items, where the column holds arrays of structs.
         item_type: the type of an item.
-        given_values: the column of scores or ranks, or the columns of grades; none where there are none.
+        given_values: the column of scores or ranks, or the columns of grades and then that of weights; none where there are none.
         value_kind: what the values mean.
         arrays: a row is a user with a list, not a user with one item.
         shares_table: labels that stand in the rows of the predictions: a row is then a user, and nothing is joined.
@@ -76,6 +78,16 @@ class Source:
     def has_value(self) -> bool:
         """Whether there are scores, ranks or grades."""
         return bool(self.given_values)
+
+    @property
+    def grades(self) -> tuple[str, ...]:
+        """The names of the columns of grades."""
+        return tuple(one.name for one in self.given_values if not one.is_weight)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether labels have weights."""
+        return any(one.is_weight for one in self.given_values)
 
     def user_columns(self) -> list[Column]:
         """The user's columns."""
@@ -194,6 +206,10 @@ def _read_rows(
             values.append(ValueColumn(found, frame.schema[found].dataType))
             _check_value_type(role, values[-1], value_kind, problems)
     _check_twice(role, value_kind, values, problems)
+    if role == "labels" and names.weight is not None:
+        found = require_column(role, frame, names.weight, "weight", problems)
+        if found is not None:
+            values += _weight(role, ValueColumn(found, frame.schema[found].dataType), problems)
     return Source(role, frame, users, item, item_type, given_values=tuple(values), value_kind=value_kind)
 
 
@@ -226,12 +242,15 @@ def _read_arrays(
             values.append(found)
             _check_value_type(role, found, value_kind, problems)
     _check_twice(role, value_kind, values, problems)
+    if role == "labels" and names.weight is not None:
+        found = _array_value(role, frame, item, element, names.weight, "weight", problems)
+        values += [] if found is None else _weight(role, found, problems)
     _check_item_type(role, item, item_type, problems)
     return Source(role, frame, users, item, item_type, field, tuple(values), value_kind, arrays=True)
 
 
 def _array_value(
-    role: Role, frame: DataFrame, item: str, element: T.DataType, name: str, meaning: ValueKind, problems: list[str]
+    role: Role, frame: DataFrame, item: str, element: T.DataType, name: str, meaning: str, problems: list[str]
 ) -> ValueColumn | None:
     """The field of the items' structs, or the array beside them, that has this name."""
     if isinstance(element, T.StructType) and name in element.names:
@@ -266,7 +285,12 @@ def _check_twice(role: Role, meaning: ValueKind, values: Sequence[ValueColumn], 
     problems += [f"{role}: {meaning} names the column {name!r} twice" for name in twice]
 
 
-def _check_value_type(role: Role, value: ValueColumn, meaning: ValueKind, problems: list[str]) -> None:
+def _weight(role: Role, found: ValueColumn, problems: list[str]) -> list[ValueColumn]:
+    _check_value_type(role, found, "weight", problems)
+    return [found._replace(is_weight=True)]
+
+
+def _check_value_type(role: Role, value: ValueColumn, meaning: str, problems: list[str]) -> None:
     boolean = meaning == "relevance" and isinstance(value.kind, T.BooleanType)
     if not isinstance(value.kind, T.NumericType) and not boolean:
         problems.append(

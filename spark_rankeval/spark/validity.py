@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.spark.named_columns import column
+from spark_rankeval.worker.reading import LARGEST_WEIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,8 +64,13 @@ def invalid_reasons(source: Source, ids: Column, values: Sequence[Column], rules
         reasons["NaN item"] = F.isnan(ids)
     if rules.keep_null_items and source.role == "predictions":
         reasons = {}
-    for kind, number in _numbers(source, values).items():
+    for given, (kind, number) in zip(source.given_values, _numbers(source, values).items(), strict=True):
         reasons[f"null {kind}"] = number.isNull()
+        if given.is_weight:
+            reasons |= {"NaN weight": F.isnan(number), "negative weight": number < 0, "weight of 0": number == 0}
+            reasons["infinite weight"] = number == F.lit(math.inf)
+            reasons["weight above 2^100"] = number > F.lit(LARGEST_WEIGHT)
+            continue
         if source.value_kind == "relevance" and rules.unusual_grades == "keep":
             continue
         reasons[f"NaN {kind}"] = F.isnan(number)
@@ -87,7 +93,11 @@ def unusual_reasons(source: Source, values: Sequence[Column], rules: Rules) -> d
         values: the scores, ranks or grades.
         rules: what a row may hold.
     """
-    numbers = _numbers(source, values)
+    numbers = {
+        kind: number
+        for given, (kind, number) in zip(source.given_values, _numbers(source, values).items(), strict=True)
+        if not given.is_weight
+    }
     if source.value_kind == "score" and not rules.rank_infinite:
         return {f"infinite {kind}": F.abs(number) == F.lit(math.inf) for kind, number in numbers.items()}
     if source.value_kind == "relevance" and rules.unusual_grades == "error" and not rules.clip_grades:
@@ -97,8 +107,11 @@ def unusual_reasons(source: Source, values: Sequence[Column], rules: Rules) -> d
 
 def _numbers(source: Source, values: Sequence[Column]) -> dict[str, Column]:
     """The values as doubles by what messages call them; a cast loses no null."""
-    several = len(source.given_values) > 1
-    kinds = [f"{source.value_kind} {one.name!r}" if several else str(source.value_kind) for one in source.given_values]
+    several = len(source.grades) > 1
+    kinds = [
+        "weight" if one.is_weight else f"{source.value_kind} {one.name!r}" if several else str(source.value_kind)
+        for one in source.given_values
+    ]
     return {kind: value.cast("double") for kind, value in zip(kinds, values, strict=True)}
 
 

@@ -13,6 +13,8 @@ from spark_rankeval.statistics.intervals import Interval, checked_level
 from spark_rankeval.statistics.resampling import LIMIT, FixedPoint, PoissonDraw, checked_replicates, resampled_sums
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_rankeval.statistics.means import Mean
 
 Array = np.ndarray[Any, Any]
@@ -42,28 +44,35 @@ class BootstrapAccumulator:
         Args:
             users: 64-bit hashes of the users' ids (int64 or uint64); no user may come twice.
             values: float64, columns × users; NaN is left out, a value from 2³¹ on is counted and left out.
-            weights: float64, one a user; None for 1 each. Users without a valid one above 0 are left out, as `MeanAccumulator`
-                does, which counts them. Weights and their products with values are held to 2⁻⁴², so that weights of about 1
-                are best; only their ratios matter.
+            weights: float64, one a user, or one a column and user; None for 1 each. Users without a valid one above 0 are left
+                out, as `MeanAccumulator` does, which counts them. Weights and their products with values are held to 2⁻⁴², so
+                that weights of about 1 are best; only their ratios matter.
         """
-        if weights is not None:
+        if weights is not None and weights.ndim == 1:
             usable = (weights > 0) & np.isfinite(weights)
             users, values, weights = users[usable], values[:, usable], weights[usable]
         largest = np.abs(values) if weights is None else np.maximum(np.abs(values), 1.0) * weights
         excessive = largest >= LIMIT
         used = ~(np.isnan(values) | excessive)
+        if weights is not None and weights.ndim > 1:
+            used &= (weights > 0) & np.isfinite(weights)
         self._n_excessive += np.count_nonzero(excessive, axis=1)
+        if weights is not None and weights.ndim > 1:
+            self._add(users, np.where(used, values * weights, 0.0), np.where(used, weights, 0.0), range(len(values)))
+            return
         # Most metrics are undefined for the same users: their weights are added up once.
         patterns = list(dict.fromkeys(row.tobytes() for row in used))
         pattern_of = [patterns.index(row.tobytes()) for row in used]
         masks = np.array([np.frombuffer(pattern, np.bool_) for pattern in patterns]).reshape(len(patterns), -1)
-        both = np.concatenate([np.where(used, values, 0.0), masks])
-        if weights is not None:
-            both *= weights
-        sums = resampled_sums(both, users, PoissonDraw(), self._replicates, self._seed)
+        factor = 1.0 if weights is None else weights
+        self._add(users, np.where(used, values, 0.0) * factor, masks * factor, pattern_of)
+
+    def _add(self, users: Array, values: Floats, weights: Floats, weights_of: Sequence[int]) -> None:
+        """Add weighted values, and weights; `weights_of` says which row of the latter is of each row of the former."""
+        sums = resampled_sums(np.concatenate([values, weights]), users, PoissonDraw(), self._replicates, self._seed)
         n = len(values)
         self._values = self._values.plus(FixedPoint(sums.ones[:n], sums.fraction[:n]))
-        places = n + np.array(pattern_of, np.intp)
+        places = n + np.array(weights_of, np.intp)
         self._weights = self._weights.plus(FixedPoint(sums.ones[places], sums.fraction[places]))
 
     def state(self) -> dict[str, Array]:

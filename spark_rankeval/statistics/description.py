@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,7 @@ class DescriptionOptions:
         seed: of the bootstrap.
         quantiles: the shares of users below each; none: not even the median.
         weighted: users have weights, for the mean, its spread and its interval.
+        normalised: the places of columns whose values have weights of their own, for the same: their means are quotients of sums.
     """
 
     method: str | None = "t"
@@ -55,6 +56,7 @@ class DescriptionOptions:
     seed: int = 0
     quantiles: tuple[float, ...] = (MEDIAN,)
     weighted: bool = False
+    normalised: tuple[int, ...] = ()
 
     @classmethod
     def given(
@@ -92,6 +94,11 @@ class DescriptionOptions:
         )
 
     @property
+    def any_weighted(self) -> bool:
+        """Whether any column's values have weights."""
+        return self.weighted or bool(self.normalised)
+
+    @property
     def resamples(self) -> bool:
         """Whether bootstrap samples are drawn, for which users need hashes."""
         return self.method in _RESAMPLED
@@ -110,15 +117,22 @@ class DescriptionAccumulator:
     def __init__(self, n_columns: int, options: DescriptionOptions) -> None:
         self._moments = MomentsAccumulator(n_columns)
         self._quantiles = QuantileAccumulator(n_columns) if options.quantiles else None
-        needs_means = options.resamples or options.weighted
-        self._means = MeanAccumulator(n_columns, weighted=options.weighted) if needs_means else None
+        needs_means = options.resamples or options.any_weighted
+        self._means = MeanAccumulator(n_columns, weighted=options.any_weighted) if needs_means else None
+        self._weighs = options.any_weighted
         self._bootstrap = (
             BootstrapAccumulator(n_columns, replicates=options.replicates, seed=options.seed)
             if options.resamples
             else None
         )
 
-    def add(self, values: Sequence[Array], users: Array | None = None, weights: Array | None = None) -> None:
+    def add(
+        self,
+        values: Sequence[Array],
+        users: Array | None = None,
+        weights: Array | None = None,
+        normalisers: Mapping[int, Array] | None = None,
+    ) -> None:
         """Take in users.
 
         Args:
@@ -126,21 +140,28 @@ class DescriptionAccumulator:
             users: 64-bit hashes of the users' ids, if they are to be resampled.
             weights: float64 (n_users,), if users have any. Whose is 0 is left out, and so is one whose weight is negative, NaN
                 or infinite; the means count both.
+            normalisers: the same of single columns, by place, for each that the options name; they multiply the users' weights.
         """
+        own = {} if normalisers is None else normalisers
+        plain = np.ones(len(values[0])) if weights is None and self._weighs and values else weights
+        of_column = [
+            plain * own[index] if plain is not None and index in own else plain for index in range(len(values))
+        ]
         if self._means is not None:
             for index, column in enumerate(values):
-                self._means.add(index, column, weights)
+                self._means.add(index, column, of_column[index])
         if weights is not None:
             counts = (weights > 0) & np.isfinite(weights)
             values, weights = [column[counts] for column in values], weights[counts]
             users = None if users is None else users[counts]
+            of_column = [None if one is None else one[counts] for one in of_column]
         for index, column in enumerate(values):
             self._moments.add(index, column)
             if self._quantiles is not None:
                 self._quantiles.add(index, column)
         if self._bootstrap is not None and values:
             assert users is not None, "users are resampled by their hashes"
-            self._bootstrap.add(users, np.stack(values), weights)
+            self._bootstrap.add(users, np.stack(values), np.stack(of_column) if own else weights)  # type: ignore[arg-type] # none is None
 
     def state(self) -> State:
         """The state so far; `merged_descriptions` merges states."""
@@ -200,7 +221,8 @@ def descriptions_of(state: State, options: DescriptionOptions) -> list[Descripti
         if options.quantiles:
             median, *found = quantiles_of(state["quantiles"], index, (MEDIAN, *options.quantiles))
             quantiles = dict(zip(options.quantiles, found, strict=True))
-        weighted = mean_of(_column(state["means"], index)) if options.weighted else None
+        is_weighted = options.weighted or index in options.normalised
+        weighted = mean_of(_column(state["means"], index)) if is_weighted else None
         interval = _interval(state, index, moments, weighted, options)
         described.append(Description(moments, interval, median, quantiles, weighted))
     return described

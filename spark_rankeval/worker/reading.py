@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray, Ragged, offsets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from spark_rankeval.worker.task import ScoringTask
 
@@ -34,6 +34,10 @@ PREDICTION_COLUMNS = (
     MERGED_PREDICTIONS,
     INFINITE_PREDICTIONS,
 )
+#: The weights of a user's labels, where labels have any.
+WEIGHTS = "label_weights"
+#: No label has a larger weight: squares of these still add up exactly.
+LARGEST_WEIGHT = 2.0**100
 #: A hash of the user's id, where users are resampled.
 USER_HASH = "user_hash"
 #: The weight of the user, where users have any.
@@ -60,7 +64,7 @@ class Side(NamedTuple):
     Attributes:
         lists: which entries are whose.
         ids: of the items, an entry each.
-        values: float64, the scores, or the grades of each relevance.
+        values: float64, the scores, or the grades of each relevance and then the weights.
         invalid: int64 (n_users,), how many entries or rows could not be used.
         merged: int64 (n_users,), how many repeat an item and were left out while rows were grouped.
         unusual: int64 (n_users,), how many have an infinite score or a negative grade.
@@ -87,7 +91,7 @@ def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int
     merged = whole_numbers(mine[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in mine else np.zeros(len(rows), np.int64)
     if task.prediction_arrays:
         nobody = _nobody(columns, len(rows))
-        side = _check_arrays(rows, nobody, mine[ITEMS], _present(mine, SCORES), _bad_score, task.keep_null_items)
+        side = _check_arrays(rows, nobody, mine[ITEMS], _present(mine, SCORES), [_bad_score], task.keep_null_items)
         side = _counted(side, np.isinf, None if task.rank_infinite else _left_out)
         return side._replace(total=whole_numbers(mine[VALID_PREDICTIONS])) if VALID_PREDICTIONS in mine else side
     scores = numbers(_flat(mine[SCORES])[0])
@@ -103,17 +107,19 @@ def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int
 
 
 def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
-    """The labels of a batch of grouped users."""
+    """The labels of a batch of grouped users; their weights, if they have any, are the last values."""
     rows = _rows(columns, LABEL_ROWS)
     grades = _present(columns, *(grades_column(index) for index in range(len(columns))))
+    given = [*grades, *_present(columns, WEIGHTS)]
     if task.label_arrays:
         bad = _never if task.unusual_grades == "keep" else partial(_bad_grade, largest=task.largest_grade)
         nobody = _nobody(columns, len(rows))
-        side = _check_arrays(rows, nobody, columns[LABELS], grades, bad, keep_null_items=False)
+        checks = [*[bad] * len(grades), *[_bad_weight] * (len(given) - len(grades))]
+        side = _check_arrays(rows, nobody, columns[LABELS], given, checks, keep_null_items=False)
     else:
         ids, offsets = _flat(columns[LABELS])
         lists = Ragged(np.empty(len(ids), np.bool_), offsets)
-        values = [numbers(_flat(column)[0]) for column in grades]
+        values = [numbers(_flat(column)[0]) for column in given]
         none = np.zeros(len(rows), np.int64)
         side = Side(lists, ids, values, rows - lists.lengths, none, none)
     if task.clip_grades:
@@ -169,6 +175,10 @@ def _bad_grade(values: Array, largest: float) -> BoolArray:
     return ~(values <= largest)
 
 
+def _bad_weight(values: Array) -> BoolArray:
+    return ~((values > 0) & (values <= LARGEST_WEIGHT))
+
+
 def _negative(values: Array) -> BoolArray:
     return values < 0
 
@@ -186,7 +196,7 @@ def _check_arrays(
     nobody: BoolArray,
     ids_column: pa.Array,
     values_columns: list[pa.Array],
-    bad: Callable[[Array], BoolArray],
+    bad: Sequence[Callable[[Array], BoolArray]],
     keep_null_items: bool,
 ) -> Side:
     """Read one side that came as arrays; entries that cannot be used are left out and counted.
@@ -196,7 +206,7 @@ def _check_arrays(
         nobody: rows without a user: they count as they are, and hold nothing.
         ids_column: the arrays of ids.
         values_columns: the parallel arrays of scores, or of grades of each relevance; none where there are none.
-        bad: which scores or grades cannot be used.
+        bad: of each of them, which scores, grades or weights cannot be used.
         keep_null_items: a null id is no mistake, but an item that has no label.
     """
     # A user in several rows keeps the first; a row with a null array says nothing.
@@ -222,8 +232,8 @@ def _check_arrays(
     if pa.types.is_floating(ids.type) and len(ids) and np.isnan(numbers(ids).min()):
         missing = missing | np.isnan(numbers(ids))
     wrong = np.zeros(len(ids), np.bool_) if keep_null_items else missing
-    for entries in values:
-        wrong = wrong | bad(entries)
+    for entries, is_bad in zip(values, bad, strict=False):
+        wrong = wrong | is_bad(entries)
     present = ~missing if keep_null_items and missing.any() else None
     if wrong.any():
         invalid = invalid + np.bincount(lists.user[wrong], minlength=len(rows))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.metrics.batch import RankingBatch
+from spark_rankeval.metrics.logged_feedback import lowest_limit
 from spark_rankeval.metrics.matching import contained
 from spark_rankeval.metrics.ragged import pieces
 from spark_rankeval.metrics.ranking import Findings, Lists, rank_lists
@@ -36,6 +37,8 @@ _SLICE = 1 << 17
 
 #: The column of a model's name in a per-user table on the way.
 MODEL = "model"
+#: What the column of a metric's normaliser is called, behind the metric's.
+NORMALISER = "_normaliser"
 #: The counts that stand beside the metrics of every user.
 USER_COUNTS = (
     "n_predictions",
@@ -56,6 +59,8 @@ INVALID_COUNTS = (
     "n_conflicting_attributes",
 )
 COUNTS = (*USER_COUNTS, *INVALID_COUNTS)
+#: What is added up of a user's labels where these have weights: those above the lowest limit, the weights, their squares.
+WEIGHT_SUMS = ("n_clipped_labels", "label_weight", "squared_label_weight")
 
 
 class Scores(NamedTuple):
@@ -65,11 +70,15 @@ class Scores(NamedTuple):
         metrics: float64 (n_users,), one a metric: those of the first view, of the second, and so on.
         counts: for each model int64 (n_users,), one for each of `COUNTS`.
         unresolved: int64 (n_users,), 1 where a pruned list leaves a tie open.
+        normalisers: float64 (n_users,), of each metric that normalises, by its place.
+        weights: (n_users,), one for each of `WEIGHT_SUMS` where labels have weights; else none.
     """
 
     metrics: list[Array]
     counts: list[list[Array]]
     unresolved: IntArray
+    normalisers: dict[int, Array]
+    weights: list[Array]
 
 
 def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
@@ -86,6 +95,10 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
         n_conflicts = whole_numbers(columns[ATTRIBUTE_CONFLICTS])
     metrics: list[Array] = []
     counts, unresolved = [], np.zeros(batch.num_rows, np.int64)
+    normalisers: dict[int, Array] = {}
+    label_weights = labels.lists.like(labels.values[-1]) if task.weighted else None
+    has_grades = len(labels.values) > task.weighted
+    ranked: list[tuple[RankingBatch, Findings]] = []
     for model, side in enumerate(predictions):
         lists = Lists(
             items=lists_of_ids[model],
@@ -94,6 +107,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
             order=order,
             matchable=side.present,
             n_predictions=side.total,
+            weights=label_weights,
         )
         n_excluded = np.zeros(batch.num_rows, np.int64)
         if excluded is not None:
@@ -102,14 +116,16 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
             lists = lists.where(~left_out)
         views = [view for view in task.views if view.model == model]
         parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
-        ranked: list[tuple[RankingBatch, Findings]] = []
+        ranked = []
         for view in views:
-            grades = labels.lists.like(labels.values[view.relevance]) if labels.values else None
+            grades = labels.lists.like(labels.values[view.relevance]) if has_grades else None
             ranked.append(_rank(view, replace(lists, grades=grades), parts))
+            normalisers |= _normalisers(view, ranked[-1][0], len(metrics))
             metrics += _compute(view, ranked[-1][0])
         counts.append([*_counts(views[0], ranked, n_excluded, side, labels), n_conflicts])
         unresolved = np.maximum.reduce([unresolved, *(findings.cut for _, findings in ranked)])
-    return Scores(metrics, counts, unresolved)
+    weights = _weight_sums(ranked[0][0], lowest_limit(task.metrics)) if task.weighted else []
+    return Scores(metrics, counts, unresolved, normalisers, weights)
 
 
 def _counts(
@@ -158,6 +174,24 @@ def _compute(view: View, batch: RankingBatch) -> list[Array]:
     return values if included.all() else [np.where(included, one, np.nan) for one in values]
 
 
+def _normalisers(view: View, batch: RankingBatch, first: int) -> dict[int, Array]:
+    """The weights of users' values in the means of the metrics that normalise, by place; 0 for users that the view is not about."""
+    found = {place: metric for place, metric in enumerate(view.metrics, first) if metric.normalises}
+    return {
+        place: np.where(view.population.includes(batch), metric.normaliser(batch), 0.0)
+        for place, metric in found.items()
+    }
+
+
+def _weight_sums(batch: RankingBatch, limit: float | None) -> list[Array]:
+    """What `WEIGHT_SUMS` names."""
+    labels = batch.label_weights
+    assert labels is not None, "the task says that labels have weights"
+    above = np.zeros(len(labels.values), np.bool_) if limit is None else labels.values > limit
+    n_above = np.bincount(labels.user[above], minlength=batch.n_users)
+    return [n_above, *(batch.total(labels.user, one) for one in (labels.values, labels.values**2))]
+
+
 def score_batches(
     task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str, ...]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -166,8 +200,11 @@ def score_batches(
     Args:
         task: what to compute.
         passed_on: columns that go through unchanged, first.
-        names: the metrics' column names, those of one model; between them and what is passed on stands the model's name.
+        names: the metrics' column names, those of one model; between them and what is passed on stands the model's name. Behind
+            the counts stand the normalisers of the metrics that have one, and `WEIGHT_SUMS` where labels have weights.
     """
+    normalised = [place for place in task.normalised if place < len(names)]
+    further = [*(f"{names[place]}{NORMALISER}" for place in normalised), *(WEIGHT_SUMS if task.weighted else ())]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for whole in batches:
@@ -179,7 +216,9 @@ def score_batches(
             for model, name in enumerate(task.models):
                 metrics = scores.metrics[model * len(names) : (model + 1) * len(names)]
                 who = pa.repeat(pa.scalar(name), batch.num_rows)
-                columns = [*kept, who, *map(pa.array, metrics), *map(pa.array, scores.counts[model])]
-                yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *COUNTS])
+                own = [scores.normalisers[model * len(names) + place] for place in normalised]
+                values = map(pa.array, [*metrics, *scores.counts[model], *own, *scores.weights])
+                columns = [*kept, who, *values]
+                yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *COUNTS, *further])
 
     return run

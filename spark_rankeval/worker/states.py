@@ -7,18 +7,17 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from spark_rankeval.statistics.description import DescriptionAccumulator, State, merged_descriptions
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.packing import packed, unpacked
 from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT, filled, numbers, whole_numbers
-from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, score
+from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, WEIGHT_SUMS, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
 
     from spark_rankeval.metrics.ragged import Array, BoolArray
     from spark_rankeval.statistics.description import DescriptionOptions
@@ -68,6 +67,7 @@ class TableAccumulator:
         nobody: BoolArray,
         users: Array | None,
         weights: Array | None = None,
+        normalisers: Mapping[int, Array] | None = None,
     ) -> None:
         """Take in users.
 
@@ -77,12 +77,14 @@ class TableAccumulator:
             nobody: rows that belong to nobody, of which only the invalid rows are counted.
             users: hashes of the users' ids, if the options resample them.
             weights: of the users, if the options say so; NaN is none.
+            normalisers: the weights of the users' values in the means of the values that the options say have some, by place.
         """
         somebody = ~nobody if nobody.any() else slice(None)
         self._values.add(
             [one[somebody] for one in values],
             None if users is None else users[somebody],
             None if weights is None else weights[somebody],
+            {place: one[somebody] for place, one in (normalisers or {}).items()},
         )
         for index, count in enumerate(counts):
             counted = count[somebody] if index < self._n_counts else count
@@ -113,7 +115,8 @@ def state_of_batches(
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the state of all users of a partition.
 
-    Its counts are those of unresolved users, then `USER_COUNTS` of each model, then `INVALID_COUNTS` of each model.
+    Its counts are those of unresolved users, then `WEIGHT_SUMS` where labels have weights, then `USER_COUNTS` of each model, then
+    `INVALID_COUNTS` of each model.
 
     Args:
         task: what to compute.
@@ -126,16 +129,28 @@ def state_of_batches(
 
     def run(batches: Batches) -> Batches:
         tables = _Tables(
-            len(task.metrics), 1 + n_models * len(USER_COUNTS), n_models * len(INVALID_COUNTS), options, no_user, keys
+            len(task.metrics),
+            n_user_counts(task),
+            n_models * len(INVALID_COUNTS),
+            options,
+            no_user,
+            keys,
         )
         for batch in batches:
             scores = score(task, batch)
             users = [count for counts in scores.counts for count in counts[: len(USER_COUNTS)]]
             invalid = [count for counts in scores.counts for count in counts[len(USER_COUNTS) :]]
-            tables.add(batch, scores.metrics, [scores.unresolved, *users, *invalid])
+            tables.add(
+                batch, scores.metrics, [scores.unresolved, *scores.weights, *users, *invalid], scores.normalisers
+            )
         yield packed(as_tree(tables.states()))
 
     return run
+
+
+def n_user_counts(task: ScoringTask) -> int:
+    """How many counts a user has in the states of a task, without those of invalid rows."""
+    return 1 + len(WEIGHT_SUMS) * task.weighted + len(task.models) * len(USER_COUNTS)
 
 
 def state_of_columns(
@@ -145,6 +160,7 @@ def state_of_columns(
     options: DescriptionOptions,
     no_user: str,
     keys: tuple[str, ...] = (),
+    normalisers: Mapping[int, str] | None = None,
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the state of the users whose values a table holds.
 
@@ -156,14 +172,19 @@ def state_of_columns(
             have weights, a column `USER_WEIGHT`.
         no_user: a column of booleans: rows that belong to nobody.
         keys: columns whose values part the users into groups, each with a state of its own.
+        normalisers: the columns of the normalisers of the values that have one, by the values' places.
     """
 
     def run(batches: Batches) -> Batches:
         tables = _Tables(len(values), len(counts), len(invalid), options, no_user, keys)
         for batch in batches:
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
-            counted = [whole_numbers(by_name[name]) for name in (*counts, *invalid)]
-            tables.add(batch, [numbers(by_name[name]) for name in values], counted)
+            counted = [
+                numbers(by_name[name]) if pa.types.is_floating(by_name[name].type) else whole_numbers(by_name[name])
+                for name in (*counts, *invalid)
+            ]
+            own = {place: numbers(by_name[name]) for place, name in (normalisers or {}).items()}
+            tables.add(batch, [numbers(by_name[name]) for name in values], counted, own)
         yield packed(as_tree(tables.states()))
 
     return run
@@ -185,7 +206,9 @@ class _Tables:
         self._options, self._no_user, self._keys = options, no_user, keys
         self._tables: dict[Key, TableAccumulator] = {}
 
-    def add(self, batch: pa.RecordBatch, values: Sequence[Array], counts: Sequence[Array]) -> None:
+    def add(
+        self, batch: pa.RecordBatch, values: Sequence[Array], counts: Sequence[Array], normalisers: Mapping[int, Array]
+    ) -> None:
         """Take in the users of a batch."""
         by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
         nobody = filled(by_name[self._no_user], 0).astype(np.bool_)
@@ -208,6 +231,7 @@ class _Tables:
                 nobody[rows],
                 None if hashes is None else hashes[rows],
                 None if weights is None else weights[rows],
+                {place: one[rows] for place, one in normalisers.items()},
             )
 
     def states(self) -> States:

@@ -70,6 +70,7 @@ class ScoringTask:
         rank_infinite: infinite scores are ranked; else they are left out. They are counted either way.
         keep_null_items: a null item takes a rank.
         models: the names of the models; one of an empty name where nobody named any.
+        weighted: labels have weights.
     """
 
     views: tuple[View, ...]
@@ -80,6 +81,7 @@ class ScoringTask:
     rank_infinite: bool = True
     keep_null_items: bool = False
     models: tuple[str, ...] = ("",)
+    weighted: bool = False
 
     @property
     def metrics(self) -> list[Metric]:
@@ -92,6 +94,11 @@ class ScoringTask:
         cutoffs = [view.largest_cutoff for view in self.views]
         known = [cutoff for cutoff in cutoffs if cutoff is not None]
         return max(known) if len(known) == len(cutoffs) else None
+
+    @property
+    def normalised(self) -> tuple[int, ...]:
+        """The places of the metrics whose mean is a quotient of sums over all users."""
+        return tuple(place for place, metric in enumerate(self.metrics) if metric.normalises)
 
     @property
     def largest_grade(self) -> float:

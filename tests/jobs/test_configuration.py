@@ -367,6 +367,24 @@ def test_a_comparison_that_cannot_be_is_said(changes, said):
             {"output": {"path": "o", "report": True}, "report": {"dialects": "all"}, "columns": {"model": "m"}},
             "report.dialects is for one model and one relevance",
         ),
+        (
+            {
+                "output": {"path": "o", "report": True},
+                "report": {"dialects": "all"},
+                "columns": {"weight": "w"},
+                "evaluation": {"metrics": ["dcg"]},
+            },
+            "report.dialects compares definitions, which labels with weights only estimate",
+        ),
+        ({"columns": {"weight": ""}}, "columns.weight has an empty name of a column"),
+        (
+            {"columns": {"weight": "w"}},
+            "evaluation: weight= is for metrics that logged feedback can estimate: cg, dcg,",
+        ),
+        (
+            {"evaluation": {"metrics": ["dcg(estimator='snips')@5"]}},
+            "evaluation: dcg(estimator='snips')@5: an estimate needs the weights of the labels",
+        ),
     ],
 )
 def test_an_evaluation_that_cannot_be_is_said(changes, said):

@@ -327,6 +327,25 @@ def test_slices_weights_and_what_to_leave_out(spark, files):
     assert manifest(files / "out")["data_quality"]["n_excluded"] == 1
 
 
+def test_labels_with_weights_are_logged_feedback(spark, files, capsys):
+    (files / "l.json").write_text(
+        '{"user": 1, "bought": "a", "liked": 1, "w": 4}\n{"user": 1, "bought": "b", "liked": 0, "w": 2}\n'
+    )
+    columns = 'rank = "position"\nrelevance = "liked"\nweight = "w"'
+    metrics = 'metrics = ["precision@2", "precision(estimator=\'snips\', weight_limit=3)@2"]'
+    assert start(files, metrics, columns) == 0
+    found = {row.metric: row for row in spark.read.parquet(f"{files}/out/metrics").collect()}
+    ips, snips = found["precision@2"], found["precision(estimator='snips', weight_limit=3)@2"]
+    # Of one user one of two places is a hit of weight 4; the other user, of whom the log knows nothing, counts.
+    assert (ips.value, ips.n, ips.user_weight) == (1.0, 2, "")
+    assert (snips.value, snips.n, snips.user_weight) == (3 / 5, 1, "self-normalised")
+    quality = manifest(files / "out")["data_quality"]
+    assert (quality["n_clipped_labels"], quality["label_weight"], quality["squared_label_weight"]) == (1, 6.0, 20.0)
+    assert "weights of labels  6 in all; as good as 1.8 equal ones; 1 clipped" in capsys.readouterr().out
+    assert start(files, 'metrics = ["rr"]', columns) == 2
+    assert "cg, dcg, precision, recall; rr hang" in capsys.readouterr().err
+
+
 def test_a_config_can_say_how_ties_are_ordered(files):
     assert start(files, 'metrics = ["rr"]\nties = "item_desc"') == 0
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from users import batch_of, in_order, lists_of, random_users, ungraded
-from variants import CUTOFFS, METRICS, VALUES, variants
+from variants import CUTOFFS, METRICS, VALUES, values_of, variants
 
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.dialects.published import DIALECTS
@@ -103,13 +103,14 @@ def test_every_parameter_says_what_it_chooses_and_has_a_default_that_is_allowed(
     for item in metric.parameters():
         default, choices = item.metadata["default"], item.metadata["choices"]
         assert item.metadata["doc"]
-        assert not choices or default == choices[0]
+        # A parameter without a default is left out of the metric's text.
+        assert not choices or default is UNSET or default == choices[0]
         assert getattr(metric(**{item.name: default}), item.name) == default
 
 
 @EVERY
 def test_the_variants_leave_out_only_parameters_that_do_not_fit_together(metric):
-    n_possible = math.prod(len(item.metadata["choices"] or VALUES[item.name]) for item in metric.parameters())
+    n_possible = math.prod(len(values_of(item)) for item in metric.parameters())
     n_cutoffs = len(CUTOFFS) if metric.takes_cutoff else 1
     # AP: a decay fits one denominator of six, and the points by threshold neither a decay nor a cutoff.
     # NDCG: one of the four ideals needs a cutoff, and with one the default ideal takes averages over ties of one gain of

@@ -18,8 +18,8 @@ def pytest_collection_modifyitems(config, items):
         raise pytest.UsageError(msg)
     places = {item: item.callspec.params.get("place") for item in items if hasattr(item, "callspec")}
     needed = {item: place for item, place in places.items() if place is not None}
-    left_out = [
-        item for item, place in needed.items() if ENVIRONMENT_OF[expectations.CASES[place].system] not in chosen
-    ]
+    systems = {item: expectations.CASES[place].system for item, place in needed.items()}
+    systems |= {item: item.callspec.params["system"] for item in places if "system" in item.callspec.params}
+    left_out = [item for item, system in systems.items() if ENVIRONMENT_OF[system] not in chosen]
     items[:] = [item for item in items if item not in set(left_out)]
     config.hook.pytest_deselected(items=left_out)

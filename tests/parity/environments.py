@@ -24,6 +24,7 @@ ENVIRONMENT_OF = {
     "recommenders": "recommenders",
     "replay": "replay",
     "recbole": "recbole",
+    "obp": "obp",
 }
 
 

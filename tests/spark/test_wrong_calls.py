@@ -88,6 +88,7 @@ ARGUMENTS = {
             "by",
             "attributes",
             "user_weight",
+            "weight",
         ),
     ],
     "quarantine": ["metrics", "user", "on_invalid", "nonsense"],

@@ -1,0 +1,367 @@
+"""Labels with weights through the front doors: what comes of them is a naive computation's, and bad ones are named."""
+
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from oracle import User, estimate
+from pyspark.sql import functions as F
+from random_logs import assert_tricky, random_logs
+
+from spark_rankeval import compare, detectable_difference, evaluate, merge, quarantine, score_users, summarise
+from spark_rankeval.errors import DataError, InputError, MetricError, SparkRankEvalWarning
+from spark_rankeval.metrics.naming import parse_metric
+
+METRICS = [
+    "dcg@5",
+    "dcg(gain='linear', estimator='snips')@5",
+    "dcg(weight_limit=3)@5",
+    "cg(estimator='snips')",
+    "precision@5",
+    "precision(estimator='snips', weight_limit=4)@5",
+    "recall@5",
+    "recall(estimator='naive')@5",
+]
+NORMALISED = [label for label in METRICS if "snips" in label]
+OPTIONS = {"score": "score", "relevance": "grade", "weight": "w"}
+N = 260
+LIMIT = 3
+
+
+def weight(user, item):
+    return 1 + (user * 31 + item * 17) % 50 / 8
+
+
+@pytest.fixture(scope="module")
+def logs():
+    found = random_logs(N, 5, seed=77)
+    assert_tricky(found, 5)
+    return found
+
+
+@pytest.fixture(scope="module")
+def tables(spark, logs):
+    predictions = [(u, i, s) for u, pairs in enumerate(logs.predictions) for i, s in pairs]
+    labels = [(u, i, g, weight(u, i)) for u, pairs in enumerate(logs.labels) for i, g in pairs]
+    return (
+        spark.createDataFrame(predictions, "user long, item long, score double"),
+        spark.createDataFrame(labels, "user long, item long, grade double, w double"),
+    )
+
+
+@pytest.fixture(scope="module")
+def result(tables):
+    return evaluate(*tables, METRICS, **OPTIONS)
+
+
+def expected(logs, label, users):
+    """Values and weights of users by the oracle; users known from neither table are none."""
+    metric = parse_metric(label)
+    told = metric.chosen()
+    if metric.estimator == "naive":
+        return None
+    told.setdefault("estimator", "snips" if metric.name == "recall" else "ips")
+    found = []
+    for user in users:
+        labels = logs.labels[user]
+        weights = {item: weight(user, item) for item, _ in labels}
+        found.append(estimate(metric.name, User(logs.predictions[user], labels), weights, k=metric.k, **told))
+    return np.array(found).T
+
+
+def known(logs):
+    return [u for u in range(N) if logs.predictions[u] or logs.labels[u]]
+
+
+@pytest.mark.parametrize("label", [label for label in METRICS if "naive" not in label])
+def test_means_and_errors_are_those_of_a_naive_computation(result, logs, label):
+    values, weights = expected(logs, label, known(logs))
+    row = next(row for row in result.summary if row.key == label)
+    used = ~np.isnan(values) & (weights > 0)
+    values, weights, n = values[used], weights[used], np.count_nonzero(used)
+    mean = np.average(values, weights=weights)
+    residuals = weights * (values - mean)
+    error = math.sqrt(n / (n - 1) * (residuals**2).sum()) / weights.sum()
+    assert (row.n_users, row.n_users + row.n_undefined) == (n, len(known(logs)))
+    assert (row.mean, row.standard_error) == pytest.approx((mean, error), rel=1e-12)
+    assert row.effective_n_users == pytest.approx(weights.sum() ** 2 / (weights**2).sum(), rel=1e-12)
+    assert row.interval_low < row.mean < row.interval_high
+    assert row.user_weight == ("self-normalised" if label in NORMALISED else "")
+    # Who has no relevant label in the log counts where a sum is estimated.
+    assert (n == len(known(logs))) == (label in ("dcg@5", "dcg(weight_limit=3)@5", "precision@5"))
+
+
+def test_naive_is_what_labels_without_weights_give(tables, result):
+    predictions, labels = tables
+    plain = evaluate(predictions, labels, "recall@5", score="score", relevance="grade")
+    row = next(row for row in result.summary if "naive" in row.key)
+    assert replace(row, metric="", definition="") == replace(plain.summary[0], metric="", definition="")
+    assert plain.data_quality.label_weight == 0
+    assert math.isnan(plain.data_quality.effective_n_labels)
+    assert "weight" not in repr(plain)
+    assert not any("weight" in name for name in plain.per_user.columns)
+
+
+def test_the_weights_are_reported(result, logs):
+    weights = np.array([weight(u, i) for u in range(N) for i, _ in logs.labels[u]])
+    quality = result.data_quality
+    assert quality.label_weight == pytest.approx(weights.sum(), rel=1e-12)
+    assert quality.effective_n_labels == pytest.approx(weights.sum() ** 2 / (weights**2).sum(), rel=1e-12)
+    assert quality.n_clipped_labels == (weights > LIMIT).sum() > 0
+    text = repr(result)
+    assert f"as good as {quality.effective_n_labels:,.1f} equal ones; {quality.n_clipped_labels:,} clipped" in text
+    assert "users weighted by" not in text
+    assert "estimator='ips', weight_limit=None" in result.explain()
+    assert result.to_dict()["data_quality"]["n_clipped_labels"] == quality.n_clipped_labels
+
+
+@pytest.mark.parametrize("ci", ["t", "bca"])
+def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
+    fresh = evaluate(*tables, METRICS, ci=ci, replicates=200, **OPTIONS)
+    per_user = score_users(*tables, METRICS, **OPTIONS)
+    options = {"ci": ci, "replicates": 200}
+    assert summarise(per_user, **options).to_dict() == fresh.to_dict()
+    assert fresh.write(tmp_path / "users").to_dict() == fresh.to_dict()
+    predictions, labels = tables
+    spread = evaluate(
+        predictions.repartition(7), labels.repartition(5), METRICS, ci=ci, replicates=200, prune="never", **OPTIONS
+    )
+    assert [row.mean for row in spread.summary] == [row.mean for row in fresh.summary]
+    assert [row.interval_low for row in spread.summary] == [row.interval_low for row in fresh.summary]
+
+
+def test_a_table_that_lost_its_normalisers_is_refused(tables, tmp_path):
+    per_user = score_users(*tables, METRICS, **OPTIONS)
+    lost = next(name for name in per_user.columns if name.endswith("_normaliser"))
+    with pytest.raises(InputError, match=rf"quotient of two columns .* lacks {lost}\. Store the table as Parquet"):
+        summarise(per_user.drop(lost))
+    per_user.write.csv(str(tmp_path / "users"), header=True)
+    read = per_user.sparkSession.read.csv(str(tmp_path / "users"), header=True, inferSchema=True)
+    with pytest.raises(InputError, match="quotient of two columns"):
+        summarise(read)
+
+
+def test_slices_models_relevances_and_user_weights(tables, logs):
+    predictions, labels = tables
+    labels = labels.withColumn("bought", F.col("grade") - 1).withColumn("bought", F.greatest("bought", F.lit(0.0)))
+    about = labels.select("user").union(predictions.select("user")).distinct()
+    about = about.withColumn("country", F.when(F.col("user") % 3 == 0, "FR").otherwise("DE"))
+    about = about.withColumn("spend", (F.col("user") % 4).cast("double"))
+    told = evaluate(
+        {"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}, labels, METRICS[:2], score="score",
+        relevance=["grade", "bought"], weight="w", by="country", attributes=about,
+    )  # fmt: skip
+    snips = METRICS[1]
+    for country, mine in (
+        ("country=FR", lambda u: u % 3 == 0),
+        ("country=DE", lambda u: u % 3),
+        ("all", lambda u: True),
+    ):
+        values, weights = expected(logs, snips, [u for u in known(logs) if mine(u)])
+        row = next(
+            row
+            for row in told.summary
+            if (row.slice, row.model, row.metric, row.relevance) == (country, "a", snips, "grade")
+        )
+        assert row.mean == pytest.approx(np.nansum(values * weights) / weights.sum(), rel=1e-12)
+    assert told["a", f"{snips} [grade]"] != told["b", f"{snips} [grade]"]
+    assert told["a", f"{snips} [grade]"] != told["a", f"{snips} [bought]"]
+    assert told.qualities["a"].label_weight == told.qualities["b"].label_weight == told.data_quality.label_weight > 0
+    per_user = score_users(
+        {"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}, labels, METRICS[:2], score="score",
+        relevance=["grade", "bought"], weight="w", by="country", attributes=about,
+    )  # fmt: skip
+    assert summarise(per_user, by="country").to_dict() == told.to_dict()
+    both = evaluate(predictions, labels, [snips], attributes=about, user_weight="spend", **OPTIONS)
+    values, weights = expected(logs, snips, known(logs))
+    spend = np.array([u % 4 for u in known(logs)])
+    assert both[snips] == pytest.approx(np.nansum(values * weights * spend) / (weights * spend).sum(), rel=1e-12)
+    assert both.summary[0].user_weight == "spend"
+
+
+def test_arrays_give_what_rows_give(tables, result):
+    predictions, labels = tables
+    lists = predictions.groupBy("user").agg(
+        F.collect_list(F.struct("item", "score")).alias("items"),
+    )
+    for structs in (True, False):
+        if structs:
+            arrays = labels.groupBy("user").agg(F.collect_list(F.struct("item", "grade", "w")).alias("items"))
+        else:
+            arrays = labels.groupBy("user").agg(
+                F.collect_list("item").alias("item"),
+                F.collect_list("grade").alias("grade"),
+                F.collect_list("w").alias("w"),
+            )
+        found = evaluate(lists, arrays, METRICS, **OPTIONS)
+        assert [row.mean for row in found.summary] == pytest.approx([row.mean for row in result.summary], rel=1e-12)
+        assert found.data_quality.n_clipped_labels == result.data_quality.n_clipped_labels
+
+
+def test_labels_of_one_grade_have_weights_alone(tables):
+    predictions, labels = tables
+    liked = labels.where("grade > 0")
+    told = evaluate(predictions, liked.drop("grade"), ["recall@5", "precision@5"], score="score", weight="w")
+    graded = evaluate(predictions, liked.withColumn("grade", F.lit(1)), ["recall@5", "precision@5"], **OPTIONS)
+    assert [row.mean for row in told.summary] == [row.mean for row in graded.summary]
+
+
+def test_of_relevant_labels_alone_snips_warns(tables):
+    predictions, labels = tables
+    liked = labels.where("grade > 0")
+    with pytest.warns(
+        SparkRankEvalWarning, match="every label is relevant: estimator='snips' of sums needs the labels"
+    ):
+        found = evaluate(predictions, liked, ["precision(estimator='snips', denominator='predictions')@5"], **OPTIONS)
+    row = found.summary[0]
+    # Whoever has something ranked that the log knows has all that there is; others are those without predictions.
+    assert row.maximum == pytest.approx(1)
+    assert row.n_zero == found.data_quality.n_without_predictions > 0
+
+
+def test_propensities_for_weights_are_warned_of(tables):
+    predictions, labels = tables
+    with pytest.warns(SparkRankEvalWarning, match=r"weights are 0\.\d+ in the mean.* A weight is 1 / propensity"):
+        evaluate(predictions, labels.withColumn("w", 1 / F.col("w")), "dcg@5", **OPTIONS)
+
+
+def test_one_table_has_the_weights_beside_its_labels(tables):
+    predictions, labels = tables
+    labels = labels.where("w < 5")
+    lists = predictions.groupBy("user").agg(F.sort_array(F.collect_list("item")).alias("items"))
+    liked = labels.groupBy("user").agg(*(F.collect_list(name).alias(name) for name in ("item", "grade", "w")))
+    both = lists.join(liked.withColumnRenamed("item", "liked"), "user")
+    found = evaluate(both, None, METRICS, item=("items", "liked"), relevance="grade", weight="w")
+    apart = evaluate(
+        both.select("user", "items"), both.select("user", "liked", "grade", "w"), METRICS, item=("items", "liked"),
+        relevance="grade", weight="w",
+    )  # fmt: skip
+    assert [row.mean for row in found.summary] == [row.mean for row in apart.summary]
+    assert found["dcg@5"] > 0
+
+
+NAN, INF = math.nan, math.inf
+BAD = [
+    (None, "null weight"),
+    (NAN, "NaN weight"),
+    (0.0, "weight of 0"),
+    (-1.0, "negative weight"),
+    (INF, "infinite weight"),
+    (1e31, "weight above 2^100"),
+]
+
+
+def good(spark, wrong=None, form="rows", extra=()):
+    predictions = spark.createDataFrame(
+        [("a", "x", 2.0), ("a", "y", 1.0), ("b", "x", 1.0)], "user string, item string, score double"
+    )
+    rows = [("a", "x", 1.0, 2.0), ("a", "y", 1.0, 4.0), ("b", "x", 0.0, 3.0), *extra]
+    if wrong is not None:
+        rows[1] = ("a", "y", 1.0, wrong[0])
+    labels = spark.createDataFrame(rows, "user string, item string, grade double, w double")
+    if form == "arrays":
+        # Nulls fall out of a list that is collected, but not out of structs.
+        gathered = labels.groupBy("user").agg(F.collect_list(F.struct("item", "grade", "w")).alias("all"))
+        labels = gathered.select("user", *(F.col(f"all.{name}").alias(name) for name in ("item", "grade", "w")))
+        predictions = predictions.groupBy("user").agg(F.collect_list(F.struct("item", "score")).alias("item"))
+    return predictions, labels
+
+
+@pytest.mark.parametrize("form", ["rows", "arrays"])
+@pytest.mark.parametrize("wrong", BAD, ids=lambda bad: bad[1])
+def test_a_weight_that_cannot_be_used_is_an_error_that_counts_and_names(spark, wrong, form):
+    predictions, labels = good(spark, wrong, form)
+    with pytest.raises(
+        DataError, match=rf"labels that cannot be used: 1 \({re.escape(wrong[1])}: 1, for example user='a'"
+    ) as caught:
+        evaluate(predictions, labels, "dcg@2", **OPTIONS)
+    assert caught.value.counts == {"n_invalid_labels": 1}
+    with pytest.raises(DataError, match="labels that cannot be used: 1"):
+        summarise(score_users(predictions, labels, "dcg@2", **OPTIONS))
+    dropped = evaluate(predictions, labels, "dcg@2", on_invalid="quarantine", **OPTIONS)
+    assert dropped["dcg@2"] == pytest.approx((2.0 + 0) / 2)
+    assert dropped.data_quality.n_invalid_labels == 1
+    assert dropped.data_quality.n_labels == 2
+    assert [(row["item"], row["reason"]) for row in dropped.quarantine.collect()] == [("y", wrong[1])]
+    assert "w" in dropped.quarantine.columns
+    assert quarantine(predictions, labels, "dcg@2", **OPTIONS).count() == 1
+
+
+def test_two_weights_of_a_label_are_a_conflict(spark):
+    predictions, labels = good(spark, extra=[("a", "x", 1.0, 9.0), ("b", "x", 0.0, 3.0)])
+    with pytest.raises(
+        DataError, match=r"another grade or weight: 1 \(for example user='a', item='x' 2 times"
+    ) as caught:
+        evaluate(predictions, labels, "dcg@2", **OPTIONS)
+    assert caught.value.counts == {"n_conflicting_labels": 1}
+    found = evaluate(predictions, labels, "dcg@1", on_invalid="quarantine", **OPTIONS)
+    assert found["dcg@1"] == 9.0 / 2
+    assert (found.data_quality.n_duplicate_labels, found.data_quality.n_conflicting_labels) == (1, 1)
+    assert [(row["item"], row["w"]) for row in found.quarantine.collect()] == [("x", 2.0)]
+
+
+def test_arrays_of_unequal_length_are_an_error(spark):
+    predictions, labels = good(spark, form="arrays")
+    short = labels.withColumn("w", F.when(F.col("user") == "a", F.slice("w", 1, 1)).otherwise(F.col("w")))
+    with pytest.raises(DataError, match="unequal lengths of item and grade and w: 1"):
+        evaluate(predictions, short, "dcg@2", **OPTIONS)
+
+
+def test_wrong_calls_raise_before_any_job(spark):
+    predictions, labels = good(spark)
+    words = labels.withColumn("w", F.col("w").cast("string"))
+    arrays = good(spark, form="arrays")
+    for tables, told, match in (
+        ((predictions, labels), {"weight": "p"}, r"labels has no column 'p' \(weight=\); it has: user string"),
+        ((predictions, words), {}, "labels: weight='w' must be a number; it is string. Cast it"),
+        ((predictions, labels), {"weight": 3}, "a column is named by a text; got 3"),
+        ((predictions, labels), {"weight": "grade"}, "weight='grade' names a column that has another meaning"),
+        ((predictions, labels.withColumn("w", F.lit(True))), {}, "weight='w' must be a number; it is boolean"),
+        (arrays, {"weight": "p"}, r"labels has no column 'p' \(weight=\)"),
+        ((arrays[0], arrays[1].withColumn("w", F.lit(1.0))), {}, "weight='w' must be an array beside the array 'item'"),
+    ):
+        with pytest.raises(InputError, match=match):
+            evaluate(*tables, "dcg@2", **(OPTIONS | told))
+    with pytest.raises(MetricError, match=r"cg, dcg, precision, recall; ndcg@2, rr hang on several items"):
+        evaluate(predictions, labels, ["dcg@2", "ndcg@2", "rr"], **OPTIONS)
+    with pytest.raises(
+        MetricError, match="an estimate needs the weights of the labels; name their column with weight="
+    ):
+        evaluate(predictions, labels, "dcg(estimator='ips')@2", score="score")
+
+
+def test_models_are_compared_by_what_users_have(tables, tmp_path):
+    predictions, labels = tables
+    models = {"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}
+    told = evaluate(models, labels, METRICS, **OPTIONS)
+    with pytest.raises(MetricError, match=r"snips.* is a quotient of sums over all users.* the tables have dcg@5, "):
+        compare(told, "a")
+    found = compare(told, "a", metrics=["dcg@5", "recall@5"], test="t")
+    assert found["dcg@5"].difference == pytest.approx(told["b", "dcg@5"] - told["a", "dcg@5"], rel=1e-10)
+
+
+def test_sums_merge_and_say_what_they_could_show(tables, result):
+    days = [
+        evaluate(*(table.where(F.col("user") % 2 == parity) for table in tables), METRICS, **OPTIONS)
+        for parity in (0, 1)
+    ]
+    merged = merge(days)
+    for one, whole in zip(merged.summary, result.summary, strict=True):
+        assert (one.mean, one.standard_error, one.interval_low) == (
+            whole.mean,
+            whole.standard_error,
+            whole.interval_low,
+        )
+    assert merged.data_quality.n_clipped_labels == result.data_quality.n_clipped_labels
+    assert merged.data_quality.effective_n_labels == pytest.approx(result.data_quality.effective_n_labels, rel=1e-12)
+    row = next(row for row in result.summary if row.key == NORMALISED[0])
+    std = detectable_difference(result, NORMALISED[0]).iloc[0]["std"]
+    assert std == pytest.approx(row.standard_error * math.sqrt(row.n_users), rel=1e-12)
+
+
+def test_weights_change_nothing_in_one_pass(tables, jobs_of):
+    assert jobs_of(lambda: evaluate(*tables, METRICS, **OPTIONS)) == jobs_of(
+        lambda: evaluate(*tables, "dcg@5", score="score", relevance="grade")
+    )
