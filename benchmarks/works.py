@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -70,21 +71,21 @@ def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: 
 
     from spark_rankeval import evaluate, score_users
 
-    def table(name: str) -> DataFrame:
-        return spark.read.parquet(f"{folder}/{name}")
+    # Read once: what a session looks up when it opens a table is no matter of any work.
+    tables = {path.name: spark.read.parquet(str(path)) for path in Path(folder).iterdir()}
 
     def rows(metrics: list[str], **options: object) -> Callable[[], object]:
-        return lambda: evaluate(table("predictions"), table("labels"), metrics, score="score", **options)  # type: ignore[arg-type] # as given
+        return lambda: evaluate(tables["predictions"], tables["labels"], metrics, score="score", **options)  # type: ignore[arg-type] # as given
 
     def arrays(metrics: list[str], **options: object) -> Callable[[], object]:
-        return lambda: evaluate(table("arrays"), None, metrics, **options)  # type: ignore[arg-type] # as given
+        return lambda: evaluate(tables["arrays"], None, metrics, **options)  # type: ignore[arg-type] # as given
 
     def sink(frame: DataFrame) -> None:
         frame.write.format("noop").mode("overwrite").save()
 
     def both(shuffled: bool) -> DataFrame:
-        left = table("predictions")
-        right = table("labels").select("user", "item", F.lit(None).cast("double").alias("score"))
+        left = tables["predictions"]
+        right = tables["labels"].select("user", "item", F.lit(None).cast("double").alias("score"))
         if shuffled:
             left, right = left.repartition(partitions, "user"), right.repartition(partitions, "user")
         return left.unionByName(right)
@@ -96,8 +97,8 @@ def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: 
 
     def prepared() -> DataFrame:
         pair = F.struct(F.col("score"), F.col("item").cast("double").alias("item"))
-        lists = table("predictions").groupBy("user").agg(F.sort_array(F.collect_list(pair), asc=False).alias("pairs"))
-        truth = table("labels").groupBy("user").agg(F.collect_list(F.col("item").cast("double")).alias("label"))
+        lists = tables["predictions"].groupBy("user").agg(F.sort_array(F.collect_list(pair), asc=False).alias("pairs"))
+        truth = tables["labels"].groupBy("user").agg(F.collect_list(F.col("item").cast("double")).alias("label"))
         return lists.select("user", F.col("pairs.item").alias("prediction")).join(truth, "user")
 
     def one_by_one() -> None:
@@ -119,16 +120,16 @@ def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: 
         "every": rows(every, prune="never"),
         "pruned": rows(many),
         "per-user": lambda: sink(
-            score_users(table("predictions"), table("labels"), many, score="score", prune="never")
+            score_users(tables["predictions"], tables["labels"], many, score="score", prune="never")
         ),
         "spark": lambda: spark_evaluator(prepared()),
         "spark-twenty": one_by_one,
-        "arrays-scan": lambda: sink(table("arrays")),
+        "arrays-scan": lambda: sink(tables["arrays"]),
         "arrays": arrays(many),
         "arrays-every": arrays(every, prune="never"),
         "arrays-many": arrays(many, prune="never"),
         "arrays-no-quantiles": arrays(many, prune="never", quantiles=()),
-        "arrays-spark": lambda: spark_evaluator(table("arrays")),
+        "arrays-spark": lambda: spark_evaluator(tables["arrays"]),
     }
 
 
