@@ -77,7 +77,7 @@ def intervals(reports: dict[str, Any]) -> str:
 
 
 def growth(reports: dict[str, Any]) -> str:
-    """Seconds, and microseconds a row, by the number of rows."""
+    """Seconds, and microseconds a row, by the number of rows; with the picture."""
     lines = [
         "| predictions | bare shuffle, s | 30 values, s | 30 values, µs a row | ÷ bare shuffle |",
         "|---:|---:|---:|---:|---:|",
@@ -85,7 +85,8 @@ def growth(reports: dict[str, Any]) -> str:
     for run, n_rows in GROWTH.items():
         shuffle, many = (reports[run]["best_seconds"][work] for work in GROWING)
         lines.append(f"| {n_rows:,} | {shuffle:.1f} | {many:.1f} | {many / n_rows * 1e6:.2f} | {many / shuffle:.2f} |")
-    return "\n".join(lines)
+    picture = f"![Time a row by the number of predictions, of the bare shuffle and of 30 values]({PICTURE.name})"
+    return "\n".join([*lines, "", picture])
 
 
 def cost(reports: dict[str, Any]) -> str:
@@ -97,6 +98,14 @@ def cost(reports: dict[str, Any]) -> str:
         f"100 million predictions took {seconds:.1f} s on {cores} cores: {seconds:.1f} s × {cores} cores × 10 = {whole:,.0f} core-seconds, "
         f"or {whole / 3600:.2f} core-hours, for a billion predictions with a fifth as many labels."
     )
+
+
+_BLOCKS = {
+    "long": (("long",), long_tables),
+    "intervals": (("intervals",), intervals),
+    "growth": (tuple(GROWTH), growth),
+    "cost": (("100m",), cost),
+}
 
 
 def chart(reports: dict[str, Any]) -> Any:
@@ -121,7 +130,8 @@ def main() -> None:
     reports = json.loads(FIGURES.read_text())
     for path in PAGES:
         path.write_text(page(path.read_text(), reports))
-    chart(reports).save(PICTURE)
+    if set(GROWTH) <= set(reports):
+        chart(reports).save(PICTURE)
     print(f"{', '.join(path.name for path in (*PAGES, PICTURE))}: {len(reports)} runs")
 
 
