@@ -1,7 +1,7 @@
 # The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-jobs test-browser test-cluster test-faults parity fuzz platforms lint format conventions docs notebook test-notebook test-site \
-  benchmark dist clean
+  benchmark benchmark-check test-speed dist clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -70,7 +70,7 @@ fuzz: setup  ## run random nasty cases against the oracle
 # The package is on the path of the tests' process alone: a Connect server's Python gets it as a zip.
 ROWS := test-spark-3.5 test-spark-4.0 test-spark-4.3 test-spark-4.3-pandas-2 test-connect-4.0 test-connect-4.3 test-connect-4.3-pandas-2
 TESTS ?= tests tests/jobs
-.PRECIOUS: .venv-platform-%/.installed
+.PRECIOUS: .venv-platform-%/.installed .venv-benchmark-%/.installed
 
 .venv-platform-%/.installed: tests/platforms/requirements-%.txt tests/platforms/tools.txt
 	@echo "installing into .venv-platform-$*"
@@ -128,9 +128,26 @@ format: setup  ## format the code
 benchmark: setup  ## time the evaluation beside the bare shuffle and Spark's evaluator
 	@$(BIN)/python jobs/benchmark.py
 
+# What the evaluation is compared with, each in an environment of its own. RUNS chooses among the runs of benchmarks/runs.py.
+BESIDE := replay recommenders ranx trec
+
+.venv-benchmark-%/.installed: benchmarks/requirements-%.txt tests/parity/requirements-%.txt
+	@echo "installing into .venv-benchmark-$*"
+	@$(PYTHON) -m venv .venv-benchmark-$*
+	@.venv-benchmark-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@alone=tests/parity/requirements-$*-alone.txt; [ ! -e $$alone ] || \
+	  .venv-benchmark-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $$alone
+	@touch $@
+
+benchmark-check: setup $(BESIDE:%=.venv-benchmark-%/.installed)  ## measure all that the speed is held to, and compare (an hour)
+	@$(BIN)/python jobs/benchmark.py --check $(if $(RUNS),--runs $(RUNS)) --json benchmarks/figures.json
+
+test-speed: setup  ## compare the kernels with numpy, and look at the memory of a worker
+	@$(BIN)/python -m pytest -q tests/speed
+
 dist: | $(BIN)/python  ## build dist/spark_rankeval.zip, for spark-submit --py-files
 	@mkdir -p dist
 	@$(BIN)/python -c 'import spark_rankeval; print(spark_rankeval.package_zip("dist"))'
 
 clean:  ## remove what was built, and the environment
-	@rm -rf $(VENV) .venv-docs .venv-parity-* .venv-platform-* dist build output spark-warehouse metastore_db derby.log *.egg-info
+	@rm -rf $(VENV) .venv-docs .venv-parity-* .venv-platform-* .venv-benchmark-* dist build output spark-warehouse metastore_db derby.log *.egg-info

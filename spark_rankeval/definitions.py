@@ -13,6 +13,7 @@ from spark_rankeval import metrics as _families  # noqa: F401 - fills the regist
 from spark_rankeval.dialects import EVERY_METRIC, every_dialect, find_dialect
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
+from spark_rankeval.metrics.curves import expand
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.metrics.population import Population
 from spark_rankeval.metrics.ranking import RankingPolicy
@@ -168,16 +169,18 @@ def explain(asked: str, dialect: str | None = None) -> str:
     """What a metric is, and what dialects make of it, as text.
 
     Args:
-        asked: the metric as `evaluate` takes it, such as ``ndcg@10``.
+        asked: the metric as `evaluate` takes it, such as ``ndcg@10``; of several, such as ``ndcg@1..20``, it is the last.
         dialect: one of them, to see the metric resolved; None: all of them in short.
 
     Raises:
         MetricError: there is no such metric.
         DialectError: there is no such dialect, or its system has no such metric.
     """
-    metric = parse_metric(asked)
+    several = expand(asked)
+    metric = parse_metric(several[-1])
     kind = type(metric)
-    parts = [kind.name, "", _reflowed(description(kind)), "", _wrapped(facts(kind)), ""]
+    first = [f"{asked} is {len(several):,} metrics, from {several[0]} to {several[-1]}", ""] * (len(several) > 1)
+    parts = [*first, kind.name, "", _reflowed(description(kind)), "", _wrapped(facts(kind)), ""]
     if dialect is not None:
         return "\n".join([*parts, *_in_dialect(metric, find_dialect(dialect))])
     parts += ["Parameters", *_parameters(kind), "", f"{metric}, resolved", _wrapped(str(metric.resolve()), "  "), ""]

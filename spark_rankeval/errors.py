@@ -81,5 +81,9 @@ class UnavailableError(SparkRankEvalError, NotImplementedError):
     """This Spark has no such thing; the message says since which version there is, and what to do without."""
 
 
+class WorkerError(SparkRankEvalError, RuntimeError):
+    """Spark's Python workers lack what they need; the message says what, and how they get it."""
+
+
 class SparkRankEvalWarning(UserWarning):
     """Something in the data or the options deserves a look, though the numbers stand."""

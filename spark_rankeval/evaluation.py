@@ -14,7 +14,8 @@ from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.metrics.population import POPULATIONS
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_totals, is_number, one_of
-from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable
+from spark_rankeval.python_workers import workers_explained
+from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable, warn_if_apart
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.column_names import ColumnNames
 from spark_rankeval.spark.inputs import read_sources
@@ -163,7 +164,8 @@ def evaluate(
     need_users(scoring.sources.predictions.user, options, "name the column of users with user=")
     plan = scoring.plan(exact=False)
     rolled = roll(len(scoring.sources.slices), totals=totals)
-    figures, unresolved = scoring.describe(plan, options, rolled)
+    with workers_explained():
+        figures, unresolved = scoring.describe(plan, options, rolled)
     words = plan.words
     if unresolved:
         plan = scoring.plan(exact=True)
@@ -172,9 +174,12 @@ def evaluate(
     keys = in_order(list(figures))
     quality_of = {key: scoring.counts_of(figures[key]) for key in keys}
     weighted = next((value.weighted for value in figures[keys[0]].values if value.weighted is not None), None)
-    everyone = [DataQuality.from_moments(counts, weighted) for counts in quality_of[keys[0]]]
+    each = scoring.facts["all_in_a_table"]
+    everyone = [DataQuality.from_moments(counts, weighted, all_in_a_table=each) for counts in quality_of[keys[0]]]
+    qualities = dict(zip(scoring.task.models, everyone, strict=True))
     raise_if_unusable(scoring.totals_of(figures[keys[0]]), scoring.facts)
     raise_if_invalid(DataQuality.of_models(everyone), scoring.facts, scoring)
+    warn_if_apart(qualities, scoring.facts)
     n_columns = len(scoring.columns)
     slices = scoring.sources.slices
     rows = [
@@ -190,7 +195,6 @@ def evaluate(
         for place in scoring.shown
         if scoring.values[place].model == model
     ]
-    qualities = dict(zip(scoring.task.models, everyone, strict=True))
     result = result_of(scoring.per_user, rows, qualities, words, options, slices, totals, scoring.sources.weight)
     of_all = frozenset(value.label for value in scoring.values if value.metric.corpus_level)
     if of_all:
@@ -358,6 +362,9 @@ def _prepare(
         "on_invalid": choices.given,
         "conflicting_labels": "last" if views[0].ranking.conflicting_labels == "last" else "error",
         "mean": convention.mean,
+        "unpredicted": views[0].population.without_predictions,
+        # One of several models may have no prediction for a user whom only another one knows.
+        "all_in_a_table": sources.users is None and len(models) == 1,
     }
     model_column = sources.model_column or ("model" if models != ("",) else "")
     about = [*sources.slices, *([] if sources.weight is None else [sources.weight])]

@@ -183,7 +183,7 @@ class RankingEvaluator(
             raise DataError(msg, error.counts) from error
         (row,) = result.summary
         if math.isnan(row.mean):
-            counts = result.data_quality.to_dict()
+            counts = {name: count for name, count in result.data_quality.to_dict().items() if count is not None}
             raise UndefinedMeanError(_why_undefined(row, counts), counts)
         return row.mean
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import DataError, SparkRankEvalWarning
 from spark_rankeval.on_invalid import OnInvalid
+from spark_rankeval.rendering import render_apart
 from spark_rankeval.spark.diagnosis import (
     diagnose,
     example_of_conflicts,
@@ -105,6 +106,28 @@ def raise_if_unusable(totals: Mapping[str, int], facts: Mapping[str, Any], on_in
             "such items as having no category or vector"
         )
         raise DataError(msg, found)
+
+
+def warn_if_apart(qualities: Mapping[str, DataQuality], facts: Mapping[str, Any]) -> None:
+    """Warn where hardly a user with labels has predictions.
+
+    Args:
+        qualities: the counts of each model.
+        facts: what the evaluation was told; ``unpredicted``: what becomes of users without predictions.
+    """
+    are_left_out = facts.get("unpredicted") == "left_out"
+    # Who leaves users without predictions out has asked about few, but not about nobody.
+    apart = {
+        model: one for model, one in qualities.items() if one.is_apart and not (are_left_out and one.n_in_both_at_most)
+    }
+    for model, quality in apart.items():
+        of = f"model {model!r}: " if model else ""
+        advice = (
+            ""
+            if are_left_out
+            else " The others count as users for whom nothing was found; population='predicted' leaves them out"
+        )
+        warnings.warn(f"{of}{render_apart(quality)}{advice}", SparkRankEvalWarning, stacklevel=3)
 
 
 def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> str:

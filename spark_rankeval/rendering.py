@@ -177,7 +177,12 @@ def render_comparison(
     margins = sorted({row.margin for row in rows} - {0.0})
     notes = [f"p        {p}{corrected}", "d        difference / standard deviation of the users' differences"]
     if margins:
-        notes.append(f"verdict  differences up to {' or '.join(f'{one:g}' for one in margins)} do not matter")
+        of_all = len({row.margin for row in rows}) == 1
+        metrics = [list(dict.fromkeys(row.metric for row in rows if row.margin == one)) for one in margins]
+        told = [
+            f"{one:g}{'' if of_all else ' of ' + ', '.join(mine)}" for one, mine in zip(margins, metrics, strict=True)
+        ]
+        notes.append(f"verdict  differences up to {' or '.join(told)} do not matter")
     lines = [*title, *_closing_left(cells, left=2), "", *notes]
     return "\n".join(lines + _of_slices(slices, losses, level))
 
@@ -263,6 +268,15 @@ def probability(p: float) -> str:
     return "–" if math.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
+def render_apart(quality: DataQuality) -> str:
+    """That hardly a user is in both tables, and what may be the reason."""
+    n = quality.n_in_both_at_most
+    verb = f"only {n:,}" if n else "none"
+    have = "has" if n < 2 else "have"
+    share = _share(n, quality.n_labelled) if n else ""
+    return f"{verb} of {quality.n_labelled:,} users with labels {have} predictions{share}: do both tables name users alike?"
+
+
 def render_quality(quality: DataQuality) -> list[str]:
     """What the users and their rows were like; counts of 0 that mean nothing to do are left out."""
     users = [f"{quality.n_users:,} users"]
@@ -278,6 +292,7 @@ def render_quality(quality: DataQuality) -> list[str]:
     ):
         users += [f"{count:,} {words}"] * bool(count)
     lines = ["users  " + "; ".join(users)]
+    lines += [f"!      {render_apart(quality)}"] * quality.is_apart
     ties = quality.n_hanging_on_ties
     tie_words = (
         f"{ties:,} users hang on the order of equal scores{_share(ties, quality.n_users)}"

@@ -18,6 +18,7 @@ from spark_rankeval.history_rendering import render_history
 from spark_rankeval.long_table import COLUMNS, RUN_ID, TIME, row_of, values_of
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.options import check_table
+from spark_rankeval.plotting import headline_keys
 from spark_rankeval.report.writing import checked_path, write_page
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from spark_rankeval.charts import Drawing
     from spark_rankeval.gates import GateRule
     from spark_rankeval.history_rendering import HistoryRow
+
+
+# So many are listed where one is not found.
+_MOST_NAMED = 20
 
 
 def history(metrics_table: DataFrame, *, slice: str | None = "all") -> History:  # the column's name
@@ -100,9 +105,19 @@ class History:
         for metric in asked:
             mine = [key for key in self.keys() if names(str(metric), key)]
             if not mine:
-                msg = f"no run has a metric {str(metric)!r}; there are: {', '.join(self.keys()) or 'none, and no runs'}"
+                msg = f"no run has a metric {str(metric)!r}; there are: {_listed(self.keys()) or 'none, and no runs'}"
                 raise UnknownMetricError(msg)
             found |= dict.fromkeys(mine)
+        return History(tuple(one for one in self.rows if one[2].key in found), self.failed)
+
+    def headline(self, also: Sequence[str] = ()) -> History:
+        """The metrics to begin with: of one at many cutoffs the usual ones, and no points of a recall curve.
+
+        Args:
+            also: metrics that are among them all the same.
+        """
+        found = {*headline_keys([row for _, _, row in self.rows])}
+        found |= {key for key in self.keys() if any(names(metric, key) for metric in also)}
         return History(tuple(one for one in self.rows if one[2].key in found), self.failed)
 
     @property
@@ -147,3 +162,9 @@ class History:
 
 def _drawn(plots: HistoryPlots, key: str, slice_: str, gates: Sequence[GateRule], width: int) -> Drawing:
     return plots(key, slice=slice_, gates=gates, width=width)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first of many names, and how many there are."""
+    more = f", … ({len(names):,} in all)" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"

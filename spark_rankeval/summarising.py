@@ -14,7 +14,8 @@ from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_table, check_totals, one_of
-from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable
+from spark_rankeval.python_workers import workers_explained
+from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable, warn_if_apart
 from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.named_columns import find_column
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.slices import Key
+    from spark_rankeval.spark.scoring import Figures
     from spark_rankeval.statistics.description import Description
     from spark_rankeval.statistics.moments import Moments
 
@@ -103,41 +105,46 @@ def summarise(
     need_users(users, options, "give a table of score_users whose columns still say what they are")
     counts = [name for name in COUNTS if name in facts]
     about_users = [name for name in counts if name in USER_COUNTS]
-    about_users += [name for name in WEIGHT_SUMS if name in facts and facts[name].get("kind") == "count"]
+    about_users += [
+        name for name in (*WEIGHT_SUMS, UNUSABLE_FACTS) if name in facts and facts[name].get("kind") == "count"
+    ]
     invalid = [name for name in counts if name in INVALID_COUNTS]
     wrong = [name for name in (*about_users, *invalid) if not isinstance(per_user.schema[name].dataType, T.NumericType)]
     if wrong:
         kind = per_user.schema[wrong[0]].dataType.simpleString()
         msg = f"the per-user table has {', '.join(wrong)}, which must be whole numbers, as {kind}"
         raise InputError(msg)
-    # It is the same of every user.
-    about_users += [name for name in (UNUSABLE_FACTS,) if name in facts]
     missing = [name for name in COUNTS if name not in facts]
     if missing:
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
     options = replace(options, normalised=tuple(place for place, name in enumerate(metrics) if name in normalisers))
-    figures = describe_table(
-        per_user, users, [*metrics], about_users, invalid, options, [*models, *slices],
-        roll(len(slices), totals=totals, n_before=len(models)), weight, normalisers,
-    )  # fmt: skip
-    rows, qualities, unusable = [], {}, 0
+    with workers_explained():
+        figures = describe_table(
+            per_user, users, [*metrics], about_users, invalid, options, [*models, *slices],
+            roll(len(slices), totals=totals, n_before=len(models)), weight, normalisers,
+        )  # fmt: skip
+    rows, qualities = [], {}
+    some = next(iter(metrics.values()))
     n_before = len(models)
     for name in _models_of(facts[models[0]] if models else {}, figures, several=bool(models)):
         mine = {key[n_before:]: found for key, found in figures.items() if not (models and key) or str(key[0]) == name}
         keys = in_order(list(mine))
         found = dict(zip([*about_users, *invalid], mine[keys[0]].counts, strict=True))
-        unusable = max(unusable, _greatest(found.get(UNUSABLE_FACTS)))
         found |= {lacking: _no_count(mine[keys[0]].values[0].moments) for lacking in missing}
-        qualities[name] = DataQuality.from_moments(found, mine[keys[0]].values[0].weighted)
+        qualities[name] = DataQuality.from_moments(
+            found,
+            mine[keys[0]].values[0].weighted,
+            all_in_a_table=not missing and some.get("all_in_a_table", False),
+        )
         rows += [
             ResultRow(said, name, slice_name(slices, key) if slices else "all", column, value)
             for key in keys
             for (column, said), value in zip(metrics.items(), mine[key].values, strict=True)
         ]
-    some = next(iter(metrics.values()))
     raise_if_invalid(DataQuality.of_models(list(qualities.values())), some, on_invalid=chosen)
-    raise_if_unusable({UNUSABLE_FACTS: unusable}, some, chosen)
+    raise_if_unusable({UNUSABLE_FACTS: _n_unusable(about_users, figures.values())}, some, chosen)
+    warn_if_apart({} if missing else qualities, some)
     words = ("The table of users was summarised as it is.",)
     return result_of(lambda: per_user, rows, qualities, words, options, slices, totals, weight)
 
@@ -189,7 +196,7 @@ def write_per_user(
     if mode == "errorifexists" and exists(per_user.sparkSession, path):
         msg = f"there is something at {path} already; choose another path, or pass mode='overwrite'"
         raise OptionError(msg)
-    with staged(per_user, path) as table:
+    with workers_explained(), staged(per_user, path) as table:
         result = summarise(
             table,
             by=by,
@@ -297,9 +304,12 @@ def need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -
         raise OptionError(msg)
 
 
-def _greatest(count: Moments | None) -> int:
-    """The largest value of a count that is the same of every user; 0 where there is none."""
-    return int(count.greatest) if count is not None and count.n else 0
+def _n_unusable(counts: list[str], figures: Iterable[Figures]) -> int:
+    """How much of the tables of facts cannot be used: every user has the same count; 0 where nobody has one."""
+    if UNUSABLE_FACTS not in counts:
+        return 0
+    found = [one.counts[counts.index(UNUSABLE_FACTS)] for one in figures]
+    return max((int(count.greatest) for count in found if count.n), default=0)
 
 
 def _no_count(like: Moments) -> Moments:

@@ -152,6 +152,7 @@ class DataQuality:
         n_left_out: users whom the population leaves out of every mean.
         n_without_weight: users whose weight is 0, who are in no figure of the summary.
         n_invalid_weights: users whose weight is missing, negative, NaN or infinite; they are in none either.
+        n_in_both: users with labels and predictions; None where it is not known: with a table of further users, or several models.
         n_clipped_labels: labels whose weight is above the lowest ``weight_limit`` of the metrics.
         label_weight: the sum of the labels' weights, as they were given; 0 where they have none.
         squared_label_weight: the sum of the squares of these.
@@ -177,6 +178,7 @@ class DataQuality:
     n_left_out: int = 0
     n_without_weight: int = 0
     n_invalid_weights: int = 0
+    n_in_both: int | None = None
     n_clipped_labels: int = 0
     label_weight: float = 0.0
     squared_label_weight: float = 0.0
@@ -187,19 +189,30 @@ class DataQuality:
         return self.label_weight**2 / self.squared_label_weight if self.squared_label_weight else math.nan
 
     @classmethod
-    def from_moments(cls, moments: Mapping[str, Moments], weighted: Mean | None = None) -> DataQuality:
-        """From the moments of the per-user counts, by name, and a weighted mean of any metric, where users have weights."""
+    def from_moments(
+        cls, moments: Mapping[str, Moments], weighted: Mean | None = None, *, all_in_a_table: bool = False
+    ) -> DataQuality:
+        """From the moments of the per-user counts.
+
+        Args:
+            moments: by the counts' names.
+            weighted: a weighted mean of any metric, where users have weights.
+            all_in_a_table: whether each user has labels or predictions.
+        """
         ties, found = moments["hangs_on_tie"], moments["n_relevant"]
         totals: dict[str, Any] = {
             name: figures.total if name in WEIGHTS[1:] else int(figures.total)
             for name, figures in moments.items()
             if name in cls.__dataclass_fields__
         }
+        without_predictions, without_labels = moments["n_predictions"].n_zero, moments["n_labels"].n_zero
         return cls(
             n_users=found.n,
             n_without_relevant=found.n_zero,
-            n_without_predictions=moments["n_predictions"].n_zero,
-            n_without_labels=moments["n_labels"].n_zero,
+            n_without_predictions=without_predictions,
+            n_without_labels=without_labels,
+            # Those whose rows were all left out have neither, and were counted twice.
+            n_in_both=max(found.n - without_predictions - without_labels, 0) if all_in_a_table else None,
             n_hanging_on_ties=int(ties.total),
             n_left_out=int(moments["left_out"].total),
             n_without_weight=0 if weighted is None else weighted.n_without_weight,
@@ -218,12 +231,32 @@ class DataQuality:
             "n_duplicate_predictions", "n_excluded", "n_infinite_scores", "n_left_out",
         )  # fmt: skip
         totals = {name: sum(getattr(quality, name) for quality in qualities) for name in summed}
-        return replace(qualities[0], **totals)
+        return replace(qualities[0], n_in_both=_sum_of_known([one.n_in_both for one in qualities]), **totals)
 
     @classmethod
     def of_days(cls, qualities: Sequence[DataQuality]) -> DataQuality:
         """Of evaluations of different rows: everything is added up, and a user of several of them counts in each."""
-        return cls(**{item.name: sum(getattr(one, item.name) for one in qualities) for item in fields(cls)})
+        return cls(**{item.name: _sum_of_known([getattr(one, item.name) for one in qualities]) for item in fields(cls)})
+
+    @property
+    def n_labelled(self) -> int:
+        """Users with labels."""
+        return self.n_users - self.n_without_labels
+
+    @property
+    def n_in_both_at_most(self) -> int:
+        """As many users as can have labels and predictions: `n_in_both`, where that is known."""
+        most = min(self.n_labelled, self.n_users - self.n_without_predictions)
+        return most if self.n_in_both is None else self.n_in_both
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether fewer than one in ten users with labels have predictions.
+
+        Where the others count as 0, a metric of at most 1 has then a mean below 0.1, however good the predictions are: more often
+        the tables name users differently.
+        """
+        return 10 * self.n_in_both_at_most < self.n_labelled
 
     def errors(self, weights: Mapping[str, int]) -> dict[str, int]:
         """How many rows of each kind are errors; only those above 0.
@@ -248,6 +281,12 @@ class DataQuality:
     def to_dict(self) -> dict[str, Any]:
         """The counts by name."""
         return asdict(self)
+
+
+def _sum_of_known(counts: Sequence[int | None]) -> Any:
+    """The sum of counts; None where one of them is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def summary_row(

@@ -52,6 +52,21 @@ def test_the_help_names_options_that_jobs_have(capsys):
         assert f"\n  {option} " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("ndcg@1..20", "ndcg@1..20 is 20 metrics, from ndcg@1 to ndcg@20\n\nndcg\n"),
+        (
+            "precision_recall_curve",
+            "precision_recall_curve is 101 metrics, from iprec(recall=0.0) to iprec(recall=1.0)\n\niprec\n",
+        ),
+    ],
+)
+def test_explain_takes_what_stands_for_several_metrics(asked, told):
+    done = call("explain", asked)
+    assert (done.exit_code, done.output[: len(told)]) == (0, told)
+
+
 def test_what_needs_no_spark_does_not_load_it():
     code = (
         "import sys\nfrom spark_rankeval.commands import app\nfrom typer.testing import CliRunner\n"

@@ -19,7 +19,7 @@ ROW = SummaryRow(
 NONE = replace(
     ROW, metric="rr", n_users=1, interval_low=math.nan, interval_high=math.nan, no_interval="one user has no spread"
 )
-QUALITY = DataQuality(*range(1300, 1313))
+QUALITY = DataQuality(*range(1300, 1313), n_in_both=1300)
 NASTY = r"a<b> & 'c' | d_e * [f] 100% #1 $x$ {y} ~^ \z" + "\nnext"
 
 

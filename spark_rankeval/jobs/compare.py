@@ -154,7 +154,7 @@ def _check(config: CompareConfig, results: Mapping[str, DataFrame] | DataFrame) 
 def _plan(spark: SparkSession, config: CompareConfig) -> str:
     """What a run would do; nothing is computed."""
     from spark_rankeval.jobs import runs  # noqa: PLC0415
-    from spark_rankeval.jobs.dry_run import planned  # noqa: PLC0415
+    from spark_rankeval.jobs.dry_run import folded, planned  # noqa: PLC0415
 
     tables = _read(spark, config)
     metrics = _check(config, _results(config, tables))
@@ -166,7 +166,7 @@ def _plan(spark: SparkSession, config: CompareConfig) -> str:
         *[("slices by", ", ".join(as_names("by", asked.by)))] * bool(asked.by),
     ]
     outputs = [runs.COMPARISONS, *[runs.REPORTS] * (config.output.report is True), runs.MANIFESTS, runs.STATUS]
-    return planned(config, tables, [("metrics", list(metrics.items())), ("comparison", options)], outputs)
+    return planned(config, tables, [("metrics", folded(list(metrics.items()))), ("comparison", options)], outputs)
 
 
 COMMAND = Command(

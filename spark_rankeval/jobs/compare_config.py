@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spark_rankeval.errors import SparkRankEvalError
-from spark_rankeval.jobs.config import JobConfig, Source, empty_names
+from spark_rankeval.jobs.config import JobConfig, Source, empty_names, keys_of
+from spark_rankeval.jobs.wording import in_keys
 from spark_rankeval.options import as_names, check_totals
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.resampling import checked_replicates
@@ -100,6 +101,10 @@ class CompareConfig(JobConfig):
         """The tables to read, by the names of their sections."""
         return {f"models.{name}": table for name, table in self.models.items()} | {"results": self.results}
 
+    def keys(self) -> dict[str, str]:
+        """The keys of the options of `compare`, by the options' names; that of rows is the other job's."""
+        return {**keys_of("comparison", Comparison), "on_invalid": "evaluation.on_invalid"}
+
     def problems(self) -> list[str]:
         """What its sections say that they cannot mean, alone or together."""
         found = super().problems()
@@ -128,5 +133,5 @@ class CompareConfig(JobConfig):
             try:
                 check()
             except SparkRankEvalError as error:
-                found.append(f"comparison: {error}")
+                found.append(f"comparison: {in_keys(str(error), self.keys())}")
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping  # noqa: TC003 # of fields, whose types are looked at
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -167,6 +167,10 @@ class JobConfig:
         """The tables to read, by the names of their sections."""
         raise NotImplementedError
 
+    def keys(self) -> dict[str, str]:
+        """The keys of the options of the library, by the options' names."""
+        raise NotImplementedError
+
     def redacted(self, text: str) -> str:
         """A text without the secrets of these sources."""
         for source in self.sources().values():
@@ -193,6 +197,16 @@ class JobConfig:
         """What is said of settings even where they do not read as a configuration."""
         del settings
         return []
+
+
+def keys_of(section: str, kind: type) -> dict[str, str]:
+    """The keys of a section, by their names.
+
+    Args:
+        section: of the file.
+        kind: its dataclass.
+    """
+    return {item.name: f"{section}.{item.name}" for item in fields(kind)}
 
 
 def empty_names(section: str, names: Mapping[str, object]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from typing import TYPE_CHECKING
 
 from spark_rankeval.jobs.runs import place_of, run_id_of
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.jobs.config import JobConfig
+
+# More metrics of a kind than these are a curve, of which the first and the last say enough.
+_MOST_ALIKE = 8
 
 Part = tuple[str, list[tuple[str, str]]]
 
@@ -44,6 +49,20 @@ def planned(
             "in the section spares that, here and in the run."
         )
     return "\n\n".join(texts)
+
+
+def folded(metrics: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Metrics with their definitions, and of those of a curve the first and the last.
+
+    Args:
+        metrics: names and definitions, in order.
+    """
+    found: list[tuple[str, str]] = []
+    for _, group in itertools.groupby(metrics, key=lambda one: re.split(r"[(@]", one[1])[0]):
+        alike = list(group)
+        more = [("…", f"{len(alike) - 2:,} more")]
+        found += [alike[0], *more, alike[-1]] if len(alike) > _MOST_ALIKE else alike
+    return found
 
 
 def _input(name: str, config: JobConfig, frame: DataFrame) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.errors import DataError, GateError
+from spark_rankeval.errors import DataError, GateError, TrackingError
 from spark_rankeval.gates import failed, render_gates
 from spark_rankeval.jobs.command import Command
 from spark_rankeval.jobs.evaluate_config import TABLES_OF_FACTS, EvaluateConfig, parted
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.compared_dialects import MapRow
     from spark_rankeval.gates import GateOutcome
+    from spark_rankeval.jobs.runs import Run
     from spark_rankeval.result import Result
     from spark_rankeval.summary import SummaryRow
 
@@ -50,33 +51,30 @@ def evaluate_tables(
     """
     from spark_rankeval import evaluate, quarantine, score_users, summarise  # noqa: PLC0415 # these import pyspark
     from spark_rankeval.jobs import runs  # noqa: PLC0415
+    from spark_rankeval.jobs.coverage import counted  # noqa: PLC0415
     from spark_rankeval.jobs.gating import gates_table, outcomes_of, tell_gates  # noqa: PLC0415
     from spark_rankeval.jobs.gating import told as gates_told  # noqa: PLC0415
     from spark_rankeval.jobs.reporting import about_the_run, write_report  # noqa: PLC0415
     from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
-    from spark_rankeval.jobs.tracking import reach, track  # noqa: PLC0415
+    from spark_rankeval.jobs.tracking import reach  # noqa: PLC0415
     from spark_rankeval.spark.storage import staged  # noqa: PLC0415
 
     log = EventLog("evaluate") if log is None else log
     tables = read_tables(spark, config.sources())
     call = _call(config, tables)
     per_user = score_users(**call)
-    of_all = parted(config.evaluation.metrics)[1]
     if config.mlflow is not None:
         reach(config)
     with runs.running(spark, "evaluate", config, tables, log) as run:
         with staged(per_user, f"{run.output}/{runs.PER_USER}") as table:
             try:
-                result = summarise(table, **config.evaluation.slices(), **config.evaluation.intervals())
+                result = counted(summarise(table, **config.evaluation.slices(), **config.evaluation.intervals()), table)
             except DataError:
                 # The stored counts say how much is wrong; only another look at the data finds examples of it.
                 evaluate(**call)
                 raise
             run.write(table, runs.PER_USER, is_empty=table.isEmpty())
-        if of_all:
-            # No table of users holds what these need: they take another look at the lists.
-            options = {**config.evaluation.slices(), **config.evaluation.intervals()}
-            result = _with_others(config, result, evaluate(**{**call, **options, "metrics": of_all}))
+        result = _with_all_lists(config, result, call)
         if config.evaluation.on_invalid == "quarantine":
             rejected = quarantine(**call)
             run.write(rejected, runs.QUARANTINE, is_empty=rejected.isEmpty())
@@ -102,14 +100,30 @@ def evaluate_tables(
         write_report(run, report)
         manifest = run.manifest(told, config.evaluation.seed)
         run.publish(manifest)
-        if config.mlflow is not None:
-            track(run, config, result, manifest)
         tables_written = (*run.written, runs.MANIFESTS)
         unmet = failed(outcomes)
+        if config.mlflow is not None:
+            unmet += _tracked(run, config, result, manifest, has_failed=bool(unmet))
         if unmet:
             said = _said(result, outcomes, config, run.run_id, tables_written)
             raise GateError("; ".join(unmet), said)
     return result, outcomes, run.run_id, tables_written
+
+
+def _tracked(
+    run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[str, Any], *, has_failed: bool
+) -> list[str]:
+    """Log a run to MLflow; of one that has failed its gates, which is what its user is to learn, what went wrong there too."""
+    from spark_rankeval.jobs.tracking import track  # noqa: PLC0415 # it imports pyspark
+
+    try:
+        track(run, config, result, manifest)
+    except TrackingError as error:
+        if not has_failed:
+            raise
+        run.log.tell("tracking failed", error=str(error))
+        return [f"besides, tracking failed: {error}"]
+    return []
 
 
 def _said(
@@ -118,18 +132,36 @@ def _said(
     """What is printed of a run: its gates first."""
     parts = [render_gates(outcomes)] * bool(outcomes)
     printed = config.output.printed
-    told = repr(result) if printed == "table" else result.to_trec(per_query=printed == "trec_queries")
+    told = _table(result) if printed == "table" else result.to_trec(per_query=printed == "trec_queries")
     return "\n\n".join([*parts, told, config.written(run_id, tables)])
 
 
-def _with_others(config: EvaluateConfig, result: Result, others: Result) -> Result:
-    """The result with the rows of the others where they were asked for."""
+def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, Any]) -> Result:
+    """The result with the metrics of all lists together, of which no table of users holds what they need."""
+    from spark_rankeval import evaluate  # noqa: PLC0415
+
+    of_all = parted(config.evaluation.metrics)[1]
+    if not of_all:
+        return result
+    options = {**config.evaluation.slices(), **config.evaluation.intervals()}
+    others = evaluate(**{**call, **options, "metrics": of_all})
     labels = list(parse_metrics(config.evaluation.metrics))
     blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}
     for row in (*result.summary, *others.summary):
         blocks.setdefault((row.model, row.slice, row.relevance), []).append(row)
     summary = tuple(row for rows in blocks.values() for row in sorted(rows, key=lambda row: labels.index(row.metric)))
     return replace(result, summary=summary)
+
+
+def _table(result: Result) -> str:
+    """The result as it shows itself, but of curves the usual points alone."""
+    from spark_rankeval.plotting import headline_keys  # noqa: PLC0415 # it imports pyspark
+
+    of_all = [row for row in result.summary if row.slice == "all"]
+    keys = {*headline_keys(of_all)}
+    n_more = len({row.key for row in of_all} - keys)
+    shown = replace(result, summary=tuple(row for row in result.summary if row.key in keys))
+    return f"{shown!r}" + f"\n\n{n_more:,} more metrics, as points of curves, are in the table metrics" * (n_more > 0)
 
 
 def _call(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> dict[str, Any]:
@@ -169,7 +201,7 @@ def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
     """What a run would do; nothing is computed."""
     from spark_rankeval import score_users  # noqa: PLC0415
     from spark_rankeval.jobs import runs  # noqa: PLC0415
-    from spark_rankeval.jobs.dry_run import Part, planned  # noqa: PLC0415
+    from spark_rankeval.jobs.dry_run import Part, folded, planned  # noqa: PLC0415
     from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
     from spark_rankeval.spark.scoring import facts_of  # noqa: PLC0415
 
@@ -179,7 +211,7 @@ def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
     metrics = [(said["label"], said["metric"]) for said in facts if said.get("kind") == "metric"]
     metrics += [(label, "of all lists together, by another pass") for label in parted(config.evaluation.metrics)[1]]
     dialect = next((said["dialect"] for said in facts if said.get("dialect")), config.evaluation.dialect)
-    parts: list[Part] = [(f"metrics, dialect '{dialect}'", list(dict(metrics).items()))]
+    parts: list[Part] = [(f"metrics, dialect '{dialect}'", folded(list(dict(metrics).items())))]
     by = config.evaluation.by
     if by:
         totals = "with totals" if config.evaluation.totals else ""

@@ -10,7 +10,8 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, DialectError, MetricError, OptionError
 from spark_rankeval.extras import check_extra
 from spark_rankeval.gates import GateRule, check_known, read_gates
-from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names
+from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of
+from spark_rankeval.jobs.wording import in_keys
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.on_invalid import OnInvalid
@@ -197,6 +198,10 @@ class EvaluateConfig(JobConfig):
         names = ("predictions", "labels", "users", "exclude", "attributes", *TABLES_OF_FACTS)
         return {name: getattr(self, name) for name in names}
 
+    def keys(self) -> dict[str, str]:
+        """The keys of the options of `evaluate`, by the options' names."""
+        return {**keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
+
     def problems(self) -> list[str]:
         """What its sections say that they cannot mean, alone or together."""
         found = super().problems()
@@ -211,7 +216,7 @@ class EvaluateConfig(JobConfig):
             try:
                 check()
             except (OptionError, MetricError) as error:
-                found.append(f"evaluation: {error}")
+                found.append(f"evaluation: {in_keys(str(error), self.keys())}")
         try:
             self.gate_rules()
         except ConfigurationError as error:

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.jobs.secrets import redacted
+from spark_rankeval.jobs.wording import in_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 #: How events are written: for a reader, who sees warnings and errors alone, or for a program.
 FORMATS = ("text", "json")
@@ -63,15 +65,24 @@ class EventLog:
             sys.stderr.write(self._hide(said))
 
     @contextmanager
-    def warnings_told(self) -> Iterator[None]:
-        """Warnings as events, where events are written."""
-        if not self._as_json:
-            yield
-            return
+    def warnings_told(self, keys: Mapping[str, str] | None = None) -> Iterator[None]:
+        """Warnings as events, where events are written; for a reader those of ours as a line of the job's.
+
+        Args:
+            keys: by which ours call options, by the options' names.
+        """
+        shown = warnings.showwarning
         with warnings.catch_warnings():
 
-            def tell(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-                self.tell("warning", kind=category.__name__, warning=str(message))
+            def tell(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+                is_ours = issubclass(category, SparkRankEvalWarning)
+                text = in_keys(str(message), keys or {}) if is_ours else str(message)
+                if self._as_json:
+                    self.tell("warning", kind=category.__name__, warning=text)
+                elif is_ours:
+                    sys.stderr.write(self._hide(f"{self._job}: warning: {' '.join(text.split())}\n"))
+                else:
+                    shown(message, category, *place, **more)
 
             warnings.showwarning = tell
             yield

@@ -71,6 +71,8 @@ def _keys(section: type, before: tuple[str, ...]) -> Iterator[_Key]:
             yield _Key(path, hint, is_open=_entries(hint) is not None)
             continue
         inside = (*path, "*") if many else path
+        if many:
+            yield _Key(path, Mapping, is_open=False)
         yield _Key(inside, Mapping, is_open=False)
         yield from _keys(nested, inside)
 
@@ -162,5 +164,7 @@ def _value(text: str, hint: object) -> Any:
     except tomllib.TOMLDecodeError:
         return text
     value = read["value"]
-    # A date or a number may be meant as the text that it is.
-    return value if len(read) == 1 and (fits(hint, value) or not fits(hint, text)) else text
+    if len(read) > 1:
+        return text
+    # A date or a number may be meant as the text that it is; a list or a table is none.
+    return value if fits(hint, value) or isinstance(value, list | dict) or not fits(hint, text) else text

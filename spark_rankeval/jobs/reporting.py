@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import ConfigurationError, OptionError
-from spark_rankeval.jobs.runs import REPORTS, write_partition
+from spark_rankeval.jobs.runs import REPORTS, on_this_disk, write_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,6 +25,8 @@ _TOLD_ELSEWHERE = (
     "gates",
     "gates_failed",
 )
+# A table of users' values has a column a metric.
+_MOST_COLUMNS = 20
 
 
 def write_report(run: Run, write: Callable[[Path], object]) -> None:
@@ -54,8 +56,8 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
         run.has_written("report", asked)
         return
     place = run.place(REPORTS)
-    folder = _on_this_disk(place)
-    if any(_on_this_disk(table).is_dir() for table in run.written.values()):
+    folder = on_this_disk(place)
+    if any(on_this_disk(table).is_dir() for table in run.written.values()):
         folder.mkdir(parents=True, exist_ok=True)
         write(folder / "report.html")
     else:
@@ -81,7 +83,7 @@ def report_file(run: Run, folder: Path) -> Path | None:
     if isinstance(asked, str):
         return Path(asked)
     place = run.place(REPORTS)
-    there = _on_this_disk(place) / "report.html"
+    there = on_this_disk(place) / "report.html"
     if there.is_file():
         return there
     (record,) = run.spark.read.text(place, wholetext=True).collect()
@@ -92,8 +94,12 @@ def report_file(run: Run, folder: Path) -> Path | None:
 
 def about_the_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What of a manifest the report tells where it says how it was made."""
-    return {name: value for name, value in manifest.items() if name not in _TOLD_ELSEWHERE}
+    told = {name: value for name, value in manifest.items() if name not in _TOLD_ELSEWHERE}
+    return {**told, "inputs": {name: _in_short(table) for name, table in told.get("inputs", {}).items()}}
 
 
-def _on_this_disk(place: str) -> Path:
-    return Path(place.removeprefix("file://").removeprefix("file:"))
+def _in_short(table: Mapping[str, Any]) -> dict[str, Any]:
+    """What an input was, its columns in one text."""
+    columns = [f"{name} {kind}" for name, kind in table["columns"].items()]
+    more = [f"… ({len(columns):,} in all)"] * (len(columns) > _MOST_COLUMNS)
+    return {**table, "columns": ", ".join([*columns[:_MOST_COLUMNS], *more])}

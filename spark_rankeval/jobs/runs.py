@@ -11,9 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from contextlib import contextmanager
+import shutil
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,11 +25,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import spark_rankeval
-from spark_rankeval.errors import InputError
+from spark_rankeval.errors import ConfigurationError, InputError, OptionError
 from spark_rankeval.jobs.secrets import redacted_settings
 from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.jobs.tables import told_of
+from spark_rankeval.jobs.wording import errors_in_keys
 from spark_rankeval.long_table import COLUMNS, RUN_ID, TIME, values_of
+from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.spark.platforms import input_files
 from spark_rankeval.spark.storage import exists, writable
 
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
 #: The tables in the output folder. Each has the partitioning column `RUN_ID`.
 PER_USER, METRICS, QUARANTINE, COMPARISONS = "per_user", "metrics", "quarantine", "comparisons"
 MANIFESTS, STATUS, REPORTS, GATES = "manifests", "status", "reports", "gates"
+#: Those that a run has only if it is asked for them.
+_OPTIONAL = {"evaluate": (QUARANTINE, GATES, REPORTS), "compare": (REPORTS,)}
 
 _TYPES: dict[str, T.DataType] = {
     **dict.fromkeys(("k", "n", "undefined", "zeros"), T.LongType()),
@@ -104,7 +110,10 @@ class Run:
         self.log.tell("written", what=what, place=place)
 
     def publish(self, manifest: Mapping[str, Any]) -> None:
-        """Write its manifest, which makes it a whole run."""
+        """Write its manifest, which makes it a whole run, when nothing of an earlier run of this name is left beside its tables."""
+        for table in _OPTIONAL[self.job]:
+            if table not in self.written:
+                self._remove(table)
         write_manifest(self.spark, self.output, self.run_id, manifest)
         self.log.tell("written", what=MANIFESTS, place=self.place(MANIFESTS))
 
@@ -113,6 +122,18 @@ class Run:
         if not self.written and exists(self.spark, self.place(MANIFESTS)):
             nothing = self.spark.createDataFrame([], "value string")
             write_partition(nothing, self.output, MANIFESTS, self.run_id, "text", is_empty=True)
+
+    def _remove(self, table: str) -> None:
+        """Take away its partition of a table, if there is one: on the driver's disk the folder, elsewhere the rows."""
+        place = self.place(table)
+        if on_this_disk(place).is_dir():
+            shutil.rmtree(on_this_disk(place))
+        elif exists(self.spark, place):
+            # DataFrames cannot remove a folder; a report is text.
+            kind = "text" if table == REPORTS else "parquet"
+            reader = self.spark.read.format(kind)
+            nothing = self.spark.createDataFrame([], reader.load(place).schema)
+            write_partition(nothing, self.output, table, self.run_id, kind, is_empty=True)
 
     def manifest(self, said: Mapping[str, Any], seed: int) -> dict[str, Any]:
         """What the run was, as plain values: versions, configuration without secrets, inputs, figures, outputs.
@@ -156,13 +177,18 @@ def running(
         config: of the run.
         tables: that it reads, by their sections.
         log: what is told.
+
+    Raises:
+        ConfigurationError: there is a run of this name that another job made; nothing was written.
     """
     run = Run(spark, job, config, tables, log, run_id_of(config, tables))
     log.run_id = run.run_id
+    _refuse_another_job(run)
     write_status(run, "running")
     log.tell("running", place=run.output)
     try:
-        yield run
+        with errors_in_keys(config.keys()), workers_explained():
+            yield run
     except Exception as error:
         what, code = outcome_of(error)
         try:
@@ -175,8 +201,24 @@ def running(
     log.tell("succeeded", exit_code=OK)
 
 
+def _refuse_another_job(run: Run) -> None:
+    place = run.place(MANIFESTS)
+    # Of a folder in which nothing can be the first write tells.
+    with suppress(OptionError):
+        if not exists(run.spark, place):
+            return
+        lines = run.spark.read.schema("value string").text(place)
+        (other, *_) = [row[0] for row in lines.select(F.get_json_object("value", "$.job")).collect()] or [None]
+        if other not in (None, run.job):
+            msg = (
+                f"there is a run {run.run_id!r} of jobs/{other}.py in {run.output}, whose manifest this one would replace; "
+                "choose another output.run_id or output.path"
+            )
+            raise ConfigurationError(run.config.redacted(msg))
+
+
 def write_status(run: Run, state: str, **facts: Any) -> None:
-    """Write how a run stands, as one line of JSON.
+    """Write how a run stands, as one line of JSON; on the driver's disk its file is ``status.json``.
 
     Args:
         run: the run.
@@ -194,6 +236,12 @@ def write_status(run: Run, state: str, **facts: Any) -> None:
         "finished": finished,
     }
     _write_line(run.spark, run.output, STATUS, run.run_id, {**line, **none, **facts})
+    # Spark alone writes on every storage, and chooses the names there; on a disk the file gets one that others can know. Who may
+    # read only leaves it as it is.
+    with suppress(OSError):
+        for file in on_this_disk(run.place(STATUS)).glob("part-*"):
+            file.rename(file.with_name("status.json"))
+            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
 
 def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame | None]) -> str:
@@ -217,6 +265,11 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame | None]) -> str:
 def place_of(output: str, table: str, run_id: str) -> str:
     """The path of a run's partition of a table: what is read where only that run is wanted."""
     return f"{output.rstrip('/')}/{table}/{RUN_ID}={run_id}"
+
+
+def on_this_disk(place: str) -> Path:
+    """Where a place would be if it were on the driver's disk."""
+    return Path(place.removeprefix("file://").removeprefix("file:"))
 
 
 def write_partition(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import date, time
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -64,6 +65,8 @@ def _misfits(hint: object, value: object, path: str) -> list[str]:
             for name, one in value.items()
             if not isinstance(name, str) or not fits(inside, one)
         ]
+    if isinstance(value, date | time) and fits(hint, str(value)):
+        return [f"{path} must be {words_of(hint)}; found the date {value}, which is a text in quotes: '{value}'"]
     return [f"{path} must be {words_of(hint)}; found {shown(value)}"]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.jobs.wording import errors_in_keys
 from spark_rankeval.spark.platforms import input_files, said_by_java
 from spark_rankeval.trec import read_qrels, read_run
 
@@ -43,7 +44,8 @@ def read_table(spark: SparkSession, source: Source, section: str) -> DataFrame:
         ConfigurationError: there is no such table, or it cannot be read as what it is said to be.
     """
     try:
-        frame = _frame(spark, source)
+        with errors_in_keys({name: f"{section}.options.{name}" for name in ("on_invalid", "model")}):
+            frame = _frame(spark, source)
         # Spark Connect looks at a table only when its schema is asked for.
         _ = frame.schema
     except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import re
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from spark_rankeval.errors import ConfigurationError, TrackingError
+from spark_rankeval.errors import ConfigurationError, MissingExtraError, TrackingError
 from spark_rankeval.extras import needs_extra
 from spark_rankeval.jobs.reporting import report_file
 
@@ -47,13 +48,18 @@ def reach(config: EvaluateConfig) -> None:
         ConfigurationError: the server does not answer, or refuses the experiment.
         MissingExtraError: mlflow-skinny is not installed.
     """
-    client = _client(config)
+    assert config.mlflow is not None, "a run is tracked where the configuration says so"
+    place = config.mlflow.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or "its own place"
     try:
         with _impatient():
+            client = _client(config)
+            place = client.tracking_uri
             _experiment(client, config)
+    except MissingExtraError:
+        raise
     # What can fail is the store's to choose: a server, a database, a folder.
     except Exception as error:
-        where = f"MLflow at {client.tracking_uri} cannot be used: {_one_line(error)}"
+        where = f"MLflow at {place} cannot be used: {_one_line(error)}"
         msg = config.redacted(
             f"[mlflow] {where}; mend mlflow.tracking_uri or MLFLOW_TRACKING_URI, or leave [mlflow] out"
         )
@@ -87,6 +93,9 @@ def track(run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[st
 def _client(config: EvaluateConfig) -> MlflowClient:
     with needs_extra("mlflow", "runs in MLflow"):
         from mlflow import MlflowClient  # noqa: PLC0415 # of an extra
+    if "MLFLOW_LOGGING_LEVEL" not in os.environ:
+        # A job's stderr has warnings and errors alone.
+        logging.getLogger("mlflow").setLevel(logging.WARNING)
     assert config.mlflow is not None, "a run is tracked where the configuration says so"
     return MlflowClient(tracking_uri=config.mlflow.tracking_uri)
 

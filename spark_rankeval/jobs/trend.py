@@ -48,13 +48,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             check_extra("report", "reports")
         with log.warnings_told(), job_session("spark_rankeval trend") as spark:
             found = read_history(spark, output, None if options.slice == "every" else options.slice)
-            shown = found.of(options.metric) if options.metric else found
+            shown = found.of(options.metric) if options.metric else found.headline([rule.metric for rule in rules])
+            n_more = 0 if options.metric else len(found.keys()) - len(shown.keys())
+            more = f"{n_more:,} more metrics, points of curves: --metric NAME shows one\n" * (n_more > 0)
             if options.html:
                 path = shown.report(options.html, gates=rules)
                 log.tell("written", what="trend", place=str(path))
-                sys.stdout.write(f"{len(shown.runs):,} runs of {len(shown.keys()):,} metrics written to {path}\n")
+                sys.stdout.write(f"{len(shown.runs):,} runs of {len(shown.keys()):,} metrics written to {path}\n{more}")
             else:
-                sys.stdout.write(f"{shown!r}\n")
+                sys.stdout.write(f"{shown!r}\n" + (f"\n{more}" if more else ""))
 
     return run_job("trend", job, log=log)
 
@@ -130,7 +132,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--set", metavar="KEY=VALUE", action="append", default=[], help="instead of the file's, as there"
     )
     parser.add_argument(
-        "--metric", metavar="NAME", action="append", help="such as ndcg@10; repeatable; default: every metric"
+        "--metric",
+        metavar="NAME",
+        action="append",
+        help="such as ndcg@10; repeatable; default: every metric, but of curves the usual points",
     )
     parser.add_argument(
         "--slice", metavar="NAME", default="all", help="which users: country=DE, or every; default: %(default)s"

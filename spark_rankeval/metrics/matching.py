@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.ragged import BoolArray, IntArray, Ragged, width_classes
+from spark_rankeval.metrics.ragged import BoolArray, IntArray, Ragged, about_equal, width_classes
 
-# Up to so many labels a user, comparing a list with one label at a time is faster than looking its items up.
-_COMPARED_LABELS = 16
+# Up to so many labels a user, and where lists are about equally long and not longer than this, comparing them with one label at
+# a time is faster than looking their items up.
+_COMPARED_LABELS, _COMPARED_ITEMS = 16, 512
 # Odd numbers whose multiples spread over the upper bits (Knuth, The Art of Computer Programming 3, section 6.4).
 _OF_ITEM_32, _OF_ITEM_64, _OF_USER = np.uint32(0x9E3779B1), np.uint64(0x9E3779B97F4A7C15), np.uint32(0x85EBCA77)
 # A table of labels has so many places a label at least, and one of so many bits at most.
@@ -40,6 +41,9 @@ def match(items: Ragged, labels: Ragged, first: int | None = None) -> Matches:
         the matches, in the order of the predictions.
     """
     many = labels.lengths > _COMPARED_LABELS
+    longest = int(items.lengths.max(initial=0))
+    if longest > _COMPARED_ITEMS or not about_equal(items.lengths):
+        many = np.ones(items.n_users, np.bool_)
     found = _match_by_columns(items, labels, np.where(many, 0, items.lengths), first)
     if many.all():
         found.append(_match_by_hashes(items, labels, first))

@@ -15,7 +15,7 @@ import spark_rankeval
 from spark_rankeval.charts.marks import ON_DARK
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.plotting import headline_keys, one_of_each
-from spark_rankeval.rendering import missing_intervals
+from spark_rankeval.rendering import missing_intervals, render_apart
 from spark_rankeval.report import tables
 from spark_rankeval.report.pictures import picture
 from spark_rankeval.summary import SELF_NORMALISED
@@ -123,6 +123,10 @@ def _sections(contents: Contents) -> Iterator[Section]:
     of_all = [row for row in contents.summary if row.slice == "all"]
     if contents.gates:
         yield _gates(contents)
+    apart = {model: quality for model, quality in contents.qualities.items() if quality.is_apart}
+    if apart:
+        told = [f"model {model!r}: " * bool(model) + render_apart(quality) for model, quality in apart.items()]
+        yield Section("apart", "Before you read on", words=told, alarm=True)
     yield _means(contents, of_all)
     if contents.comparison is not None:
         yield _differences(contents.comparison, contents.plots.models, contents.distributions)
@@ -257,5 +261,14 @@ def _users(contents: Contents, of_all: list[SummaryRow]) -> Section:
 
 
 def _definitions(contents: Contents, of_all: list[SummaryRow]) -> Section:
-    several = [tables.dialects_table(contents.dialects)] if contents.dialects else []
-    return Section("definitions", "Definitions", tables=[tables.definitions_table(of_all), *several])
+    keys = set(headline_keys(of_all))
+    shown = [row for row in contents.dialects if row.metric in keys] or contents.dialects
+    several = [tables.dialects_table(shown)] if shown else []
+    # Of a curve the usual points tell what dialects make of it.
+    every = [tables.dialects_table(contents.dialects, "All metrics under other dialects")]
+    return Section(
+        "definitions",
+        "Definitions",
+        tables=[tables.definitions_table(of_all), *several],
+        folded=every * (len(shown) < len(contents.dialects)),
+    )

@@ -42,6 +42,7 @@ _QUALITY = {
     "n_left_out": "users left out of every mean",
     "n_without_weight": "users of weight 0, left out",
     "n_invalid_weights": "users without a usable weight, left out",
+    "n_in_both": "users with labels and predictions",
     "n_clipped_labels": "labels of a weight above the lowest limit",
     "label_weight": "weights of labels, in all",
     "squared_label_weight": "squares of these, in all",
@@ -164,7 +165,7 @@ def _formula(definition: str) -> str:
     return " ".join(described.split("\n\n")[0].split())
 
 
-def dialects_table(rows: Sequence[DialectRow]) -> Table:
+def dialects_table(rows: Sequence[DialectRow], caption: str = "The same data under other dialects") -> Table:
     """A row a metric and dialect, with why it differs."""
     body = [
         (
@@ -178,7 +179,7 @@ def dialects_table(rows: Sequence[DialectRow]) -> Table:
         for row in rows
     ]
     heads = ("metric", "dialect", "mean", "difference", "users", "because")
-    return Table.of("The same data under other dialects", heads, body, words=2, last=True)
+    return Table.of(caption, heads, body, words=2, last=True)
 
 
 def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
@@ -188,12 +189,18 @@ def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
     body = [
         (
             _QUALITY.get(name, name.removeprefix("n_").replace("_", " ")),
-            *(f"{getattr(one, name):{',.10g' if name in WEIGHTS[1:] else ','}}" for one in qualities.values()),
+            *(_quality_in_words(name, getattr(one, name)) for one in qualities.values()),
         )
         for name in names
     ]
     heads = ["", *(model or "count" for model in qualities)]
     return Table.of("What the users and their rows were like", heads, body)
+
+
+def _quality_in_words(name: str, count: float | None) -> str:
+    if count is None:
+        return "–"
+    return f"{count:{',.10g' if name in WEIGHTS[1:] else ','}}"
 
 
 def quantiles_table(rows: Sequence[SummaryRow]) -> Table:

@@ -89,7 +89,10 @@ def test_without_pyyaml_a_sentence_says_what_to_install(tmp_path, monkeypatch):
         ("- 1", "must hold sections, each with keys; it holds a list"),
         ("", "the section [predictions] is missing"),
         ("1: 2", "unknown key '1'"),
-        ("output: {path: o, run_id: 2026-11-20}", "output.run_id must be a text; found datetime.date(2026, 11, 20)"),
+        (
+            "output: {path: o, run_id: 2026-11-20}",
+            "output.run_id must be a text; found the date 2026-11-20, which is a text in quotes: '2026-11-20'",
+        ),
         ("evaluation: {metrics: {1: rr}}", "evaluation.metrics must be a text or a list of texts or a table"),
         ("evaluation: {ci: [t]}", "evaluation.ci must be one of 't'"),
         ("!!python/object/apply:os.getcwd []", "could not determine a constructor"),
@@ -148,6 +151,17 @@ def test_names_of_the_authors_own_may_hold_dots_and_signs():
     found = set_("metrics=rr", "models.metrics.path=x", settings=COMPARISON, kind=CompareConfig)
     assert found["comparison"]["metrics"] == "rr"
     assert found["models"]["metrics"] == {"path": "x"}
+
+
+@pytest.mark.parametrize("value", ["[1]", "{a = 1}", '["a", "b"]'])
+def test_a_list_is_no_text(tmp_path, value):
+    """Nobody means the text of it; who does quotes it."""
+    file = write(tmp_path, "[predictions]\npath = 'p'\n[evaluation]\nmetrics = 'rr'\n[output]\npath = 'o'\n")
+    for key, allowed in (("predictions.options.x", "a text or true or false or"), ("output.run_id", "a text")):
+        with pytest.raises(ConfigurationError, match=f"{key} must be {allowed}.*; found "):
+            load_config(file, EvaluateConfig, [f"{key}={value}"])
+    config = load_config(file, EvaluateConfig, [f"predictions.options.x='{value}'", "predictions.options.y=[a"])
+    assert config.predictions.options == {"x": value, "y": "[a"}
 
 
 def test_the_last_of_several_stands():

@@ -67,7 +67,10 @@ def test_bad_data_is_one_line_with_examples_and_publishes_nothing(run_job, tmp_p
     assert line.startswith(
         "evaluate: bad data: predictions that cannot be ranked: 1 (null score: 1, for example user=2"
     )
+    assert 'Mend the data, or set evaluation.on_invalid = "drop" to leave these out' in line
     assert not any((tmp_path / "out" / name).exists() for name in ("per_user", "metrics", "manifests"))
+    (status,) = (tmp_path / "out/status").glob("*/status.json")
+    assert 'set evaluation.on_invalid = "drop"' in json.loads(status.read_text())["error"]
 
 
 def test_a_wrong_config_is_one_line_before_spark_starts(run_job, tmp_path):
@@ -273,8 +276,8 @@ def test_a_catalogue_table_and_a_table_of_users(spark, files):
             {"[labels]": '[labels]\ntable = "no_such_table"\n[users]'},
             "[labels] cannot be read: [TABLE_OR_VIEW_NOT_FOUND]",
         ),
-        ({"columns": 'rank = "place"'}, "predictions has no column 'place' (rank=)"),
-        ({"columns": 'rank = "item"'}, "'item' must be a number; it is string"),
+        ({"columns": 'rank = "place"'}, "predictions has no column 'place' (columns.rank)"),
+        ({"columns": 'rank = "item"'}, 'columns.rank = "item" must be a number; it is string'),
         ({"evaluation": 'metrics = ["f1@5"]\ndialect = "mllib"'}, "has no 'f1'"),
         ({"columns": 'rank = "a`b; DROP TABLE x"'}, "has no column 'a`b; DROP TABLE x'"),
     ],

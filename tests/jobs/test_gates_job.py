@@ -60,7 +60,7 @@ def manifest(tmp_path, run_id):
 
 
 def status(tmp_path, run_id):
-    (file,) = (tmp_path / "out" / "status" / f"run_id={run_id}").glob("*.txt")
+    file = tmp_path / "out" / "status" / f"run_id={run_id}" / "status.json"
     return json.loads(file.read_text())
 
 
@@ -193,6 +193,33 @@ def test_a_run_is_in_mlflow(start, tmp_path, client):
     assert sorted(file.path for file in client.list_artifacts(run.info.run_id)) == ["manifest.json", "report.html"]
 
 
+@pytest.mark.parametrize(("least", "code"), [(0.9, 4), (0.5, 1)])
+def test_tracking_that_fails_hides_no_gate(start, tmp_path, client, monkeypatch, capsys, least, code):
+    assert client is not None
+
+    def refuse(*_, **__):
+        raise RuntimeError("disk full")
+
+    monkeypatch.setattr("spark_rankeval.jobs.tracking._log_run", refuse)
+    more = f'[mlflow]\nexperiment = "shop"\ntracking_uri = "file://{tmp_path}/mlruns"'
+    assert start("day1", 6, f"rr = {{ min = {least} }}", more) == code
+    out, err = capsys.readouterr()
+    (line,) = err.splitlines()
+    tracking = "tracking failed: the tables and the manifest of run day1 are whole; MLflow at "
+    if code == 4:
+        assert line.startswith("evaluate: gates failed: rr: mean at least 0.9; found 0.6; besides, " + tracking)
+        assert "rr    mean at least 0.9  FAILED" in out
+    else:
+        assert line.startswith("evaluate: " + tracking)
+    assert line.endswith("disk full")
+    assert (status(tmp_path, "day1")["exit_code"], status(tmp_path, "day1")["error"]) == (
+        code, line.partition(" failed: ")[2],
+    )  # fmt: skip
+    assert start("day1", 6, "rr = { min = 0.9 }", more, options=["--log-format", "json"]) == 4
+    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [one["event"] for one in told][-2:] == ["tracking failed", "failed"]
+
+
 def test_a_server_of_mlflow_that_is_not_there_ends_the_run_before_it_begins(start, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
@@ -227,6 +254,25 @@ def test_trend_prints_tables_and_writes_a_page(start, spark, tmp_path, capsys):
     assert trend(["--output", output]) == 0
     # What no manifest names is no whole run.
     assert "day1" not in capsys.readouterr().out
+
+
+def test_a_trend_shows_the_usual_points_of_curves(start, spark, tmp_path, capsys):
+    metrics = 'metrics=["rr", "ndcg@1..30", "precision_recall_curve"]'
+    assert start("day1", 6, options=["--set", metrics]) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[0] for line in out.splitlines() if "@" in line] == ["ndcg@1", "ndcg@5", "ndcg@10", "ndcg@20"]
+    assert "\n127 more metrics, as points of curves, are in the table metrics\n\nrun day1 written" in out
+    assert trend(["--output", f"{tmp_path}/out"]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if "@" in line] == ["ndcg@1", "ndcg@5", "ndcg@10", "ndcg@20"]
+    assert out.endswith("\n127 more metrics, points of curves: --metric NAME shows one\n")
+    gated = ["--config", str(tmp_path / "job.toml"), "--set", metrics, "--set", 'gates."ndcg@7"={min=0.1}']
+    assert trend(gated) == 0
+    assert "\nndcg@7\n" in capsys.readouterr().out
+    assert trend(["--output", f"{tmp_path}/out", "--metric", "ndcg@3"]) == 0
+    assert capsys.readouterr().out.startswith("ndcg@3\n")
+    assert trend(["--output", f"{tmp_path}/out", "--metric", "auc"]) == 2
+    assert capsys.readouterr().err.endswith(", … (132 in all)\n")
 
 
 def test_a_slice_that_no_run_has_is_named_with_those_that_are(start, tmp_path, capsys):

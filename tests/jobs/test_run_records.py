@@ -6,6 +6,7 @@ import re
 import pytest
 
 from spark_rankeval.jobs import runs
+from spark_rankeval.jobs.compare import main as compare
 from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.jobs.events import EventLog
 
@@ -121,6 +122,98 @@ def test_a_rerun_that_stops_midway_leaves_no_manifest_of_its_own_run(spark, file
     assert {row.run_id for row in spark.read.json(f"{files}/out/manifests").collect()} == {"day", "other"}
 
 
+@pytest.mark.parametrize("is_here", [True, False])
+def test_a_rerun_that_asks_for_less_leaves_nothing_of_the_earlier_run_beside_its_manifest(
+    spark, files, monkeypatch, is_here
+):
+    more = ("--set", "output.report=true", "--set", "on_invalid=quarantine", "--set", "gates={rr={min=0.1}}")
+    if not is_here:
+        # On storage that is none of the driver's disks only Spark can write.
+        for place in ("runs", "reporting"):
+            monkeypatch.setattr(f"spark_rankeval.jobs.{place}.on_this_disk", lambda place: files / "not" / "here")
+    for name in ("day", "other"):
+        assert start(files, "--set", f"run_id={name}", *more) == 0
+    assert start(files, "--set", "run_id=day") == 0
+    outputs = {row.run_id: row.outputs for row in spark.read.json(f"{files}/out/manifests").collect()}
+    assert {name for name, place in outputs["day"].asDict().items() if place} == {"per_user", "metrics"}
+    gates = spark.read.parquet(f"{files}/out/gates").select("run_id").distinct().collect()
+    assert [row.run_id for row in gates] == ["other"]
+    for name in ("gates", "quarantine", "reports"):
+        folder = files / "out" / name
+        assert (folder / "run_id=other").is_dir()
+        assert (folder / "run_id=day").exists() is not is_here
+    if not is_here:
+        assert spark.read.text(f"{files}/out/reports/run_id=day").isEmpty()
+
+
+def test_the_status_of_a_run_is_a_file_that_has_a_name(files):
+    folder = files / "out/status/run_id=day"
+    for code, more in (
+        (0, ()),
+        (3, ("--set", f"predictions.path={files}/wrong.csv", "--set", "predictions.format=csv")),
+    ):
+        (files / "wrong.csv").write_text("user,item,score\n1,a,0.5\n1,a,0.5\n")
+        assert start(files, "--set", "run_id=day", *more) == code
+        assert json.loads((folder / "status.json").read_text())["exit_code"] == code
+        assert [path.name for path in folder.iterdir()] == ["status.json"]
+
+
+def test_a_run_of_another_job_is_not_replaced(spark, files, capsys):
+    assert start(files, "--set", "run_id=day") == 0
+    (files / "compare.toml").write_text(f"""
+        [models.a]
+        path = "{files}/out/per_user/run_id=day"
+        [models.b]
+        path = "{files}/out/per_user/run_id=day"
+        [comparison]
+        baseline = "a"
+        [output]
+        path = "{files}/out"
+        run_id = "day"
+    """)
+    capsys.readouterr()
+    assert compare(["--config", str(files / "compare.toml")]) == 2
+    said = f"there is a run 'day' of jobs/evaluate.py in {files}/out, whose manifest this one would replace; choose another"
+    assert said in capsys.readouterr().err
+    assert status(spark, files, "day")["job"] == "evaluate"
+
+
+@pytest.mark.filterwarnings("always::spark_rankeval.errors.SparkRankEvalWarning")
+def test_tables_that_name_users_differently_are_told(files, capsys):
+    (files / "l.csv").write_text("user,item\n11,a\n12,a\n13,b\n")
+    words = "none of 3 users with labels has predictions: do both tables name users alike?"
+    advice = 'The others count as users for whom nothing was found; evaluation.population = "predicted" leaves them out'
+    assert start(files, "--set", "output.report=true", "--set", "run_id=day") == 0
+    out, err = capsys.readouterr()
+    assert err == f"evaluate: warning: {words} {advice}\n"
+    assert f"\n!      {words}\n" in out
+    page = (files / "out/reports/run_id=day/report.html").read_text()
+    assert page.index(words) < page.index('<h2 id="means-heading"')
+    (manifest,) = (files / "out/manifests/run_id=day").glob("*.txt")
+    assert json.loads(manifest.read_text())["data_quality"]["n_in_both"] == 0
+    assert start(files, "--log-format", "json") == 0
+    (told,) = [one for one in events(capsys) if one["event"] == "warning"]
+    assert told["warning"] == f"{words} {advice}"
+
+
+@pytest.mark.filterwarnings("always::spark_rankeval.errors.SparkRankEvalWarning")
+def test_a_job_counts_who_is_in_both_where_an_evaluation_cannot_know(spark, files, capsys):
+    rows = [(1, "a", 0.5, "good"), (2, "a", 0.1, "good"), (11, "a", 0.5, "strange"), (12, "a", 0.5, "strange")]
+    spark.createDataFrame(rows, "user int, item string, score double, model string").createOrReplaceTempView("served")
+    asked = ("--set", 'predictions={table = "served"}', "--set", "columns.model=model", "--set", "run_id=day")
+    assert start(files, *asked) == 0
+    out, err = capsys.readouterr()
+    assert err.startswith("evaluate: warning: model 'strange': none of 2 users with labels has predictions: do both")
+    assert len(err.splitlines()) == 1
+    assert out.count("\n!      none of 2 users with labels") == 1
+    (manifest,) = (files / "out/manifests/run_id=day").glob("*.txt")
+    qualities = json.loads(manifest.read_text())["data_quality_of_models"]
+    assert {name: one["n_in_both"] for name, one in qualities.items()} == {"good": 2, "strange": 0}
+    spark.createDataFrame([(21,), (22,)], "user int").createOrReplaceTempView("everyone")
+    assert start(files, "--set", 'users={table = "everyone"}') == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_dry_run_reads_no_rows_and_writes_nothing(spark, jobs_of, files, capsys):
     codes = []
     # The footer of a file of Parquet is read by a job of one task; text that says its columns by none.
@@ -141,6 +234,14 @@ def test_a_dry_run_reads_no_rows_and_writes_nothing(spark, jobs_of, files, capsy
     assert start(files, "--dry-run", "--set", "columns.score=nowhere") == 2
     assert start(files, "--dry-run", "--set", 'labels={path="' + f"{files}/l.csv" + '", format="csv"}') == 0
     assert "The types of labels were inferred, for which Spark read the files" in capsys.readouterr().out
+
+
+def test_a_dry_run_folds_curves(files, capsys):
+    assert start(files, "--dry-run", "--set", 'metrics=["rr", "ndcg@1..8", "recall@1..9"]') == 0
+    shown = capsys.readouterr().out.partition("\nmetrics, ")[2].partition("\n\n")[0].splitlines()[1:]
+    names = [line.split()[0] for line in shown]
+    assert names == ["rr", *(f"ndcg@{k}" for k in range(1, 9)), "recall@1", "…", "recall@9"]
+    assert shown[-2].endswith("  7 more")
 
 
 def test_the_run_that_a_dry_run_names_is_the_one_that_runs(files, capsys):
@@ -169,7 +270,7 @@ def test_a_report_elsewhere(spark, files, monkeypatch):
     assert "<h1" in (files / "page.html").read_text()
     assert not (files / "out/reports").exists()
     # On storage that is none of the driver's disks Spark writes the page.
-    monkeypatch.setattr("spark_rankeval.jobs.reporting._on_this_disk", lambda place: files / "not" / "here")
+    monkeypatch.setattr("spark_rankeval.jobs.reporting.on_this_disk", lambda place: files / "not" / "here")
     assert start(files, "--set", "output.report=true", "--set", "run_id=day") == 0
     (row,) = spark.read.text(f"{files}/out/reports/run_id=day", wholetext=True).collect()
     assert row.value.startswith("<!")

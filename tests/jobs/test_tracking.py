@@ -99,6 +99,14 @@ def test_a_server_that_does_not_answer_is_a_wrong_configuration(nowhere):
     assert "\n" not in said
 
 
+def test_a_kind_of_store_that_mlflow_does_not_know_is_a_wrong_configuration():
+    told = {"experiment": "shop", "tracking_uri": "nowhere://reader:hunter2@x"}
+    with pytest.raises(
+        ConfigurationError, match=r"^\[mlflow\] MLflow at nowhere://\*\*\*@x cannot be used: .*unsupported"
+    ):
+        reach(parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig))
+
+
 def test_little_patience_is_for_the_first_contact_alone_and_what_is_set_stands(nowhere, monkeypatch):
     seen = []
     monkeypatch.setattr(tracking, "_experiment", lambda *_: seen.append(dict(os.environ)))

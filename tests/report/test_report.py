@@ -200,6 +200,34 @@ def test_a_report_of_nobody_says_so(tmp_path):
     assert "NaN" not in page.text
 
 
+def test_a_model_that_has_predictions_for_hardly_a_user_is_told_first(tmp_path):
+    qualities = {"als": replace(QUALITY, n_in_both=None), "strange": replace(QUALITY, n_in_both=12)}
+    told = Result((row(model="als"), row(model="strange")), qualities, {}, (), None, None)
+    page = Page(told.report(tmp_path / "r.html"))
+    (first, *_) = page.all("section")
+    assert (first.get("id"), first.get("class")) == ("apart", "alarm")
+    assert "model 'strange': only 12 of 1,300 users with labels have predictions (0.9%): do both" in page.words(first)
+    assert "'als'" not in page.words(first)
+    cells = {label: others for label, *others in page.rows("data")}
+    assert cells["users with labels and predictions"] == ["–", "12"]
+
+
+def test_of_a_curve_under_other_dialects_the_usual_points_are_shown(tmp_path):
+    metrics = [f"ndcg@{k}" for k in range(1, 31)]
+    rows = [
+        SimpleNamespace(metric=name, dialect="mllib", mean=0.2, difference=0.1, n_users=9, because="gain")
+        for name in metrics
+    ]
+    page = Page(plain([row(name) for name in metrics]).report(tmp_path / "r.html", dialects=rows))
+    shown, every = (
+        table
+        for table in page.section("definitions").findall(".//table")
+        if "dialects" in page.words(table.find("caption"))
+    )
+    assert [len(table.findall("tbody")) for table in (shown, every)] == [4, 30]
+    assert every in page.section("definitions").findall(".//details//table")
+
+
 def test_without_intervals_there_is_no_column_of_them(tmp_path):
     bare = row("ndcg@10", interval_method="", no_interval="not asked for", interval_low=float("nan"),
                interval_high=float("nan"))  # fmt: skip

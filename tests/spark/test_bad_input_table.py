@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from contextlib import nullcontext
 
 import pytest
 from pyspark.sql import functions as F
@@ -270,6 +271,42 @@ class TestUsersInOneTableOnly:
         ):
             evaluate(mine, theirs, "rr", population="all", **COLUMNS)
 
+    def test_tables_that_hardly_share_a_user_are_warned_of(self, spark):
+        """21 users with labels, 2 of whom have predictions; and 19, 2 of whom do: more than one in ten."""
+        others = [(f"user {n}", "x", 1.0) for n in range(19)]
+        few = (predictions(spark), labels(spark, *others))
+        said = r"only 2 of 21 users with labels have predictions \(9.5%\): do both tables name users alike\? The others .* 0"
+        said = said.replace(
+            " .* 0", " count as users for whom nothing was found; population='predicted' leaves them out"
+        )
+        with pytest.warns(SparkRankEvalWarning, match=said):
+            result = evaluate(*few, "rr", **COLUMNS)
+        assert "!      only 2 of 21 users with labels have predictions (9.5%): do both tables" in repr(result)
+        with pytest.warns(SparkRankEvalWarning, match=said):
+            stored = summarise(score_users(*few, "rr", **COLUMNS))
+        assert stored.data_quality == result.data_quality
+        assert result.data_quality.n_in_both == 2
+        # Who leaves the others out has asked about few; but hardly about nobody.
+        assert evaluate(*few, "rr", population="predicted", **COLUMNS).summary[0].n_users == 2
+        nobody = spark.createDataFrame(others, "user string, item string, grade double")
+        with pytest.warns(SparkRankEvalWarning, match=r"none of 19 users with labels has predictions: do .* alike\?$"):
+            evaluate(predictions(spark), nobody, "rr", population="predicted", **COLUMNS)
+        assert evaluate(predictions(spark), labels(spark, *others[:17]), "rr", **COLUMNS).data_quality.n_in_both == 2
+
+    def test_with_further_users_or_several_models_only_what_is_certain_is_warned_of(self, spark):
+        strangers = predictions(spark).withColumn("user", F.concat("user", F.lit("'")))
+        models = {"good": predictions(spark), "strange": strangers}
+        of_models = evaluate(models, labels(spark), "rr", **COLUMNS)
+        assert {one.n_in_both for one in of_models.qualities.values()} == {None}
+        with pytest.warns(SparkRankEvalWarning, match="^model 'none': none of 2 users with labels has predictions"):
+            evaluate({"good": predictions(spark), "none": strangers.limit(0)}, labels(spark), "rr", **COLUMNS)
+        users = spark.createDataFrame([(f"user {n}",) for n in range(50)], "user string")
+        result = evaluate(predictions(spark), labels(spark), "rr", users=users, **COLUMNS)
+        assert result.data_quality.n_in_both is None
+        others = labels(spark, *[(f"user {n}", "x", 1.0) for n in range(19)])
+        with pytest.warns(SparkRankEvalWarning, match="only 2 of 21 users with labels"):
+            evaluate(predictions(spark), others, "rr", users=users, **COLUMNS)
+
     def test_what_the_caller_says_wins_over_the_dialect(self, spark):
         mine = predictions(spark, ("only predicted", "x", 1.0))
         options = {**COLUMNS, "dialect": "trec_eval"}
@@ -399,7 +436,9 @@ class TestShapes:
             (mine.where(one), theirs.where(one), 1, 1.0, "1 users"),
         ):
             for metrics in (["rr@2"], ["rr"]):
-                result = evaluate(left, right, metrics, **COLUMNS)
+                warned = pytest.warns(SparkRankEvalWarning, match="none of 2 users with labels has predictions")
+                with warned if mean == 0.0 else nullcontext():
+                    result = evaluate(left, right, metrics, **COLUMNS)
                 assert result.data_quality.n_users == n_users
                 assert math.isnan(result[metrics[0]]) if mean is None else result[metrics[0]] == mean
                 assert words in repr(result)

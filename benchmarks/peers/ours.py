@@ -1,0 +1,32 @@
+"""The same five metrics by this project, from the Parquet files on. Called as: script FOLDER."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+METRICS = ["precision@10", "recall@10", "ndcg@10", "map@10", "mrr"]
+
+
+def main(folder: str) -> None:
+    """Start Spark, evaluate, and print the times in seconds."""
+    from benchmarks.works import start_session
+
+    began = time.perf_counter()
+    spark = start_session("6g", 8)
+    spark.range(1).count()
+    started = time.perf_counter()
+    from spark_rankeval import evaluate
+
+    predictions, labels = (spark.read.parquet(f"{folder}/{name}") for name in ("predictions", "labels"))
+    result = evaluate(predictions, labels, METRICS, score="score")
+    done = time.perf_counter()
+    values = {row.metric: row.mean for row in result.to_pandas().itertuples()}
+    spark.stop()
+    print(json.dumps({"start": started - began, "evaluate": done - started, "values": values}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

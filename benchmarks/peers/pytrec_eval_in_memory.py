@@ -1,0 +1,33 @@
+"""Five metrics by pytrec_eval, from the Parquet files on. Called as: script FOLDER."""
+
+import json
+import sys
+import time
+
+import pandas as pd
+import pytrec_eval
+
+MEASURES = {"P.10", "recall.10", "ndcg_cut.10", "map_cut.10", "recip_rank"}
+
+
+def main(folder):
+    began = time.perf_counter()
+    predictions, labels = (pd.read_parquet(f"{folder}/{name}") for name in ("predictions", "labels"))
+    # It takes ids as text only.
+    for table in (predictions, labels):
+        table["user"], table["item"] = table["user"].astype(str), table["item"].astype(str)
+    read = time.perf_counter()
+    truth = {user: dict.fromkeys(items, 1) for user, items in labels.groupby("user", sort=False)["item"]}
+    run = {
+        user: dict(zip(rows["item"], rows["score"], strict=True))
+        for user, rows in predictions.groupby("user", sort=False)[["item", "score"]]
+    }
+    made = time.perf_counter()
+    results = pytrec_eval.RelevanceEvaluator(truth, MEASURES).evaluate(run)
+    values = pd.DataFrame.from_dict(results, orient="index").mean().to_dict()
+    done = time.perf_counter()
+    print(json.dumps({"read": read - began, "tables": made - read, "evaluate": done - made, "values": values}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

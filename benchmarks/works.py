@@ -1,0 +1,162 @@
+"""The pieces of work that are timed beside each other in one Spark session."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from pyspark.sql import DataFrame, SparkSession
+
+METRICS = ("precision", "recall", "ndcg", "ap", "rr", "hit_rate")
+FIVE = ("precision", "recall", "ndcg", "ap", "rr")
+# What Spark's evaluator, RePlay and Recommenders have, too, by the names that Spark's evaluator gives them.
+FOUR = {"precision": "precisionAtK", "recall": "recallAtK", "ndcg": "ndcgAtK", "ap": "meanAveragePrecisionAtK"}
+CORES = 2
+
+
+def start_session(heap: str, partitions: int) -> SparkSession:
+    """A local session whose size is fixed, so that figures compare."""
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    spark: SparkSession = (
+        SparkSession.builder.master(f"local[{CORES},4]")
+        .config("spark.driver.memory", heap)
+        .config("spark.sql.shuffle.partitions", str(partitions))
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    return spark
+
+
+WORDS = {
+    "scan": "scan both tables",
+    "shuffle": "bare shuffle of both by user (the floor)",
+    "one": "evaluate, 1 value",
+    "many": "evaluate, {many} values",
+    "no-quantiles": "evaluate, {many} values, no quantiles",
+    "ten": "evaluate, 10 values",
+    "ten-bootstrap": "evaluate, 10 values, 1,000 replicates",
+    "twenty": "evaluate, the 20 values that Spark's evaluator has",
+    "every": "evaluate, every metric, {every} values",
+    "pruned": "evaluate, {many} values, pruned",
+    "per-user": "score_users, {many} values, all rows",
+    "spark": "Spark's RankingEvaluator, 1 value",
+    "spark-twenty": "Spark's RankingEvaluator, 20 values one by one",
+    "arrays-scan": "arrays: scan",
+    "arrays": "arrays: evaluate, {many} values",
+    "arrays-every": "arrays: every metric, {every} values, whole",
+    "arrays-many": "arrays: evaluate, {many} values, whole",
+    "arrays-no-quantiles": "arrays: {many} values, whole, no quantiles",
+    "arrays-spark": "arrays: RankingEvaluator, 1 value",
+}
+# Too long to be repeated often: best of so many rounds, and none to warm up.
+FEW_ROUNDS = {"spark-twenty": 1}
+
+
+def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: int) -> dict[str, Callable[[], object]]:
+    """The works by name, in the order of the table."""
+    from pyspark.ml.evaluation import RankingEvaluator
+    from pyspark.sql import functions as F
+
+    from spark_rankeval import evaluate, score_users
+
+    # Read once: what a session looks up when it opens a table is no matter of any work.
+    tables = {path.name: spark.read.parquet(str(path)) for path in Path(folder).iterdir()}
+
+    def rows(metrics: list[str], **options: object) -> Callable[[], object]:
+        return lambda: evaluate(tables["predictions"], tables["labels"], metrics, score="score", **options)  # type: ignore[arg-type] # as given
+
+    def arrays(metrics: list[str], **options: object) -> Callable[[], object]:
+        return lambda: evaluate(tables["arrays"], None, metrics, **options)  # type: ignore[arg-type] # as given
+
+    def sink(frame: DataFrame) -> None:
+        frame.write.format("noop").mode("overwrite").save()
+
+    def both(shuffled: bool) -> DataFrame:
+        left = tables["predictions"]
+        right = tables["labels"].select("user", "item", F.lit(None).cast("double").alias("score"))
+        if shuffled:
+            left, right = left.repartition(partitions, "user"), right.repartition(partitions, "user")
+        return left.unionByName(right)
+
+    def spark_evaluator(frame: DataFrame, metric: str = "ndcgAtK", k: int = 10) -> float:
+        evaluator = RankingEvaluator(predictionCol="prediction", labelCol="label", k=k)
+        evaluator.setMetricName(metric)  # type: ignore[arg-type] # one of its names
+        return evaluator.evaluate(frame)
+
+    def prepared() -> DataFrame:
+        pair = F.struct(F.col("score"), F.col("item").cast("double").alias("item"))
+        lists = tables["predictions"].groupBy("user").agg(F.sort_array(F.collect_list(pair), asc=False).alias("pairs"))
+        truth = tables["labels"].groupBy("user").agg(F.collect_list(F.col("item").cast("double")).alias("label"))
+        return lists.select("user", F.col("pairs.item").alias("prediction")).join(truth, "user")
+
+    def one_by_one() -> None:
+        for metric in FOUR.values():
+            for k in cutoffs:
+                spark_evaluator(prepared(), metric, k)
+
+    many, every = values_of(METRICS, cutoffs), every_metric(cutoffs)
+    ten, twenty, one = values_of(FIVE, [5, 10]), values_of(FOUR, cutoffs), [f"ndcg@{cutoffs[len(cutoffs) // 2]}"]
+    return {
+        "scan": lambda: sink(both(shuffled=False)),
+        "shuffle": lambda: sink(both(shuffled=True)),
+        "one": rows(one, prune="never"),
+        "many": rows(many, prune="never"),
+        "no-quantiles": rows(many, prune="never", quantiles=()),
+        "ten": rows(ten, prune="never"),
+        "ten-bootstrap": rows(ten, prune="never", ci="bca"),
+        "twenty": rows(twenty, prune="never"),
+        "every": rows(every, prune="never"),
+        "pruned": rows(many),
+        "per-user": lambda: sink(
+            score_users(tables["predictions"], tables["labels"], many, score="score", prune="never")
+        ),
+        "spark": lambda: spark_evaluator(prepared()),
+        "spark-twenty": one_by_one,
+        "arrays-scan": lambda: sink(tables["arrays"]),
+        "arrays": arrays(many),
+        "arrays-every": arrays(every, prune="never"),
+        "arrays-many": arrays(many, prune="never"),
+        "arrays-no-quantiles": arrays(many, prune="never", quantiles=()),
+        "arrays-spark": lambda: spark_evaluator(tables["arrays"]),
+    }
+
+
+def values_of(metrics: Collection[str], cutoffs: list[int]) -> list[str]:
+    """Each metric at each cutoff."""
+    return [f"{metric}@{k}" for metric in metrics for k in cutoffs]
+
+
+def every_metric(cutoffs: list[int]) -> list[str]:
+    """Every metric there is, at every cutoff where it takes one."""
+    from spark_rankeval import metrics as _  # noqa: F401 - fills the registry
+    from spark_rankeval.metrics.base import REGISTRY
+
+    kinds = sorted({metric.name: metric for metric in REGISTRY.values()}.items())
+    return [value for name, kind in kinds for value in (values_of([name], cutoffs) if kind.takes_cutoff else [name])]
+
+
+def timed(works: dict[str, Callable[[], object]], rounds: int, warm_up: int) -> dict[str, list[float]]:
+    """The times of each work in seconds, one a round, the works taking turns."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for number in range(-warm_up, rounds):
+        for name, work in works.items():
+            if name in FEW_ROUNDS and not 0 <= number < FEW_ROUNDS[name]:
+                continue
+            began = time.perf_counter()
+            work()
+            if number >= 0:
+                times[name].append(time.perf_counter() - began)
+        print(f"round {number + 1} of {rounds} done" if number >= 0 else "warm-up round done", file=sys.stderr)
+    return times

@@ -1,0 +1,51 @@
+"""The benchmark runs, at a size that says nothing about speed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments):
+    return subprocess.run(
+        [sys.executable, str(ROOT / "jobs" / "benchmark.py"), *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_it_times_works_and_says_by_what_they_are_divided(tmp_path):
+    file = tmp_path / "figures.json"
+    works = "shuffle,many,per-user,spark,arrays,arrays-spark"
+    done = run(
+        "--users", "300", "--predictions", "20", "--rounds", "1", "--warm-up", "0", "--only", works, "--json", str(file)
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    report = json.loads(file.read_text())
+    assert list(report["best_seconds"]) == works.split(",")
+    best = report["best_seconds"]
+    assert report["ratios"]["many / shuffle"] == pytest.approx(best["many"] / best["shuffle"], abs=0.02)
+    assert report["setting"]["shape"]["users"] == 300
+    assert report["worker_megabytes"] > 30
+    assert "300 users x 20 predictions (equal), 10 labels, long ids" in done.stdout
+    assert "evaluate, 30 values" in done.stdout
+
+
+def test_a_check_of_some_runs_keeps_the_others(tmp_path):
+    file = tmp_path / "figures.json"
+    file.write_text('{"1m": {"best_seconds": {}}}')
+    done = run("--check", "--runs", "kernel", "--json", str(file))
+    report = json.loads(file.read_text())
+    assert set(report) == {"1m", "kernel"}
+    assert all(1 < value < 10_000 for value in report["kernel"].values())
+    assert done.returncode == ("MISSED" in done.stdout)
+    assert "not run" in done.stdout
+
+
+@pytest.mark.parametrize(("option", "value"), [("--runs", "long,fast"), ("--only", "many,fast")])
+def test_a_name_that_there_is_not_is_told(option, value):
+    done = run("--check", option, value)
+    assert done.returncode == 2
+    assert "'fast' is none of" in done.stderr
