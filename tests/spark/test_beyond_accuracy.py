@@ -8,7 +8,14 @@ from beyond_oracle import FORMULAS, value
 from worlds import SIMPLE, random_world
 
 from spark_rankeval import compare, evaluate, merge, score_users, summarise
-from spark_rankeval.errors import DataError, InputError, MergeError, MetricError, UnknownMetricError
+from spark_rankeval.errors import (
+    DataError,
+    InputError,
+    MergeError,
+    MetricError,
+    SparkRankEvalWarning,
+    UnknownMetricError,
+)
 from spark_rankeval.metrics import parse_metric
 
 OF_USERS = [
@@ -318,7 +325,8 @@ def test_rows_that_cannot_be_used_are_counted_and_refused_or_left_out(spark, cas
 
 def test_empty_tables_leave_everything_undefined(spark):
     nobody = {**tables_of(spark, SIMPLE), "predictions": spark.createDataFrame([], PAIRS)}
-    result = evaluate(metrics=["novelty@2", "gini@2", "catalogue_coverage@2", "personalisation@2"], **nobody)
+    with pytest.warns(SparkRankEvalWarning, match="none of 3 users with labels has predictions"):
+        result = evaluate(metrics=["novelty@2", "gini@2", "catalogue_coverage@2", "personalisation@2"], **nobody)
     assert all(math.isnan(row.mean) for row in result.summary)
     nothing = {**tables_of(spark, SIMPLE), "training": spark.createDataFrame([], "user long, item long")}
     result = evaluate(metrics=["novelty@2", "cold_items@2", "cold_user", "catalogue_coverage@2", "gini@2"], **nothing)
