@@ -30,15 +30,15 @@ GROWING = {"shuffle": "bare shuffle", "many": "evaluate, 30 values"}
 
 def page(text: str, reports: dict[str, Any]) -> str:
     """The page with its blocks written anew: what stands between ``<!-- figures: name -->`` and ``<!-- end -->``."""
-    blocks = {
-        "targets": targets(reports),
-        "long": long_tables(reports),
-        "growth": growth(reports),
-        "cost": cost(reports),
-    }
+    blocks = {"targets": targets(reports)}
+    for name, (runs, written) in _BLOCKS.items():
+        missing = [run for run in runs if run not in reports]
+        blocks[name] = (
+            f"Not measured yet: `make benchmark-check RUNS={','.join(missing)}`" if missing else written(reports)
+        )
 
     def block(found: re.Match[str]) -> str:
-        return f"{found[1]}\n{blocks[found[2]]}\n{found[3]}"
+        return f"{found[1]}\n{blocks[found[2]]}\n\n{found[3]}"
 
     return re.sub(r"(<!-- figures: (\w+) -->\n).*?\n(<!-- end -->)", block, text, flags=re.DOTALL)
 

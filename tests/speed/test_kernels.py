@@ -1,6 +1,6 @@
 """What the kernels take, as multiples of what numpy takes for the same scores in the same run. `make test-speed`.
 
-The bounds are one and a half times what was measured: they find what became slower by half, on any machine.
+The bounds are twice what was measured: they find what takes twice as long as it did, on any machine.
 """
 
 import time
@@ -58,14 +58,14 @@ WORKS = {
 @pytest.mark.parametrize(
     ("work", "predictions", "labels", "bound"),
     [
-        ("30 values", 50, 10, 7.5),
-        ("30 values", 500, 50, 6),
-        ("every metric", 50, 10, 45),
-        ("ranks", 50, 10, 4.5),
-        ("ranks", 500, 50, 4.5),
-        ("labels matched", 50, 10, 1.7),
-        ("labels matched", 500, 50, 1.7),
-        ("duplicates looked for", 50, 10, 0.9),
+        ("30 values", 50, 10, 10),
+        ("30 values", 500, 50, 8),
+        ("every metric", 50, 10, 60),
+        ("ranks", 50, 10, 6),
+        ("ranks", 500, 50, 6),
+        ("labels matched", 50, 10, 2.5),
+        ("labels matched", 500, 50, 2.5),
+        ("duplicates looked for", 50, 10, 1.2),
     ],
 )
 def test_a_kernel_takes_no_more_than_so_many_times_what_numpy_takes(benchmark, work, predictions, labels, bound):
@@ -85,7 +85,7 @@ def test_the_time_grows_as_the_number_of_predictions(benchmark):
     small, large = (grouped_users(n_users, 50, 10) for n_users in (5_000, 40_000))
     one = best_time(lambda: score(task, small), 15)
     benchmark.pedantic(score, (task, large), rounds=10, warmup_rounds=1)
-    assert benchmark.stats.stats.min <= 8 * 1.35 * one
+    assert benchmark.stats.stats.min <= 8 * 1.6 * one
 
 
 def test_the_reference_is_no_constant():
