@@ -143,7 +143,9 @@ def every_metric(cutoffs: list[int]) -> list[str]:
     from spark_rankeval import metrics as _  # noqa: F401 - fills the registry
     from spark_rankeval.metrics.base import REGISTRY
 
-    kinds = sorted({metric.name: metric for metric in REGISTRY.values()}.items())
+    # Those of the items themselves ask for further tables.
+    of_labels = {metric.name: metric for metric in REGISTRY.values() if not metric().resolve().reads_items}
+    kinds = sorted(of_labels.items())
     return [value for name, kind in kinds for value in (values_of([name], cutoffs) if kind.takes_cutoff else [name])]
 
 

@@ -173,7 +173,9 @@ def evaluate(
         words = (*plan.words, f"The evaluation ran twice: the first go left the value of {unresolved:,} user(s) open.")
     keys = in_order(list(figures))
     quality_of = {key: scoring.counts_of(figures[key]) for key in keys}
-    weighted = next((value.weighted for value in figures[keys[0]].values if value.weighted is not None), None)
+    # What is of all lists together knows nothing of users' weights.
+    of_users = (value for place, value in enumerate(figures[keys[0]].values) if not scoring.is_corpus_level(place))
+    weighted = next((value.weighted for value in of_users), None)
     each = scoring.facts["all_in_a_table"]
     everyone = [DataQuality.from_moments(counts, weighted, all_in_a_table=each) for counts in quality_of[keys[0]]]
     qualities = dict(zip(scoring.task.models, everyone, strict=True))
