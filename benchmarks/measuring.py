@@ -20,6 +20,7 @@ _IN_A_PARTITION, _FEWEST_PARTITIONS = 1_250_000, 8
 #: What is divided by what.
 RATIOS = (
     ("many", "shuffle"),
+    ("many", "grouped"),
     ("many", "spark"),
     ("many", "no-quantiles"),
     ("ten-bootstrap", "ten"),
@@ -29,6 +30,7 @@ RATIOS = (
     ("per-user", "shuffle"),
     ("spark-twenty", "twenty"),
     ("arrays", "arrays-spark"),
+    ("arrays", "arrays-carried"),
     ("arrays-every", "arrays-many"),
     ("arrays-many", "arrays-no-quantiles"),
 )

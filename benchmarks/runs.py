@@ -27,7 +27,10 @@ CUTOFFS = [1, 3, 5, 10, 20]
 
 MEASUREMENTS = {
     "long": Measurement(
-        works=("shuffle", "one", "many", "per-user", "spark", "pruned", "every", "twenty", "spark-twenty", "arrays", "arrays-spark")
+        works=(
+            "shuffle", "grouped", "one", "many", "per-user", "spark", "pruned", "every", "twenty", "spark-twenty",
+            "arrays-carried", "arrays", "arrays-spark",
+        )
     ),
     "intervals": Measurement(works=("ten", "ten-bootstrap"), rounds=3),
     "strings": Measurement(works=("shuffle", "many"), shape=Shape(ids="string")),

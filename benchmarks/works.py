@@ -7,10 +7,10 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -42,6 +42,7 @@ def start_session(heap: str, partitions: int) -> SparkSession:
 WORDS = {
     "scan": "scan both tables",
     "shuffle": "bare shuffle of both by user (the floor)",
+    "grouped": "both grouped into lists and joined, no Python",
     "one": "evaluate, 1 value",
     "many": "evaluate, {many} values",
     "no-quantiles": "evaluate, {many} values, no quantiles",
@@ -54,6 +55,7 @@ WORDS = {
     "spark": "Spark's RankingEvaluator, 1 value",
     "spark-twenty": "Spark's RankingEvaluator, 20 values one by one",
     "arrays-scan": "arrays: scan",
+    "arrays-carried": "arrays: to Python workers that do nothing",
     "arrays": "arrays: evaluate, {many} values",
     "arrays-every": "arrays: every metric, {every} values, whole",
     "arrays-many": "arrays: evaluate, {many} values, whole",
@@ -90,6 +92,19 @@ def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: 
             left, right = left.repartition(partitions, "user"), right.repartition(partitions, "user")
         return left.unionByName(right)
 
+    def grouped() -> DataFrame:
+        lists = tables["predictions"].groupBy("user").agg(F.collect_list("item"), F.collect_list("score"))
+        return lists.join(tables["labels"].groupBy("user").agg(F.collect_list("item")), "user", "full")
+
+    def nothing(batches: Iterator[Any]) -> Iterator[Any]:
+        for _ in batches:
+            pass
+        return iter(())
+
+    def carried() -> DataFrame:
+        # The same items that go to Python for these cutoffs.
+        return tables["arrays"].select(F.slice("prediction", 1, max(cutoffs)), "label").mapInArrow(nothing, "n long")
+
     def spark_evaluator(frame: DataFrame, metric: str = "ndcgAtK", k: int = 10) -> float:
         evaluator = RankingEvaluator(predictionCol="prediction", labelCol="label", k=k)
         evaluator.setMetricName(metric)  # type: ignore[arg-type] # one of its names
@@ -111,6 +126,7 @@ def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: 
     return {
         "scan": lambda: sink(both(shuffled=False)),
         "shuffle": lambda: sink(both(shuffled=True)),
+        "grouped": lambda: sink(grouped()),
         "one": rows(one, prune="never"),
         "many": rows(many, prune="never"),
         "no-quantiles": rows(many, prune="never", quantiles=()),
@@ -125,6 +141,7 @@ def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: 
         "spark": lambda: spark_evaluator(prepared()),
         "spark-twenty": one_by_one,
         "arrays-scan": lambda: sink(tables["arrays"]),
+        "arrays-carried": lambda: carried().collect(),
         "arrays": arrays(many),
         "arrays-every": arrays(every, prune="never"),
         "arrays-many": arrays(many, prune="never"),
