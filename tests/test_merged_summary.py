@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from summary_rows import row
 
@@ -80,6 +80,7 @@ def test_weighted_ones_do_too(name):
 
 
 @settings(deadline=None)
+@example([[0.0], [-0.0]])
 @given(st.lists(st.lists(st.floats(-1e6, 1e6), max_size=4), min_size=1, max_size=4))
 def test_so_do_any_numbers(parts):
     merged = merge(*(summary_of(np.array(part)) for part in parts))

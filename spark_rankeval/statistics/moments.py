@@ -75,8 +75,9 @@ class MomentsAccumulator:
             defined = values[~np.isnan(values)]
             n_undefined, values = len(values) - len(defined), defined
             least, greatest = float(values.min(initial=math.inf)), float(values.max(initial=-math.inf))
-        self._least[column] = min(self._least[column], least)
-        self._greatest[column] = max(self._greatest[column], greatest)
+        # Which of the two zeros comes first is chance: the extremes have the positive one.
+        self._least[column] = min(self._least[column], least) + 0.0
+        self._greatest[column] = max(self._greatest[column], greatest) + 0.0
         n = len(values)
         n_zero = n - int(np.count_nonzero(values))
         self._integers[:3, column] += (n, n_undefined, n_zero)
