@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.kernels import nanoseconds
 from benchmarks.measuring import Measurement, measure
 from benchmarks.tables import Shape, make_tables
-from benchmarks.works import CORES, METRICS, values_of
+from benchmarks.works import BEYOND_ACCURACY, CORES, METRICS, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +33,7 @@ MEASUREMENTS = {
         )
     ),
     "intervals": Measurement(works=("ten", "ten-bootstrap"), rounds=3),
+    "beyond-accuracy": Measurement(works=(*BEYOND_ACCURACY, "logged"), rounds=3, warm_up=1),
     "strings": Measurement(works=("shuffle", "many"), shape=Shape(ids="string")),
     "ragged": Measurement(works=("shuffle", "many"), shape=Shape(lengths="ragged", users=125_000)),
     "lists-of-1000": Measurement(

@@ -51,6 +51,14 @@ WORDS = {
     "twenty": "evaluate, the 20 values that Spark's evaluator has",
     "every": "evaluate, every metric, {every} values",
     "pruned": "evaluate, {many} values, pruned",
+    "ndcg": "evaluate, ndcg@10, pruned, what the next are beside",
+    "popularity": "… with 4 measures of how known items are",
+    "history": "… with 3 measures of the user's history",
+    "categories": "… with 2 measures of categories",
+    "vectors": "… with diversity by vectors of 16 numbers",
+    "baseline": "… with 2 measures against a baseline",
+    "all-lists": "… with 4 measures of all lists together",
+    "logged": "evaluate, 20 estimates from logged feedback",
     "per-user": "score_users, {many} values, all rows",
     "spark": "Spark's RankingEvaluator, 1 value",
     "spark-twenty": "Spark's RankingEvaluator, 20 values one by one",
@@ -62,6 +70,22 @@ WORDS = {
     "arrays-no-quantiles": "arrays: {many} values, whole, no quantiles",
     "arrays-spark": "arrays: RankingEvaluator, 1 value",
 }
+# Measures beyond accuracy by their work, each beside ndcg@10.
+BEYOND_ACCURACY = {
+    "ndcg": (),
+    "popularity": ("novelty@10", "surprisal@10", "average_popularity@10", "cold_items@10"),
+    "history": ("repetition@10", "cold_user", "popularity_ratio@10"),
+    "categories": ("diversity@10", "categorical_diversity@10"),
+    "vectors": ("diversity(by='vector')@10",),
+    "baseline": ("unexpectedness@10", "serendipity@10"),
+    "all-lists": ("coverage@10", "gini@10", "entropy@10", "personalisation@10"),
+}
+ESTIMATES = [
+    f"{metric}(estimator='{estimator}')@{k}"
+    for metric in ("dcg", "precision")
+    for estimator in ("ips", "snips")
+    for k in (1, 3, 5, 10, 20)
+]
 # Too long to be repeated often: best of so many rounds, and none to warm up.
 FEW_ROUNDS = {"spark-twenty": 1}
 
@@ -105,6 +129,15 @@ def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: 
         # The same items that go to Python for these cutoffs.
         return tables["arrays"].select(F.slice("prediction", 1, max(cutoffs)), "label").mapInArrow(nothing, "n long")
 
+    training, items, baseline = further_tables(spark, tables)
+
+    def beyond(measures: Collection[str]) -> Callable[[], object]:
+        return rows(["ndcg@10", *measures], training=training, items=items, baseline=baseline)
+
+    def logged() -> None:
+        weighted = tables["labels"].withColumn("weight", 1 + F.pmod(F.xxhash64("item"), F.lit(5)))
+        evaluate(tables["predictions"], weighted, ESTIMATES, score="score", weight="weight")
+
     def spark_evaluator(frame: DataFrame, metric: str = "ndcgAtK", k: int = 10) -> float:
         evaluator = RankingEvaluator(predictionCol="prediction", labelCol="label", k=k)
         evaluator.setMetricName(metric)  # type: ignore[arg-type] # one of its names
@@ -135,6 +168,8 @@ def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: 
         "twenty": rows(twenty, prune="never"),
         "every": rows(every, prune="never"),
         "pruned": rows(many),
+        **{name: beyond(measures) for name, measures in BEYOND_ACCURACY.items()},
+        "logged": logged,
         "per-user": lambda: sink(
             score_users(tables["predictions"], tables["labels"], many, score="score", prune="never")
         ),
@@ -148,6 +183,31 @@ def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: 
         "arrays-no-quantiles": arrays(many, prune="never", quantiles=()),
         "arrays-spark": lambda: spark_evaluator(tables["arrays"]),
     }
+
+
+def further_tables(
+    spark: SparkSession, tables: dict[str, DataFrame]
+) -> tuple[DataFrame | None, DataFrame | None, DataFrame | None]:
+    """Training data of as many rows as predictions, their items with category and vector, and a baseline's 20 items a user.
+
+    None where item ids are text, or there are no rows.
+    """
+    from pyspark.sql import functions as F
+
+    predictions = tables.get("predictions")
+    if predictions is None or dict(predictions.dtypes)["item"] == "string":
+        return None, None, None
+    # Popular items have small numbers.
+    popular = F.pow(F.pmod(F.xxhash64("user", "item"), F.lit(1_000_000)) / 1e6, 3) * 100_000
+    training = predictions.select("user", popular.cast("bigint").alias("item"))
+    items = spark.range(100_000).select(
+        F.col("id").alias("item"),
+        (F.col("id") % 50).cast("string").alias("category"),
+        F.expr("transform(sequence(1, 16), i -> sin(id * i))").alias("vector"),
+    )
+    best = spark.range(20).select(F.col("id").alias("item"), (-F.col("id")).cast("double").alias("score"))
+    baseline = tables["labels"].select("user").distinct().crossJoin(F.broadcast(best))
+    return training, items, baseline
 
 
 def values_of(metrics: Collection[str], cutoffs: list[int]) -> list[str]:

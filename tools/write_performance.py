@@ -76,6 +76,14 @@ def intervals(reports: dict[str, Any]) -> str:
     )
 
 
+def beyond_accuracy(reports: dict[str, Any]) -> str:
+    """Seconds of measures beyond accuracy, and of estimates, beside one metric."""
+    best = reports["beyond-accuracy"]["best_seconds"]
+    lines = ["| work | seconds | ÷ ndcg@10 alone |", "|---|---:|---:|"]
+    lines += [f"| {WORDS[name]} | {seconds:.2f} | {seconds / best['ndcg']:.2f} |" for name, seconds in best.items()]
+    return "\n".join(lines)
+
+
 def growth(reports: dict[str, Any]) -> str:
     """Seconds, and microseconds a row, by the number of rows; with the picture."""
     lines = [
@@ -103,6 +111,7 @@ def cost(reports: dict[str, Any]) -> str:
 _BLOCKS = {
     "long": (("long",), long_tables),
     "intervals": (("intervals",), intervals),
+    "beyond": (("beyond-accuracy",), beyond_accuracy),
     "growth": (tuple(GROWTH), growth),
     "cost": (("100m",), cost),
 }
