@@ -81,9 +81,9 @@ BEYOND_ACCURACY = {
     "all-lists": ("coverage@10", "gini@10", "entropy@10", "personalisation@10"),
 }
 ESTIMATES = [
-    f"{metric}(estimator='{estimator}')@{k}"
+    f"{metric}({estimator})@{k}"
     for metric in ("dcg", "precision")
-    for estimator in ("ips", "snips")
+    for estimator in ("estimator='ips'", "estimator='ips', weight_limit=3")
     for k in (1, 3, 5, 10, 20)
 ]
 # Too long to be repeated often: best of so many rounds, and none to warm up.
