@@ -379,7 +379,7 @@ def test_a_comparison_that_cannot_be_is_said(changes, said):
         ({"columns": {"weight": ""}}, "columns.weight has an empty name of a column"),
         (
             {"columns": {"weight": "w"}},
-            "evaluation: weight= is for metrics that logged feedback can estimate: cg, dcg,",
+            "evaluation: columns.weight is for metrics that logged feedback can estimate: cg, dcg,",
         ),
         (
             {"evaluation": {"metrics": ["dcg(estimator='snips')@5"]}},
