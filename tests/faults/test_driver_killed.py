@@ -60,7 +60,7 @@ def configuration(data, output, metrics, run_id="night"):
 
 def run_job(spark, data, output, metrics, run_id="night"):
     file = configuration(data, output, metrics, run_id)
-    result, _, _ = evaluate_tables(spark, load_config(str(file), EvaluateConfig))
+    result, *_ = evaluate_tables(spark, load_config(str(file), EvaluateConfig))
     return result.to_json()
 
 
