@@ -1,22 +1,17 @@
 """The benchmark runs, at a size that says nothing about speed."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+
+@pytest.fixture
+def run(run_job, tmp_path):
+    """The benchmark measures beside Spark's own evaluator, so in a classic session of its own, wherever these tests run."""
+    return lambda *arguments: run_job("benchmark.py", *arguments, cwd=tmp_path)
 
 
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, str(ROOT / "jobs" / "benchmark.py"), *arguments], capture_output=True, text=True, check=False
-    )
-
-
-def test_it_times_works_and_says_by_what_they_are_divided(tmp_path):
+def test_it_times_works_and_says_by_what_they_are_divided(run, tmp_path):
     file = tmp_path / "figures.json"
     works = "shuffle,many,per-user,spark,arrays,arrays-spark"
     done = run(
@@ -33,7 +28,7 @@ def test_it_times_works_and_says_by_what_they_are_divided(tmp_path):
     assert "evaluate, 30 values" in done.stdout
 
 
-def test_a_check_of_some_runs_keeps_the_others(tmp_path):
+def test_a_check_of_some_runs_keeps_the_others(run, tmp_path):
     file = tmp_path / "figures.json"
     file.write_text('{"1m": {"best_seconds": {}}}')
     done = run("--check", "--runs", "kernel", "--json", str(file))
@@ -45,7 +40,7 @@ def test_a_check_of_some_runs_keeps_the_others(tmp_path):
 
 
 @pytest.mark.parametrize(("option", "value"), [("--runs", "long,fast"), ("--only", "many,fast")])
-def test_a_name_that_there_is_not_is_told(option, value):
+def test_a_name_that_there_is_not_is_told(run, option, value):
     done = run("--check", option, value)
     assert done.returncode == 2
     assert "'fast' is none of" in done.stderr
