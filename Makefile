@@ -42,13 +42,18 @@ test-jobs: setup  ## run the tests of the jobs and of the command
 # SYSTEMS chooses among them, by environment: make parity SYSTEMS="trec ranx sklearn".
 SYSTEMS ?= trec ranx sklearn lenskit torchmetrics rectools recommenders replay recbole obp
 
-.venv-parity-%/.installed: tests/parity/requirements-%.txt $(wildcard tests/parity/requirements-*-alone.txt)
-	@echo "installing into .venv-parity-$*"
-	@$(PYTHON) -m venv .venv-parity-$*
-	@.venv-parity-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+# One of them into an environment; what it does not need of its dependencies is left out.
+define install-a-package
+	@echo "installing into $(@D)"
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@alone=tests/parity/requirements-$*-alone.txt; [ ! -e $$alone ] || \
-	  .venv-parity-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $$alone
+	  $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $$alone
 	@touch $@
+endef
+
+.venv-parity-%/.installed: tests/parity/requirements-%.txt $(wildcard tests/parity/requirements-*-alone.txt)
+	$(install-a-package)
 
 test-browser: $(VENV)/.installed  ## look at a report with a real Chromium
 	@for name in "$$CHROMIUM" chromium chromium-browser google-chrome google-chrome-stable; do \
@@ -132,12 +137,7 @@ benchmark: setup  ## time the evaluation beside the bare shuffle and Spark's eva
 BESIDE := replay recommenders ranx trec
 
 .venv-benchmark-%/.installed: benchmarks/requirements-%.txt tests/parity/requirements-%.txt
-	@echo "installing into .venv-benchmark-$*"
-	@$(PYTHON) -m venv .venv-benchmark-$*
-	@.venv-benchmark-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
-	@alone=tests/parity/requirements-$*-alone.txt; [ ! -e $$alone ] || \
-	  .venv-benchmark-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $$alone
-	@touch $@
+	$(install-a-package)
 
 benchmark-check: setup $(BESIDE:%=.venv-benchmark-%/.installed)  ## measure all that the speed is held to, and compare (an hour)
 	@$(BIN)/python jobs/benchmark.py --check $(if $(RUNS),--runs $(RUNS)) --json benchmarks/figures.json
