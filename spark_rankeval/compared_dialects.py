@@ -14,7 +14,6 @@ from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialec
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.on_invalid import OnInvalid
-from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.refusal import raise_if_invalid
 from spark_rankeval.rendering import render_map
 from spark_rankeval.spark.column_names import ColumnNames
@@ -271,8 +270,7 @@ def _evaluate(
         facts={"on_invalid": choices.given},
     )
     # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.
-    with workers_explained():
-        found, _ = scoring.describe(scoring.plan(exact=True))
+    found, _ = scoring.describe(scoring.plan(exact=True))
     described = found[()].values
     quality = DataQuality.from_moments(scoring.counts_of(found[()])[0])
     raise_if_invalid(quality, scoring.facts, scoring)

@@ -18,7 +18,6 @@ from spark_rankeval.comparison_inputs import (
 from spark_rankeval.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.errors import DataError, InputError
 from spark_rankeval.options import as_names, check_totals, one_of
-from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.statistics.intervals import checked_level
@@ -121,8 +120,7 @@ def compare(
     tables.check_attributes(parted)
     size = len(labels) * max(len(names) - 1, 1) * replicates * _SUM
     run = paired_batches(baseline, len(labels), replicates, seed, len(parted))
-    with workers_explained():
-        everyone, slices = by_slice(tables.collected(labels, run, size, parted))
+    everyone, slices = by_slice(tables.collected(labels, run, size, parted))
     owners = by_owner(everyone)
     _check_users(owners, tables)
     models = names or _models_met(owners)
@@ -264,8 +262,7 @@ def all_pairs(
     labels = labels_of(tables, metrics)
     margins = margins_of(margin, tables, labels)
     size = len(labels) * max(len(names), 1) * max(drawn, 1) * _SUM
-    with workers_explained():
-        owners = by_owner(tables.collected(labels, all_pairs_batches(len(labels), drawn, seed), size))
+    owners = by_owner(tables.collected(labels, all_pairs_batches(len(labels), drawn, seed), size))
     _check_users(owners, tables)
     models = sorted({*names, *_models_met(owners)})
     check_number(models, drawn)

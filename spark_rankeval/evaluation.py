@@ -14,7 +14,6 @@ from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.metrics.population import POPULATIONS
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_totals, is_number, one_of
-from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable, warn_if_apart
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.column_names import ColumnNames
@@ -24,7 +23,7 @@ from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.summarising import ResultRow, keeping, need_users, result_of
 from spark_rankeval.summary import DataQuality
 from spark_rankeval.views import Lists, columns_of, order_of, resolve, views_of
-from spark_rankeval.worker.scoring import COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS
+from spark_rankeval.worker.scoring import counts_beside
 from spark_rankeval.worker.task import ScoringTask
 
 if TYPE_CHECKING:
@@ -164,8 +163,7 @@ def evaluate(
     need_users(scoring.sources.predictions.user, options, "name the column of users with user=")
     plan = scoring.plan(exact=False)
     rolled = roll(len(scoring.sources.slices), totals=totals)
-    with workers_explained():
-        figures, unresolved = scoring.describe(plan, options, rolled)
+    figures, unresolved = scoring.describe(plan, options, rolled)
     words = plan.words
     if unresolved:
         plan = scoring.plan(exact=True)
@@ -371,7 +369,7 @@ def _prepare(
     model_column = sources.model_column or ("model" if models != ("",) else "")
     about = [*sources.slices, *([] if sources.weight is None else [sources.weight])]
     lower = [name.lower() for name in about]
-    counts = (*COUNTS, *(WEIGHT_SUMS if right.is_weighted else ()), *((UNUSABLE_FACTS,) if task.facts else ()))
+    counts = counts_beside(task)
     others = {*counts, *map(str.lower, (*left.user, model_column))}
     twice = [name for name in about if name.lower() in others or lower.count(name.lower()) > 1]
     if twice:

@@ -119,11 +119,10 @@ def summarise(
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
     options = replace(options, normalised=tuple(place for place, name in enumerate(metrics) if name in normalisers))
-    with workers_explained():
-        figures = describe_table(
-            per_user, users, [*metrics], about_users, invalid, options, [*models, *slices],
-            roll(len(slices), totals=totals, n_before=len(models)), weight, normalisers,
-        )  # fmt: skip
+    figures = describe_table(
+        per_user, users, [*metrics], about_users, invalid, options, [*models, *slices],
+        roll(len(slices), totals=totals, n_before=len(models)), weight, normalisers,
+    )  # fmt: skip
     rows, qualities = [], {}
     some = next(iter(metrics.values()))
     n_before = len(models)

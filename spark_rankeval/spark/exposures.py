@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.metrics.exposure_based import CorpusMetric
+from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.slices import EVERY
 from spark_rankeval.statistics.description import of_one_figure
 from spark_rankeval.worker.exposures import (
@@ -86,7 +87,8 @@ def exposure_rows(users: DataFrame, run: Callable[[Batches], Batches], item_type
 
 def collected_rows(rows: DataFrame) -> tuple[list[dict[str, Any]], list[bytes]]:
     """The states of users, unpacked, and the exposure of items, packed, in one action."""
-    found = rows.collect()
+    with workers_explained():
+        found = rows.collect()
     return [unpack(bytes(row[0])) for row in found if row[0] is not None], [bytes(row[1]) for row in found]
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.on_invalid import OnInvalid
+from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.spark.grouping import agreed
 from spark_rankeval.spark.ids import common_id_type, user_hash
 from spark_rankeval.spark.named_columns import any_null, column, find_column
@@ -309,7 +310,9 @@ class ModelTables:
         partitions = setting(users.sparkSession, "spark.sql.shuffle.partitions", str(_PARTITIONS))
         if bytes_each * (int(partitions) if partitions.isdigit() else _PARTITIONS) > _TAKEN_BY_DRIVER:
             states = states.repartition(_MERGERS).mapInArrow(merge_comparisons, STATE_SCHEMA)
-        return merged(unpacked(bytes(row[0]) for row in states.collect()))
+        with workers_explained():
+            rows = states.collect()
+        return merged(unpacked(bytes(row[0]) for row in rows))
 
     def repeated_user(self, model: str) -> str:
         """A user who stands in several rows of a model, for a message; empty where there is none."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.slices import EVERY
 from spark_rankeval.spark.exposures import CorpusLevel, collected_rows, exposure_rows, slices_of
 from spark_rankeval.spark.grouping import Grouping, slice_column
@@ -24,13 +25,12 @@ from spark_rankeval.worker.facts import TOTALS
 from spark_rankeval.worker.packing import STATE, unpacked
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT
 from spark_rankeval.worker.scoring import (
-    COUNTS,
     INVALID_COUNTS,
     MODEL,
     NORMALISER,
-    UNUSABLE_FACTS,
     USER_COUNTS,
     WEIGHT_SUMS,
+    counts_beside,
     score_batches,
 )
 from spark_rankeval.worker.states import (
@@ -139,17 +139,15 @@ class Scoring:
         # Names of our own until the last step: the caller's may hold any character, or be one of ours.
         values = [f"metric_{index}" for index in range(len(self.columns))]
         normalised = [values[place] for place in self.task.normalised if place < len(values)]
-        weight_sums = WEIGHT_SUMS if self.task.weighted else ()
+        counts = counts_beside(self.task)
         fields = [
             *(T.StructField(name, kind) for name, kind in zip(users, grouping.user_types(), strict=True)),
             *(T.StructField(name, T.StringType()) for name in slices),
             *(T.StructField(name, T.DoubleType()) for name in weight),
             T.StructField(MODEL, T.StringType()),
             *(T.StructField(name, T.DoubleType()) for name in values),
-            *(T.StructField(name, T.LongType()) for name in COUNTS),
+            *(T.StructField(name, type_of_count(name)) for name in counts),
             *(T.StructField(f"{name}{NORMALISER}", T.DoubleType()) for name in normalised),
-            *(T.StructField(name, type_of_count(name)) for name in weight_sums),
-            *(T.StructField(name, T.LongType()) for name in self._last_counts),
         ]
         run = score_batches(self.task, (*users, *slices, *weight), tuple(values))
         scored = grouping.frame(with_users=True).mapInArrow(run, T.StructType(fields))
@@ -164,17 +162,12 @@ class Scoring:
         # The values of further models stand in further rows.
         first = [index for index in self.shown if index < len(self.columns) and not self.is_corpus_level(index)]
         named += [described(values[index], self.columns[index], self.said_of(index)) for index in first]
-        counts = (*COUNTS, *weight_sums, *self._last_counts)
         named += [described(name, name, {"kind": "count", **self.facts}) for name in counts]
         of_metrics = {f"{values[index]}{NORMALISER}": f"{self.columns[index]}{NORMALISER}" for index in first}
         for name in normalised:
             own = f"{name}{NORMALISER}"
             named.append(described(own, of_metrics[own], {"kind": "normaliser"}))
         return scored.select(*named)
-
-    @property
-    def _last_counts(self) -> tuple[str, ...]:
-        return (UNUSABLE_FACTS,) if self.task.facts else ()
 
     def is_corpus_level(self, index: int) -> bool:
         """Whether a value is of all lists together, so that no user has it."""
@@ -339,7 +332,9 @@ def collected(
     if size * (_SLICES if n_keys else 1) > _MERGED_BY_DRIVER:
         # Into as many partitions as their size asks for: Spark sees it when the states are there.
         states = states.hint("rebalance").mapInArrow(merge_batches, STATE_SCHEMA)
-    found = merged_by_key(map(as_states, unpacked(bytes(row[0]) for row in states.collect())))
+    with workers_explained():
+        rows = states.collect()
+    found = merged_by_key(map(as_states, unpacked(bytes(row[0]) for row in rows)))
     return _by_group(found, empty, options, n_keys=n_keys, roll=roll)
 
 
