@@ -9,7 +9,6 @@ import numpy as np
 
 from spark_rankeval.metrics.base import Needs, RelevanceMetric, Sees, Unset, parameter, ratio
 from spark_rankeval.metrics.batch import is_relevant
-from spark_rankeval.metrics.diversity_based import unit_vectors
 from spark_rankeval.metrics.list_metric import ShareOfPlaces, recommended_of
 
 if TYPE_CHECKING:
@@ -120,10 +119,9 @@ class Serendipity(ShareOfPlaces, RelevanceMetric):
 
 def _cosine_with_history(recommended: Recommended) -> FloatArray:
     """The mean cosine of each item with those of its user's history: its own direction times the mean of theirs."""
-    vectors, history = recommended.vector, recommended.history_vector
-    assert vectors is not None, "the metric asked for it"
+    own, history = recommended.directions, recommended.history_vector
     assert history is not None, "the metric asked for it"
-    own, cosine = unit_vectors(vectors), np.zeros(len(vectors))
+    cosine = np.zeros(len(own))
     # Dimension by dimension: products of matrices change bits with the size of a batch.
     for dimension in range(own.shape[1]):
         cosine += own[:, dimension] * history[recommended.user, dimension]

@@ -19,17 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["CategoricalDiversity", "Diversity"]
 
 
-def unit_vectors(vectors: Array) -> Array:
-    """Vectors at length 1; 0 where there is none, or one of length 0."""
-    square = np.zeros(len(vectors))
-    for dimension in range(vectors.shape[1]):
-        square += vectors[:, dimension] * vectors[:, dimension]
-    usable = np.isfinite(square) & (square > 0)
-    length = np.sqrt(np.where(usable, square, 1.0))
-    unit: Array = np.where(usable[:, None], vectors / length[:, None], 0.0)
-    return unit
-
-
 def category_sizes(recommended: Recommended, which: BoolArray) -> tuple[IntArray, IntArray]:
     """The categories of each user's items of a kind, and how many items each has: whose, and how many."""
     categories = recommended.category
@@ -82,8 +71,7 @@ class Diversity(ListMetric):
         if self.by == "category":
             assert recommended.category is not None, "the metric asked for it"
             return recommended.count(within & (recommended.category != UNKNOWN))
-        assert recommended.vector is not None, "the metric asked for it"
-        return recommended.count(within & unit_vectors(recommended.vector).any(axis=1))
+        return recommended.count(within & recommended.directions.any(axis=1))
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return self._n_compared(recommended_of(self, batch)) > 1
@@ -102,9 +90,7 @@ class Diversity(ListMetric):
 
 def _sum_of_cosines(recommended: Recommended, which: BoolArray) -> FloatArray:
     """The cosines of all pairs of a user's items, each pair twice; float64 (n_users,)."""
-    vectors = recommended.vector
-    assert vectors is not None, "the metric asked for it"
-    unit = unit_vectors(vectors)
+    unit = recommended.directions
     of_sum, of_each = np.zeros(recommended.n_users), np.zeros(recommended.n_users)
     # Dimension by dimension: products of matrices change bits with the size of a batch.
     for dimension in range(unit.shape[1]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -133,13 +133,6 @@ class CatalogueCoverage(CorpusMetric):
         return int(n_items[counts > 0].sum()) / size
 
 
-Catalogue = Literal["training", "items", "recommended"]
-_AMONG = ("training", "items", "recommended")
-_AMONG_DOC = (
-    "whose exposure: of the items of the training data, of those of the table of items, or of what is recommended"
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Gini(CorpusMetric):
     """How unequally exposure is spread over items: Σ_{r=1..n} (2r − n − 1)·c_(r) ÷ (n·Σ c).
@@ -156,7 +149,11 @@ class Gini(CorpusMetric):
     aliases: ClassVar[tuple[str, ...]] = ("gini_index",)
     larger_is_better: ClassVar[bool] = False
 
-    among: str | Unset = parameter("training", choices=_AMONG, doc=_AMONG_DOC)
+    among: str | Unset = parameter(
+        "training",
+        choices=("training", "items", "recommended"),
+        doc="whose exposure: of the items of the training data, of those of the table of items, or of what is recommended",
+    )
 
     def of_exposure(self, exposure: Exposure) -> float:
         """The index, in whole numbers up to the last division."""

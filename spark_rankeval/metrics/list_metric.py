@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -73,11 +72,3 @@ class ShareOfPlaces(ListMetric):
         if self.denominator == "k" and self.k is not None:
             return np.full(recommended.n_users, self.k)
         return recommended.n_within(self.k)
-
-
-def self_information(counts: IntArray, total: int) -> FloatArray:
-    """−log2(count / total), NaN where nothing was counted; float64, shape of `counts`."""
-    # Logarithms of numpy differ in the last bit between processors; there are few different counts.
-    different, place = np.unique(counts, return_inverse=True)
-    information = [-math.log2(count / total) if count and total else math.nan for count in different.tolist()]
-    return np.array(information, np.float64)[place]

@@ -41,8 +41,7 @@ def match(items: Ragged, labels: Ragged, first: int | None = None) -> Matches:
         the matches, in the order of the predictions.
     """
     many = labels.lengths > _COMPARED_LABELS
-    longest = int(items.lengths.max(initial=0))
-    if longest > _COMPARED_ITEMS or not about_equal(items.lengths):
+    if items.longest > _COMPARED_ITEMS or not about_equal(items.lengths):
         many = np.ones(items.n_users, np.bool_)
     found = _match_by_columns(items, labels, np.where(many, 0, items.lengths), first)
     if many.all():

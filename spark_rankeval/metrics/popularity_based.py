@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.metrics.base import Unset, parameter, ratio
-from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of, self_information
+from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
@@ -24,6 +24,14 @@ def popularity(recommended: Recommended, by: str | Unset) -> IntArray:
     counts = recommended.training_interactions if by == "interactions" else recommended.training_users
     assert counts is not None, "the metric asked for it"
     return counts
+
+
+def self_information(counts: IntArray, total: int) -> FloatArray:
+    """−log2(count / total), NaN where nothing was counted; float64, shape of `counts`."""
+    # Logarithms of numpy differ in the last bit between processors; there are few different counts.
+    different, place = np.unique(counts, return_inverse=True)
+    information = [-math.log2(count / total) if count and total else math.nan for count in different.tolist()]
+    return np.array(information, np.float64)[place]
 
 
 @dataclass(frozen=True, kw_only=True)

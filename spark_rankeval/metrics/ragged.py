@@ -105,17 +105,18 @@ class Ragged:
             chosen: Array = rows if every else rows[users]
             return chosen
         # A row is copied in one go from where its list begins, which takes a quarter of looking up place after place.
-        room = self._with_room if width <= self._longest else _with_room(self.values, width)
+        room = self._with_room if width <= self.longest else _with_room(self.values, width)
         padded: Array = sliding_window_view(room, width)[self.offsets[users]]
         return padded
 
     @cached_property
-    def _longest(self) -> int:
+    def longest(self) -> int:
+        """How many values the longest list has."""
         return int(self.lengths.max(initial=0))
 
     @cached_property
     def _with_room(self) -> Array:
-        return _with_room(self.values, self._longest)
+        return _with_room(self.values, self.longest)
 
 
 def _with_room(values: Array, width: int) -> Array:

@@ -189,7 +189,7 @@ def rank_lists(
     ranks = _ranks(lists, prediction, policy.ties)
     user = items.user[prediction]
     score = -ranks.rank.astype(np.float64) if lists.scores is None else lists.scores.values[prediction]
-    order = np.argsort(user * (int(items.lengths.max(initial=0)) + 1) + ranks.rank)
+    order = _best_first(items, user, ranks.rank)
     batch = RankingBatch(
         n_users=items.n_users,
         n_predictions=items.lengths if lists.n_predictions is None else lists.n_predictions,
@@ -215,6 +215,11 @@ def rank_lists(
     return batch, Findings(again, labels.equal, labels.conflicts, tied, cut, items.lengths - n_predicted)
 
 
+def _best_first(items: Ragged, user: IntArray, rank: IntArray) -> IntArray:
+    """What brings some items of lists into the order of users, then of ranks."""
+    return np.argsort(user * (items.longest + 1) + rank)
+
+
 def _recommended(
     lists: Lists, grade: FloatArray, ties: Ties, largest_cutoff: int | None
 ) -> tuple[Recommended, IntArray]:
@@ -234,7 +239,7 @@ def _recommended(
     # What was not predicted, and stands in the list all the same, was not recommended.
     kept = np.flatnonzero(matters & (entry >= 0))
     user, rank = items.user[kept], ranks.rank[kept]
-    order = np.argsort(user * (int(items.lengths.max(initial=0)) + 1) + rank)
+    order = _best_first(items, user, rank)
     found = Recommended(items.n_users, user[order], rank[order], grade[kept[order]], entry[kept[order]])
     return found, hangs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -50,6 +51,17 @@ class Totals:
     training_items: int = 0
     training_interactions: int = 0
     items: int = 0
+
+
+def unit_vectors(vectors: Array) -> Array:
+    """Vectors at length 1; 0 where there is none, or one of length 0."""
+    square = np.zeros(len(vectors))
+    for dimension in range(vectors.shape[1]):
+        square += vectors[:, dimension] * vectors[:, dimension]
+    usable = np.isfinite(square) & (square > 0)
+    length = np.sqrt(np.where(usable, square, 1.0))
+    unit: Array = np.where(usable[:, None], vectors / length[:, None], 0.0)
+    return unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +131,12 @@ class Recommended:
         looked_up: dict[str, Any] = {name: values[self.entry] for name, values in of_entries.items()}
         looked_up |= of_users
         return replace(self, **looked_up, totals=totals)
+
+    @cached_property
+    def directions(self) -> Array:
+        """The items' vectors at length 1; 0 where there is none, or one of length 0."""
+        assert self.vector is not None, "the metric asked for it"
+        return unit_vectors(self.vector)
 
     def within(self, k: int | None) -> BoolArray:
         """Which items stand in the first k places; bool, an entry an item."""

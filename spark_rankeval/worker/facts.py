@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.metrics.diversity_based import unit_vectors
 from spark_rankeval.metrics.matching import contained, match
-from spark_rankeval.metrics.ragged import Array, IntArray, Ragged, offsets_of
+from spark_rankeval.metrics.ragged import Array, IntArray, Ragged
 from spark_rankeval.metrics.ranking import Lists, rank_lists
-from spark_rankeval.metrics.recommended import UNKNOWN, Totals
-from spark_rankeval.worker.reading import Side, filled, numbers, of_model, whole_numbers
+from spark_rankeval.metrics.recommended import UNKNOWN, Totals, unit_vectors
+from spark_rankeval.worker.reading import Side, filled, flat, numbers, of_model, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -197,11 +196,11 @@ def _side(columns: Mapping[str, pa.Array], name: str) -> tuple[Side | None, dict
     """A column of lists of structs as a side of its items, and the fields of these."""
     if name not in columns:
         return None, {}
-    lengths = pc.fill_null(pc.list_value_length(columns[name]), 0).to_numpy(zero_copy_only=False)
-    fields = _fields(columns[name].flatten())
+    structs, offsets = flat(columns[name])
+    fields = _fields(structs)
     ids = fields[ITEM]
-    none = np.zeros(len(lengths), np.int64)
-    return Side(Ragged(np.empty(len(ids), np.bool_), offsets_of(lengths)), ids, [], none, none, none), fields
+    none = np.zeros(len(offsets) - 1, np.int64)
+    return Side(Ragged(np.empty(len(ids), np.bool_), offsets), ids, [], none, none, none), fields
 
 
 def _fields(structs: pa.StructArray) -> dict[str, pa.Array]:

@@ -86,7 +86,7 @@ def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int
     """The predictions of a model, of a batch of grouped users."""
     mine = {name: columns[of_model(name, model)] for name in PREDICTION_COLUMNS if of_model(name, model) in columns}
     rows = _rows(mine, PREDICTION_ROWS)
-    ids, offsets = _flat(mine[ITEMS])
+    ids, offsets = flat(mine[ITEMS])
     lists = Ragged(np.empty(len(ids), np.bool_), offsets)
     merged = whole_numbers(mine[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in mine else np.zeros(len(rows), np.int64)
     if task.prediction_arrays:
@@ -94,7 +94,7 @@ def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int
         side = _check_arrays(rows, nobody, mine[ITEMS], _present(mine, SCORES), [_bad_score], task.keep_null_items)
         side = _counted(side, np.isinf, None if task.rank_infinite else _left_out)
         return side._replace(total=whole_numbers(mine[VALID_PREDICTIONS])) if VALID_PREDICTIONS in mine else side
-    scores = numbers(_flat(mine[SCORES])[0])
+    scores = numbers(flat(mine[SCORES])[0])
     none = np.zeros(len(rows), np.int64)
     if VALID_PREDICTIONS in mine:
         total = whole_numbers(mine[VALID_PREDICTIONS])
@@ -117,9 +117,9 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
         checks = [*[bad] * len(grades), *[_bad_weight] * (len(given) - len(grades))]
         side = _check_arrays(rows, nobody, columns[LABELS], given, checks, keep_null_items=False)
     else:
-        ids, offsets = _flat(columns[LABELS])
+        ids, offsets = flat(columns[LABELS])
         lists = Ragged(np.empty(len(ids), np.bool_), offsets)
-        values = [numbers(_flat(column)[0]) for column in given]
+        values = [numbers(flat(column)[0]) for column in given]
         none = np.zeros(len(rows), np.int64)
         side = Side(lists, ids, values, rows - lists.lengths, none, none)
     if task.clip_grades:
@@ -158,7 +158,7 @@ def read_excluded(columns: dict[str, pa.Array]) -> Side | None:
     """The items that a user's predictions are to leave out; None where nobody asked for that."""
     if EXCLUDED not in columns:
         return None
-    ids, offsets = _flat(columns[EXCLUDED])
+    ids, offsets = flat(columns[EXCLUDED])
     none = np.zeros(len(offsets) - 1, np.int64)
     return Side(Ragged(np.empty(len(ids), np.bool_), offsets), ids, [], none, none, none)
 
@@ -213,9 +213,9 @@ def _check_arrays(
     null_row = np.logical_or.reduce([_nulls(column) for column in (ids_column, *values_columns)])
     invalid = np.where(nobody, rows, np.maximum(rows - 1, 0) + ((rows > 0) & null_row))
     none = np.zeros(len(rows), np.int64)
-    ids, offsets = _flat(ids_column)
+    ids, offsets = flat(ids_column)
     lists = Ragged(np.empty(len(ids), np.bool_), offsets)
-    parallel = [Ragged(numbers(entries), own) for entries, own in map(_flat, values_columns)]
+    parallel = [Ragged(numbers(entries), own) for entries, own in map(flat, values_columns)]
     values = [one.values for one in parallel]
     # Which score belongs to which item is not known where the arrays are not equally long.
     unequal = np.zeros(len(rows), np.bool_)
@@ -247,7 +247,7 @@ def _kept(keep: BoolArray, ids: pa.Array, values: list[Array], lists: Ragged) ->
     return ids.filter(pa.array(keep)), [entries[keep] for entries in values], lists.where(keep)
 
 
-def _flat(column: pa.Array) -> tuple[pa.Array, IntArray]:
+def flat(column: pa.Array) -> tuple[pa.Array, IntArray]:
     """The values of all lists, and the offsets; a null list is an empty one."""
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     return column.flatten(), offsets_of(lengths)

@@ -79,6 +79,11 @@ UNUSABLE_FACTS = "n_invalid_facts"
 WEIGHT_SUMS = ("n_clipped_labels", "label_weight", "squared_label_weight")
 
 
+def counts_beside(task: ScoringTask) -> tuple[str, ...]:
+    """The names of the counts that stand beside the metrics of every user of a task, in the order of their columns."""
+    return (*COUNTS, *(WEIGHT_SUMS if task.weighted else ()), *((UNUSABLE_FACTS,) if task.facts else ()))
+
+
 class Scores(NamedTuple):
     """What was computed of some users.
 
@@ -239,12 +244,10 @@ def score_batches(
         task: what to compute.
         passed_on: columns that go through unchanged, first.
         names: the metrics' column names, those of one model; between them and what is passed on stands the model's name. Behind
-            the counts stand the normalisers of the metrics that have one, `WEIGHT_SUMS` where labels have weights, and
-            `UNUSABLE_FACTS` if any metric asks for facts.
+            the counts, those of `counts_beside`, stand the normalisers of the metrics that have one.
     """
     normalised = [place for place in task.normalised if place < len(names)]
-    further = [*(f"{names[place]}{NORMALISER}" for place in normalised), *(WEIGHT_SUMS if task.weighted else ())]
-    further += [UNUSABLE_FACTS] if task.facts else []
+    further = [*counts_beside(task), *(f"{names[place]}{NORMALISER}" for place in normalised)]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for whole in chain.from_iterable(map(in_parts, batches)):
@@ -259,8 +262,8 @@ def score_batches(
                 metrics = scores.metrics[model * len(names) : (model + 1) * len(names)]
                 who = pa.repeat(pa.scalar(name), batch.num_rows)
                 own = [scores.normalisers[model * len(names) + place] for place in normalised]
-                values = map(pa.array, [*metrics, *scores.counts[model], *own, *scores.weights, *unusable])
+                values = map(pa.array, [*metrics, *scores.counts[model], *scores.weights, *unusable, *own])
                 columns = [*kept, who, *values]
-                yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *COUNTS, *further])
+                yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *further])
 
     return run

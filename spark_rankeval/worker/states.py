@@ -15,7 +15,7 @@ from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
 from spark_rankeval.worker.facts import TOTALS, in_parts
-from spark_rankeval.worker.packing import pack, packed, unpack, unpacked
+from spark_rankeval.worker.packing import pack, packed, unpacked
 from spark_rankeval.worker.reading import ABSENT, ITEMS, USER_HASH, USER_WEIGHT, filled, numbers, whole_numbers
 from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, WEIGHT_SUMS, score
 
@@ -283,18 +283,20 @@ def groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | 
 
 def merge_batches(batches: Batches) -> Batches:
     """For ``mapInArrow``: one state instead of the many of a partition."""
-    # One after the other: all of them at once might not fit into memory.
-    states = (as_states(tree) for batch in batches for tree in unpacked(batch.column(0)))
-    first = next(states, None)
+    trees = chain.from_iterable(unpacked(batch.column(0)) for batch in batches)
+    first = next(trees, None)
     if first is not None:
-        yield packed(as_tree(reduce(lambda one, other: merged_by_key([one, other]), states, first)))
+        yield packed(_merged_in_turn(chain([first], trees)))
 
 
 def merged_packed(states: Iterator[bytes]) -> bytes:
     """One packed state instead of several."""
-    # One after the other, for the same reason.
-    trees = (as_states(unpack(state)) for state in states)
-    return pack(as_tree(reduce(lambda one, other: merged_by_key([one, other]), trees)))
+    return pack(_merged_in_turn(unpacked(states)))
+
+
+def _merged_in_turn(trees: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    # One after the other: all of them at once might not fit into memory.
+    return as_tree(reduce(lambda one, other: merged_by_key([one, other]), map(as_states, trees)))
 
 
 def as_tree(states: States) -> dict[str, Any]:
