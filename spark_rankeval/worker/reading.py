@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from spark_rankeval.worker.task import ScoringTask
 
-_INT32 = np.iinfo(np.int32)
-
 #: The columns of a grouped table that the worker reads; those of scores and grades only where there are any, and the
 #: counts of rows only where rows were grouped.
 ITEMS, SCORES, LABELS, EXCLUDED = "items", "scores", "labels", "excluded"
@@ -270,53 +268,6 @@ def _nulls(values: pa.Array) -> BoolArray:
         return np.zeros(len(values), np.bool_)
     nulls: BoolArray = values.is_null().to_numpy(zero_copy_only=False)
     return nulls
-
-
-def comparable(*sides: pa.Array) -> tuple[list[Array], Callable[[Array], Array] | None]:
-    """Ids as numpy arrays that compare: numbers as they are, text as codes.
-
-    Args:
-        sides: the ids of predictions, of labels and so on, of one type.
-
-    Returns:
-        the ids of each, and for text what maps codes to places in the order of their UTF-8 bytes.
-    """
-    kind = sides[0].type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        fill = 0.0 if pa.types.is_floating(kind) else 0
-        return _narrow([filled(ids, fill) for ids in sides]), None
-    together = pa.concat_arrays([ids.cast(kind) for ids in sides]).dictionary_encode()
-    codes = filled(together.indices, 0)
-    places: list[Array] = []
-
-    def order(some: Array) -> Array:
-        if not places:
-            # As bytes: no collation may come between, and numbers in text are text.
-            by_bytes = pc.array_sort_indices(together.dictionary.cast(pa.large_binary())).to_numpy()
-            place = np.empty(len(by_bytes), np.int64)
-            place[by_bytes] = np.arange(len(by_bytes))
-            places.append(place)
-        ordered: Array = places[0][some] if len(places[0]) else some
-        return ordered
-
-    return np.split(codes, np.cumsum([len(ids) for ids in sides])[:-1]), order
-
-
-def _narrow(sides: list[Array]) -> list[Array]:
-    """The same ids as 32-bit whole numbers where that changes none: they compare and sort twice as fast."""
-    narrow = []
-    for ids in sides:
-        if ids.dtype == np.int32 or not len(ids):
-            narrow.append(ids.astype(np.int32))
-            continue
-        low, high = ids.min(), ids.max()
-        if not (low >= _INT32.min and high <= _INT32.max):
-            return sides
-        short = ids.astype(np.int32)
-        if ids.dtype.kind == "f" and not (short == ids).all():
-            return sides
-        narrow.append(short)
-    return narrow
 
 
 def filled(values: pa.Array, fill: float) -> Array:

@@ -15,6 +15,7 @@ from spark_rankeval.metrics.logged_feedback import lowest_limit
 from spark_rankeval.metrics.matching import contained
 from spark_rankeval.metrics.ragged import pieces
 from spark_rankeval.metrics.ranking import Findings, Lists, rank_lists
+from spark_rankeval.worker.comparable_ids import comparable
 from spark_rankeval.worker.exposures import Exposed, slots_of
 from spark_rankeval.worker.facts import (
     DIMENSION,
@@ -31,7 +32,6 @@ from spark_rankeval.worker.reading import (
     ABSENT,
     ATTRIBUTE_CONFLICTS,
     Side,
-    comparable,
     read_excluded,
     read_labels,
     read_predictions,

@@ -1,0 +1,115 @@
+"""Ids from Arrow as numpy arrays whose entries compare and sort as the ids do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_rankeval.worker.reading import filled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_rankeval.metrics.ragged import Array
+
+_INT32 = np.iinfo(np.int32)
+_WORD = 8
+
+
+def comparable(*sides: pa.Array) -> tuple[list[Array], Callable[[Array], Array] | None]:
+    """Ids as numpy arrays that compare: numbers as they are, text as whole numbers.
+
+    Args:
+        sides: the ids of predictions, of labels and so on, of one type.
+
+    Returns:
+        the ids of each; and where they do not sort as the ids do, in the order of their UTF-8 bytes, what maps them to places that do.
+    """
+    kind = sides[0].type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        fill = 0.0 if pa.types.is_floating(kind) else 0
+        return _narrow([filled(ids, fill) for ids in sides]), None
+    together = pa.concat_arrays([ids.cast(kind) for ids in sides])
+    bounds = np.cumsum([len(ids) for ids in sides])[:-1]
+    words = last_bytes(together)
+    if words is not None:
+        return _narrow(np.split(words, bounds)), None
+    codes, order = _codes(together)
+    return np.split(codes, bounds), order
+
+
+def last_bytes(texts: pa.Array) -> Array | None:
+    """The last bytes of texts as whole numbers, which compare and sort as the texts do.
+
+    Looking every text up in a table takes ten times as long.
+
+    Args:
+        texts: such as "item-00000000017" and "item-00000000042".
+
+    Returns:
+        a number a text; None unless all have the same length and are alike but for their last eight bytes.
+    """
+    if not len(texts) or texts.null_count:
+        return None
+    offset_type = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    _, offsets, data = texts.buffers()
+    starts: Any = np.frombuffer(offsets, offset_type)[texts.offset : texts.offset + len(texts) + 1]
+    length = int(starts[1] - starts[0])
+    if not length or not (np.diff(starts) == length).all():
+        return None
+    text_bytes = np.frombuffer(data, np.uint8)[starts[0] : starts[-1]]
+    if length < _WORD:
+        # The last text is read beyond its end, too.
+        text_bytes = np.concatenate([text_bytes, np.zeros(_WORD, np.uint8)])
+
+    def word(start: int, n_bytes: int) -> Array:
+        # Most significant byte first: numbers then sort as bytes do.
+        words = np.ndarray(len(texts), ">u8", text_bytes, start, (length,)).astype(np.uint64)
+        return words >> np.uint64(8 * (_WORD - n_bytes)) if n_bytes < _WORD else words
+
+    shared = max(0, length - _WORD)
+    for start in range(0, shared, _WORD):
+        words = word(start, min(_WORD, shared - start))
+        if (words != words[0]).any():
+            return None
+    words = word(shared, min(_WORD, length))
+    words -= words.min()
+    return words.view(np.int64) if words.max() < 1 << 63 else None
+
+
+def _codes(texts: pa.Array) -> tuple[Array, Callable[[Array], Array]]:
+    """A number a text, in the order in which texts come up, and what maps these to places in the order of bytes."""
+    encoded = texts.dictionary_encode()
+    places: list[Array] = []
+
+    def order(some: Array) -> Array:
+        if not places:
+            # As bytes: no collation may come between, and numbers in text are text.
+            by_bytes = pc.array_sort_indices(encoded.dictionary.cast(pa.large_binary())).to_numpy()
+            place = np.empty(len(by_bytes), np.int64)
+            place[by_bytes] = np.arange(len(by_bytes))
+            places.append(place)
+        ordered: Array = places[0][some] if len(places[0]) else some
+        return ordered
+
+    return filled(encoded.indices, 0), order
+
+
+def _narrow(sides: list[Array]) -> list[Array]:
+    """The same ids as 32-bit whole numbers where that changes none: they compare and sort twice as fast."""
+    narrow = []
+    for ids in sides:
+        if ids.dtype == np.int32 or not len(ids):
+            narrow.append(ids.astype(np.int32))
+            continue
+        low, high = ids.min(), ids.max()
+        if not (low >= _INT32.min and high <= _INT32.max):
+            return sides
+        short = ids.astype(np.int32)
+        if ids.dtype.kind == "f" and not (short == ids).all():
+            return sides
+        narrow.append(short)
+    return narrow

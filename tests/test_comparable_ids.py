@@ -1,0 +1,71 @@
+"""Ids in numpy are equal where the ids are, and sort as these do, whatever way was taken."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from spark_rankeval.worker.comparable_ids import comparable, last_bytes
+
+# Of few letters, so that there are equal ones; of up to four bytes each, so that bytes above 127 come first in their word.
+LETTERS = st.sampled_from("0aé\u20ac\U0001f600\x00")
+ANY_TEXTS = st.lists(st.text(LETTERS, max_size=12), min_size=1, max_size=30)
+DIGITS = st.sampled_from("019")
+
+
+def of_length(n):
+    ends = st.text(DIGITS, min_size=min(n, 9), max_size=min(n, 9))
+    return st.lists(ends.map(lambda end: end.rjust(n, "x")), min_size=1, max_size=30)
+
+
+SIDES = st.tuples(ANY_TEXTS, ANY_TEXTS) | st.integers(1, 20).flatmap(lambda n: st.tuples(of_length(n), of_length(n)))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+@given(sides=SIDES)
+@example(sides=(["item-09", "item-10"], ["item-10", "item-02"]))
+@example(sides=([""], [""]))
+def test_text_compares_and_sorts_by_its_bytes(kind, sides):
+    predictions, labels = sides
+    ids, order = comparable(*(pa.array(["before", *side], kind)[1:] for side in sides))
+    assert [len(one) for one in ids] == [len(predictions), len(labels)]
+    numbers = np.concatenate(ids)
+    places = (numbers if order is None else order(numbers)).tolist()
+    texts = [text.encode() for text in (*predictions, *labels)]
+    in_order = {text: place for place, text in enumerate(sorted(set(texts)))}
+    expected = [in_order[text] for text in texts]
+    ranks = {place: rank for rank, place in enumerate(sorted(set(places)))}
+    assert [ranks[place] for place in places] == expected
+    codes = {}
+    for number, text in zip(numbers.tolist(), texts, strict=True):
+        assert codes.setdefault(number, text) == text
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (["item-00000000017", "item-00000000042", "item-00000000017"], True),
+        (["tt0000017", "tt9999942"], True),
+        (["7", "4"], True),
+        (["B00X4WHP5E", "0141439513"], False),
+        (["7", "42"], False),
+        (["7", None], False),
+        (["", ""], False),
+        ([], False),
+        # Further apart than a signed number tells.
+        (["\x00" * 7 + "a", "\U0001f600\U0001f600"], False),
+    ],
+)
+def test_which_texts_are_numbers(texts, numbers):
+    found = last_bytes(pa.array(texts, pa.string()))
+    assert (found is not None) == numbers
+    if numbers:
+        assert np.array_equal(found.argsort(kind="stable"), np.argsort(texts, kind="stable"))
+        assert len(set(found.tolist())) == len(set(texts))
+
+
+def test_nulls_are_any_text():
+    ids, order = comparable(pa.array(["b", None, "a"]), pa.array(["a"], pa.string()))
+    assert order is not None
+    assert ids[0][0] != ids[0][2] == ids[1][0]
