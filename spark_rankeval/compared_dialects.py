@@ -110,7 +110,7 @@ class DialectMap:
 
 
 class _Reading(NamedTuple):
-    """Everything that a value hangs on."""
+    """Everything that a value depends on."""
 
     metric: Metric
     ranking: RankingPolicy
@@ -213,7 +213,7 @@ def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
         name: getattr(end.metric, name) for name in names if getattr(start.metric, name) != getattr(end.metric, name)
     }
     last = {name: changes.pop(name) for name in ("undefined",) if name in changes}
-    # Whether there is an average over ties hangs on the other parameters.
+    # Whether there is an average over ties depends on the other parameters.
     changes |= {name: changes.pop(name) for name in ("ties",) if name in changes}
     for name, new in changes.items():
         waiting[name] = new

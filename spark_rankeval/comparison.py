@@ -74,7 +74,7 @@ def compare(
 ) -> ModelComparison:
     """Compare models with a baseline, metric by metric, on the users for whom both have a value, in one action.
 
-    A user's difference is model − baseline. Sums of differences are exact, and a user's random signs hang on the user, the
+    A user's difference is model − baseline. Sums of differences are exact, and a user's random signs depend on the user, the
     replicate and the seed alone: the result does not depend on partitions, and is the same on classic Spark and Connect.
 
     Args:

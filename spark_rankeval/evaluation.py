@@ -102,7 +102,7 @@ def evaluate(
             ``trec_eval``; docs/conventions.md lists them.
         ties: how equal scores are ordered: ``item_asc``, ``item_desc``, or ``position`` for arrays; None: as the
             dialect says. ``average``: every metric is its mean over all orders of equal scores, which takes all
-            predictions of a user; it is an error for metrics that hang on that order and have no such mean. Single
+            predictions of a user; it is an error for metrics that depend on that order and have no such mean. Single
             metrics have it as ``"rr(ties='average')"``, beside others in order.
         on_invalid: ``error`` raises when rows cannot be ranked; ``drop`` leaves them out and counts them: of equal items
             the best ranked stays, of conflicting labels the highest grade; ``quarantine`` is ``drop``, and `Result.quarantine`
@@ -113,7 +113,7 @@ def evaluate(
             whom something was predicted; ``both``; None: as the dialect says. Others have NaN, and are counted in
             ``n_left_out``.
         prune: ``auto`` keeps only as many predictions of a user as the metrics need; ``never`` keeps all. No value
-            depends on it; only the count of users that hang on ties may be larger with ``auto``, which counts a group of
+            depends on it; only the count of users that depend on ties may be larger with ``auto``, which counts a group of
             equal scores that it cut, and only duplicates among what is kept are counted.
         model: the column of predictions that says which model a row is of. Several models are evaluated in the same pass,
             on the same users; so they are if `predictions` is a dict of tables by the model's name.

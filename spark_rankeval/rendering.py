@@ -295,9 +295,9 @@ def render_quality(quality: DataQuality) -> list[str]:
     lines += [f"!      {render_apart(quality)}"] * quality.is_apart
     ties = quality.n_hanging_on_ties
     tie_words = (
-        f"{ties:,} users hang on the order of equal scores{_share(ties, quality.n_users)}"
+        f"{ties:,} users depend on the order of equal scores{_share(ties, quality.n_users)}"
         if ties
-        else "no user hangs on the order of equal scores"
+        else "no user depends on the order of equal scores"
     )
     lines.append("ties   " + tie_words)
     rows = [f"{quality.n_predictions:,} predictions", f"{quality.n_labels:,} labels, {quality.n_relevant:,} relevant"]

@@ -79,7 +79,7 @@ class Result:
 
     @property
     def data_quality(self) -> DataQuality:
-        """What the users and their rows were like; of several models, what hangs on predictions is added up.
+        """What the users and their rows were like; of several models, what depends on predictions is added up.
 
         Raises:
             InputError: the result was merged from a table of metrics, which has no such counts.

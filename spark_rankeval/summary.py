@@ -133,7 +133,7 @@ class DataQuality:
         n_users: all users, of either table.
         n_without_relevant: users without a relevant label: most metrics are not defined for them.
         n_without_predictions: users for whom nothing was predicted.
-        n_hanging_on_ties: users whose value hangs on the order of equal scores.
+        n_hanging_on_ties: users whose value depends on the order of equal scores.
         n_predictions: ranked predictions.
         n_labels: labelled items.
         n_relevant: relevant ones among them.
@@ -222,7 +222,7 @@ class DataQuality:
 
     @classmethod
     def of_models(cls, qualities: Sequence[DataQuality]) -> DataQuality:
-        """Of several models, evaluated on the same users and labels: what hangs on predictions is added up.
+        """Of several models, evaluated on the same users and labels: what depends on predictions is added up.
 
         A user for whom two models predicted nothing counts twice as one without predictions.
         """

@@ -115,7 +115,7 @@ def resolve(
         MetricError: labels have weights and a metric cannot be estimated by them; or an estimate lacks them.
         OptionError: the caller asked for averages over ties of a metric that has none.
         MetricError: a metric asks for tables that there are not, or has no value of a user.
-        DialectError: the dialect's system lacks a metric, or it hangs on an order of labels that rows do not have.
+        DialectError: the dialect's system lacks a metric, or it depends on an order of labels that rows do not have.
     """
     callers_ties = TiesOfTheCall(ties)
     estimator = EstimatorOfTheCall(lists.weighted)
@@ -127,7 +127,7 @@ def resolve(
     ordered = [label for label, metric in resolved.items() if metric.needs_label_order]
     if ordered and lists.relevances and not lists.label_arrays:
         msg = (
-            f"dialect {dialect.name!r}: graded {', '.join(ordered)} hangs on the order of a user's labels, which "
+            f"dialect {dialect.name!r}: graded {', '.join(ordered)} depends on the order of a user's labels, which "
             "rows of a table do not have. Pass the labels as arrays, or use ndcg(ideal='labels'), which does not depend on an order"
         )
         raise DialectError(msg)

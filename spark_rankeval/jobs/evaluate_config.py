@@ -64,7 +64,7 @@ class Evaluation:
         ties: how equal scores are ordered; left out, as the dialect says.
         on_invalid: what becomes of rows that cannot be ranked, or a table of choices by kind.
         population: whom the means are about; left out, as the dialect says.
-        prune: whether predictions beyond the largest cutoff are left out early; no figure hangs on it.
+        prune: whether predictions beyond the largest cutoff are left out early; no figure depends on it.
         model: the name of the predictions, where the table holds those of one model.
         by: attributes of the user that part the users into slices.
         totals: whether there are totals over each of several attributes.

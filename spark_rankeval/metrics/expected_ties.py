@@ -57,7 +57,7 @@ class TieAwareMetric(RelevanceMetric):
 
     @property
     def order_of_ties_matters(self) -> bool:
-        """A mean over all orders does not hang on one of them."""
+        """A mean over all orders does not depend on one of them."""
         return not self.averages_ties and super().order_of_ties_matters
 
     def _n_hits(self, batch: RankingBatch, k: int | None) -> FloatArray:
@@ -82,7 +82,7 @@ class TiesOfTheCall:
             metrics: resolved metrics by label.
 
         Raises:
-            OptionError: the caller asked for averages, and some metrics have none and hang on the order of ties.
+            OptionError: the caller asked for averages, and some metrics have none and depend on the order of ties.
         """
         if self._values.get("ties") != "average":
             return

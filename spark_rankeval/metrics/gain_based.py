@@ -317,7 +317,7 @@ class IdealMetric(DiscountedMetric):
         total = summed_over_places(within, lambda group, j: self._discount(groups.above[group] + j))
         gained = batch.total(groups.user, groups.held / groups.size * total, ~cut)
         values = value(gained, self._idcg(batch))
-        # A group that k cuts hangs on how many of its hits are among its first places: there they then stand at random.
+        # A group that k cuts depends on how many of its hits are among its first places: there they then stand at random.
         split, discount = groups.where(cut), (total / within.clip(1))[cut]
         top = draws(split.size, split.held, within[cut])
         n_hits = split.held_above[top.case] + top.marked

@@ -52,7 +52,7 @@ class Discount:
     """d(j), the weight of rank j, as a table that grows with the longest list seen.
 
     The entries come one by one from Python's math library: vectorised logarithms may round differently in the body and
-    in the tail of an array, so that a value would hang on its place in a batch.
+    in the tail of an array, so that a value would depend on its place in a batch.
     """
 
     def __init__(self, weight: Callable[[int], float]) -> None:

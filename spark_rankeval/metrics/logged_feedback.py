@@ -12,7 +12,7 @@ gain, each at its own rank, Σ_j g_j·d(j), has the estimates
 
 A share of the relevant items is divided by how many there are, which no log knows: there the sum of the weights of the user's
 relevant labels stands for it (Yang et al., Unbiased offline recommender evaluation for missing-not-at-random implicit feedback,
-RecSys 2018). What is not such a sum has no estimate: whether there is a hit, and what stands above it, hangs on several items.
+RecSys 2018). What is not such a sum has no estimate: whether there is a hit, and what stands above it, depends on several items.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class EstimatorOfTheCall:
             if others:
                 msg = (
                     f"weight= is for metrics that logged feedback can estimate: {', '.join(_names())}; {', '.join(others)} "
-                    "hang on several items at once, or on items that the log may lack. Evaluate these without weight="
+                    "depend on several items at once, or on items that the log may lack. Evaluate these without weight="
                 )
                 raise MetricError(msg)
             return

@@ -114,7 +114,7 @@ class AveragePrecision(TieAwareMetric):
         cut = (within > 0) & (within < groups.size)
         precision = batch.total(groups.user, self._expected_precision(groups, np.where(cut, 0, within)))
         values = ratio(precision, self._denominator(batch))
-        # A group that k cuts hangs on how many of its hits are among its first m places: there they then stand at
+        # A group that k cuts depends on how many of its hits are among its first m places: there they then stand at
         # random, like a group of m.
         split, places = groups.where(cut), within[cut]
         top = draws(split.size, split.held, places)

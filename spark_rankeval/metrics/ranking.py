@@ -124,7 +124,7 @@ class Findings(NamedTuple):
         duplicate_predictions: items that stand in a list again.
         duplicate_labels: labels that repeat one of equal grade.
         conflicting_labels: labels that repeat one of another grade or weight.
-        tied: 1 where the user's value may hang on the order of equal scores: the tied items differ in what metrics see of
+        tied: 1 where the user's value may depend on the order of equal scores: the tied items differ in what metrics see of
             them and stand, at least in part, within the largest cutoff.
         cut: 1 where pruning cut the list inside a group of equal scores that reaches into the largest cutoff.
         unpredicted: how many labelled items stand in the ranking that were not predicted.
@@ -154,7 +154,7 @@ def rank_lists(
         policy: how lists become rankings.
         largest_cutoff: the largest rank that matters; None: all do.
         keep_label_order: keep the raw label lists, for metrics that need their order.
-        relevance_threshold: which items are relevant, for what hangs on a tie.
+        relevance_threshold: which items are relevant, for what depends on a tie.
         sees: in what of their labels tied items have to be alike.
     """
     if policy.score_precision == "float32" and lists.scores is not None:
@@ -248,7 +248,7 @@ def _cut_within_tie(lists: Lists, largest_cutoff: int | None) -> IntArray:
     """1 for users whose list was cut inside a group of equal scores that reaches into the largest cutoff.
 
     What was cut off may then tie with what was kept: if the list was cut by score alone, which of the tied items were
-    kept is arbitrary; if it was cut by score and item, the value is right but hangs on the tie rule.
+    kept is arbitrary; if it was cut by score and item, the value is right but depends on the tie rule.
     """
     items, scores = lists.items, lists.scores
     flag = np.zeros(items.n_users, np.int64)

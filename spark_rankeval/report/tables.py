@@ -25,7 +25,7 @@ _QUALITY = {
     "n_users": "users",
     "n_without_relevant": "users without a relevant label",
     "n_without_predictions": "users without predictions",
-    "n_hanging_on_ties": "users who hang on the order of equal scores",
+    "n_hanging_on_ties": "users who depend on the order of equal scores",
     "n_predictions": "predictions, ranked",
     "n_labels": "labels",
     "n_relevant": "relevant labels",

@@ -91,7 +91,7 @@ def sizes_of(totals: Mapping[str, int]) -> Totals:
 
 
 def in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in parts whose vectors, one a prediction, fit into little memory; no value hangs on how it is cut."""
+    """The batch in parts whose vectors, one a prediction, fit into little memory; no value depends on how it is cut."""
     dimension = 0
     if DIMENSION in batch.schema.names:
         dimension = int(whole_numbers(batch.column(DIMENSION)).max(initial=0))

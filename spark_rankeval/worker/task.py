@@ -23,7 +23,7 @@ class View:
         metrics: resolved metrics.
         ranking: how lists become rankings.
         population: which users it is about.
-        relevance_threshold: what `n_relevant` counts, and what hangs on a tie.
+        relevance_threshold: what `n_relevant` counts, and what depends on a tie.
         relevance: which of the columns of grades, by its place.
         model: whose predictions, by the model's place.
     """

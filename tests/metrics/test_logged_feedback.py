@@ -210,7 +210,7 @@ def test_nothing_is_said_of_estimators_where_labels_have_no_weights(kind):
 @pytest.mark.parametrize(
     ("asked", "weights", "match"),
     [
-        (["ndcg@5", "dcg@5", "rr"], True, r"can estimate: cg, dcg, precision, recall; ndcg@5, rr hang on several"),
+        (["ndcg@5", "dcg@5", "rr"], True, r"can estimate: cg, dcg, precision, recall; ndcg@5, rr depend on several"),
         (["dcg(estimator='ips')@5"], False, r"dcg\(estimator='ips'\)@5: an estimate needs the weights .* weight="),
         (["recall(weight_limit=3)@5"], False, "an estimate needs the weights"),
     ],

@@ -227,7 +227,7 @@ def test_a_user_in_two_rows_of_a_table_of_arrays_is_an_error(spark):
 
 
 def test_graded_rows_in_mllib_are_a_named_error(spark):
-    with pytest.raises(DialectError, match=r"hangs on the order of a user's labels.*ndcg\(ideal='labels'\)"):
+    with pytest.raises(DialectError, match=r"depends on the order of a user's labels.*ndcg\(ideal='labels'\)"):
         evaluate(predictions(spark), labels(spark), "ndcg@2", score="score", relevance="grade", dialect="mllib")
 
 

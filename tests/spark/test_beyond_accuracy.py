@@ -131,7 +131,7 @@ def test_ids_in_text_are_ids(tables):
         return table.selectExpr(*ids, *(name for name in table.columns if name not in ("user", "item")))
 
     named = {name: in_text(table) if hasattr(table, "columns") else table for name, table in tables.items()}
-    # Of whole lists, which do not hang on the order of ids.
+    # Of whole lists, which do not depend on the order of ids.
     metrics = [
         "novelty",
         "repetition",

@@ -42,7 +42,7 @@ def users():
     frames = {}
     for shift, model in enumerate(MODELS):
         values = np.clip(skill + rng.normal(0.02 * shift, 0.1, skill.shape), 0, 1)
-        # Few distinct values, where a randomisation test hangs on exact sums.
+        # Few distinct values, where a randomisation test depends on exact sums.
         values[:, 1] = np.round(values[:, 1] * 5) / 5
         values[rng.random(values.shape) < 0.05] = np.nan
         frame = pd.DataFrame(values, columns=list(METRICS.values()))

@@ -324,7 +324,7 @@ def test_wrong_calls_raise_before_any_job(spark):
     ):
         with pytest.raises(InputError, match=match):
             evaluate(*tables, "dcg@2", **(OPTIONS | told))
-    with pytest.raises(MetricError, match=r"cg, dcg, precision, recall; ndcg@2, rr hang on several items"):
+    with pytest.raises(MetricError, match=r"cg, dcg, precision, recall; ndcg@2, rr depend on several items"):
         evaluate(predictions, labels, ["dcg@2", "ndcg@2", "rr"], **OPTIONS)
     with pytest.raises(
         MetricError, match="an estimate needs the weights of the labels; name their column with weight="

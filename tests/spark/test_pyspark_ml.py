@@ -47,7 +47,7 @@ def scored(spark):
 
 @pytest.fixture(scope="module")
 def ratings(spark):
-    """The sample of MovieLens inside PySpark, with a fold for each row, that does not hang on partitions."""
+    """The sample of MovieLens inside PySpark, with a fold for each row, that does not depend on partitions."""
     lines = F.split("value", "::")
     parts = [
         lines[0].cast("int").alias("user"),
