@@ -83,8 +83,8 @@ class FactTables:
             return users
         rows: list[DataFrame] = []
         if self.sources.training is not None:
-            of_user = self._pairs.groupBy(self.user_columns).agg(
-                F.max(_VALID).alias(_VALID), F.sum(F.when(~F.col(_VALID), F.col(_ROWS))).alias(_ROWS)
+            of_user = self._training_rows.groupBy(self.user_columns).agg(
+                F.max(_VALID).alias(_VALID), _count(~F.col(_VALID), _ROWS)
             )
             rows.append(of_user.agg(_count(F.col(_VALID), names.N_TRAINING_USERS), _sum(_ROWS, "n_invalid_training")))
             if "popularity" in self.facts:
@@ -103,28 +103,32 @@ class FactTables:
         return users.crossJoin(totals.hint("broadcast"))
 
     @cached_property
-    def _pairs(self) -> DataFrame:
-        """The training data, a row a user and item, with how many rows it stands for; it stands with its users, as predictions do."""
+    def _training_rows(self) -> DataFrame:
+        """The training data under our names, and whether each row can be used."""
         source = self.sources.training
         assert source is not None, "a fact of the training data was asked for"
         users = self.user_columns
-        item = source.ids().cast(self.item_type)
-        rows = source.frame.select(*self.named_users(source), item.alias(names.ITEM)).repartition(*users)
+        rows = source.frame.select(*self.named_users(source), source.ids().cast(self.item_type).alias(names.ITEM))
         valid = ~any_null([F.col(name) for name in (*users, names.ITEM)])
         if isinstance(self.item_type, T.FloatType | T.DoubleType):
             valid = valid & ~F.coalesce(F.isnan(names.ITEM), F.lit(False))
-        pairs = rows.groupBy(*users, names.ITEM).agg(F.count(F.lit(1)).alias(_ROWS))
-        return pairs.withColumn(_VALID, valid)
+        return rows.withColumn(_VALID, valid)
 
-    @property
-    def _valid_pairs(self) -> DataFrame:
-        return self._pairs.where(_VALID)
+    @cached_property
+    def _pairs(self) -> DataFrame:
+        """The training data, a row a user and item, with how many rows it stands for; it stands with its users, as predictions do."""
+        key = [*self.user_columns, names.ITEM]
+        usable = self._training_rows.where(_VALID).select(*key)
+        return usable.repartition(*self.user_columns).groupBy(*key).agg(F.count(F.lit(1)).alias(_ROWS))
 
     @cached_property
     def _popularity(self) -> DataFrame:
-        return self._valid_pairs.groupBy(names.ITEM).agg(
+        """A row an item of the training data: how many users have it, and in how many rows it is."""
+        counted = self._pairs.groupBy(names.ITEM).agg(
             F.count(F.lit(1)).alias(names.TRAINING_USERS), F.sum(_ROWS).alias(names.TRAINING_INTERACTIONS)
         )
+        # Always so. It keeps both counts wherever one is used, so that Spark sees one table, and counts once.
+        return counted.where((F.col(names.TRAINING_USERS) > 0) & (F.col(names.TRAINING_INTERACTIONS) > 0))
 
     @cached_property
     def _facts_of_items(self) -> DataFrame:
@@ -189,7 +193,7 @@ class FactTables:
 
     def _history(self) -> DataFrame:
         """The different items of each user in the training data, with what is asked of them."""
-        pairs = self._valid_pairs.select(*self.user_columns, names.ITEM)
+        pairs = self._pairs.select(*self.user_columns, names.ITEM)
         fields = [names.ITEM]
         if "history_popularity" in self.facts:
             pairs = pairs.join(self._popularity.select(names.ITEM, names.TRAINING_USERS), names.ITEM, "left")
