@@ -343,7 +343,7 @@ def test_labels_with_weights_are_logged_feedback(spark, files, capsys):
     assert (quality["n_clipped_labels"], quality["label_weight"], quality["squared_label_weight"]) == (1, 6.0, 20.0)
     assert "weights of labels  6 in all; as good as 1.8 equal ones; 1 clipped" in capsys.readouterr().out
     assert start(files, 'metrics = ["rr"]', columns) == 2
-    assert "cg, dcg, precision, recall; rr hang" in capsys.readouterr().err
+    assert "cg, dcg, precision, recall; rr depend" in capsys.readouterr().err
 
 
 def test_a_config_can_say_how_ties_are_ordered(files):
