@@ -34,6 +34,7 @@ MEASUREMENTS = {
     ),
     "intervals": Measurement(works=("ten", "ten-bootstrap"), rounds=3),
     "beyond-accuracy": Measurement(works=(*BEYOND_ACCURACY, "logged"), rounds=3, warm_up=1),
+    "pipelines": Measurement(works=("ndcg", "pyspark-ml", "trec"), rounds=2, warm_up=1),
     "strings": Measurement(works=("shuffle", "many"), shape=Shape(ids="string")),
     "ragged": Measurement(works=("shuffle", "many"), shape=Shape(lengths="ragged", users=125_000)),
     "lists-of-1000": Measurement(

@@ -59,6 +59,8 @@ WORDS = {
     "baseline": "… with 2 measures against a baseline",
     "all-lists": "… with 4 measures of all lists together",
     "logged": "evaluate, 20 estimates from logged feedback",
+    "pyspark-ml": "RankingEvaluator of spark_rankeval.ml, ndcg@10",
+    "trec": "read TREC's files, and evaluate ndcg@10",
     "per-user": "score_users, {many} values, all rows",
     "spark": "Spark's RankingEvaluator, 1 value",
     "spark-twenty": "Spark's RankingEvaluator, 20 values one by one",
@@ -138,6 +140,24 @@ def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: 
         weighted = tables["labels"].withColumn("weight", 1 + F.pmod(F.xxhash64("item"), F.lit(5)))
         evaluate(tables["predictions"], weighted, ESTIMATES, score="score", weight="weight")
 
+    def ml_evaluator() -> None:
+        from spark_rankeval.ml import RankingEvaluator as OurEvaluator
+
+        # As a recommender's transform gives it: what was held out, with a rating and what was predicted of it.
+        rating = F.pmod("item", F.lit(5)).cast("double").alias("rating")
+        held_out = tables["predictions"].select("user", "item", rating, F.col("score").alias("prediction"))
+        OurEvaluator(metricName="ndcg@10", relevanceThreshold=3).evaluate(held_out)
+
+    def trec_files() -> None:
+        from spark_rankeval.trec import evaluate_runs, read_qrels, read_run
+
+        run, qrels = Path(folder) / "run", Path(folder) / "qrels"
+        if not run.exists():
+            lines = {run: ("predictions", "0, score, 'run'"), qrels: ("labels", "1")}
+            for path, (table, rest) in lines.items():
+                tables[table].select(F.expr(f"concat_ws(' ', user, 'Q0', item, {rest})")).write.text(str(path))
+        evaluate_runs(read_run(spark, f"{run}/part-*"), read_qrels(spark, f"{qrels}/part-*"), ["ndcg@10"])
+
     def spark_evaluator(frame: DataFrame, metric: str = "ndcgAtK", k: int = 10) -> float:
         evaluator = RankingEvaluator(predictionCol="prediction", labelCol="label", k=k)
         evaluator.setMetricName(metric)  # type: ignore[arg-type] # one of its names
@@ -170,6 +190,8 @@ def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: 
         "pruned": rows(many),
         **{name: beyond(measures) for name, measures in BEYOND_ACCURACY.items()},
         "logged": logged,
+        "pyspark-ml": ml_evaluator,
+        "trec": trec_files,
         "per-user": lambda: sink(
             score_users(tables["predictions"], tables["labels"], many, score="score", prune="never")
         ),

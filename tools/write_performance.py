@@ -78,7 +78,16 @@ def intervals(reports: dict[str, Any]) -> str:
 
 def beyond_accuracy(reports: dict[str, Any]) -> str:
     """Seconds of measures beyond accuracy, and of estimates, beside one metric."""
-    best = reports["beyond-accuracy"]["best_seconds"]
+    return _beside_one_metric(reports["beyond-accuracy"])
+
+
+def pipelines(reports: dict[str, Any]) -> str:
+    """Seconds of what evaluates in pipelines and from TREC's files, beside one metric."""
+    return _beside_one_metric(reports["pipelines"])
+
+
+def _beside_one_metric(report: dict[str, Any]) -> str:
+    best = report["best_seconds"]
     lines = ["| work | seconds | ÷ ndcg@10 alone |", "|---|---:|---:|"]
     lines += [f"| {WORDS[name]} | {seconds:.2f} | {seconds / best['ndcg']:.2f} |" for name, seconds in best.items()]
     return "\n".join(lines)
@@ -112,6 +121,7 @@ _BLOCKS = {
     "long": (("long",), long_tables),
     "intervals": (("intervals",), intervals),
     "beyond": (("beyond-accuracy",), beyond_accuracy),
+    "pipelines": (("pipelines",), pipelines),
     "growth": (tuple(GROWTH), growth),
     "cost": (("100m",), cost),
 }
