@@ -107,12 +107,8 @@ class FactTables:
         """The training data under our names, and whether each row can be used."""
         source = self.sources.training
         assert source is not None, "a fact of the training data was asked for"
-        users = self.user_columns
-        rows = source.frame.select(*self.named_users(source), source.ids().cast(self.item_type).alias(names.ITEM))
-        valid = ~any_null([F.col(name) for name in (*users, names.ITEM)])
-        if isinstance(self.item_type, T.FloatType | T.DoubleType):
-            valid = valid & ~F.coalesce(F.isnan(names.ITEM), F.lit(False))
-        return rows.withColumn(_VALID, valid)
+        item = source.ids().cast(self.item_type).alias(names.ITEM)
+        return source.frame.select(*self.named_users(source), item).withColumn(_VALID, self._is_valid())
 
     @cached_property
     def _pairs(self) -> DataFrame:
@@ -216,7 +212,7 @@ class FactTables:
             source.ids().cast(self.item_type).alias(names.ITEM),
             (-score if source.value_kind == "rank" else score).alias(names.SCORE),
         )
-        return rows.withColumn(_VALID, self._is_valid())
+        return rows.withColumn(_VALID, self._is_valid(names.SCORE))
 
     def _baseline_entries(self, source: Source) -> DataFrame:
         """The entries of a baseline's arrays; those in order have their place for a score."""
@@ -230,13 +226,13 @@ class FactTables:
             F.col(names.ITEM).cast(self.item_type).alias(names.ITEM),
             score.cast("double").alias(names.SCORE),
         )
-        return rows.withColumn(_VALID, self._is_valid())
+        return rows.withColumn(_VALID, self._is_valid(names.SCORE))
 
-    def _is_valid(self) -> Column:
-        numbers = [names.SCORE]
+    def _is_valid(self, *numbers: str) -> Column:
+        """Whether a row has a user, an item and these numbers, and none of them is NaN."""
+        whole = ~any_null([F.col(name) for name in (*self.user_columns, names.ITEM, *numbers)])
         if isinstance(self.item_type, T.FloatType | T.DoubleType):
-            numbers.append(names.ITEM)
-        whole = ~any_null([F.col(name) for name in (*self.user_columns, names.ITEM, names.SCORE)])
+            numbers = (*numbers, names.ITEM)
         return reduce(and_, [~F.coalesce(F.isnan(name), F.lit(False)) for name in numbers], whole)
 
 
