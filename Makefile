@@ -32,11 +32,13 @@ demo: setup  ## train and evaluate two models on real ratings
 	@$(BIN)/python jobs/quickstart.py
 
 # Two at a time, each with a Spark of its own: a test file waits for Spark as long as it computes.
+BY_TWO := --numprocesses=2 --dist=loadfile
+
 test: setup  ## run the tests
-	@$(BIN)/python -m pytest -q --numprocesses=2 --dist=loadfile
+	@$(BIN)/python -m pytest -q $(BY_TWO)
 
 test-jobs: setup  ## run the tests of the jobs and of the command
-	@$(BIN)/python -m pytest -q --numprocesses=2 --dist=loadfile tests/jobs
+	@$(BIN)/python -m pytest -q $(BY_TWO) tests/jobs
 
 # The packages that the dialects are compared with: their versions exclude one another, so each has an environment.
 # SYSTEMS chooses among them, by environment: make parity SYSTEMS="trec ranx sklearn".
@@ -84,10 +86,10 @@ TESTS ?= tests tests/jobs
 	@touch $@
 
 test-spark-%: .venv-platform-%/.installed | java
-	@PYTHONPATH="$(CURDIR)" .venv-platform-$*/bin/python -m pytest -q --platform=classic $(TESTS)
+	@PYTHONPATH="$(CURDIR)" .venv-platform-$*/bin/python -m pytest -q $(BY_TWO) --platform=classic $(TESTS)
 
 test-connect-%: .venv-platform-%/.installed | java
-	@PYTHONPATH="$(CURDIR)" .venv-platform-$*/bin/python -m pytest -q --platform=connect $(TESTS)
+	@PYTHONPATH="$(CURDIR)" .venv-platform-$*/bin/python -m pytest -q $(BY_TWO) --platform=connect $(TESTS)
 
 platforms: $(ROWS)  ## run the whole suite on every Spark of the matrix (an hour and more)
 

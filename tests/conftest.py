@@ -23,6 +23,17 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item not in set(out)]
 
 
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.left_out
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    """Keep what a process of pytest-xdist left out: each collects all tests, so that the last says what every other said."""
+    node.config.left_out = getattr(node, "workeroutput", {}).get("left_out", [])
+
+
 def pytest_terminal_summary(terminalreporter, config):
     for line in getattr(config, "left_out", []):
         terminalreporter.write_line(f"left out: {line}")

@@ -11,6 +11,8 @@ from pathlib import Path
 import pyspark
 
 SPARK_HOME = Path(pyspark.__file__).parent
+# For the sessions of the tests: a query that runs once is not worth the second compiler, nor threads that collect garbage.
+SUBMIT_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def free_port():
@@ -23,7 +25,8 @@ def free_port():
 def plain_environment(**more):
     """This process's environment without what leads Spark or Python to the tests' own session, interpreter or package."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_", "PYTHON"))}
-    return {**kept, "SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1", **more}
+    told = {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": SUBMIT_OPTIONS}
+    return {**kept, **told, **more}
 
 
 class SparkProcess:

@@ -9,7 +9,7 @@ import urllib.request
 import uuid
 from contextlib import contextmanager
 
-from processes import SparkProcess, free_port
+from processes import SUBMIT_OPTIONS, SparkProcess, free_port
 
 from spark_rankeval import package_zip
 
@@ -41,6 +41,7 @@ def _classic():
 
     # A worker is to run the interpreter of the tests, not the first python of the PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_SUBMIT_OPTS"] = SUBMIT_OPTIONS
     builder = SparkSession.builder.config("spark.ui.enabled", "false")
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
