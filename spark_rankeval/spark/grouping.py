@@ -211,7 +211,7 @@ class Grouping:
         if not self.merge_duplicates:
             rows = self._further.with_facts(rows)
         users = self.user_columns
-        n_rows, merged = F.lit(1), None
+        n_rows, merged = None, None
         if self.merge_duplicates:
             keys = [*users, *([_MODEL] if self._several else []), reading.ITEMS]
             infinite = [F.sum(_INFINITE).alias(_INFINITE)] if self._counts_infinite(first) else []
@@ -237,14 +237,23 @@ class Grouping:
         ]
         return grouped.select(*names, *lists)
 
-    def _gathered(self, model: int, n_rows: Column, merged: Column | None) -> list[Column]:
-        """How many rows a user has of a model, and its predictions."""
+    def _gathered(self, model: int, n_rows: Column | None, merged: Column | None) -> list[Column]:
+        """How many rows a user has of a model, and its predictions.
+
+        Args:
+            model: its place.
+            n_rows: how many rows a row stands for; None: for itself, and counting costs less than adding up.
+            merged: how many rows were merged into a row; None: none were.
+        """
 
         def named(column: Column, name: str) -> Column:
             return column.alias(reading.of_model(name, model))
 
         items, scores = self._of(model, F.col(reading.ITEMS)), self._of(model, F.col(reading.SCORES))
-        counts = [named(F.coalesce(F.sum(self._of(model, n_rows)), F.lit(0)), reading.PREDICTION_ROWS)]
+        if n_rows is None:
+            counts = [named(F.count(self._of(model, F.lit(1))), reading.PREDICTION_ROWS)]
+        else:
+            counts = [named(F.coalesce(F.sum(self._of(model, n_rows)), F.lit(0)), reading.PREDICTION_ROWS)]
         if self._counts_infinite(self.sources.predictions):
             n_infinite = F.sum(self._of(model, F.col(_INFINITE)))
             counts.append(named(F.coalesce(n_infinite, F.lit(0)), reading.INFINITE_PREDICTIONS))

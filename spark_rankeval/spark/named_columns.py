@@ -24,7 +24,8 @@ def column(name: str) -> Column:
 
 def any_null(columns: Iterable[Column]) -> Column:
     """Whether any of the columns is null; of no columns, false."""
-    return reduce(or_, [one.isNull() for one in columns], F.lit(False))
+    nulls = [one.isNull() for one in columns]
+    return reduce(or_, nulls) if nulls else F.lit(False)
 
 
 def find_column(frame: DataFrame, name: str) -> str | None:

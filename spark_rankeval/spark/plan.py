@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_rankeval.worker.task import ScoringTask
 
 # More predictions than the cutoff are kept, so that equal scores at the boundary nearly always stay together.
-_SLACK = 12
+_SLACK = 8
 # Spark's max_by and min_by keep no more.
 _MOST_KEPT = 100_000
 

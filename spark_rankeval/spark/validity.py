@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -117,7 +117,10 @@ def _numbers(source: Source, values: Sequence[Column]) -> dict[str, Column]:
 
 def none_holds(conditions: dict[str, Column]) -> Column:
     """Whether no condition is true; null is not."""
-    return reduce(and_, [~F.coalesce(one, F.lit(False)) for one in conditions.values()], F.lit(True))
+    if not conditions:
+        return F.lit(True)
+    # A true one makes the whole true, whatever is null beside it.
+    return ~F.coalesce(reduce(or_, conditions.values()), F.lit(False))
 
 
 def says_something(source: Source, rules: Rules, model_column: str | None = None) -> Column:
@@ -129,5 +132,6 @@ def says_something(source: Source, rules: Rules, model_column: str | None = None
         model_column: the column that says which model a row is of.
     """
     needed = [*source.user_columns(), *([] if model_column is None else [column(model_column)])]
-    whole = reduce(and_, [one.isNotNull() for one in needed], F.lit(True))
-    return whole & none_holds(invalid_reasons(source, source.ids(), source.values(), rules))
+    return reduce(and_, [one.isNotNull() for one in needed]) & none_holds(
+        invalid_reasons(source, source.ids(), source.values(), rules)
+    )

@@ -27,6 +27,7 @@ from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of
 from spark_rankeval.statistics.quantiles import QuantileAccumulator, merged_sketches, quantiles_of
 from spark_rankeval.statistics.resampling import checked_replicates
+from spark_rankeval.statistics.tally import tally
 
 Array = np.ndarray[Any, Any]
 #: The states of the accumulators by what they are for: ``moments``, ``quantiles``, ``means``, ``bootstrap``.
@@ -156,9 +157,13 @@ class DescriptionAccumulator:
             users = None if users is None else users[counts]
             of_column = [None if one is None else one[counts] for one in of_column]
         for index, column in enumerate(values):
-            self._moments.add(index, column)
-            if self._quantiles is not None:
-                self._quantiles.add(index, column)
+            counted = None if self._quantiles is None else tally(column)
+            if counted is not None and counted.repeats:
+                self._moments.add_tally(index, counted)
+            else:
+                self._moments.add(index, column)
+            if self._quantiles is not None and counted is not None:
+                self._quantiles.add_tally(index, counted)
         if self._bootstrap is not None and values:
             assert users is not None, "users are resampled by their hashes"
             self._bootstrap.add(users, np.stack(values), np.stack(of_column) if own else weights)  # type: ignore[arg-type] # none is None

@@ -18,13 +18,18 @@ from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_rankeval.statistics.tally import Tally
+
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 Array = np.ndarray[Any, Any]
+Integers = np.ndarray[Any, np.dtype[np.int64]]
 #: For each field of a state an array with one entry a column.
 State = dict[str, Array]
 
 _UNIT = 2.0**32
 _ROWS = 1 << 14
+# In units of 2⁻³² a value is below 2^39 (`_SMALL`): so many of them add up to what 64 bits hold.
+_MOST_COUNTED = 1 << 20
 # Up to this, so many values in units of 2⁻³² add up to less than 2^53, where a float sum of whole numbers is exact.
 _SMALL = 2.0**53 / _UNIT / _ROWS
 # Between these a value is held exactly in units of 2⁻⁶⁴, and its square does not overflow a 64-bit sum of units of 1 over
@@ -68,7 +73,17 @@ class MomentsAccumulator:
         for start in range(0, len(values), _ROWS):
             self._add(column, values[start : start + _ROWS])
 
-    def _add(self, column: int, values: Column) -> None:
+    def add_tally(self, column: int, counted: Tally) -> None:
+        """Take in values of a column that were counted; the state is that of the values one by one."""
+        self._integers[1, column] += counted.n_undefined
+        if counted.n > _MOST_COUNTED:
+            self.add(column, np.repeat(counted.values, counted.times))
+            return
+        for start in range(0, len(counted.values), _ROWS):
+            piece = slice(start, start + _ROWS)
+            self._add(column, counted.values[piece], counted.times[piece])
+
+    def _add(self, column: int, values: Column, times: Integers | None = None) -> None:
         least, greatest = float(values.min()), float(values.max())
         n_undefined = 0
         if math.isnan(least):
@@ -78,24 +93,25 @@ class MomentsAccumulator:
         # Which of the two zeros comes first is chance: the extremes have the positive one.
         self._least[column] = min(self._least[column], least) + 0.0
         self._greatest[column] = max(self._greatest[column], greatest) + 0.0
-        n = len(values)
-        n_zero = n - int(np.count_nonzero(values))
+        zeros = len(values) - int(np.count_nonzero(values))
+        n, n_zero = (len(values), zeros) if times is None else (int(times.sum()), int(times[values == 0].sum()))
         self._integers[:3, column] += (n, n_undefined, n_zero)
         bound = max(abs(least), abs(greatest)) if n else 0.0
         if bound == 0:
             return
-        sizes = np.abs(values, out=self._scratch[0, :n])
-        if bound >= _WIDE or int(np.count_nonzero(sizes < _FINE)) > n_zero:
+        sizes = np.abs(values, out=self._scratch[0, : len(values)])
+        if bound >= _WIDE or int(np.count_nonzero(sizes < _FINE)) > zeros:
             usual = (sizes >= _FINE) & (sizes < _WIDE)
-            self._add_wide(column, values[~usual], sizes[~usual])
-            values = values[usual]
+            one_by_one = values[~usual] if times is None else np.repeat(values[~usual], times[~usual])
+            self._add_wide(column, one_by_one)
             bound = float(sizes[usual].max(initial=0.0))
-        self._add_exactly(column, values, bound, _SUM)
-        self._add_exactly(column, values * values, bound * bound, _SQUARE)
+            values, times = values[usual], None if times is None else times[usual]
+        self._add_exactly(column, values, times, bound, _SUM)
+        self._add_exactly(column, values * values, times, bound * bound, _SQUARE)
 
-    def _add_wide(self, column: int, values: Column, sizes: Column) -> None:
+    def _add_wide(self, column: int, values: Column) -> None:
         """Add values of any size, and their squares without rounding."""
-        huge = sizes >= _HUGE
+        huge = np.abs(values) >= _HUGE
         if huge.any():
             with np.errstate(over="ignore", invalid="ignore"):
                 self._large[:, column] += (values[huge].sum(), (values[huge] ** 2).sum())
@@ -106,19 +122,19 @@ class MomentsAccumulator:
         for place, terms in ((2 * column, values), (2 * column + 1, np.concatenate([high**2, 2 * high * low, low**2]))):
             self._wide.add(place, terms)
 
-    def _add_exactly(self, column: int, values: Column, bound: float, first: int) -> None:
+    def _add_exactly(self, column: int, values: Column, times: Integers | None, bound: float, first: int) -> None:
         ones, units, rounded = 0, *self._scratch[:, : len(values)]
         if bound > _SMALL:
             np.rint(values, out=rounded)
-            ones = int(rounded.sum())
+            ones = _total(rounded, times)
             values = values - rounded
         np.multiply(values, _UNIT, out=units)
         np.rint(units, out=rounded)
-        middle = int(rounded.sum())
+        middle = _total(rounded, times)
         np.subtract(units, rounded, out=units)
         np.multiply(units, _UNIT, out=units)
         np.rint(units, out=rounded)
-        low = int(rounded.sum())
+        low = _total(rounded, times)
         # What states are merged by need not fear an overflow: the lower limbs stay below 2^32.
         integers = self._integers
         middle += int(integers[first + 1, column]) + ((low := low + int(integers[first + 2, column])) >> 32)
@@ -133,6 +149,11 @@ class MomentsAccumulator:
         limbs = self._wide.state()["limbs"].reshape(-1, len(WIDE_LIMBS), LIMBS)
         fields |= {name: limbs[:, place] for place, name in enumerate(WIDE_LIMBS)}
         return {name: values.copy() for name, values in fields.items()}
+
+
+def _total(whole: Column, times: Integers | None) -> int:
+    """The sum of whole numbers that come so many times."""
+    return int(whole.sum()) if times is None else int(whole.astype(np.int64) @ times)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_rankeval.errors import OptionError
+from spark_rankeval.statistics.tally import firsts, tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from spark_rankeval.statistics.tally import Tally
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -44,28 +47,27 @@ class QuantileAccumulator:
             column: which one.
             values: float64; NaN is left out.
         """
-        # Sorted, equal values are neighbours, a bucket's values too, and its least is the first; NaN comes last.
-        ordered = np.sort(values)
-        if len(ordered) and math.isnan(ordered[-1]):
-            ordered = ordered[: np.searchsorted(ordered, math.inf, side="right")]
-        if not len(ordered):
+        self.add_tally(column, tally(values))
+
+    def add_tally(self, column: int, counted: Tally) -> None:
+        """Take in values of a column that were counted."""
+        distinct, times, _ = counted
+        if not len(distinct):
             return
-        # Most metrics have few distinct values: only those are looked at any further.
-        starts = _firsts(ordered)
-        distinct = ordered[starts]
         size = np.abs(distinct).view(np.int64) >> _SHIFT
         buckets = np.where(distinct < 0, -size, size)
-        firsts = _firsts(buckets)
+        # Of ordered values a bucket's are neighbours, and its least is the first.
+        starts = firsts(buckets)
         self._pending.append(
             {
-                "column": np.full(len(firsts), column, np.int64),
-                "bucket": buckets[firsts],
-                "count": np.diff(starts[firsts], append=len(ordered)),
+                "column": np.full(len(starts), column, np.int64),
+                "bucket": buckets[starts],
+                "count": np.add.reduceat(times, starts),
                 # −0 becomes 0.
-                "least": distinct[firsts] + 0.0,
+                "least": distinct[starts] + 0.0,
             }
         )
-        self._n_pending += len(firsts)
+        self._n_pending += len(starts)
         if self._n_pending > _PENDING + 2 * len(self._pending[0]["column"]):
             self._pending = [merged_sketches(self._pending)]
             self._n_pending = len(self._pending[0]["column"])
@@ -73,14 +75,6 @@ class QuantileAccumulator:
     def state(self) -> dict[str, Array]:
         """The state so far, a row a bucket that holds a value: ``column``, ``bucket``, ``count`` (added) and ``least``."""
         return merged_sketches(self._pending)
-
-
-def _firsts(ordered: Array) -> Array:
-    """Where each run of equal values starts."""
-    new = np.empty(len(ordered), np.bool_)
-    new[0] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    return np.flatnonzero(new)
 
 
 def merged_sketches(states: Iterable[dict[str, Array]]) -> dict[str, Array]:

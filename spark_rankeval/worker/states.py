@@ -16,6 +16,7 @@ from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
 from spark_rankeval.worker.facts import TOTALS, in_parts
 from spark_rankeval.worker.packing import pack, packed, unpacked
+from spark_rankeval.worker.process import settle
 from spark_rankeval.worker.reading import ABSENT, ITEMS, USER_HASH, USER_WEIGHT, filled, numbers, whole_numbers
 from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, WEIGHT_SUMS, score
 
@@ -145,6 +146,7 @@ def state_of_batches(
     slots = slots_of(task)
 
     def run(batches: Batches) -> Batches:
+        settle()
         exposures = ExposureAccumulator(slots, slices_of) if slots and slices_of is not None else None
         tables = _Tables(len(task.metrics), n_user_counts(task), n_invalid, options, no_user, keys, exposures)
         kind = None
@@ -188,6 +190,7 @@ def state_of_columns(
     """
 
     def run(batches: Batches) -> Batches:
+        settle()
         tables = _Tables(len(values), len(counts), len(invalid), options, no_user, keys)
         for batch in batches:
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))

@@ -52,7 +52,7 @@ def test_ties_cut_at_the_boundary_are_seen_and_settled(tables, keeps_the_best):
     settled = "ran twice" if keeps_the_best else "Spark 4.2 needs no sort"
     assert settled in run(tables).explain()
     predictions, labels = tables
-    without_mass_ties = predictions.where("item < 1000")
+    without_mass_ties = predictions.where("item < 1000 and user % 4 != 2")
     assert "ran twice" not in run((without_mass_ties, labels)).explain()
 
 
@@ -98,7 +98,7 @@ def test_dropping_duplicates_comes_before_leaving_out(spark):
 @pytest.mark.parametrize(
     ("metrics", "options", "words"),
     [
-        (["ndcg@5"], {}, "A user keeps the best 17 predictions while rows are grouped: the largest cutoff is 5."),
+        (["ndcg@5"], {}, "A user keeps the best 13 predictions while rows are grouped: the largest cutoff is 5."),
         (["ndcg@5", "rr"], {}, "All predictions of a user are grouped: rr looks at whole lists, without a cutoff."),
         (["ap", "rr", "ndcg@3"], {}, "ap, rr look at whole lists, without a cutoff."),
         (["ndcg@5"], {"prune": "never"}, "prune='never' was asked for"),

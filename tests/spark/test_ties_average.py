@@ -67,7 +67,7 @@ def test_the_summary_says_that_it_averages_and_the_plan_that_no_group_is_cut(res
     assert "ties='average'" in definition
     words = "All predictions of a user are grouped: rr@3 is averaged over the orders of equal scores"
     assert words in evaluate(*tables, "rr@3", score="score", ties="average").explain()
-    assert "keeps the best 15" in evaluate(*tables, "rr@3", score="score").explain()
+    assert "keeps the best 11" in evaluate(*tables, "rr@3", score="score").explain()
 
 
 def test_the_count_of_users_that_hang_on_ties_is_that_of_the_order(result, tables):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
+from spark_rankeval.statistics.tally import tally
 
 MANY = 40_000
 
@@ -280,3 +281,26 @@ def test_the_values_that_are_taken_in_stay_as_they_are():
     before = values.tobytes()
     state_of(values)
     assert values.tobytes() == before
+
+
+@EVERY
+def test_values_by_how_often_they_come_give_the_state_of_the_values_one_by_one(values):
+    repeated = np.concatenate([np.repeat(values[:300], 50), values[:20], [np.nan, -0.0, 0.0]])
+    counted = MomentsAccumulator(1)
+    counted.add_tally(0, tally(repeated))
+    assert bits(counted.state()) == bits({name: value[None] for name, value in state_of(repeated).items()})
+
+
+@pytest.mark.parametrize("n", [1, (1 << 20) + 1])
+def test_huge_values_that_come_many_times_are_as_those_one_by_one(n):
+    values = np.repeat([2.0**300, 100.7, 2.0**-30, -46_340.5, math.nan], [1, n, 3, 2, 4])
+    counted = MomentsAccumulator(1)
+    counted.add_tally(0, tally(values))
+    assert figures(moments_of({name: each[0] for name, each in counted.state().items()})) == figures(moments(values))
+
+
+def test_a_tally_of_nothing_changes_nothing():
+    counted = MomentsAccumulator(1)
+    counted.add_tally(0, tally(np.array([])))
+    counted.add_tally(0, tally(np.array([np.nan])))
+    assert figures(moments_of({name: each[0] for name, each in counted.state().items()})) == figures(moments([np.nan]))
