@@ -24,8 +24,8 @@ def main(folder: str) -> None:
     result = evaluate(predictions, labels, METRICS, score="score")
     done = time.perf_counter()
     values = {row.metric: row.mean for row in result.to_pandas().itertuples()}
+    print(json.dumps({"start": started - began, "evaluate": done - started, "values": values}), flush=True)
     spark.stop()
-    print(json.dumps({"start": started - began, "evaluate": done - started, "values": values}))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,9 @@ def main(folder):
     results = pytrec_eval.RelevanceEvaluator(truth, MEASURES).evaluate(run)
     values = pd.DataFrame.from_dict(results, orient="index").mean().to_dict()
     done = time.perf_counter()
-    print(json.dumps({"read": read - began, "tables": made - read, "evaluate": done - made, "values": values}))
+    print(
+        json.dumps({"read": read - began, "tables": made - read, "evaluate": done - made, "values": values}), flush=True
+    )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,10 @@ def main(folder):
     made = time.perf_counter()
     values = evaluate(qrels, run, METRICS, make_comparable=True)
     done = time.perf_counter()
-    print(json.dumps({"read": read - began, "tables": made - read, "evaluate": done - made, "values": dict(values)}))
+    print(
+        json.dumps({"read": read - began, "tables": made - read, "evaluate": done - made, "values": dict(values)}),
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
