@@ -1,7 +1,7 @@
 """One Spark session a test run, made when the first test asks for it, on the platform that the run is for."""
 
 import pytest
-from left_out import reason_of
+from left_out import is_left_out, reason_of
 from sessions import PLATFORMS, session_of
 
 
@@ -15,8 +15,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    elsewhere = {"classic": "connect_alone", "connect": "classic_alone"}[config.getoption("platform")]
-    out = [item for item in items if item.get_closest_marker(elsewhere)]
+    out = [item for item in items if is_left_out(item, config.getoption("platform"))]
     config.left_out = sorted(f"{item.nodeid}: {reason_of(item)}" for item in out)
     if out:
         config.hook.pytest_deselected(items=out)

@@ -1,9 +1,31 @@
 """Tests that are not for every platform, and why: each thing that classic Spark alone has has a probe, which a test tries."""
 
+from importlib.metadata import version
+
+
+def tuned_als(spark):
+    """Choose a rank with nothing of this project: how many errors were measured."""
+    from pyspark.ml.evaluation import RegressionEvaluator
+    from pyspark.ml.recommendation import ALS
+    from pyspark.ml.tuning import TrainValidationSplit
+
+    rows = [(user, item, float(user % 3 + item % 2), user % 2) for user in range(6) for item in range(5)]
+    ratings = spark.createDataFrame(rows, "user int, item int, rating float, fold int")
+    als = ALS(maxIter=1, userCol="user", itemCol="item", ratingCol="rating", numUserBlocks=1, numItemBlocks=1)
+    errors = RegressionEvaluator(metricName="rmse", labelCol="rating")
+    split = TrainValidationSplit(
+        estimator=als, estimatorParamMaps=[{ALS.rank: 1}], evaluator=errors, trainRatio=0.8, seed=1
+    )
+    return len(split.fit(ratings).validationMetrics)
+
+
 CLASSIC_ALONE = {
     "rdd": ("RankingMetrics takes an RDD", lambda spark: spark.range(1).rdd.count()),
     "jvm": ("the object is the JVM's own", lambda spark: spark.sparkContext._jvm.java.lang.Math.abs(-1)),
+    "tuned_als": ("PySpark 4.0 tunes ALS in threads without a session", tuned_als),
 }
+# The first Spark whose Connect has it, too.
+ON_CONNECT_FROM = {"tuned_als": (4, 1)}
 
 
 def reason_of(item):
@@ -12,3 +34,17 @@ def reason_of(item):
         return "about a Connect server"
     (need,) = marker.args
     return f"{need} ({CLASSIC_ALONE[need][0]})"
+
+
+def connect_has(need):
+    """Whether the Connect of this Spark has what only classic Spark had once."""
+    installed = tuple(int(part) for part in version("pyspark").split(".")[:2])
+    return need in ON_CONNECT_FROM and installed >= ON_CONNECT_FROM[need]
+
+
+def is_left_out(item, platform):
+    """Whether a test is not for a platform."""
+    if platform == "classic":
+        return item.get_closest_marker("connect_alone") is not None
+    marker = item.get_closest_marker("classic_alone")
+    return marker is not None and not connect_has(*marker.args)

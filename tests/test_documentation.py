@@ -31,7 +31,12 @@ def test_the_first_example_is_the_same_everywhere():
     assert first.partition("result = ")[0] == of_readme.partition("result = ")[0]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != README], ids=lambda page: page.name)
+def of_pages():
+    needs = {"pyspark_ml.md": [pytest.mark.classic_alone("tuned_als")]}
+    return [pytest.param(page, id=page.name, marks=needs.get(page.name, ())) for page in PAGES if page != README]
+
+
+@pytest.mark.parametrize("page", of_pages())
 def test_examples_of_a_page_print_what_it_says(spark, page, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "110")
     monkeypatch.chdir(tmp_path)

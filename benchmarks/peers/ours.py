@@ -7,7 +7,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-METRICS = ["precision@10", "recall@10", "ndcg@10", "map@10", "mrr"]
+# As ranx and pytrec_eval define them.
+METRICS = {
+    "precision@10": "precision@10",
+    "recall@10": "recall@10",
+    "ndcg@10": "ndcg(ideal='labels')@10",
+    "map@10": "map(denominator='labels')@10",
+    "mrr": "mrr",
+}
 
 
 def main(folder: str) -> None:
@@ -23,7 +30,7 @@ def main(folder: str) -> None:
     predictions, labels = (spark.read.parquet(f"{folder}/{name}") for name in ("predictions", "labels"))
     result = evaluate(predictions, labels, METRICS, score="score")
     done = time.perf_counter()
-    values = {row.metric: row.mean for row in result.to_pandas().itertuples()}
+    values = {name: result[name] for name in METRICS}
     print(json.dumps({"start": started - began, "evaluate": done - started, "values": values}), flush=True)
     spark.stop()
 

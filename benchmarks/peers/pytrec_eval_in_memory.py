@@ -7,7 +7,13 @@ import time
 import pandas as pd
 import pytrec_eval
 
-MEASURES = {"P.10", "recall.10", "ndcg_cut.10", "map_cut.10", "recip_rank"}
+MEASURES = {
+    "precision@10": "P.10",
+    "recall@10": "recall.10",
+    "ndcg@10": "ndcg_cut.10",
+    "map@10": "map_cut.10",
+    "mrr": "recip_rank",
+}
 
 
 def main(folder):
@@ -23,8 +29,9 @@ def main(folder):
         for user, rows in predictions.groupby("user", sort=False)[["item", "score"]]
     }
     made = time.perf_counter()
-    results = pytrec_eval.RelevanceEvaluator(truth, MEASURES).evaluate(run)
-    values = pd.DataFrame.from_dict(results, orient="index").mean().to_dict()
+    results = pytrec_eval.RelevanceEvaluator(truth, set(MEASURES.values())).evaluate(run)
+    means = pd.DataFrame.from_dict(results, orient="index").mean()
+    values = {name: means[measure.replace(".", "_")] for name, measure in MEASURES.items()}
     done = time.perf_counter()
     print(
         json.dumps({"read": read - began, "tables": made - read, "evaluate": done - made, "values": values}), flush=True

@@ -87,12 +87,13 @@ def _is_of_the_jvm(error: Exception) -> bool:
 
 
 def _said(error: Exception) -> str:
-    """The line of an error that says most: of one of the JVM its innermost cause, of others the first."""
+    """The line of an error that says most: of one of the JVM, or of a task, its innermost cause, of others the first."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
     if lines and lines[0].startswith("An error occurred while calling"):
         lines = lines[1:]
     causes = [line for line in lines if line.startswith("Caused by: ")]
-    if causes and _is_of_the_jvm(error):
+    # What a task met comes as text from Spark 4.0's Connect, in the trace of a job that was given up.
+    if causes and (_is_of_the_jvm(error) or lines[0].startswith("Job aborted")):
         return said_by_java(causes[-1])
     return said_by_java(lines[0]) if lines else type(error).__name__
 

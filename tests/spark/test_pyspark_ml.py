@@ -179,6 +179,7 @@ def test_a_table_without_rows_is_an_error_of_its_own(spark):
         RankingEvaluator().evaluate(nobody)
 
 
+@pytest.mark.classic_alone("tuned_als")
 def test_a_mean_over_nobody_is_an_error_and_chooses_no_model(spark, ratings):
     """NumPy's argmax, by which CrossValidator chooses, takes the first NaN for the largest value."""
     evaluator = RankingEvaluator(relevanceThreshold=1000)
@@ -222,6 +223,7 @@ def test_other_bad_rows_are_the_usual_errors(spark, row, words):
         RankingEvaluator().evaluate(spark.createDataFrame([*ROWS, row], SCHEMA))
 
 
+@pytest.mark.classic_alone("tuned_als")
 def test_the_rank_of_als_is_chosen_by_ndcg(ratings, tmp_path):
     evaluator = RankingEvaluator(metricName="ndcg@10", relevanceThreshold=3)
     estimator = als()
@@ -246,6 +248,7 @@ def test_the_rank_of_als_is_chosen_by_ndcg(ratings, tmp_path):
     assert read.getEvaluator().getRelevanceThreshold() == 3.0
 
 
+@pytest.mark.classic_alone("tuned_als")
 def test_a_metric_whose_smaller_values_are_better_chooses_the_smallest(ratings, tmp_path):
     evaluator = RankingEvaluator(metricName="percentile_rank", relevanceThreshold=3)
     estimator = als()
