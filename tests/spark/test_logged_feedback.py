@@ -362,6 +362,8 @@ def test_sums_merge_and_say_what_they_could_show(tables, result):
 
 
 def test_weights_change_nothing_in_one_pass(tables, jobs_of):
-    assert jobs_of(lambda: evaluate(*tables, METRICS, **OPTIONS)) == jobs_of(
-        lambda: evaluate(*tables, "dcg@5", score="score", relevance="grade")
+    # Pruned, the ties of these tables may take a second evaluation.
+    unpruned = {"prune": "never"}
+    assert jobs_of(lambda: evaluate(*tables, METRICS, **OPTIONS, **unpruned)) == jobs_of(
+        lambda: evaluate(*tables, "dcg@5", score="score", relevance="grade", **unpruned)
     )
