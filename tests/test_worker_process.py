@@ -14,7 +14,7 @@ next(run(iter([])))
 first = gc.get_freeze_count()
 loaded_later = [[] for _ in range(1000)]
 next(run(iter([])))
-print(first > 10_000, gc.get_freeze_count() <= first, gc.collect() >= 0)
+print(first > 10_000, gc.get_freeze_count() <= first)
 """
 
 
@@ -23,4 +23,4 @@ def test_a_worker_spares_the_garbage_collector_what_is_loaded_once():
         [sys.executable, "-c", PROGRAM], env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
-    assert done.stdout.split() == ["True"] * 3
+    assert done.stdout.split() == ["True"] * 2

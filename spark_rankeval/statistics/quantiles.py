@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.statistics.tally import firsts, tally
+from spark_rankeval.statistics.tally import tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,7 +57,7 @@ class QuantileAccumulator:
         size = np.abs(distinct).view(np.int64) >> _SHIFT
         buckets = np.where(distinct < 0, -size, size)
         # Of ordered values a bucket's are neighbours, and its least is the first.
-        starts = firsts(buckets)
+        starts = _firsts(buckets)
         self._pending.append(
             {
                 "column": np.full(len(starts), column, np.int64),
@@ -75,6 +75,13 @@ class QuantileAccumulator:
     def state(self) -> dict[str, Array]:
         """The state so far, a row a bucket that holds a value: ``column``, ``bucket``, ``count`` (added) and ``least``."""
         return merged_sketches(self._pending)
+
+
+def _firsts(ordered: Array) -> Array:
+    """Where each run of equal values starts."""
+    new = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return np.flatnonzero(new)
 
 
 def merged_sketches(states: Iterable[dict[str, Array]]) -> dict[str, Array]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    Array = np.ndarray[Any, Any]
     Floats = np.ndarray[Any, np.dtype[np.float64]]
     Integers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -44,16 +43,8 @@ def tally(values: Floats) -> Tally:
         >>> tally(np.array([0.5, 1.0, np.nan, 0.5]))
         Tally(values=array([0.5, 1. ]), times=array([2, 1]), n_undefined=1)
     """
-    # NaN comes last.
-    ordered = np.sort(values)
-    if len(ordered) and math.isnan(ordered[-1]):
-        ordered = ordered[: np.searchsorted(ordered, math.inf, side="right")]
-    starts = firsts(ordered)
-    return Tally(ordered[starts], np.diff(starts, append=len(ordered)), len(values) - len(ordered))
-
-
-def firsts(ordered: Array) -> Integers:
-    """Where each run of equal values starts."""
-    new = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    return np.flatnonzero(new)
+    distinct, times = np.unique(values, return_counts=True)
+    # All NaN are one, and come last.
+    if len(distinct) and math.isnan(distinct[-1]):
+        return Tally(distinct[:-1], times[:-1], int(times[-1]))
+    return Tally(distinct, times, 0)
