@@ -334,6 +334,7 @@ def ratio(numerator: np.ndarray[Any, Any], denominator: np.ndarray[Any, Any] | f
     if denominator.all():
         quotient = numerator / denominator
         return quotient
-    quotient = numerator / np.where(denominator == 0, 1, denominator)
-    quotient[denominator == 0] = 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        quotient = numerator / denominator
+    quotient[np.flatnonzero(denominator == 0)] = 0.0
     return quotient

@@ -149,8 +149,8 @@ class RankingBatch:
 
         def count() -> FloatArray:
             hits = self.hits(threshold)
-            within = np.ones(len(hits.rank)) if k is None else (hits.rank <= k).astype(np.float64)
-            return self.total(hits.user, within)
+            user = hits.user if k is None else hits.user[np.flatnonzero(hits.rank <= k)]
+            return np.bincount(user, minlength=self.n_users).astype(np.float64)
 
         return self.remember(("n_hits", k, threshold), count)
 
@@ -159,9 +159,11 @@ class RankingBatch:
 
         Added one after the other in the order given, so that neither padding nor the split into batches changes a bit.
         """
-        counted: FloatArray = values if within is None else np.where(within, values, 0.0)
+        if within is not None and not within.all():
+            counted = np.flatnonzero(within)
+            user, values = user[counted], values[counted]
         # Without an entry numpy forgets the weights, and counts in whole numbers.
-        return np.bincount(user, counted, self.n_users).astype(np.float64, copy=False)
+        return np.bincount(user, values, self.n_users).astype(np.float64, copy=False)
 
     def within(self, k: int | None) -> BoolArray | None:
         """Which labelled predictions stand in the first k places; None where all do."""

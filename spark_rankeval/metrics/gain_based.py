@@ -290,15 +290,18 @@ class IdealMetric(DiscountedMetric):
             # The user comes first, so that each stays where it is and only a user's own items change places.
             return np.lexsort((-gains, batch.user))
 
+        def are_binary() -> bool:
+            return bool(((gains == 0) | (gains == 1)).all())
+
         within = batch.within(self.k)
-        if ((gains == 0) | (gains == 1)).all():
+        if batch.remember(("binary", *self._gain_key()), are_binary):
             # Gains of 1 need no sort: they take the first places, and what gains nothing adds nothing.
-            gaining = gains == 1 if within is None else (gains == 1) & within
-            user, gain = batch.user[gaining], gains[gaining]
-        else:
-            order = batch.remember(("best first", *self._gain_key()), best_first)
-            kept = order if within is None else order[within[order]]
-            user, gain = batch.user[kept], gains[kept]
+            gaining = np.flatnonzero(gains == 1 if within is None else (gains == 1) & within)
+            n_gaining = np.bincount(batch.user[gaining], minlength=batch.n_users)
+            return np.cumsum(self._discount.up_to(int(n_gaining.max(initial=0))))[n_gaining]
+        order = batch.remember(("best first", *self._gain_key()), best_first)
+        kept = order if within is None else order[within[order]]
+        user, gain = batch.user[kept], gains[kept]
         ideal_rank = position_within(user, batch.n_users) + 1
         return batch.total(user, gain * self._discount(ideal_rank))
 

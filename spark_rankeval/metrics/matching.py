@@ -43,18 +43,19 @@ def match(items: Ragged, labels: Ragged, first: int | None = None) -> Matches:
     many = labels.lengths > _COMPARED_LABELS
     if items.longest > _COMPARED_ITEMS or not about_equal(items.lengths):
         many = np.ones(items.n_users, np.bool_)
-    found = _match_by_columns(items, labels, np.where(many, 0, items.lengths), first)
     if many.all():
-        found.append(_match_by_hashes(items, labels, first))
-    elif many.any():
+        return _match_by_hashes(items, labels, first)
+    found = _match_by_columns(items, labels, np.where(many, 0, items.lengths), first)
+    if many.any():
         of_item, of_label = np.flatnonzero(many[items.user]), np.flatnonzero(many[labels.user])
         part = _match_by_hashes(items.where(many[items.user]), labels.where(many[labels.user]), first)
         found.append(Matches(of_item[part.prediction], of_label[part.label]))
     prediction, label = (
         (np.concatenate(part) for part in zip(*found, strict=True)) if found else (np.empty(0, np.int64),) * 2
     )
-    order = np.argsort(prediction)
-    return Matches(prediction[order], label[order])
+    # Both places in one number: sorting these is quicker than finding an order, and bringing both into it.
+    both = np.sort(prediction << 32 | label)
+    return Matches(both >> 32, both & 0xFFFFFFFF)
 
 
 def _match_by_columns(items: Ragged, labels: Ragged, lengths: IntArray, first: int | None) -> list[Matches]:
@@ -86,7 +87,8 @@ def _match_by_columns(items: Ragged, labels: Ragged, lengths: IntArray, first: i
 def _match_by_hashes(items: Ragged, labels: Ragged, first: int | None) -> Matches:
     """Look items up in a table of all labels, which takes the same few nanoseconds a prediction for any number of labels.
 
-    A label's place in the table is a hash of its user and item; where a prediction's place is taken, the two are compared.
+    The matches come in the order of the predictions. A label's place in the table is a hash of its user and item; where a
+    prediction's place is taken, the two are compared.
     """
     n_labels = len(labels.values)
     bits = min(max(10, (_PLACES_PER_LABEL * n_labels).bit_length()), _LARGEST_TABLE)

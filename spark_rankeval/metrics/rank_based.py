@@ -169,10 +169,13 @@ class ReciprocalRank(TieAwareMetric):
     def _values(self, batch: RankingBatch) -> FloatArray:
         if self.averages_ties:
             return self._mean_over_orders(batch)
+        values = batch.remember(("reciprocal of first hit", self.threshold), lambda: self._of_first_hit(batch))
+        # 1/j falls with every j, so that 1/k parts the ranks up to k from those below it.
+        return values if self.k is None else np.where(values >= 1 / self.k, values, 0.0)
+
+    def _of_first_hit(self, batch: RankingBatch) -> FloatArray:
         hits = batch.hits(self.threshold)
         first = hits.ordinal == 1
-        if self.k is not None:
-            first &= hits.rank <= self.k
         values = np.zeros(batch.n_users)
         values[hits.user[first]] = 1 / hits.rank[first]
         return values

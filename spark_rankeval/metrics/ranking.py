@@ -189,7 +189,8 @@ def rank_lists(
     ranks = _ranks(lists, prediction, policy.ties)
     user = items.user[prediction]
     score = -ranks.rank.astype(np.float64) if lists.scores is None else lists.scores.values[prediction]
-    order = _best_first(items, user, ranks.rank)
+    # Labelled predictions come by their places in the lists, which are in order where nothing has a score.
+    order = slice(None) if lists.scores is None else _best_first(items, user, ranks.rank)
     batch = RankingBatch(
         n_users=items.n_users,
         n_predictions=items.lengths if lists.n_predictions is None else lists.n_predictions,

@@ -27,7 +27,7 @@ from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of
 from spark_rankeval.statistics.quantiles import QuantileAccumulator, merged_sketches, quantiles_of
 from spark_rankeval.statistics.resampling import checked_replicates
-from spark_rankeval.statistics.tally import tally
+from spark_rankeval.statistics.tally import tallies
 
 Array = np.ndarray[Any, Any]
 #: The states of the accumulators by what they are for: ``moments``, ``quantiles``, ``means``, ``bootstrap``.
@@ -156,14 +156,13 @@ class DescriptionAccumulator:
             values, weights = [column[counts] for column in values], weights[counts]
             users = None if users is None else users[counts]
             of_column = [None if one is None else one[counts] for one in of_column]
-        for index, column in enumerate(values):
-            counted = None if self._quantiles is None else tally(column)
-            if counted is not None and counted.repeats:
-                self._moments.add_tally(index, counted)
-            else:
+        if self._quantiles is None:
+            for index, column in enumerate(values):
                 self._moments.add(index, column)
-            if self._quantiles is not None and counted is not None:
-                self._quantiles.add_tally(index, counted)
+        else:
+            for counted in tallies(values):
+                self._moments.add_tally(counted)
+                self._quantiles.add_tally(counted)
         if self._bootstrap is not None and values:
             assert users is not None, "users are resampled by their hashes"
             self._bootstrap.add(users, np.stack(values), np.stack(of_column) if own else weights)  # type: ignore[arg-type] # none is None

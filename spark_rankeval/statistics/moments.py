@@ -28,8 +28,6 @@ State = dict[str, Array]
 
 _UNIT = 2.0**32
 _ROWS = 1 << 14
-# In units of 2⁻³² a value is below 2^39 (`_SMALL`): so many of them add up to what 64 bits hold.
-_MOST_COUNTED = 1 << 20
 # Up to this, so many values in units of 2⁻³² add up to less than 2^53, where a float sum of whole numbers is exact.
 _SMALL = 2.0**53 / _UNIT / _ROWS
 # Between these a value is held exactly in units of 2⁻⁶⁴, and its square does not overflow a 64-bit sum of units of 1 over
@@ -73,41 +71,64 @@ class MomentsAccumulator:
         for start in range(0, len(values), _ROWS):
             self._add(column, values[start : start + _ROWS])
 
-    def add_tally(self, column: int, counted: Tally) -> None:
-        """Take in values of a column that were counted; the state is that of the values one by one."""
-        self._integers[1, column] += counted.n_undefined
-        if counted.n > _MOST_COUNTED:
-            self.add(column, np.repeat(counted.values, counted.times))
+    def add_tally(self, counted: Tally) -> None:
+        """Take in values of some columns that were counted; the state is that of the values one by one."""
+        n_columns = len(counted.n_undefined)
+        self._integers[1, counted.first : counted.first + n_columns] += counted.n_undefined
+        if not len(counted.values):
             return
-        for start in range(0, len(counted.values), _ROWS):
-            piece = slice(start, start + _ROWS)
-            self._add(column, counted.values[piece], counted.times[piece])
+        starts = counted.starts
+        columns, values, times = counted.column[starts], counted.values, counted.times
+        ends = np.append(starts[1:], len(values)) - 1
+        self._widen(columns, values[starts], values[ends])
+        self._integers[0, columns] += np.add.reduceat(times, starts)
+        self._integers[2, columns] += np.add.reduceat(np.where(values == 0, times, 0), starts)
+        sizes = np.abs(values)
+        usual = (sizes >= _FINE) & (sizes < _WIDE)
+        unusual = ~usual & (values != 0)
+        if unusual.any():
+            for column in np.unique(counted.column[unusual]):
+                own = unusual & (counted.column == column)
+                self._add_wide(int(column), np.repeat(values[own], times[own]))
+            values = np.where(usual, values, 0.0)
 
-    def _add(self, column: int, values: Column, times: Integers | None = None) -> None:
+        def total(whole: Array) -> Integers:
+            sums: Integers = np.add.reduceat(whole.astype(np.int64) * times, starts)
+            return sums
+
+        for first, terms in ((_SUM, values), (_SQUARE, values * values)):
+            ones = np.rint(terms)
+            units = (terms - ones) * _UNIT
+            middle = np.rint(units)
+            self._carry(columns, first, total(ones), total(middle), total(np.rint((units - middle) * _UNIT)))
+
+    def _add(self, column: int, values: Column) -> None:
         least, greatest = float(values.min()), float(values.max())
         n_undefined = 0
         if math.isnan(least):
             defined = values[~np.isnan(values)]
             n_undefined, values = len(values) - len(defined), defined
             least, greatest = float(values.min(initial=math.inf)), float(values.max(initial=-math.inf))
-        # Which of the two zeros comes first is chance: the extremes have the positive one.
-        self._least[column] = min(self._least[column], least) + 0.0
-        self._greatest[column] = max(self._greatest[column], greatest) + 0.0
-        zeros = len(values) - int(np.count_nonzero(values))
-        n, n_zero = (len(values), zeros) if times is None else (int(times.sum()), int(times[values == 0].sum()))
-        self._integers[:3, column] += (n, n_undefined, n_zero)
+        self._widen(column, least, greatest)
+        n = len(values)
+        zeros = n - int(np.count_nonzero(values))
+        self._integers[:3, column] += (n, n_undefined, zeros)
         bound = max(abs(least), abs(greatest)) if n else 0.0
         if bound == 0:
             return
-        sizes = np.abs(values, out=self._scratch[0, : len(values)])
+        sizes = np.abs(values, out=self._scratch[0, :n])
         if bound >= _WIDE or int(np.count_nonzero(sizes < _FINE)) > zeros:
             usual = (sizes >= _FINE) & (sizes < _WIDE)
-            one_by_one = values[~usual] if times is None else np.repeat(values[~usual], times[~usual])
-            self._add_wide(column, one_by_one)
+            self._add_wide(column, values[~usual])
             bound = float(sizes[usual].max(initial=0.0))
-            values, times = values[usual], None if times is None else times[usual]
-        self._add_exactly(column, values, times, bound, _SUM)
-        self._add_exactly(column, values * values, times, bound * bound, _SQUARE)
+            values = values[usual]
+        self._add_exactly(column, values, bound, _SUM)
+        self._add_exactly(column, values * values, bound * bound, _SQUARE)
+
+    def _widen(self, columns: Integers | int, least: Column | float, greatest: Column | float) -> None:
+        # Which of the two zeros comes first is chance: the extremes have the positive one.
+        self._least[columns] = np.minimum(self._least[columns], least) + 0.0
+        self._greatest[columns] = np.maximum(self._greatest[columns], greatest) + 0.0
 
     def _add_wide(self, column: int, values: Column) -> None:
         """Add values of any size, and their squares without rounding."""
@@ -122,25 +143,30 @@ class MomentsAccumulator:
         for place, terms in ((2 * column, values), (2 * column + 1, np.concatenate([high**2, 2 * high * low, low**2]))):
             self._wide.add(place, terms)
 
-    def _add_exactly(self, column: int, values: Column, times: Integers | None, bound: float, first: int) -> None:
+    def _add_exactly(self, column: int, values: Column, bound: float, first: int) -> None:
         ones, units, rounded = 0, *self._scratch[:, : len(values)]
         if bound > _SMALL:
             np.rint(values, out=rounded)
-            ones = _total(rounded, times)
+            ones = int(rounded.sum())
             values = values - rounded
         np.multiply(values, _UNIT, out=units)
         np.rint(units, out=rounded)
-        middle = _total(rounded, times)
+        middle = int(rounded.sum())
         np.subtract(units, rounded, out=units)
         np.multiply(units, _UNIT, out=units)
         np.rint(units, out=rounded)
-        low = _total(rounded, times)
+        self._carry(column, first, ones, middle, int(rounded.sum()))
+
+    def _carry(
+        self, columns: Integers | int, first: int, ones: Integers | int, middle: Integers | int, low: Integers | int
+    ) -> None:
         # What states are merged by need not fear an overflow: the lower limbs stay below 2^32.
         integers = self._integers
-        middle += int(integers[first + 1, column]) + ((low := low + int(integers[first + 2, column])) >> 32)
-        integers[first, column] += ones + (middle >> 32)
-        integers[first + 1, column] = middle & 0xFFFFFFFF
-        integers[first + 2, column] = low & 0xFFFFFFFF
+        low = low + integers[first + 2, columns]
+        middle = middle + integers[first + 1, columns] + (low >> 32)
+        integers[first, columns] += ones + (middle >> 32)
+        integers[first + 1, columns] = middle & 0xFFFFFFFF
+        integers[first + 2, columns] = low & 0xFFFFFFFF
 
     def state(self) -> State:
         """The state so far: for each field an array with one entry a column."""
@@ -149,11 +175,6 @@ class MomentsAccumulator:
         limbs = self._wide.state()["limbs"].reshape(-1, len(WIDE_LIMBS), LIMBS)
         fields |= {name: limbs[:, place] for place, name in enumerate(WIDE_LIMBS)}
         return {name: values.copy() for name, values in fields.items()}
-
-
-def _total(whole: Column, times: Integers | None) -> int:
-    """The sum of whole numbers that come so many times."""
-    return int(whole.sum()) if times is None else int(whole.astype(np.int64) @ times)
 
 
 @dataclass(frozen=True)

@@ -47,20 +47,20 @@ class QuantileAccumulator:
             column: which one.
             values: float64; NaN is left out.
         """
-        self.add_tally(column, tally(values))
+        self.add_tally(tally([values], column))
 
-    def add_tally(self, column: int, counted: Tally) -> None:
-        """Take in values of a column that were counted."""
-        distinct, times, _ = counted
+    def add_tally(self, counted: Tally) -> None:
+        """Take in values of some columns that were counted."""
+        column, distinct, times = counted.column, counted.values, counted.times
         if not len(distinct):
             return
         size = np.abs(distinct).view(np.int64) >> _SHIFT
         buckets = np.where(distinct < 0, -size, size)
         # Of ordered values a bucket's are neighbours, and its least is the first.
-        starts = _firsts(buckets)
+        starts = _firsts(column, buckets)
         self._pending.append(
             {
-                "column": np.full(len(starts), column, np.int64),
+                "column": column[starts],
                 "bucket": buckets[starts],
                 "count": np.add.reduceat(times, starts),
                 # −0 becomes 0.
@@ -77,10 +77,10 @@ class QuantileAccumulator:
         return merged_sketches(self._pending)
 
 
-def _firsts(ordered: Array) -> Array:
-    """Where each run of equal values starts."""
-    new = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+def _firsts(column: Array, bucket: Array) -> Array:
+    """Where each run of an equal column and bucket starts."""
+    new = np.ones(len(column), np.bool_)
+    new[1:] = (column[1:] != column[:-1]) | (bucket[1:] != bucket[:-1])
     return np.flatnonzero(new)
 
 
@@ -91,9 +91,7 @@ def merged_sketches(states: Iterable[dict[str, Array]]) -> dict[str, Array]:
     column, bucket, count, least = (np.concatenate([each[name] for each in rows]) for name in empty)
     order = np.lexsort((bucket, column))
     column, bucket = column[order], bucket[order]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (column[1:] != column[:-1]) | (bucket[1:] != bucket[:-1])
-    firsts = np.flatnonzero(new)
+    firsts = _firsts(column, bucket)
     if not len(firsts):
         return empty
     return {

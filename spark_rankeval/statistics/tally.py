@@ -2,49 +2,79 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    Floats = np.ndarray[Any, np.dtype[np.float64]]
-    Integers = np.ndarray[Any, np.dtype[np.int64]]
+    from collections.abc import Iterator, Sequence
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+# Columns are counted together as long as they have at most so many values, which stay in a core's cache.
+_TOGETHER = 1 << 16
 
 
 class Tally(NamedTuple):
-    """The distinct values of a column.
+    """The distinct values of some columns.
 
     Attributes:
-        values: float64, ascending, without NaN.
-        times: int64, how often each comes.
-        n_undefined: how many are NaN.
+        column: int64, the column of each value, ascending.
+        values: float64, ascending within a column, without NaN.
+        times: int64, how often each comes in its column.
+        n_undefined: int64, how many are NaN, of every column that was counted.
+        first: the place of the first of these columns.
     """
 
+    column: Integers
     values: Floats
     times: Integers
-    n_undefined: int
+    n_undefined: Integers
+    first: int = 0
 
     @property
-    def n(self) -> int:
-        """How many values were counted, without NaN."""
-        return int(self.times.sum())
-
-    @property
-    def repeats(self) -> bool:
-        """Whether there are at most half as many distinct values as values."""
-        return 2 * len(self.values) <= self.n
+    def starts(self) -> Integers:
+        """Where the values of each column that has any start."""
+        new = np.ones(len(self.column), np.bool_)
+        np.not_equal(self.column[1:], self.column[:-1], out=new[1:])
+        return np.flatnonzero(new)
 
 
-def tally(values: Floats) -> Tally:
-    """Count how often each value comes.
+def tally(columns: Sequence[Floats], first: int = 0) -> Tally:
+    """Count how often each value comes in each column.
+
+    Args:
+        columns: float64, one or more, of the same length.
+        first: the place of the first of them.
 
     Examples:
-        >>> tally(np.array([0.5, 1.0, np.nan, 0.5]))
-        Tally(values=array([0.5, 1. ]), times=array([2, 1]), n_undefined=1)
+        >>> counted = tally([np.array([0.5, 1.0, np.nan, 0.5]), np.array([0.0, 0.0, 0.0, 0.0])])
+        >>> counted.column.tolist(), counted.values.tolist(), counted.times.tolist(), counted.n_undefined.tolist()
+        ([0, 0, 1], [0.5, 1.0, 0.0], [2, 1, 4], [1, 0])
     """
-    distinct, times = np.unique(values, return_counts=True)
-    # All NaN are one, and come last.
-    if len(distinct) and math.isnan(distinct[-1]):
-        return Tally(distinct[:-1], times[:-1], int(times[-1]))
-    return Tally(distinct, times, 0)
+    rows = np.stack(columns)
+    n = rows.shape[1]
+    if not n:
+        none = np.empty(0, np.int64)
+        return Tally(none, np.empty(0), none, np.zeros(len(columns), np.int64), first)
+    # NaN comes last.
+    rows.sort(axis=1)
+    undefined = np.isnan(rows)
+    flat = rows.ravel()
+    new = np.ones(len(flat), np.bool_)
+    np.not_equal(flat[1:], flat[:-1], out=new[1:])
+    new[::n] = True
+    places = np.flatnonzero(new)
+    times = np.diff(places, append=len(flat))
+    if undefined[:, -1].any():
+        defined = ~undefined.ravel()[places]
+        places, times = places[defined], times[defined]
+    return Tally(places // n + first, flat[places], times, np.count_nonzero(undefined, axis=1), first)
+
+
+def tallies(columns: Sequence[Floats]) -> Iterator[Tally]:
+    """The same of any number of columns, some at a time."""
+    step = max(1, _TOGETHER // max(1, len(columns[0]))) if columns else 1
+    for first in range(0, len(columns), step):
+        yield tally(columns[first : first + step], first)

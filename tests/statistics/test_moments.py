@@ -287,7 +287,7 @@ def test_the_values_that_are_taken_in_stay_as_they_are():
 def test_values_by_how_often_they_come_give_the_state_of_the_values_one_by_one(values):
     repeated = np.concatenate([np.repeat(values[:300], 50), values[:20], [np.nan, -0.0, 0.0]])
     counted = MomentsAccumulator(1)
-    counted.add_tally(0, tally(repeated))
+    counted.add_tally(tally([repeated]))
     assert bits(counted.state()) == bits({name: value[None] for name, value in state_of(repeated).items()})
 
 
@@ -295,12 +295,12 @@ def test_values_by_how_often_they_come_give_the_state_of_the_values_one_by_one(v
 def test_huge_values_that_come_many_times_are_as_those_one_by_one(n):
     values = np.repeat([2.0**300, 100.7, 2.0**-30, -46_340.5, math.nan], [1, n, 3, 2, 4])
     counted = MomentsAccumulator(1)
-    counted.add_tally(0, tally(values))
+    counted.add_tally(tally([values]))
     assert figures(moments_of({name: each[0] for name, each in counted.state().items()})) == figures(moments(values))
 
 
 def test_a_tally_of_nothing_changes_nothing():
     counted = MomentsAccumulator(1)
-    counted.add_tally(0, tally(np.array([])))
-    counted.add_tally(0, tally(np.array([np.nan])))
+    counted.add_tally(tally([np.array([])]))
+    counted.add_tally(tally([np.array([np.nan])]))
     assert figures(moments_of({name: each[0] for name, each in counted.state().items()})) == figures(moments([np.nan]))
