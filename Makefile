@@ -1,6 +1,6 @@
 # The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-jobs test-browser test-cluster test-faults parity fuzz platforms lint format conventions docs notebook test-notebook test-site \
+.PHONY: help setup demo test test-jobs test-pages test-browser test-cluster test-faults parity fuzz platforms lint format conventions docs notebook test-notebook test-site \
   benchmark benchmark-check test-speed dist clean
 
 PYTHON ?= python3
@@ -40,6 +40,9 @@ test: setup  ## run the tests
 test-jobs: setup  ## run the tests of the jobs and of the command
 	@$(BIN)/python -m pytest -q $(BY_TWO) tests/jobs
 
+test-pages: setup  ## run the examples of the README and of docs/
+	@$(BIN)/python -m pytest -q tests/pages
+
 # The packages that the dialects are compared with: their versions exclude one another, so each has an environment.
 # SYSTEMS chooses among them, by environment: make parity SYSTEMS="trec ranx sklearn".
 SYSTEMS ?= trec ranx sklearn lenskit torchmetrics rectools recommenders replay recbole obp
@@ -76,7 +79,7 @@ fuzz: setup  ## run random nasty cases against the oracle
 # target, such as test-spark-3.5 or test-connect-4.3, and runs the whole suite, or TESTS of it; docs/platforms.md lists them.
 # The package is on the path of the tests' process alone: a Connect server's Python gets it as a zip.
 ROWS := test-spark-3.5 test-spark-4.0 test-spark-4.3 test-spark-4.3-pandas-2 test-connect-4.0 test-connect-4.3 test-connect-4.3-pandas-2
-TESTS ?= tests tests/jobs
+TESTS ?= tests tests/jobs tests/pages
 .PRECIOUS: .venv-platform-%/.installed .venv-benchmark-%/.installed
 
 .venv-platform-%/.installed: tests/platforms/requirements-%.txt tests/platforms/tools.txt

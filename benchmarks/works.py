@@ -21,7 +21,7 @@ FOUR = {"precision": "precisionAtK", "recall": "recallAtK", "ndcg": "ndcgAtK", "
 CORES = 2
 
 
-def start_session(heap: str, partitions: int) -> SparkSession:
+def start_session(heap: str, partitions: int, java_options: str = "") -> SparkSession:
     """A local session whose size is fixed, so that figures compare."""
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -30,6 +30,7 @@ def start_session(heap: str, partitions: int) -> SparkSession:
     spark: SparkSession = (
         SparkSession.builder.master(f"local[{CORES},4]")
         .config("spark.driver.memory", heap)
+        .config("spark.driver.extraJavaOptions", java_options)
         .config("spark.sql.shuffle.partitions", str(partitions))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

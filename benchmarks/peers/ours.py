@@ -1,4 +1,4 @@
-"""The same five metrics by this project, from the Parquet files on. Called as: script FOLDER."""
+"""The same five metrics by this project, from the Parquet files on. Called as: script FOLDER [JAVA_OPTIONS]."""
 
 import json
 import sys
@@ -17,12 +17,12 @@ METRICS = {
 }
 
 
-def main(folder: str) -> None:
+def main(folder: str, java_options: str = "") -> None:
     """Start Spark, evaluate, and print the times in seconds."""
     from benchmarks.works import start_session
 
     began = time.perf_counter()
-    spark = start_session("6g", 8)
+    spark = start_session("6g", 8, java_options)
     spark.range(1).count()
     started = time.perf_counter()
     from spark_rankeval import evaluate
@@ -36,4 +36,4 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

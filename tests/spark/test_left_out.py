@@ -21,12 +21,12 @@ def test_few_tests_are_left_out(pytestconfig):
     """A new one is a decision: most of what classic Spark alone has can be asked for in another way."""
     left_out = (line.partition(": ")[0] for line in pytestconfig.left_out)
     # Of a page it is the page that is left out, of others the test.
-    assert {name if "test_documentation" in name else name.partition("[")[0] for name in left_out} <= {
+    assert {name if "test_pages" in name else name.partition("[")[0] for name in left_out} <= {
         "tests/jobs/test_evaluate_job.py::test_a_job_gives_a_connect_server_the_package",
         "tests/spark/test_progress.py::test_a_long_operation_has_a_bar_and_leaves_none",
         "tests/spark/test_progress.py::test_the_handler_goes_after_an_error_and_after_the_caller_has_cleared_all",
         "tests/spark/test_progress.py::test_a_handler_of_the_callers_stays",
-        "tests/test_documentation.py::test_examples_of_a_page_print_what_it_says[pyspark_ml.md]",
+        "tests/pages/test_pages.py::test_examples_of_a_page_print_what_it_says[pyspark_ml.md]",
         "tests/spark/test_pyspark_ml.py::test_the_rank_of_als_is_chosen_by_ndcg",
         "tests/spark/test_pyspark_ml.py::test_a_metric_whose_smaller_values_are_better_chooses_the_smallest",
         "tests/spark/test_pyspark_ml.py::test_a_mean_over_nobody_is_an_error_and_chooses_no_model",
