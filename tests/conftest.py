@@ -30,7 +30,7 @@ def pytest_sessionfinish(session):
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node, error):
     """Keep what a process of pytest-xdist left out: each collects all tests, so that the last says what every other said."""
-    node.config.left_out = getattr(node, "workeroutput", {}).get("left_out", [])
+    node.config.left_out = getattr(node, "workeroutput", {}).get("left_out", getattr(node.config, "left_out", []))
 
 
 def pytest_terminal_summary(terminalreporter, config):

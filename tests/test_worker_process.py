@@ -1,8 +1,20 @@
 """What a Python worker's process does once."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+import spark_rankeval
+
+PACKAGE = Path(spark_rankeval.__file__).parent
+# What Spark calls is named so, or is one of a module that has nothing else.
+ENTRY = re.compile(
+    r"^(?P<before>.*)\n *def (?:run|merge_batches|merge_comparisons|tabulate|survey_lines)\(", re.MULTILINE
+)
 
 PROGRAM = """
 import gc
@@ -24,3 +36,12 @@ def test_a_worker_spares_the_garbage_collector_what_is_loaded_once():
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     assert done.stdout.split() == ["True"] * 2
+
+
+@pytest.mark.parametrize(("module", "n_entries"), [
+    ("worker/states.py", 3), ("worker/comparing.py", 3), ("worker/scoring.py", 1), ("worker/exposures.py", 1), ("worker/series.py", 1),
+    ("trec/tables.py", 2),
+])  # fmt: skip
+def test_whatever_spark_calls_in_a_worker_does_so(module, n_entries):
+    before = [found["before"].strip() for found in ENTRY.finditer((PACKAGE / module).read_text())]
+    assert before == ["@in_worker"] * n_entries

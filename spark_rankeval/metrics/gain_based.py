@@ -211,7 +211,7 @@ class DCG(EstimatedSum, DiscountedMetric):
 
     def _worth_of_lists(self, batch: RankingBatch) -> FloatArray:
         places = retrieved(batch, self.k)
-        return np.cumsum(self._discount.up_to(int(places.max(initial=0))))[places]
+        return self._discount.summed_up_to(int(places.max(initial=0)))[places]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,7 +298,7 @@ class IdealMetric(DiscountedMetric):
             # Gains of 1 need no sort: they take the first places, and what gains nothing adds nothing.
             gaining = np.flatnonzero(gains == 1 if within is None else (gains == 1) & within)
             n_gaining = np.bincount(batch.user[gaining], minlength=batch.n_users)
-            return np.cumsum(self._discount.up_to(int(n_gaining.max(initial=0))))[n_gaining]
+            return self._discount.summed_up_to(int(n_gaining.max(initial=0)))[n_gaining]
         order = batch.remember(("best first", *self._gain_key()), best_first)
         kept = order if within is None else order[within[order]]
         user, gain = batch.user[kept], gains[kept]
@@ -324,7 +324,7 @@ class IdealMetric(DiscountedMetric):
         split, discount = groups.where(cut), (total / within.clip(1))[cut]
         top = draws(split.size, split.held, within[cut])
         n_hits = split.held_above[top.case] + top.marked
-        best = np.cumsum(self._discount.up_to(int(n_hits.max(initial=0))))
+        best = self._discount.summed_up_to(int(n_hits.max(initial=0)))
         expected = gained[split.user][top.case] + top.marked * discount[top.case]
         values[split.user] = top.expected(value(expected, best[n_hits]))
         return values

@@ -72,6 +72,11 @@ class Discount:
             self._table = np.concatenate([self._table, more])
         return self._table
 
+    def summed_up_to(self, rank: int) -> FloatArray:
+        """The sums of the first weights, one after the other, by how many: of none, of one, to those of `rank`."""
+        sums: FloatArray = np.cumsum(self.up_to(rank)[: rank + 1])
+        return sums
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (Discount, (self._weight,))
 

@@ -116,7 +116,7 @@ class RBO(Metric):
         if within is not None:
             below &= within
         user, rank = batch.user[below], batch.rank[below]
-        down_to = np.cumsum(geometric_share(p).up_to(int(longer.max(initial=0))))
+        down_to = geometric_share(p).summed_up_to(int(longer.max(initial=0)))
         shared += batch.total(user, down_to[longer[user]] - down_to[rank - 1])
         at_longer = np.where(longer > labels.lengths, at_shorter + np.bincount(user, minlength=batch.n_users), 0.0)
         at_longer += overlap_at(longer)

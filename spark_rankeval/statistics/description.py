@@ -117,7 +117,7 @@ class DescriptionAccumulator:
 
     def __init__(self, n_columns: int, options: DescriptionOptions) -> None:
         self._moments = MomentsAccumulator(n_columns)
-        self._quantiles = QuantileAccumulator(n_columns) if options.quantiles else None
+        self._quantiles = QuantileAccumulator() if options.quantiles else None
         needs_means = options.resamples or options.any_weighted
         self._means = MeanAccumulator(n_columns, weighted=options.any_weighted) if needs_means else None
         self._weighs = options.any_weighted

@@ -72,7 +72,7 @@ class MomentsAccumulator:
             self._add(column, values[start : start + _ROWS])
 
     def add_tally(self, counted: Tally) -> None:
-        """Take in values of some columns that were counted; the state is that of the values one by one."""
+        """Take in values of some columns that were counted; the state is that of the values one by one, where these are below 2²⁵⁵."""
         n_columns = len(counted.n_undefined)
         self._integers[1, counted.first : counted.first + n_columns] += counted.n_undefined
         if not len(counted.values):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.statistics.tally import tally
+from spark_rankeval.statistics.tally import run_starts, tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,8 +35,7 @@ _PENDING = 1 << 15
 class QuantileAccumulator:
     """The sketches of several columns, of values that come batch by batch."""
 
-    def __init__(self, n_columns: int) -> None:
-        self._n_columns = n_columns
+    def __init__(self) -> None:
         self._pending: list[dict[str, Array]] = []
         self._n_pending = 0
 
@@ -57,7 +56,7 @@ class QuantileAccumulator:
         size = np.abs(distinct).view(np.int64) >> _SHIFT
         buckets = np.where(distinct < 0, -size, size)
         # Of ordered values a bucket's are neighbours, and its least is the first.
-        starts = _firsts(column, buckets)
+        starts = run_starts(column, buckets)
         self._pending.append(
             {
                 "column": column[starts],
@@ -77,13 +76,6 @@ class QuantileAccumulator:
         return merged_sketches(self._pending)
 
 
-def _firsts(column: Array, bucket: Array) -> Array:
-    """Where each run of an equal column and bucket starts."""
-    new = np.ones(len(column), np.bool_)
-    new[1:] = (column[1:] != column[:-1]) | (bucket[1:] != bucket[:-1])
-    return np.flatnonzero(new)
-
-
 def merged_sketches(states: Iterable[dict[str, Array]]) -> dict[str, Array]:
     """The state of all rows, from the states of parts of them, in any order; rows by column and bucket, ascending."""
     empty = {name: np.empty(0, np.int64) for name in ("column", "bucket", "count")} | {"least": np.empty(0)}
@@ -91,7 +83,7 @@ def merged_sketches(states: Iterable[dict[str, Array]]) -> dict[str, Array]:
     column, bucket, count, least = (np.concatenate([each[name] for each in rows]) for name in empty)
     order = np.lexsort((bucket, column))
     column, bucket = column[order], bucket[order]
-    firsts = _firsts(column, bucket)
+    firsts = run_starts(column, bucket)
     if not len(firsts):
         return empty
     return {

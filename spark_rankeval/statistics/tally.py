@@ -9,11 +9,21 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 # Columns are counted together as long as they have at most so many values, which stay in a core's cache.
 _TOGETHER = 1 << 16
+
+
+def run_starts(*keys: Array) -> Integers:
+    """Where each run of equal keys starts, the first included."""
+    new = np.zeros(len(keys[0]), np.bool_)
+    new[:1] = True
+    for key in keys:
+        new[1:] |= key[1:] != key[:-1]
+    return np.flatnonzero(new)
 
 
 class Tally(NamedTuple):
@@ -36,9 +46,7 @@ class Tally(NamedTuple):
     @property
     def starts(self) -> Integers:
         """Where the values of each column that has any start."""
-        new = np.ones(len(self.column), np.bool_)
-        np.not_equal(self.column[1:], self.column[:-1], out=new[1:])
-        return np.flatnonzero(new)
+        return run_starts(self.column)
 
 
 def tally(columns: Sequence[Floats], first: int = 0) -> Tally:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from spark_rankeval.trec.files import name_of
 from spark_rankeval.trec.lines import Form, parse
+from spark_rankeval.worker.process import in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,6 +31,7 @@ _SURVEY = pa.schema(
 _MOST_EXAMPLES = 3
 
 
+@in_worker
 def tabulate(batches: Iterable[pa.RecordBatch], *, form: Form, keep: bool) -> Iterator[pa.RecordBatch]:
     """The columns of a form.
 
@@ -49,6 +51,7 @@ def tabulate(batches: Iterable[pa.RecordBatch], *, form: Form, keep: bool) -> It
         yield rows if keep or parsed.problem.null_count == len(rows) else rows.filter(pc.is_null(parsed.problem))
 
 
+@in_worker
 def survey_lines(batches: Iterable[pa.RecordBatch], *, form: Form) -> Iterator[pa.RecordBatch]:
     """How many lines each block of a file has and how many do not read.
 

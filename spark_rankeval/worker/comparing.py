@@ -13,7 +13,7 @@ from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.paired import PairedAccumulator
 from spark_rankeval.statistics.permuting import MOST_LABELS
 from spark_rankeval.worker.packing import packed, unpacked
-from spark_rankeval.worker.process import settle
+from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import filled, numbers, whole_numbers
 from spark_rankeval.worker.states import groups
 
@@ -69,8 +69,8 @@ def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int, n_
     """
     keys = [slice_field(index) for index in range(n_attributes)]
 
+    @in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
         everyone = _Pairs(baseline, n_metrics, replicates, seed)
         slices: dict[Key, _Pairs] = {}
         n_conflicts = np.zeros(1, np.int64)
@@ -126,6 +126,7 @@ class _Pairs:
         return state
 
 
+@in_worker
 def merge_comparisons(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For ``mapInArrow``: one state instead of the many of a partition."""
     states = [state for batch in batches for state in unpacked(batch.column(0).to_pylist())]
@@ -146,8 +147,8 @@ def all_pairs_batches(n_metrics: int, replicates: int, seed: int) -> Run:
         seed: of these.
     """
 
+    @in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
         counts = _Counts(None)
         models: list[str] = []
         accumulator: AllPairsAccumulator | None = None

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from spark_rankeval.metrics.exposure_based import Exposure
 from spark_rankeval.worker.packing import STATE, pack, unpack
+from spark_rankeval.worker.process import in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -166,6 +167,7 @@ def merge_exposures(merge_states: Callable[[Iterator[bytes]], bytes]) -> Callabl
         merge_states: one packed state of several.
     """
 
+    @in_worker
     def run(batches: Batches) -> Batches:
         states: list[bytes] = []
         tables: list[pa.Table] = []

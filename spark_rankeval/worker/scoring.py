@@ -28,7 +28,7 @@ from spark_rankeval.worker.facts import (
     facts_of_users,
     in_parts,
 )
-from spark_rankeval.worker.process import settle
+from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import (
     ABSENT,
     ATTRIBUTE_CONFLICTS,
@@ -250,8 +250,8 @@ def score_batches(
     normalised = [place for place in task.normalised if place < len(names)]
     further = [*counts_beside(task), *(f"{names[place]}{NORMALISER}" for place in normalised)]
 
+    @in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
         for whole in chain.from_iterable(map(in_parts, batches)):
             # Somebody whom only a table of attributes knows is not evaluated.
             present = None if ABSENT not in whole.schema.names else pc.invert(whole.column(ABSENT))

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from spark_rankeval.metrics.ragged import offsets_of
+from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, grades_column
 from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, score
 
@@ -34,6 +35,7 @@ def score_series(task: ScoringTask, given: tuple[str, ...], names: tuple[str, ..
     if task.views[0].ranking.conflicting_labels == "last":
         refusing.remove(COUNTS.index("n_conflicting_labels"))
 
+    @in_worker
     def run(*series: pd.Series) -> pd.DataFrame:
         by_name = dict(zip(given, series, strict=True))
         kind = _common_kind(by_name["items"], by_name["labels"])

@@ -16,7 +16,7 @@ from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
 from spark_rankeval.worker.facts import TOTALS, in_parts
 from spark_rankeval.worker.packing import pack, packed, unpacked
-from spark_rankeval.worker.process import settle
+from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import ABSENT, ITEMS, USER_HASH, USER_WEIGHT, filled, numbers, whole_numbers
 from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, WEIGHT_SUMS, score
 
@@ -145,8 +145,8 @@ def state_of_batches(
     n_invalid = len(task.models) * len(INVALID_COUNTS)
     slots = slots_of(task)
 
+    @in_worker
     def run(batches: Batches) -> Batches:
-        settle()
         exposures = ExposureAccumulator(slots, slices_of) if slots and slices_of is not None else None
         tables = _Tables(len(task.metrics), n_user_counts(task), n_invalid, options, no_user, keys, exposures)
         kind = None
@@ -189,8 +189,8 @@ def state_of_columns(
         normalisers: the columns of the normalisers of the values that have one, by the values' places.
     """
 
+    @in_worker
     def run(batches: Batches) -> Batches:
-        settle()
         tables = _Tables(len(values), len(counts), len(invalid), options, no_user, keys)
         for batch in batches:
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -284,6 +284,7 @@ def groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | 
         yield tuple(column[int(rows[0])].as_py() for column in columns), rows
 
 
+@in_worker
 def merge_batches(batches: Batches) -> Batches:
     """For ``mapInArrow``: one state instead of the many of a partition."""
     trees = chain.from_iterable(unpacked(batch.column(0)) for batch in batches)

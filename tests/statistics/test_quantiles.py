@@ -26,7 +26,7 @@ COLUMNS = {
 
 
 def state_of(values, parts=1):
-    accumulator = QuantileAccumulator(1)
+    accumulator = QuantileAccumulator()
     for part in np.array_split(np.asarray(values, float), parts):
         accumulator.add(0, part)
     return accumulator.state()
@@ -82,7 +82,7 @@ def test_the_lower_of_two_values_is_no_further_than_promised(values, share):
 
 
 def test_columns_are_kept_apart_and_undefined_values_left_out():
-    accumulator = QuantileAccumulator(3)
+    accumulator = QuantileAccumulator()
     accumulator.add(0, np.array([1.0, 2.0, np.nan]))
     accumulator.add(2, np.array([-5.0, np.nan, -5.0, -1.0]))
     state = accumulator.state()
