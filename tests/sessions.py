@@ -45,6 +45,8 @@ def _classic():
     builder = SparkSession.builder.config("spark.ui.enabled", "false")
     # From Spark 4.1 on a task of a few rows waits less; through a socket of the network Connect's server has them.
     builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
+    # Else PySpark asks the JVM several things more at every call, to say in an error where in Python a column was made.
+    builder = builder.config("spark.python.sql.dataFrameDebugging.enabled", "false")
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
