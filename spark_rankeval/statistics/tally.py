@@ -66,19 +66,21 @@ def tally(columns: Sequence[Floats], first: int = 0) -> Tally:
     if not n:
         none = np.empty(0, np.int64)
         return Tally(none, np.empty(0), none, np.zeros(len(columns), np.int64), first)
-    # NaN comes last.
     rows.sort(axis=1)
-    undefined = np.isnan(rows)
     flat = rows.ravel()
     new = np.ones(len(flat), np.bool_)
     np.not_equal(flat[1:], flat[:-1], out=new[1:])
     new[::n] = True
     places = np.flatnonzero(new)
     times = np.diff(places, append=len(flat))
-    if undefined[:, -1].any():
+    n_undefined = np.zeros(len(columns), np.int64)
+    # NaN comes last, so that most columns need not be searched for it.
+    if np.isnan(rows[:, -1]).any():
+        undefined = np.isnan(rows)
+        n_undefined = np.count_nonzero(undefined, axis=1)
         defined = ~undefined.ravel()[places]
         places, times = places[defined], times[defined]
-    return Tally(places // n + first, flat[places], times, np.count_nonzero(undefined, axis=1), first)
+    return Tally(places // n + first, flat[places], times, n_undefined, first)
 
 
 def tallies(columns: Sequence[Floats]) -> Iterator[Tally]:
