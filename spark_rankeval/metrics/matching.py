@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.ragged import BoolArray, IntArray, Ragged, about_equal, width_classes
+from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, Ragged, about_equal, grouped, width_classes
 
 # Up to so many labels a user, and where lists are about equally long and not longer than this, comparing them with one label at
 # a time is faster than looking their items up.
@@ -144,48 +144,56 @@ def contained(items: Ragged, among: Ragged) -> BoolArray:
     Returns:
         bool, shape of the values of `items`.
     """
-    twice = has_duplicates(among)
-    if twice.any():
-        among = among.where(first_occurrences(among, twice, np.arange(len(among.values))))
+    repeated = repeated_items(among)
+    if len(repeated.values):
+        among = among.where(first_occurrences(among, repeated))
     found = np.zeros(len(items.values), np.bool_)
     found[match(items, among).prediction] = True
     return found
 
 
-def has_duplicates(items: Ragged) -> BoolArray:
-    """Which users have an item more than once; bool (n_users,)."""
-    found = np.zeros(items.n_users, np.bool_)
-    for users, width in width_classes(items.lengths):
-        matrix, length = items.matrix(users, width), items.lengths[users]
+def repeated_items(items: Ragged) -> Ragged:
+    """The items that stand in a user's list more than once, each of them once."""
+    users, values = [np.empty(0, np.int64)], [items.values[:0]]
+    for group, width in width_classes(items.lengths):
+        matrix, length = items.matrix(group, width), items.lengths[group]
         if not (length == width).all():
             # Padding sorts to the end, where it is not looked at; an item that equals it is no harm there.
             matrix = np.where(np.arange(width) < length[:, None], matrix, _largest(items.values.dtype))
         ordered = np.sort(matrix, axis=1)
         # All rows in one go, the end of one beside the start of the next: they are parted where anything is equal, which is rare.
         if (ordered.ravel()[1:] == ordered.ravel()[:-1]).any():
-            equal = ordered[:, 1:] == ordered[:, :-1]
-            found[users] = (equal & (np.arange(1, width) < length[:, None])).any(axis=1)
-    return found
+            equal = (ordered[:, 1:] == ordered[:, :-1]) & (np.arange(1, width) < length[:, None])
+            # The first pair of a run of equal ones stands for it.
+            equal[:, 1:] &= ~equal[:, :-1].copy()
+            row, place = np.nonzero(equal)
+            users.append(group[row])
+            values.append(ordered[row, place])
+    user, value = np.concatenate(users), np.concatenate(values)
+    return grouped(value[np.argsort(user, kind="stable")], user, items.n_users)
 
 
 def _largest(dtype: np.dtype[Any]) -> float | int:
     return np.inf if dtype.kind == "f" else int(np.iinfo(dtype).max)
 
 
-def first_occurrences(items: Ragged, among: BoolArray, preference: IntArray) -> BoolArray:
+def first_occurrences(items: Ragged, repeated: Ragged, scores: FloatArray | None = None) -> BoolArray:
     """Which entries are the preferred one of their user and item.
 
     Args:
         items: the lists.
-        among: bool (n_users,), the users to look at; every entry of the others counts as preferred.
-        preference: int64, shape of the values: of equal items the one with the lowest stays.
+        repeated: their repeated items.
+        scores: float64, shape of the values: of equal items the one of the highest score stays, of these the first; None:
+            the first.
 
     Returns:
         bool, shape of the values.
     """
     keep = np.ones(len(items.values), np.bool_)
-    entry = np.flatnonzero(among[items.user])
-    entry = entry[np.lexsort((preference[entry], items.values[entry], items.user[entry]))]
+    entry = match(items, repeated).prediction
+    # Entries come in order, and a stable sort leaves the first of equal ones in front.
+    preference = () if scores is None else (-scores[entry],)
+    entry = entry[np.lexsort((*preference, items.values[entry], items.user[entry]))]
     user, value = items.user[entry], items.values[entry]
     keep[entry[1:][(user[1:] == user[:-1]) & (value[1:] == value[:-1])]] = False
     return keep

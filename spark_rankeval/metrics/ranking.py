@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from spark_rankeval.metrics.batch import RankingBatch, is_relevant
-from spark_rankeval.metrics.matching import first_occurrences, has_duplicates, match
+from spark_rankeval.metrics.matching import first_occurrences, match, repeated_items
 from spark_rankeval.metrics.ragged import (
     Array,
     BoolArray,
@@ -61,7 +61,7 @@ _COUNTED_MATCHES = 8
 # The same of tied ones, whose order takes a sort by several keys.
 _COUNTED_TIES = 64
 # How many cells one comparison of lists with scores may have: what stays in a core's cache.
-_CELLS = 1 << 16
+_CELLS = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -165,9 +165,9 @@ def rank_lists(
     none = np.zeros(lists.items.n_users, np.int64)
     again = none
     if policy.duplicates != "each":
-        twice = has_duplicates(lists.items)
-        if twice.any():
-            keep = first_occurrences(lists.items, twice, _preference(lists))
+        repeated = repeated_items(lists.items)
+        if len(repeated.values):
+            keep = first_occurrences(lists.items, repeated, None if lists.scores is None else lists.scores.values)
             again = np.bincount(lists.items.user[~keep], minlength=lists.items.n_users)
             if policy.duplicates == "keep_best":
                 lists = _without_duplicates(lists, keep, again)
@@ -265,16 +265,6 @@ def _cut_within_tie(lists: Lists, largest_cutoff: int | None) -> IntArray:
     return flag
 
 
-def _preference(lists: Lists) -> IntArray:
-    """A number an entry, lower for the one that ranks better among equal items."""
-    position = position_within(lists.items.user, lists.items.n_users)
-    if lists.scores is None:
-        return position
-    preference = np.empty(len(position), np.int64)
-    preference[np.lexsort((position, -lists.scores.values))] = np.arange(len(position))
-    return preference
-
-
 def _without_duplicates(lists: Lists, keep: BoolArray, again: IntArray) -> Lists:
     return replace(
         lists.where(keep), n_predictions=None if lists.n_predictions is None else lists.n_predictions - again
@@ -333,11 +323,11 @@ class _Labels(NamedTuple):
 def _settle_labels(lists: Lists, conflicting: Literal["highest", "last"]) -> _Labels:
     """Merge labels of the same item; one grade then holds wherever the item stands in the list, with its weight."""
     labels, grades = lists.labels, _grades(lists)
-    twice = has_duplicates(labels)
-    if not twice.any():
+    repeated = repeated_items(labels)
+    if not len(repeated.values):
         none = np.zeros(labels.n_users, np.int64)
         return _Labels(labels, grades, grades, none, none, lists.weights)
-    entry = np.flatnonzero(twice[labels.user])
+    entry = match(labels, repeated).prediction
     user, item, grade = labels.user[entry], labels.values[entry], grades.values[entry]
     within: list[Array] = [np.arange(len(entry)) if conflicting == "last" else grade]
     if lists.weights is not None:

@@ -1,7 +1,9 @@
+from collections import Counter
+
 import numpy as np
 import pytest
 
-from spark_rankeval.metrics.matching import first_occurrences, has_duplicates, match
+from spark_rankeval.metrics.matching import first_occurrences, match, repeated_items
 from spark_rankeval.metrics.ragged import Ragged
 
 LARGEST, SMALLEST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
@@ -75,61 +77,93 @@ def test_matches_are_the_pairs_of_equal_items_each_once(n_labels, first, n_short
     assert within <= set(found) <= within | beyond
 
 
-def duplicates(lists, dtype=np.int64):
-    return has_duplicates(Ragged.from_lists(lists, dtype)).tolist()
+def repeated(lists, dtype=np.int64):
+    found = repeated_items(Ragged.from_lists(lists, dtype))
+    return [found.values[start:stop].tolist() for start, stop in zip(found.offsets, found.offsets[1:], strict=False)]
 
 
-def test_a_list_with_an_item_twice_has_duplicates():
-    assert duplicates([[1, 2, 1], [1, 2, 3], [4, 4]]) == [True, False, True]
+def test_an_item_that_stands_twice_is_repeated():
+    assert repeated([[1, 2, 1], [1, 2, 3], [4, 4]]) == [[1], [], [4]]
 
 
-def test_the_same_item_in_two_lists_is_no_duplicate():
-    assert duplicates([[1], [1], [1, 2]]) == [False, False, False]
+def test_an_item_that_stands_many_times_is_repeated_once():
+    assert repeated([[4, 4, 4, 4, 4], [5, 3, 5, 3, 5]]) == [[4], [3, 5]]
 
 
-def test_no_duplicates_in_empty_lists_and_lists_of_one():
-    assert duplicates([[], [7], []]) == [False, False, False]
+def test_the_same_item_in_two_lists_is_not_repeated():
+    assert repeated([[1], [1], [1, 2]]) == [[], [], []]
 
 
-def test_places_past_the_end_of_a_short_list_are_no_duplicates():
+def test_nothing_is_repeated_in_empty_lists_and_lists_of_one():
+    assert repeated([[], [7], []]) == [[], [], []]
+
+
+def test_places_past_the_end_of_a_short_list_repeat_nothing():
     # A place past the end of the first list holds the 1 that it has itself.
-    assert duplicates([[1], [1, 2, 3]]) == [False, False]
-    assert duplicates([[1, 2, 3], [9, 3], [3]]) == [False, False, False]
+    assert repeated([[1], [1, 2, 3]]) == [[], []]
+    assert repeated([[1, 2, 3], [9, 3], [3]]) == [[], [], []]
 
 
-def test_the_largest_integer_once_beside_longer_lists_is_no_duplicate():
-    assert duplicates([[LARGEST], [1, LARGEST, 2, 3], [1, 2, 3, 4]]) == [False, False, False]
+def test_the_largest_integer_once_beside_longer_lists_is_not_repeated():
+    assert repeated([[LARGEST], [1, LARGEST, 2, 3], [1, 2, 3, 4]]) == [[], [], []]
 
 
-def test_the_largest_integer_twice_is_a_duplicate_also_beside_longer_lists():
-    assert duplicates([[LARGEST, LARGEST], [5, LARGEST, LARGEST], [1, 2, 3, 4]]) == [True, True, False]
+def test_the_largest_integer_twice_is_repeated_also_beside_longer_lists():
+    assert repeated([[LARGEST, LARGEST], [5, LARGEST, LARGEST], [1, 2, 3, 4]]) == [[LARGEST], [LARGEST], []]
 
 
-def test_infinity_once_beside_longer_lists_is_no_duplicate():
-    assert duplicates([[np.inf], [1, np.inf], [-np.inf, 0, np.inf, 1]], np.float64) == [False, False, False]
+def test_infinity_once_beside_longer_lists_is_not_repeated():
+    assert repeated([[np.inf], [1, np.inf], [-np.inf, 0, np.inf, 1]], np.float64) == [[], [], []]
 
 
-def test_infinity_twice_is_a_duplicate_also_beside_longer_lists():
-    assert duplicates([[np.inf, np.inf], [-np.inf, 1, -np.inf], [1, 2, 3, 4]], np.float64) == [True, True, False]
+def test_infinity_twice_is_repeated_also_beside_longer_lists():
+    found = repeated([[np.inf, np.inf], [-np.inf, 1, -np.inf], [1, 2, 3, 4]], np.float64)
+    assert found == [[np.inf], [-np.inf], []]
 
 
-def test_duplicates_in_lists_of_very_different_lengths():
+def test_repeated_items_of_lists_of_very_different_lengths():
     lists = [list(range(1000)), [1, 1], [], [2], [*range(500), 0], list(range(130))]
-    assert duplicates(lists) == [False, True, False, False, True, False]
+    assert repeated(lists) == [[], [1], [], [], [0], []]
 
 
-def kept(lists, among, preference):
+@pytest.mark.parametrize("longest", [12, 600])
+def test_repeated_items_of_random_lists(longest):
+    rng = np.random.default_rng(longest)
+    lists = [rng.integers(0, longest, rng.integers(0, longest)).tolist() for _ in range(60)]
+    assert repeated(lists) == [sorted(item for item, n in Counter(one).items() if n > 1) for one in lists]
+
+
+def kept(lists, scores=None):
     items = Ragged.from_lists(lists, np.int64)
-    return first_occurrences(items, np.array(among), np.array(preference)).tolist()
+    scores = None if scores is None else np.array(scores, np.float64)
+    return first_occurrences(items, repeated_items(items), scores).tolist()
 
 
-def test_of_equal_items_the_preferred_entry_stays():
-    assert kept([[1, 2, 1, 1]], [True], [3, 0, 1, 2]) == [False, True, True, False]
+def test_of_equal_items_the_one_of_the_highest_score_stays():
+    assert kept([[1, 2, 1, 1]], [0, 3, 2, 1]) == [False, True, True, False]
+
+
+def test_of_equal_items_of_equal_scores_the_first_stays():
+    assert kept([[1, 2, 1, 1]], [0, 3, 2, 2]) == [False, True, True, False]
+
+
+def test_of_equal_items_without_scores_the_first_stays():
+    assert kept([[1, 2, 1], [3, 3]]) == [True, True, False, True, False]
 
 
 def test_equal_items_of_different_users_all_stay():
-    assert kept([[1, 2], [1, 2]], [True, True], [0, 1, 2, 3]) == [True] * 4
+    assert kept([[1, 2], [1, 2]], [0, 1, 2, 3]) == [True] * 4
 
 
-def test_entries_of_users_that_are_not_looked_at_all_stay():
-    assert kept([[1, 1], [1, 1]], [False, True], [0, 1, 1, 0]) == [True, True, False, True]
+@pytest.mark.parametrize("longest", [12, 600])
+def test_first_occurrences_of_random_lists(longest):
+    rng = np.random.default_rng(longest)
+    lists = [rng.integers(0, longest, rng.integers(1, longest)).tolist() for _ in range(60)]
+    scores = [rng.integers(0, 3, len(one)).tolist() for one in lists]
+    expected = []
+    for items, own in zip(lists, scores, strict=True):
+        best = {
+            item: max((s, -n) for n, (i, s) in enumerate(zip(items, own, strict=True)) if i == item) for item in items
+        }
+        expected += [best[item] == (s, -n) for n, (item, s) in enumerate(zip(items, own, strict=True))]
+    assert kept(lists, [s for own in scores for s in own]) == expected

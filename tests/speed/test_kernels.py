@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.kernels import best_time, grouped_users, scoring_task
 from benchmarks.works import METRICS, every_metric, values_of
-from spark_rankeval.metrics.matching import has_duplicates, match
+from spark_rankeval.metrics.matching import match, repeated_items
 from spark_rankeval.metrics.ragged import Ragged
 from spark_rankeval.metrics.ranking import Lists, rank_lists
 from spark_rankeval.worker.scoring import score
@@ -51,7 +51,7 @@ WORKS = {
     "every metric": lambda batch: (score, scoring_task(every_metric(CUTOFFS)), batch),
     "ranks": lambda batch: (lambda lists: rank_lists(cold(lists)), lists_of(batch)),
     "labels matched": lambda batch: (lambda lists: match(cold(lists).items, cold(lists).labels), lists_of(batch)),
-    "duplicates looked for": lambda batch: (lambda lists: has_duplicates(cold(lists).items), lists_of(batch)),
+    "duplicates looked for": lambda batch: (lambda lists: repeated_items(cold(lists).items), lists_of(batch)),
 }
 
 
