@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, Ragged, Runs, offsets_of, position_within
+from spark_rankeval.metrics.ragged import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Ragged,
+    Runs,
+    offsets_of,
+    position_within,
+    starts_of_runs,
+)
 from spark_rankeval.metrics.recommended import Recommended
 
 if TYPE_CHECKING:
@@ -194,8 +203,7 @@ class RankingBatch:
 
         def find() -> tuple[Runs, Runs]:
             _, places, own = self._grade_places()
-            new = np.ones(len(places), np.bool_)
-            new[1:] = places[1:] != places[:-1]
+            new = starts_of_runs(places)
             start, run_of_label = np.flatnonzero(new), np.cumsum(new) - 1
             size = np.diff(np.append(start, len(places)))
 

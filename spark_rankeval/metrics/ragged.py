@@ -142,6 +142,15 @@ def position_within(sorted_user: IntArray, n_users: int) -> IntArray:
     return np.arange(len(sorted_user)) - starts[sorted_user]
 
 
+def starts_of_runs(*keys: Array) -> BoolArray:
+    """Which entries start a run of equal ones; bool, shape of each of the keys, in which equal entries stand together."""
+    new = np.zeros(len(keys[0]), np.bool_)
+    new[:1] = True
+    for key in keys:
+        new[1:] |= key[1:] != key[:-1]
+    return new
+
+
 class Runs(NamedTuple):
     """Where each entry stands when a user's entries are sorted: in a run of equal ones.
 
@@ -157,10 +166,8 @@ class Runs(NamedTuple):
 def runs_of(user: IntArray, n_users: int, *keys: Array) -> Runs:
     """The runs of entries with equal keys, sorted by the first key, then the second; in the order of the entries."""
     order = np.lexsort((*keys[::-1], user))
-    new = np.ones(len(user), np.bool_)
-    new[1:] = user[1:] != user[:-1]
-    for key in keys:
-        new[1:] |= key[order][1:] != key[order][:-1]
+    # A user's entries stand together before they are sorted, too.
+    new = starts_of_runs(user, *(key[order] for key in keys))
     starts = np.flatnonzero(new)
     run = np.cumsum(new) - 1
     before, size = np.empty(len(user), np.int64), np.empty(len(user), np.int64)

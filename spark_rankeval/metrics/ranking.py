@@ -18,6 +18,7 @@ from spark_rankeval.metrics.ragged import (
     grouped,
     offsets_of,
     position_within,
+    starts_of_runs,
     width_classes,
 )
 from spark_rankeval.metrics.recommended import Recommended
@@ -501,8 +502,7 @@ def _sort_tied(lists: Lists, ties: Ties, among: BoolArray, prediction: IntArray)
         keys.insert(0, code if ties == "item_asc" else -code)
     entry = entry[np.lexsort(keys)]
     user, score = items.user[entry], scores.values[entry]
-    new = np.ones(len(entry), np.bool_)
-    new[1:] = (user[1:] != user[:-1]) | (score[1:] != score[:-1])
+    new = starts_of_runs(user, score)
     place = np.empty(len(items.values), np.int64)
     place[entry] = np.arange(len(entry)) - np.flatnonzero(new)[np.cumsum(new) - 1]
     return place[prediction]
@@ -524,9 +524,7 @@ def _hangs_on_tie(batch: RankingBatch, largest_cutoff: int | None, threshold: fl
     if not matters.any():
         return flag
     user, above, tied = batch.user[matters], batch.tied_above[matters], batch.tied[matters]
-    new = np.ones(len(user), np.bool_)
-    new[1:] = (user[1:] != user[:-1]) | (above[1:] != above[:-1])
-    start = np.flatnonzero(new)
+    start = np.flatnonzero(starts_of_runs(user, above))
     # The other items of a group have no label.
     others = np.diff(np.append(start, len(user))) < tied[start]
     grade = batch.grade[matters]

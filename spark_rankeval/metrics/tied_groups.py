@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
-from spark_rankeval.metrics.ragged import BoolArray, IntArray, position_within
+from spark_rankeval.metrics.ragged import BoolArray, IntArray, position_within, starts_of_runs
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.batch import RankingBatch
@@ -55,9 +55,7 @@ def tied_groups(batch: RankingBatch, place: IntArray) -> TiedGroups:
         place: int64, ascending: which labelled predictions are of the kind.
     """
     user, above = batch.user[place], batch.tied_above[place]
-    new = np.ones(len(place), np.bool_)
-    new[1:] = (user[1:] != user[:-1]) | (above[1:] != above[:-1])
-    start = np.flatnonzero(new)
+    start = np.flatnonzero(starts_of_runs(user, above))
     return TiedGroups(
         user=user[start],
         above=above[start],

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from spark_rankeval.metrics.ragged import Ragged, grouped, offsets_of, position_within, width_classes
+from spark_rankeval.metrics.ragged import Ragged, grouped, offsets_of, position_within, starts_of_runs, width_classes
 
 LISTS = [[3, 1], [], [2, 5, 4], [9]]
 
@@ -91,6 +91,15 @@ def test_lists_of_one_length_are_the_matrix_itself():
     assert ragged.matrix(np.arange(3), 2).tolist() == [[1, 2], [3, 4], [5, 6]]
     assert ragged.matrix(np.array([2, 0]), 2).tolist() == [[5, 6], [1, 2]]
     assert ragged.matrix(np.array([2, 0, 1]), 2).tolist() == [[5, 6], [1, 2], [3, 4]]
+
+
+def test_a_run_starts_where_any_key_differs_from_the_entry_before():
+    starts = starts_of_runs(np.array([0, 0, 0, 1, 1]), np.array([5.0, 5.0, 7.0, 7.0, 7.0]))
+    assert starts.tolist() == [True, False, True, True, False]
+
+
+def test_no_entries_have_no_runs():
+    assert starts_of_runs(np.empty(0)).tolist() == []
 
 
 def test_lists_whose_mean_length_is_the_width_are_not_taken_for_lists_of_that_length():
