@@ -4,6 +4,7 @@ The bounds are twice what was measured: they find what takes twice as long as it
 """
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,6 +87,21 @@ def test_the_time_grows_as_the_number_of_predictions(benchmark):
     one = best_time(lambda: score(task, small), 15)
     benchmark.pedantic(score, (task, large), rounds=10, warmup_rounds=1)
     assert benchmark.stats.stats.min <= 8 * 1.6 * one
+
+
+@pytest.mark.parametrize("every", [1, 100])
+@pytest.mark.parametrize(("predictions", "labels"), [(50, 10), (500, 50)])
+def test_lists_with_an_item_twice_take_little_longer(benchmark, predictions, labels, every):
+    """Only what repeats is settled: not all items of a list, nor all lists beside it."""
+    lists = lists_of(grouped_users(PREDICTIONS // predictions, predictions, labels))
+    items = lists.items.values.copy().reshape(-1, predictions)
+    items[::every, 1] = items[::every, 0]
+    repeating = replace(lists, items=lists.items.like(items.ravel()))
+    found = rank_lists(cold(repeating))[1]
+    assert found.duplicate_predictions.sum() == len(items[::every])
+    without = best_time(lambda: rank_lists(cold(lists)), 15)
+    benchmark.pedantic(lambda: rank_lists(cold(repeating)), rounds=15, warmup_rounds=2)
+    assert benchmark.stats.stats.min <= 4 * without
 
 
 def test_the_reference_is_no_constant():
