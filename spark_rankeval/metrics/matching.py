@@ -6,7 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, Ragged, about_equal, grouped, width_classes
+from spark_rankeval.metrics.ragged import (
+    BoolArray,
+    IntArray,
+    Ragged,
+    about_equal,
+    grouped,
+    starts_of_runs,
+    width_classes,
+)
 
 # Up to so many labels a user, and where lists are about equally long and not longer than this, comparing them with one label at
 # a time is faster than looking their items up.
@@ -165,7 +173,7 @@ def repeated_items(items: Ragged) -> Ragged:
         if (ordered.ravel()[1:] == ordered.ravel()[:-1]).any():
             equal = (ordered[:, 1:] == ordered[:, :-1]) & (np.arange(1, width) < length[:, None])
             # The first pair of a run of equal ones stands for it.
-            equal[:, 1:] &= ~equal[:, :-1].copy()
+            equal[:, 1:] &= ~equal[:, :-1]
             row, place = np.nonzero(equal)
             users.append(group[row])
             values.append(ordered[row, place])
@@ -177,14 +185,13 @@ def _largest(dtype: np.dtype[Any]) -> float | int:
     return np.inf if dtype.kind == "f" else int(np.iinfo(dtype).max)
 
 
-def first_occurrences(items: Ragged, repeated: Ragged, scores: FloatArray | None = None) -> BoolArray:
+def first_occurrences(items: Ragged, repeated: Ragged, scores: Ragged | None = None) -> BoolArray:
     """Which entries are the preferred one of their user and item.
 
     Args:
         items: the lists.
         repeated: their repeated items.
-        scores: float64, shape of the values: of equal items the one of the highest score stays, of these the first; None:
-            the first.
+        scores: of equal items the one of the highest score stays, of these the first; None: the first.
 
     Returns:
         bool, shape of the values.
@@ -192,8 +199,7 @@ def first_occurrences(items: Ragged, repeated: Ragged, scores: FloatArray | None
     keep = np.ones(len(items.values), np.bool_)
     entry = match(items, repeated).prediction
     # Entries come in order, and a stable sort leaves the first of equal ones in front.
-    preference = () if scores is None else (-scores[entry],)
+    preference = () if scores is None else (-scores.values[entry],)
     entry = entry[np.lexsort((*preference, items.values[entry], items.user[entry]))]
-    user, value = items.user[entry], items.values[entry]
-    keep[entry[1:][(user[1:] == user[:-1]) & (value[1:] == value[:-1])]] = False
+    keep[entry] = starts_of_runs(items.user[entry], items.values[entry])
     return keep

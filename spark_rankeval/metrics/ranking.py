@@ -168,7 +168,7 @@ def rank_lists(
     if policy.duplicates != "each":
         repeated = repeated_items(lists.items)
         if len(repeated.values):
-            keep = first_occurrences(lists.items, repeated, None if lists.scores is None else lists.scores.values)
+            keep = first_occurrences(lists.items, repeated, lists.scores)
             again = np.bincount(lists.items.user[~keep], minlength=lists.items.n_users)
             if policy.duplicates == "keep_best":
                 lists = _without_duplicates(lists, keep, again)

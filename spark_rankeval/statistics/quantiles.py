@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.statistics.tally import run_starts, tally
+from spark_rankeval.metrics.ragged import starts_of_runs
+from spark_rankeval.statistics.tally import tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,7 +57,7 @@ class QuantileAccumulator:
         size = np.abs(distinct).view(np.int64) >> _SHIFT
         buckets = np.where(distinct < 0, -size, size)
         # Of ordered values a bucket's are neighbours, and its least is the first.
-        starts = run_starts(column, buckets)
+        starts = np.flatnonzero(starts_of_runs(column, buckets))
         self._pending.append(
             {
                 "column": column[starts],
@@ -83,7 +84,7 @@ def merged_sketches(states: Iterable[dict[str, Array]]) -> dict[str, Array]:
     column, bucket, count, least = (np.concatenate([each[name] for each in rows]) for name in empty)
     order = np.lexsort((bucket, column))
     column, bucket = column[order], bucket[order]
-    firsts = run_starts(column, bucket)
+    firsts = np.flatnonzero(starts_of_runs(column, bucket))
     if not len(firsts):
         return empty
     return {

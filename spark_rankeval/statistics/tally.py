@@ -6,24 +6,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from spark_rankeval.metrics.ragged import starts_of_runs
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 # Columns are counted together as long as they have at most so many values, which stay in a core's cache.
 _TOGETHER = 1 << 16
-
-
-def run_starts(*keys: Array) -> Integers:
-    """Where each run of equal keys starts, the first included."""
-    new = np.zeros(len(keys[0]), np.bool_)
-    new[:1] = True
-    for key in keys:
-        new[1:] |= key[1:] != key[:-1]
-    return np.flatnonzero(new)
 
 
 class Tally(NamedTuple):
@@ -46,7 +38,7 @@ class Tally(NamedTuple):
     @property
     def starts(self) -> Integers:
         """Where the values of each column that has any start."""
-        return run_starts(self.column)
+        return np.flatnonzero(starts_of_runs(self.column))
 
 
 def tally(columns: Sequence[Floats], first: int = 0) -> Tally:

@@ -135,7 +135,7 @@ def test_repeated_items_of_random_lists(longest):
 
 def kept(lists, scores=None):
     items = Ragged.from_lists(lists, np.int64)
-    scores = None if scores is None else np.array(scores, np.float64)
+    scores = None if scores is None else items.like(np.array(scores, np.float64))
     return first_occurrences(items, repeated_items(items), scores).tolist()
 
 
