@@ -174,6 +174,22 @@ class RankingBatch:
         # Without an entry numpy forgets the weights, and counts in whole numbers.
         return np.bincount(user, values, self.n_users).astype(np.float64, copy=False)
 
+    def total_of_labels(self, values: FloatArray, within: BoolArray | None = None) -> FloatArray:
+        """The sum over each user's labels, or over those within; float64 (n_users,).
+
+        Labels come in the order of the shuffle. Each user's values are added from the smallest to the largest, so that no order
+        changes a bit.
+
+        Args:
+            values: float64, shape of `labels`.
+            within: bool, shape of `labels`; None: all.
+        """
+        user = self.labels.user
+        if within is not None:
+            user, values = user[within], values[within]
+        ascending = np.lexsort((values, user))
+        return self.total(user, values[ascending])
+
     def within(self, k: int | None) -> BoolArray | None:
         """Which labelled predictions stand in the first k places; None where all do."""
         return None if k is None else self.remember(("within", k), lambda: self.rank <= k)

@@ -158,7 +158,7 @@ def weighted_relevant(batch: RankingBatch, relevant: BoolArray, weights: FloatAr
         relevant: which labels are, shape of `RankingBatch.labels`.
         weights: of the labels.
     """
-    return batch.total(batch.labels.user, weights, relevant)
+    return batch.total_of_labels(weights, relevant)
 
 
 class EstimatorOfTheCall:

@@ -233,7 +233,7 @@ def _weight_sums(batch: RankingBatch, limit: float | None) -> list[Array]:
     assert labels is not None, "the task says that labels have weights"
     above = np.zeros(len(labels.values), np.bool_) if limit is None else labels.values > limit
     n_above = np.bincount(labels.user[above], minlength=batch.n_users)
-    return [n_above, *(batch.total(labels.user, one) for one in (labels.values, labels.values**2))]
+    return [n_above, *(batch.total_of_labels(weights) for weights in (labels.values, labels.values**2))]
 
 
 def score_batches(

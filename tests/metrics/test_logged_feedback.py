@@ -109,6 +109,21 @@ def test_no_split_into_batches_changes_a_bit(metric):
     assert metric.compute(RankingBatch.concatenate(parts)).tobytes() == values.tobytes()
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_order_of_the_label_rows_changes_a_bit(seed):
+    """Labels come in the order of a shuffle; sums of weights that are no short binary fractions show it."""
+    random = np.random.default_rng(seed)
+    orders = [random.permutation(len(labels)) for _, labels in SOME]
+    users = [
+        (predictions, [labels[place] for place in order])
+        for (predictions, labels), order in zip(SOME, orders, strict=True)
+    ]
+    weights = [[own[place] for place in order] for own, order in zip(SOME_WEIGHTS, orders, strict=True)]
+    before, after = weighted(SOME, SOME_WEIGHTS)[0], weighted(users, weights)[0]
+    for metric in VARIANTS[::5]:
+        assert metric.compute(after).tobytes() == metric.compute(before).tobytes(), metric
+
+
 @pytest.mark.parametrize("kind", ESTIMATED, ids=lambda kind: kind.name)
 def test_weights_of_1_are_none(kind):
     ones = [[1.0] * len(labels) for _, labels in SOME]
