@@ -16,7 +16,7 @@ from spark_rankeval.comparison_inputs import (
     read_results,
 )
 from spark_rankeval.comparison_rows import ComparisonRow, PairRow
-from spark_rankeval.errors import DataError, InputError
+from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.options import as_names, check_totals, one_of
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.paired import Comparison
     from spark_rankeval.worker.comparing import Owner
 
-# A replicate's sum takes so many bytes in a state.
-_SUM = 16
+# A replicate's sum takes so many bytes in a state, and so many of them when it travels; so large a state may be.
+_SUM, _PACKED, _LARGEST_STATE = 16, 0.3, 1 << 28
 
 
 def compare(
@@ -118,7 +118,7 @@ def compare(
     labels = labels_of(tables, metrics)
     margins = margins_of(margin, tables, labels)
     tables.check_attributes(parted)
-    size = len(labels) * max(len(names) - 1, 1) * replicates * _SUM
+    size = _size_of_state(len(labels), max(len(names) - 1, 1), replicates)
     run = paired_batches(baseline, len(labels), replicates, seed, len(parted))
     everyone, slices = by_slice(tables.collected(labels, run, size, parted))
     owners = by_owner(everyone)
@@ -148,6 +148,22 @@ def compare(
         rows, level, test, replicates, seed, baseline=baseline, correction=correction, sliced=judged(sliced, "t"),
         _differences=lambda: tables.differences(labels, baseline),
     )  # fmt: skip
+
+
+def _size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
+    """About how many bytes the state of a partition has, as it travels.
+
+    Raises:
+        OptionError: it does not fit into memory.
+    """
+    size = n_metrics * n_models * replicates * _SUM
+    if size > _LARGEST_STATE:
+        msg = (
+            f"{n_metrics:,} metrics × {n_models:,} models × {replicates:,} replicates take {size >> 20:,} MB of each worker, more than "
+            f"the {_LARGEST_STATE >> 20:,} MB allowed: compare fewer metrics or models in a call, or take fewer replicates"
+        )
+        raise OptionError(msg)
+    return int(size * _PACKED)
 
 
 def _comparisons(
@@ -261,7 +277,7 @@ def all_pairs(
     check_number(names, drawn)
     labels = labels_of(tables, metrics)
     margins = margins_of(margin, tables, labels)
-    size = len(labels) * max(len(names), 1) * max(drawn, 1) * _SUM
+    size = _size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
     owners = by_owner(tables.collected(labels, all_pairs_batches(len(labels), drawn, seed), size))
     _check_users(owners, tables)
     models = sorted({*names, *_models_met(owners)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -27,7 +27,7 @@ from spark_rankeval.worker.exposures import (
     slots_of,
 )
 from spark_rankeval.worker.facts import sizes_of
-from spark_rankeval.worker.packing import STATE, unpack
+from spark_rankeval.worker.packing import STATE
 from spark_rankeval.worker.states import merged_packed
 
 if TYPE_CHECKING:
@@ -85,11 +85,11 @@ def exposure_rows(users: DataFrame, run: Callable[[Batches], Batches], item_type
     )
 
 
-def collected_rows(rows: DataFrame) -> tuple[list[dict[str, Any]], list[bytes]]:
-    """The states of users, unpacked, and the exposure of items, packed, in one action."""
+def collected_rows(rows: DataFrame) -> tuple[list[bytes], list[bytes]]:
+    """The states of users and the exposure of items, packed, in one action."""
     with workers_explained():
         found = rows.collect()
-    return [unpack(bytes(row[0])) for row in found if row[0] is not None], [bytes(row[1]) for row in found]
+    return [bytes(row[0]) for row in found if row[0] is not None], [bytes(row[1]) for row in found]
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,11 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.on_invalid import OnInvalid
-from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.spark.grouping import agreed
 from spark_rankeval.spark.ids import common_id_type, user_hash
 from spark_rankeval.spark.named_columns import any_null, column, find_column
-from spark_rankeval.spark.platforms import setting
-from spark_rankeval.spark.scoring import METADATA_KEY, STATE_SCHEMA, facts_of
+from spark_rankeval.spark.scoring import METADATA_KEY, facts_of
+from spark_rankeval.spark.states import STATE_SCHEMA, collected_states
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.worker.comparing import (
     CONFLICTS,
@@ -30,7 +29,7 @@ from spark_rankeval.worker.comparing import (
     slice_field,
     value_field,
 )
-from spark_rankeval.worker.packing import unpacked
+from spark_rankeval.worker.packing import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,10 +40,6 @@ if TYPE_CHECKING:
     from spark_rankeval.worker.comparing import Run
 
 _ROW, _BASELINE = "row", "baseline"
-# So many bytes of states the driver takes as they are; more are merged by so many tasks first.
-_TAKEN_BY_DRIVER, _MERGERS = 1 << 26, 16
-# What is expected where the number of partitions is the platform's to choose.
-_PARTITIONS = 200
 
 
 @dataclass(frozen=True)
@@ -298,7 +293,7 @@ class ModelTables:
         Args:
             labels: the metrics.
             run: a function of `worker.comparing`.
-            bytes_each: about how many bytes a partition's state has.
+            bytes_each: about how many bytes a partition's state has, as it travels.
             by: attributes of the user that part the users.
         """
         names = [_user(index) for index in range(len(self.user_types))]
@@ -307,12 +302,8 @@ class ModelTables:
         hashed = user_hash(map(F.col, names), self.user_types).alias(USER)
         users = self.grouped(labels, by).select(hashed, nobody.alias(NOBODY), ROWS, *attributes)
         states = users.mapInArrow(run, STATE_SCHEMA)
-        partitions = setting(users.sparkSession, "spark.sql.shuffle.partitions", str(_PARTITIONS))
-        if bytes_each * (int(partitions) if partitions.isdigit() else _PARTITIONS) > _TAKEN_BY_DRIVER:
-            states = states.repartition(_MERGERS).mapInArrow(merge_comparisons, STATE_SCHEMA)
-        with workers_explained():
-            rows = states.collect()
-        return merged(unpacked(bytes(row[0]) for row in rows))
+        packed = collected_states(states, merge_comparisons, bytes_each, have_places=bool(by))
+        return merged(map(unpack, packed))
 
     def repeated_user(self, model: str) -> str:
         """A user who stands in several rows of a model, for a message; empty where there is none."""

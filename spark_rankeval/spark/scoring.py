@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.python_workers import workers_explained
+from spark_rankeval.errors import OptionError
 from spark_rankeval.slices import EVERY
 from spark_rankeval.spark.exposures import CorpusLevel, collected_rows, exposure_rows, slices_of
 from spark_rankeval.spark.grouping import Grouping, slice_column
@@ -17,12 +17,13 @@ from spark_rankeval.spark.ids import user_hash
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.spark.rejected import Quarantine
+from spark_rankeval.spark.states import STATE_SCHEMA, collected_states
 from spark_rankeval.spark.validity import Rules
 from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of
 from spark_rankeval.statistics.moments import moments_of
 from spark_rankeval.worker.exposures import slots_of
 from spark_rankeval.worker.facts import TOTALS
-from spark_rankeval.worker.packing import STATE, unpacked
+from spark_rankeval.worker.packing import unpack
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT
 from spark_rankeval.worker.scoring import (
     INVALID_COUNTS,
@@ -34,11 +35,14 @@ from spark_rankeval.worker.scoring import (
     score_batches,
 )
 from spark_rankeval.worker.states import (
+    MERGED_BYTES,
     TableAccumulator,
     as_states,
+    bytes_of_a_group,
     merge_batches,
-    merged_by_key,
+    merged_packed,
     merged_states,
+    n_groups_of,
     n_user_counts,
     state_of_batches,
     state_of_columns,
@@ -53,16 +57,15 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
     from spark_rankeval.views import Value
-    from spark_rankeval.worker.states import Key, States, TableState
+    from spark_rankeval.worker.states import Key, TableState
     from spark_rankeval.worker.task import ScoringTask
 
-STATE_SCHEMA = T.StructType([T.StructField(STATE, T.BinaryType())])
-# The driver takes so many bytes of a partition as they are; a shuffle in between costs more unless there are many of them.
-_MERGED_BY_DRIVER = 128_000
-# What a value takes of a compressed state, in bytes: its moments, its quantiles (seldom more), a replicate.
-_MOMENTS, _SKETCH, _REPLICATE = 100, 4_000, 9
-# How many slices a partition is thought to have where users are parted.
-_SLICES = 20
+# How many figures a result has at the most: the driver takes some 2 GB for so many, and minutes.
+_MOST_FIGURES = 500_000
+# How much memory the state of all users takes at the most: a worker has it some times over while it merges.
+_LARGEST_STATE = 1 << 28
+# How much of a state is left when it is packed.
+_PACKED = 0.3
 #: The key under which a column's metadata says what the column is.
 METADATA_KEY = "spark_rankeval"
 
@@ -231,8 +234,8 @@ class Scoring:
         ).state()
         if slots_of(self.task):
             run = state_of_batches(self.task, options, NO_USER, tuple(keys), slices_of(roll))
-            trees, exposures = collected_rows(exposure_rows(frame, run, grouping.item_type()))
-            found = _by_group(merged_by_key(map(as_states, trees)), empty, options, n_keys=len(keys), roll=roll)
+            packed, exposures = collected_rows(exposure_rows(frame, run, grouping.item_type()))
+            found = _by_group([merged_packed(packed)], empty, options, n_keys=len(keys), roll=roll)
             found = self._with_corpus_level(found, exposures, options)
         else:
             states = frame.mapInArrow(state_of_batches(self.task, options, NO_USER, tuple(keys)), STATE_SCHEMA)
@@ -318,7 +321,7 @@ def collected(
     """Merge the states of all partitions, in one action.
 
     Args:
-        states: the states of a partition a row, in the column `STATE`.
+        states: the states of a partition, as rows.
         empty: the state of no users.
         options: what is to be said of the values.
         n_keys: how many columns part the users.
@@ -326,48 +329,85 @@ def collected(
 
     Returns:
         the figures of each group; of no row at all those of the group ``()``, or of what it rolls into.
+
+    Raises:
+        OptionError: states would be too large to be held. That is known before the action, but for how many groups there are.
     """
     n_values, n_counts = (len(part["n"]) for part in (empty.values["moments"], empty.counts))
-    size = n_counts * _MOMENTS + n_values * _bytes_of_a_value(options)
-    if size * (_SLICES if n_keys else 1) > _MERGED_BY_DRIVER:
-        # Into as many partitions as their size asks for: Spark sees it when the states are there.
-        states = states.hint("rebalance").mapInArrow(merge_batches, STATE_SCHEMA)
-    with workers_explained():
-        rows = states.collect()
-    found = merged_by_key(map(as_states, unpacked(bytes(row[0]) for row in rows)))
-    return _by_group(found, empty, options, n_keys=n_keys, roll=roll)
+    n_bytes = bytes_of_a_group(n_values, n_counts, options)
+    if n_bytes > (MERGED_BYTES if n_keys else _LARGEST_STATE):
+        raise OptionError(_too_large(None, n_values, options))
+    packed = collected_states(states, merge_batches, int(n_bytes * _PACKED), have_places=n_keys > 0)
+    if not n_keys:
+        packed = [merged_packed(packed)] if packed else []
+    return _by_group(packed, empty, options, n_keys=n_keys, roll=roll)
 
 
 def _by_group(
-    found: States,
+    packed: list[bytes],
     empty: TableState,
     options: DescriptionOptions,
     *,
     n_keys: int,
     roll: Callable[[Key], Iterable[Key]],
 ) -> dict[Key, Figures]:
-    """The figures of the groups that users of each key belong to; as of `collected`."""
-    groups: dict[Key, list[TableState]] = {}
-    for key, state in found.items():
-        # Rows of nobody are of no slice: what is wrong with them is counted among all.
-        nobody = n_keys and state.counts["n"][0] == 0 < state.counts["n"][-1]
-        rolled = list(roll(key))
-        for group in rolled if not nobody else [max(rolled, key=lambda one: sum(v is EVERY for v in one))]:
-            groups.setdefault(group, []).append(state)
+    """The figures of the groups that users of each key belong to; as of `collected`.
+
+    Args:
+        packed: states that have no key in common.
+        empty: the state of no users.
+        options: what is to be said of the values.
+        n_keys: how many columns part the users.
+        roll: the groups that the users of a key belong to.
+    """
+    n_values = len(empty.values["moments"]["n"])
+    figures: dict[Key, Figures] = {}
+    totals: dict[Key, TableState] = {}
+    n_groups, fits = 0, True
+    # One after the other: together they may be larger than the driver's memory.
+    for tree in map(unpack, packed):
+        n_lost = n_groups_of(tree)
+        states = {} if n_lost is not None else as_states(tree)
+        n_groups += len(states) if n_lost is None else n_lost
+        fits = fits and n_lost is None and n_groups * n_values <= _MOST_FIGURES
+        if not fits:
+            continue
+        parts: dict[Key, list[TableState]] = {}
+        for key, state in states.items():
+            # Rows of nobody are of no slice: what is wrong with them is counted among all.
+            nobody = n_keys and state.counts["n"][0] == 0 < state.counts["n"][-1]
+            rolled = list(roll(key))
+            for group in rolled if not nobody else [max(rolled, key=lambda one: sum(v is EVERY for v in one))]:
+                if n_keys and group == key:
+                    figures[group] = _figures(merged_states([empty, state]), options)
+                else:
+                    parts.setdefault(group, []).append(state)
+        for group, some in parts.items():
+            totals[group] = merged_states([totals.get(group, empty), *some])
+    if not fits:
+        raise OptionError(_too_large(n_groups, n_values, options))
     # A table without a partition yields no state at all.
-    for group in [()] * (not n_keys) + [()] * (not groups):
-        groups.setdefault(group, [])
-    return {group: _figures(merged_states([empty, *parts]), options) for group, parts in groups.items()}
+    if not n_keys or not (figures or totals):
+        totals.setdefault((), empty)
+    return figures | {group: _figures(state, options) for group, state in totals.items()}
+
+
+def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions) -> str:
+    """Why an evaluation is refused whose states would not fit into memory."""
+    slices = "" if n_groups is None else f"{n_groups:,} slices × "
+    replicates = f" × {options.replicates:,} replicates" if options.resamples else ""
+    advice = ["fewer metrics or models a call"]
+    if n_groups is not None:
+        advice.insert(0, "attributes with fewer values in by=")
+    if options.resamples:
+        advice.append("fewer replicates, or ci='t'")
+    return f"{slices}{n_values:,} values{replicates} do not fit into memory: take {', '.join(advice)}"
 
 
 def _figures(state: TableState, options: DescriptionOptions) -> Figures:
     n_counts = len(state.counts["n"])
     counts = [moments_of({field: each[index] for field, each in state.counts.items()}) for index in range(n_counts)]
     return Figures(descriptions_of(state.values, options), counts)
-
-
-def _bytes_of_a_value(options: DescriptionOptions) -> int:
-    return _MOMENTS + _SKETCH * bool(options.quantiles) + _REPLICATE * options.replicates * options.resamples
 
 
 def describe_table(

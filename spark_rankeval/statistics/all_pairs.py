@@ -43,7 +43,6 @@ class AllPairsAccumulator:
         self._shape = (n_columns, n_models)
         self._replicates, self._seed = replicates, seed
         self._moments = {side: MomentsAccumulator(n_columns * n_models) for side in _SIDES}
-        self._n_incomplete = np.zeros(n_columns, np.int64)
         self._n_excessive = np.zeros(n_columns, np.int64)
         self._dealt = FixedPoint.zeros((n_columns, n_models, replicates))
 
@@ -52,11 +51,10 @@ class AllPairsAccumulator:
 
         Args:
             users: 64-bit hashes of the users' ids (int64 or uint64); no user may come twice.
-            values: float64, columns × models × users. Users without a value under every model are counted and left out.
+            values: float64, columns × models × users. Users without a value under every model are left out.
         """
         n_columns, n_models = self._shape
         complete: Array = np.logical_not(np.isnan(values).any(axis=1))
-        self._n_incomplete += np.count_nonzero(~complete, axis=1)
         # One after the other, so that the layout of the array decides no rounding.
         with np.errstate(invalid="ignore"):
             totals = values[:, 0]
@@ -78,7 +76,6 @@ class AllPairsAccumulator:
     def state(self) -> dict[str, Array]:
         """The state so far: arrays whose first axis are the columns; `merging.merged` merges states."""
         fields: dict[str, Array] = {
-            "n_incomplete": self._n_incomplete.copy(),
             "n_excessive": self._n_excessive.copy(),
             "dealt_ones": self._dealt.ones.copy(),
             "dealt_fraction": self._dealt.fraction.copy(),
@@ -99,7 +96,6 @@ class Pair:
         first: the index of the one.
         second: the index of the other, larger than `first`.
         n: how many users have a value under every model.
-        n_incomplete: how many are left out.
         difference: the mean of the second less the mean of the first.
         interval: of the difference; all pairs' intervals hold at once with the probability `level`.
         q: |difference| / √(residual mean square / n).
@@ -112,7 +108,6 @@ class Pair:
     first: int
     second: int
     n: int
-    n_incomplete: int
     difference: float
     interval: Interval
     q: float
@@ -159,7 +154,6 @@ def all_pairs_of(state: dict[str, Any], level: float = 0.95) -> tuple[Pair, ...]
                 first=first,
                 second=second,
                 n=n,
-                n_incomplete=int(state["n_incomplete"]),
                 difference=difference,
                 interval=_interval(difference, critical * error, n, level, excessive),
                 q=q,

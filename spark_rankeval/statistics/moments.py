@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
+from spark_rankeval.statistics.tally import tally
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from spark_rankeval.statistics.tally import Tally
 
@@ -28,6 +29,8 @@ State = dict[str, Array]
 
 _UNIT = 2.0**32
 _ROWS = 1 << 14
+# Up to so many values a column are counted before they are added.
+_FEW = 1 << 8
 # Up to this, so many values in units of 2⁻³² add up to less than 2^53, where a float sum of whole numbers is exact.
 _SMALL = 2.0**53 / _UNIT / _ROWS
 # Between these a value is held exactly in units of 2⁻⁶⁴, and its square does not overflow a 64-bit sum of units of 1 over
@@ -70,6 +73,20 @@ class MomentsAccumulator:
         # A piece at a time, which stays in a core's cache through all steps.
         for start in range(0, len(values), _ROWS):
             self._add(column, values[start : start + _ROWS])
+
+    def add_columns(self, first: int, columns: Sequence[Column]) -> None:
+        """Take in values of neighbouring columns.
+
+        Args:
+            first: the first of the columns.
+            columns: float64, all of one length.
+        """
+        if columns and len(columns[0]) <= _FEW:
+            # A column costs more than a value: few values of all columns are counted in one go.
+            self.add_tally(tally(columns, first))
+            return
+        for column, values in enumerate(columns, first):
+            self.add(column, values)
 
     def add_tally(self, counted: Tally) -> None:
         """Take in values of some columns that were counted; the state is that of the values one by one, where these are below 2²⁵⁵."""

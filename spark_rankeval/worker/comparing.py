@@ -12,10 +12,10 @@ from spark_rankeval.statistics.all_pairs import AllPairsAccumulator
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.paired import PairedAccumulator
 from spark_rankeval.statistics.permuting import MOST_LABELS
-from spark_rankeval.worker.packing import packed, unpacked
+from spark_rankeval.worker.packing import placed, unpacked
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import filled, numbers, whole_numbers
-from spark_rankeval.worker.states import groups
+from spark_rankeval.worker.states import groups, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -82,13 +82,15 @@ def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int, n_
             n_conflicts += whole_numbers(batch.column(CONFLICTS)).sum()
             for key, rows in groups([batch.column(name) for name in keys], batch.num_rows):
                 slices.setdefault(key, _Pairs(baseline, n_metrics, 0, seed)).add(users.only(rows))
-        state = everyone.state()
-        state[_owned((), N_CONFLICTS)] = n_conflicts
+        yield placed(None, everyone.state() | {_owned((), N_CONFLICTS): n_conflicts})
+        by_place: dict[int, State] = {}
         for key, pairs in slices.items():
             # A slice that only rows of nobody name is none.
             if pairs.n_users:
-                state |= {_in_slice(key, name): entries for name, entries in pairs.state().items()}
-        yield packed(state)
+                state = {_in_slice(key, name): entries for name, entries in pairs.state().items()}
+                by_place.setdefault(place_of(key), {}).update(state)
+        for place, state in by_place.items():
+            yield placed(place, state)
 
     return run
 
@@ -120,7 +122,10 @@ class _Pairs:
         """The state so far, by owner and name."""
         state = self._counts.state()
         for models, accumulator in self._accumulators:
-            for name, entries in accumulator.state().items():
+            fields = accumulator.state()
+            # Who had no row before the model was first met is not counted here; the driver knows the number from all users.
+            del fields["n_undefined"]
+            for name, entries in fields.items():
                 parts = np.split(entries, len(models))
                 state |= {_owned(model, name): part for model, part in zip(models, parts, strict=True)}
         return state
@@ -129,9 +134,13 @@ class _Pairs:
 @in_worker
 def merge_comparisons(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For ``mapInArrow``: one state instead of the many of a partition."""
-    states = [state for batch in batches for state in unpacked(batch.column(0).to_pylist())]
-    if states:
-        yield packed(merged(states))
+    # One after the other: all of them at once might not fit into memory.
+    states = unpacked(batches)
+    held = next(states, None)
+    if held is not None:
+        for state in states:
+            held = merged([held, state])
+        yield placed(None, held)
 
 
 def all_pairs_batches(n_metrics: int, replicates: int, seed: int) -> Run:
@@ -169,7 +178,7 @@ def all_pairs_batches(n_metrics: int, replicates: int, seed: int) -> Run:
         state = counts.state()
         if accumulator is not None:
             state |= {_owned(tuple(models), name): entries for name, entries in accumulator.state().items()}
-        yield packed(state)
+        yield placed(None, state)
 
     return run
 

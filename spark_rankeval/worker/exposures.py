@@ -128,10 +128,10 @@ class ExposureAccumulator:
             yield from whole.add_column(0, STATE, states).combine_chunks().to_batches(max_chunksize=_SENT)
 
 
-def state_row(state: bytes, kind: pa.DataType) -> pa.RecordBatch:
-    """A state as a row beside rows of exposure."""
+def state_row(state: pa.RecordBatch, kind: pa.DataType) -> pa.RecordBatch:
+    """A row of a state as one beside rows of exposure."""
     columns = {
-        STATE: pa.array([state], pa.binary()),
+        STATE: state.column(state.schema.get_field_index(STATE)),
         SLOT: pa.nulls(1, pa.int32()),
         KEY: pa.nulls(1, pa.string()),
         ITEM: pa.nulls(1, kind),

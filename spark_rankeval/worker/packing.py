@@ -18,8 +18,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: The one column that holds packed states, one a row.
-STATE = "state"
+#: The columns of rows that travel: where a state is merged with others, and the packed state.
+PLACE, STATE = "place", "state"
 
 _LENGTH = 4
 # Whole numbers, floats and booleans: an array of objects would be a way for more than numbers.
@@ -39,7 +39,8 @@ def pack(state: Mapping[str, Any]) -> bytes:
 
     def described(node: Any) -> Any:
         if isinstance(node, Mapping):
-            return {name: described(inside) for name, inside in node.items()}
+            # In one order: equal states have equal bytes, however they came about.
+            return {name: described(node[name]) for name in sorted(node)}
         if not (isinstance(node, np.ndarray) and node.dtype.kind in _KINDS):
             msg = f"a state holds arrays of numbers; got {node!r}"
             raise TypeError(msg)
@@ -76,12 +77,20 @@ def unpack(data: bytes) -> dict[str, Any]:
     return state
 
 
-def packed(state: Mapping[str, Any]) -> pa.RecordBatch:
-    """A state as the one row that travels; `unpacked` reads it."""
-    return pa.RecordBatch.from_pydict({STATE: pa.array([pack(state)], pa.binary())})
+def placed(place: int | None, state: Mapping[str, Any]) -> pa.RecordBatch:
+    """A state as a row that travels.
+
+    Args:
+        place: rows of one place are merged together; None: any rows may be.
+        state: as `pack` takes it.
+    """
+    return pa.RecordBatch.from_pydict(
+        {PLACE: pa.array([place], pa.int32()), STATE: pa.array([pack(state)], pa.binary())}
+    )
 
 
-def unpacked(cells: Iterable[pa.Scalar | bytes]) -> Iterator[dict[str, Any]]:
-    """States from the cells of the column `STATE`."""
-    for cell in cells:
-        yield unpack(cell if isinstance(cell, bytes) else cell.as_py())
+def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    """The states of rows."""
+    for batch in batches:
+        for cell in batch.column(batch.schema.get_field_index(STATE)):
+            yield unpack(cell.as_py())

@@ -1,9 +1,13 @@
-"""From batches of users to what is said of their values: one small state a partition, which the driver merges."""
+"""From batches of users to what is said of their values: small states of each partition, which merge into one.
+
+Bytes depend on the users alone, not on the order in which their rows came: a state that is made again after a fault is the same.
+"""
 
 from __future__ import annotations
 
 import json
-from functools import partial, reduce
+import zlib
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +19,7 @@ from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
 from spark_rankeval.worker.facts import TOTALS, in_parts
-from spark_rankeval.worker.packing import pack, packed, unpacked
+from spark_rankeval.worker.packing import pack, placed, unpack, unpacked
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import ABSENT, ITEMS, USER_HASH, USER_WEIGHT, filled, numbers, whole_numbers
 from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, WEIGHT_SUMS, score
@@ -25,13 +29,23 @@ if TYPE_CHECKING:
 
     from spark_rankeval.metrics.ragged import Array, BoolArray
     from spark_rankeval.statistics.description import DescriptionOptions
-    from spark_rankeval.worker.exposures import Exposed
     from spark_rankeval.worker.task import ScoringTask
 
     Batches = Iterator[pa.RecordBatch]
 
 #: The values of the columns that part users into groups.
 Key = tuple[Any, ...]
+
+#: Groups meet in so many places, each with its own.
+PLACES = 32
+#: How much memory the states of a task's groups take before they go on as rows, and those of a place's groups at the most.
+HELD_BYTES, MERGED_BYTES = 1 << 26, 1 << 26
+# What a value takes in memory: its moments, its quantiles (seldom more), the sums of its mean, a replicate.
+_MOMENTS, _SKETCH, _MEANS, _REPLICATE = 650, 4_000, 2_600, 32
+# So many users of small batches are parted into groups together.
+_TOGETHER = 1 << 16
+# The field of a row that has the number of groups instead of their states; the names of groups are JSON arrays.
+_N_GROUPS = "n_groups"
 
 
 class TableState(NamedTuple):
@@ -91,9 +105,9 @@ class TableAccumulator:
             None if weights is None else weights[somebody],
             {place: one[somebody] for place, one in (normalisers or {}).items()},
         )
-        for index, count in enumerate(counts):
-            counted = count[somebody] if index < self._n_counts else count
-            self._counts.add(index, counted.astype(np.float64, copy=False))
+        of_users = [count[somebody] for count in counts[: self._n_counts]]
+        for first, columns in ((0, of_users), (self._n_counts, counts[self._n_counts :])):
+            self._counts.add_columns(first, [count.astype(np.float64, copy=False) for count in columns])
 
     def state(self) -> TableState:
         """The state so far."""
@@ -112,7 +126,20 @@ def merged_by_key(parts: Iterable[States]) -> States:
     for part in parts:
         for key, state in part.items():
             by_key.setdefault(key, []).append(state)
-    return {key: merged_states(states) for key, states in by_key.items()}
+    return {key: merged_states(states) if len(states) > 1 else states[0] for key, states in by_key.items()}
+
+
+def bytes_of_a_group(n_values: int, n_counts: int, options: DescriptionOptions) -> int:
+    """About how much memory the state of a group of users takes.
+
+    Args:
+        n_values: how many values a user has.
+        n_counts: how many counts, those of invalid rows included.
+        options: what is to be said of the values.
+    """
+    means = _MEANS * (options.resamples or options.any_weighted)
+    replicates = _REPLICATE * options.replicates * options.resamples
+    return n_counts * _MOMENTS + n_values * (_MOMENTS + _SKETCH * bool(options.quantiles) + means + replicates)
 
 
 def n_user_counts(task: ScoringTask) -> int:
@@ -148,7 +175,7 @@ def state_of_batches(
     @in_worker
     def run(batches: Batches) -> Batches:
         exposures = ExposureAccumulator(slots, slices_of) if slots and slices_of is not None else None
-        tables = _Tables(len(task.metrics), n_user_counts(task), n_invalid, options, no_user, keys, exposures)
+        tables = _Tables(len(task.metrics), n_user_counts(task), n_invalid, options, no_user, keys)
         kind = None
         for batch in chain.from_iterable(map(in_parts, batches)):
             kind = batch.schema.field(ITEMS).type.value_type
@@ -156,12 +183,23 @@ def state_of_batches(
             users = [count for counts in scores.counts for count in counts[: len(USER_COUNTS)]]
             invalid = [count for counts in scores.counts for count in counts[len(USER_COUNTS) :]]
             counts = [scores.unresolved, *scores.weights, *users, *scores.totals, *invalid]
-            tables.add(batch, scores.metrics, counts, scores.normalisers, scores.exposed)
+            rows = tables.add(batch, scores.metrics, counts, scores.normalisers)
+            if exposures is None:
+                yield from rows
+                continue
+            for row in rows:
+                yield state_row(row, kind)
+            somebody = ~filled(batch.column(no_user), 0).astype(np.bool_)
+            for key, group in groups([batch.column(name) for name in keys], batch.num_rows):
+                own = np.zeros(batch.num_rows, np.bool_)
+                own[group] = True
+                exposures.add(key, own & somebody, scores.exposed)
         if exposures is None:
-            yield packed(as_tree(tables.states()))
+            yield from tables.rows()
         elif kind is not None:
             # A partition without a batch does not know the type of items, and has nothing to say.
-            yield state_row(pack(as_tree(tables.states())), kind)
+            for row in tables.rows():
+                yield state_row(row, kind)
             yield from exposures.rows()
 
     return run
@@ -199,14 +237,80 @@ def state_of_columns(
                 for name in (*counts, *invalid)
             ]
             own = {place: numbers(by_name[name]) for place, name in (normalisers or {}).items()}
-            tables.add(batch, [numbers(by_name[name]) for name in values], counted, own)
-        yield packed(as_tree(tables.states()))
+            yield from tables.add(batch, [numbers(by_name[name]) for name in values], counted, own)
+        yield from tables.rows()
 
     return run
 
 
+class _Users(NamedTuple):
+    """Users of one or more batches.
+
+    Attributes:
+        keys: the columns that part them into groups.
+        values: float64 (n_users,), one a value.
+        counts: (n_users,), one a count.
+        nobody: which rows belong to nobody.
+        hashes: of the users' ids, if they are resampled.
+        weights: of the users, if they have any.
+        normalisers: of the values that have one, by place.
+        absent: who is not evaluated, but makes a group; None: no one.
+    """
+
+    keys: list[pa.Array]
+    values: list[Array]
+    counts: list[Array]
+    nobody: BoolArray
+    hashes: Array | None
+    weights: Array | None
+    normalisers: dict[int, Array]
+    absent: BoolArray | None
+
+    def at(self, rows: Array | slice) -> _Users:
+        """These of the users, without their keys."""
+        return _Users(
+            [],
+            [column[rows] for column in self.values],
+            [column[rows] for column in self.counts],
+            self.nobody[rows],
+            None if self.hashes is None else self.hashes[rows],
+            None if self.weights is None else self.weights[rows],
+            {place: column[rows] for place, column in self.normalisers.items()},
+            None if self.absent is None else self.absent[rows],
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[_Users]) -> _Users:
+        """The users of all parts, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        first = parts[0]
+
+        def together(columns: Iterable[Sequence[Array]]) -> list[Array]:
+            return [np.concatenate(column) for column in zip(*columns, strict=True)]
+
+        def if_any(columns: Sequence[Array | None]) -> Array | None:
+            there = [column for column in columns if column is not None]
+            return np.concatenate(there) if there else None
+
+        places = list(first.normalisers)
+        return cls(
+            [pa.concat_arrays(columns) for columns in zip(*(part.keys for part in parts), strict=True)],
+            together(part.values for part in parts),
+            together(part.counts for part in parts),
+            np.concatenate([part.nobody for part in parts]),
+            if_any([part.hashes for part in parts]),
+            if_any([part.weights for part in parts]),
+            dict(zip(places, together([part.normalisers[place] for place in places] for part in parts), strict=True)),
+            if_any([part.absent for part in parts]),
+        )
+
+
 class _Tables:
-    """The state of each group of a partition's users; without keys all are one group."""
+    """The state of each group of a partition's users; without keys all are one group.
+
+    What is held at once is bounded: if more groups come than fit, the states so far go on as rows, and new ones begin.
+    """
 
     def __init__(
         self,
@@ -216,57 +320,65 @@ class _Tables:
         options: DescriptionOptions,
         no_user: str,
         keys: tuple[str, ...],
-        exposures: ExposureAccumulator | None = None,
     ) -> None:
-        self._exposures = exposures
         self._new = partial(TableAccumulator, n_values, n_counts, n_invalid, options)
         self._options, self._no_user, self._keys = options, no_user, keys
         self._tables: dict[Key, TableAccumulator] = {}
+        self._most = max(1, HELD_BYTES // bytes_of_a_group(n_values, n_counts + n_invalid, options))
+        self._pending: list[_Users] = []
 
     def add(
-        self,
-        batch: pa.RecordBatch,
-        values: Sequence[Array],
-        counts: Sequence[Array],
-        normalisers: Mapping[int, Array],
-        exposed: dict[int, Exposed] | None = None,
-    ) -> None:
-        """Take in the users of a batch, and their lists where exposure is counted."""
+        self, batch: pa.RecordBatch, values: list[Array], counts: list[Array], normalisers: Mapping[int, Array]
+    ) -> Batches:
+        """Take in the users of a batch; gives the rows that had to make room."""
         by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
-        nobody = filled(by_name[self._no_user], 0).astype(np.bool_)
-        hashes = whole_numbers(by_name[USER_HASH]) if self._options.resamples else None
-        weights = numbers(by_name[USER_WEIGHT]) if self._options.weighted else None
-        absent = filled(by_name[ABSENT], 0).astype(np.bool_) if ABSENT in by_name else None
-        for key, group in groups([by_name[name] for name in self._keys], batch.num_rows):
-            table = self._tables.setdefault(key, self._new())
-            # A group that nobody is in who is evaluated is a group all the same.
-            rows = (
-                group
-                if absent is None
-                else np.flatnonzero(~absent)[group]
-                if isinstance(group, slice)
-                else group[~absent[group]]
-            )
-            table.add(
-                [one[rows] for one in values],
-                [one[rows] for one in counts],
-                nobody[rows],
-                None if hashes is None else hashes[rows],
-                None if weights is None else weights[rows],
-                {place: one[rows] for place, one in normalisers.items()},
-            )
-            if self._exposures is not None and exposed is not None:
-                users = np.zeros(batch.num_rows, np.bool_)
-                users[rows] = True
-                self._exposures.add(key, users & ~nobody, exposed)
+        users = _Users(
+            [by_name[name] for name in self._keys],
+            values,
+            counts,
+            filled(by_name[self._no_user], 0).astype(np.bool_),
+            whole_numbers(by_name[USER_HASH]) if self._options.resamples else None,
+            numbers(by_name[USER_WEIGHT]) if self._options.weighted else None,
+            dict(normalisers),
+            filled(by_name[ABSENT], 0).astype(np.bool_) if ABSENT in by_name else None,
+        )
+        self._pending.append(users)
+        # A group costs the same for few users as for many: small batches wait for one another.
+        if not self._keys or sum(len(part.nobody) for part in self._pending) >= _TOGETHER:
+            yield from self._settle()
 
-    def states(self) -> States:
-        """The state of each group so far."""
-        return {key: table.state() for key, table in self._tables.items()}
+    def _settle(self) -> Batches:
+        pending, self._pending = self._pending, []
+        users = _Users.concatenate(pending)
+        for key, rows in groups(users.keys, len(users.nobody)):
+            if key not in self._tables and len(self._tables) >= self._most:
+                yield from self._states()
+                self._tables = {}
+            table = self._tables.get(key)
+            if table is None:
+                table = self._tables[key] = self._new()
+            own = users.at(rows)
+            # A group that nobody is in who is evaluated is a group all the same.
+            if own.absent is not None and own.absent.any():
+                own = own.at(np.flatnonzero(~own.absent))
+            table.add(own.values, own.counts, own.nobody, own.hashes, own.weights, own.normalisers)
+
+    def rows(self) -> Batches:
+        """The states as rows: groups of one place together, and without keys all in one row of no place."""
+        if self._pending:
+            yield from self._settle()
+        yield from self._states()
+
+    def _states(self) -> Batches:
+        by_place: dict[int | None, States] = {} if self._keys else {None: {}}
+        for key, table in self._tables.items():
+            by_place.setdefault(place_of(key) if self._keys else None, {})[key] = table.state()
+        for place, states in by_place.items():
+            yield placed(place, as_tree(states))
 
 
 def groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | slice]]:
-    """The rows of each combination of values; all of them where there is no column.
+    """The rows of each combination of values, in their order; all of them if there is no column.
 
     Args:
         columns: the columns whose values are combined.
@@ -279,28 +391,50 @@ def groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | 
     code = np.zeros(n_rows, np.int64)
     for one in encoded:
         code = code * len(one.dictionary) + filled(one.indices, 0)
-    for combination in np.unique(code):
-        rows = np.flatnonzero(code == combination)
+    ordered = np.argsort(code, kind="stable")
+    for rows in np.split(ordered, np.flatnonzero(np.diff(code[ordered])) + 1) if n_rows else ():
         yield tuple(column[int(rows[0])].as_py() for column in columns), rows
+
+
+def place_of(key: Key) -> int:
+    """Where the states of a group meet: a number below `PLACES` that depends on the group alone."""
+    return zlib.crc32(json.dumps(key).encode()) % PLACES
 
 
 @in_worker
 def merge_batches(batches: Batches) -> Batches:
-    """For ``mapInArrow``: one state instead of the many of a partition."""
-    trees = chain.from_iterable(unpacked(batch.column(0)) for batch in batches)
-    first = next(trees, None)
-    if first is not None:
-        yield packed(_merged_in_turn(chain([first], trees)))
+    """For ``mapInArrow``: one row of states instead of the many of a partition.
 
-
-def merged_packed(states: Iterator[bytes]) -> bytes:
-    """One packed state instead of several."""
-    return pack(_merged_in_turn(unpacked(states)))
-
-
-def _merged_in_turn(trees: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    Raising here would only run the task again: of groups whose states are too large to be held the number goes on.
+    """
+    held: States = {}
+    keys: set[Key] = set()
+    fits = True
     # One after the other: all of them at once might not fit into memory.
-    return as_tree(reduce(lambda one, other: merged_by_key([one, other]), map(as_states, trees)))
+    for states in map(as_states, unpacked(batches)):
+        keys |= states.keys()
+        fits = fits and len(keys) * max(map(_n_bytes, states.values()), default=0) <= MERGED_BYTES
+        held = merged_by_key([held, states]) if fits else {}
+    if keys:
+        yield placed(None, as_tree(held) if fits else {_N_GROUPS: np.array([len(keys)])})
+
+
+def merged_packed(packed: Iterable[bytes]) -> bytes:
+    """One packed state instead of several."""
+    held: States = {}
+    for states in packed:
+        held = merged_by_key([held, as_states(unpack(states))])
+    return pack(as_tree(held))
+
+
+def n_groups_of(tree: Mapping[str, Any]) -> int | None:
+    """How many groups a row of `merge_batches` stands for that could not be held; None: it has their states."""
+    return int(tree[_N_GROUPS][0]) if _N_GROUPS in tree else None
+
+
+def _n_bytes(state: TableState) -> int:
+    fields = chain(state.counts.values(), *(part.values() for part in state.values.values()))
+    return sum(array.nbytes for array in fields)
 
 
 def as_tree(states: States) -> dict[str, Any]:

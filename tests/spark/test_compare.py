@@ -12,7 +12,7 @@ from statsmodels.stats.power import TTestPower
 
 from spark_rankeval import all_pairs, compare, detectable_difference, differences, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError, UnknownMetricError
-from spark_rankeval.spark import model_tables
+from spark_rankeval.spark import states
 
 METRICS = {"ndcg@10": "ndcg_at_10", "recall@5": "recall_at_5", "percentile_rank": "percentile_rank"}
 MODELS = ("old", "new", "other")
@@ -154,7 +154,7 @@ def test_no_form_of_the_tables_changes_a_digit(spark, tables, compared, tmp_path
 
 
 def test_partitions_merged_by_tasks_give_the_same(tables, compared, monkeypatch):
-    monkeypatch.setattr(model_tables, "_TAKEN_BY_DRIVER", 0)
+    monkeypatch.setattr(states, "_TAKEN_BY_DRIVER", 0)
     assert compare(tables, "old") == compared
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from spark_rankeval import evaluate, score_users, summarise
 from spark_rankeval.errors import OptionError, SparkRankEvalWarning
-from spark_rankeval.spark import scoring
+from spark_rankeval.spark import states
 from spark_rankeval.statistics.quantiles import RELATIVE_ACCURACY
 
 METRICS = ["precision@5", "ndcg@5", "rr", "dcg@5"]
@@ -155,7 +155,7 @@ def test_summarise_gives_the_intervals_of_evaluate_to_the_last_digit(tables, bca
 
 def test_states_merged_on_executors_give_the_same(tables, bca, monkeypatch):
     for limit in (0, 10**9):
-        monkeypatch.setattr(scoring, "_MERGED_BY_DRIVER", limit)
+        monkeypatch.setattr(states, "_TAKEN_BY_DRIVER", limit)
         many = tuple(table.repartition(9) for table in tables)
         again = evaluate(*many, METRICS, **GRADED, ci="bca", seed=3, quantiles=(0.1, 0.9))
         assert again.summary == bca.summary

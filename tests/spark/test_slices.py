@@ -8,7 +8,9 @@ from pyspark.sql import functions as F
 from random_logs import random_logs
 
 from spark_rankeval import evaluate, score_users, summarise
-from spark_rankeval.errors import DataError, InputError, SparkRankEvalWarning
+from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
+from spark_rankeval.spark import scoring
+from spark_rankeval.worker import states
 
 METRICS = ["ndcg@5", "recall@3", "rr"]
 FIELDS = (
@@ -262,3 +264,26 @@ def test_a_table_without_metadata_is_told_what_its_columns_are(spark, tables, tm
     assert [row.mean for row in found.summary] == pytest.approx([row.mean for row in fresh.summary], nan_ok=True)
     with pytest.raises(InputError, match="user='who': the per-user table has no such column"):
         summarise(stored, user="who")
+
+
+def test_more_slices_than_the_driver_holds_are_refused_with_their_number(tables, monkeypatch):
+    predictions, labels, about = tables
+    monkeypatch.setattr(scoring, "_MOST_FIGURES", 8)
+    with pytest.raises(OptionError, match=r"^4 slices × 3 values do not fit into memory: take attributes with fewer"):
+        evaluate(predictions, labels, METRICS, by="country", attributes=about, **OPTIONS)
+
+
+def test_replicates_that_no_worker_holds_are_refused_before_any_job(tables, jobs_of):
+    predictions, labels, about = tables
+    # Without slices there is room for more.
+    assert states.MERGED_BYTES < scoring._LARGEST_STATE
+
+    def calls():
+        with pytest.raises(OptionError, match="3 values × 1,000,000 replicates do not fit into memory: take fewer"):
+            evaluate(
+                predictions, labels, METRICS, **OPTIONS, ci="bca", replicates=10**6, by="country", attributes=about
+            )
+        with pytest.raises(OptionError, match="3 values × 10,000,000 replicates do not fit into memory"):
+            summarise(score_users(predictions, labels, METRICS, **OPTIONS), ci="bca", replicates=10**7)
+
+    assert jobs_of(calls) == 0

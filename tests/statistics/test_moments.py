@@ -304,3 +304,13 @@ def test_a_tally_of_nothing_changes_nothing():
     counted.add_tally(tally([np.array([])]))
     counted.add_tally(tally([np.array([np.nan])]))
     assert figures(moments_of({name: each[0] for name, each in counted.state().items()})) == figures(moments([np.nan]))
+
+
+@pytest.mark.parametrize("n", [0, 200, 300])
+def test_columns_together_are_columns_one_by_one(n):
+    columns = [values[:n] for values in COLUMNS.values()]
+    together, alone = MomentsAccumulator(len(columns) + 2), MomentsAccumulator(len(columns) + 2)
+    together.add_columns(2, columns)
+    for place, values in enumerate(columns, 2):
+        alone.add(place, values)
+    assert bits(together.state()) == bits(alone.state())

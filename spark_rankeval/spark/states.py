@@ -1,0 +1,45 @@
+"""How the states of many partitions become few on their way to the driver: by a tree that is no wider for larger states."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.python_workers import workers_explained
+from spark_rankeval.worker.packing import PLACE, STATE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+STATE_SCHEMA = T.StructType([T.StructField(PLACE, T.IntegerType()), T.StructField(STATE, T.BinaryType())])
+# Smaller states the driver takes as they are: a shuffle in between would cost more.
+_TAKEN_BY_DRIVER = 128_000
+# In so many places states of no place of their own meet; if they are larger than this, they meet once more in one.
+_WIDTH, _LARGE = 8, 1 << 23
+
+
+def collected_states(states: DataFrame, merge: Run, n_bytes: int, *, have_places: bool = False) -> list[bytes]:
+    """The packed states of all partitions, merged on the way where they are large, in one action.
+
+    Where a state goes depends on its place or its partition, never on its bytes: if a lost state is made again, and by whatever
+    order of rows, it goes where it went before.
+
+    Args:
+        states: rows of `STATE_SCHEMA`.
+        merge: for ``mapInArrow``: one row instead of the many of a partition.
+        n_bytes: about how many bytes the state of a partition has, as it travels.
+        have_places: rows have places, which are merged each by itself, so that no two of the results have a group in common.
+    """
+    widths = [_WIDTH] * (n_bytes > _TAKEN_BY_DRIVER) + [1] * (n_bytes > _LARGE)
+    for width in [_WIDTH] if have_places else widths:
+        place = F.coalesce(F.col(PLACE), F.spark_partition_id() % width).alias(PLACE)
+        states = states.select(place, STATE).repartition(PLACE).mapInArrow(merge, STATE_SCHEMA)
+    with workers_explained():
+        return [bytes(row[STATE]) for row in states.collect()]

@@ -1,0 +1,154 @@
+"""The states of partitions: their bytes depend on the users alone, they are bounded, and no way of merging changes them."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_rankeval.statistics.description import DescriptionOptions, descriptions_of
+from spark_rankeval.worker import states
+from spark_rankeval.worker.comparing import all_pairs_batches, merge_comparisons, paired_batches
+from spark_rankeval.worker.packing import PLACE, STATE, unpack
+from spark_rankeval.worker.reading import USER_HASH, USER_WEIGHT
+from spark_rankeval.worker.states import as_states, merge_batches, merged_by_key, n_groups_of, state_of_columns
+
+OPTIONS = DescriptionOptions.given("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
+N_USERS = 400
+
+
+def users(n_slices=7, n_users=N_USERS):
+    """A per-user table: two values with NaN, magnitudes that leave the usual grid, a count, weights and a slice."""
+    random = np.random.default_rng(n_slices)
+    value = random.random(n_users) * np.where(random.random(n_users) < 0.05, 1e-9, 1.0)
+    return {
+        "a": np.where(random.random(n_users) < 0.1, np.nan, value),
+        "b": random.choice([0.0, 0.1, 1 / 3, 3e7], n_users),
+        "count": random.integers(0, 9, n_users),
+        "nobody": random.random(n_users) < 0.02,
+        "slice": [None if n % 50 == 3 else f"s{n % n_slices}" for n in range(n_users)],
+        USER_HASH: random.integers(-(2**63), 2**63 - 1, n_users),
+        USER_WEIGHT: random.random(n_users) * 5,
+    }
+
+
+def batches_of(table, order, size):
+    rows = pa.table(table).take(pa.array(order))
+    return iter(rows.combine_chunks().to_batches(max_chunksize=size))
+
+
+def run(keys=("slice",), options=OPTIONS):
+    return state_of_columns(("a", "b"), ("count",), (), options, "nobody", keys)
+
+
+def rows_of(batches):
+    """The rows that travel, by their place; a place's rows in order."""
+    found = {}
+    for batch in batches:
+        for row in batch.to_pylist():
+            found.setdefault(row[PLACE], []).append(row[STATE])
+    return found
+
+
+def whole(batches):
+    return merged_by_key(as_states(unpack(state)) for rows in rows_of(batches).values() for state in rows)
+
+
+def figures(found):
+    return {key: repr(descriptions_of(state.values, OPTIONS)) for key, state in found.items()}
+
+
+@pytest.mark.parametrize("keys", [(), ("slice",)], ids=["all users", "slices"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_same_users_make_the_same_bytes_whatever_the_order_of_their_rows(keys, seed):
+    table, random = users(), np.random.default_rng(seed)
+    first = rows_of(run(keys)(batches_of(table, np.arange(N_USERS), 64)))
+    again = rows_of(run(keys)(batches_of(table, random.permutation(N_USERS), 37)))
+    assert first == again
+    assert all(len(rows) == 1 for rows in first.values())
+    assert (None in first) == (keys == ())
+
+
+def models(order):
+    """Users with the rows of three models, of which the third comes late in one order and early in another."""
+    random = np.random.default_rng(9)
+    values = random.random((N_USERS, 3))
+    rows = [
+        [
+            {"model": m, "invalid": 0, "value_0": values[n, place]}
+            for place, m in enumerate("xyz")
+            if m != "z" or n > 300
+        ]
+        for n in range(N_USERS)
+    ]
+    table = pa.table(
+        {
+            "user": random.integers(-(2**63), 2**63 - 1, N_USERS),
+            "nobody": np.zeros(N_USERS, np.bool_),
+            "rows": rows,
+            "slice_0": [f"s{n % 3}" for n in range(N_USERS)],
+            "n_conflicts": np.zeros(N_USERS, np.int64),
+        }
+    )
+    return iter(table.take(pa.array(order)).combine_chunks().to_batches(max_chunksize=50))
+
+
+@pytest.mark.parametrize("run", [paired_batches("x", 1, 99, 0, n_attributes=1), paired_batches("x", 1, 99, 0)])
+def test_the_states_of_a_comparison_do_so_too(run):
+    forwards, backwards = (rows_of(run(models(np.arange(N_USERS)[::step]))) for step in (1, -1))
+    assert forwards == backwards
+    (merged,) = rows_of(merge_comparisons(run(models(np.arange(N_USERS))))).values()
+    assert len(merged) == 1
+
+
+def test_the_states_of_all_pairs_are_the_same_where_every_model_has_a_value():
+    run = all_pairs_batches(1, 99, 0)
+    forwards, backwards = (rows_of(run(models(np.arange(N_USERS)[::step]))) for step in (1, -1))
+    assert forwards == backwards
+
+
+def test_states_that_had_to_make_room_merge_into_those_that_had_not(monkeypatch):
+    table = users(40)
+    expected = whole(run()(batches_of(table, np.arange(N_USERS), 100)))
+    monkeypatch.setattr(states, "HELD_BYTES", 5 * states.bytes_of_a_group(2, 1, OPTIONS))
+    rows = rows_of(run()(batches_of(table, np.arange(N_USERS), 100)))
+    assert sum(map(len, rows.values())) > 40
+    assert max(len(as_states(unpack(state))) for some in rows.values() for state in some) <= 5
+    assert all(states.place_of(key) == place for place, some in rows.items() for key in as_states(unpack(some[0])))
+    assert figures(whole(run()(batches_of(table, np.arange(N_USERS), 100)))) == figures(expected)
+    assert len(expected) == 41
+
+
+def test_what_is_too_large_to_be_merged_is_counted(monkeypatch):
+    def merged():
+        (row,) = [row for some in rows_of(merge_batches(run()(batches_of(table, order, 100)))).values() for row in some]
+        return unpack(row)
+
+    table, order = users(40), np.arange(N_USERS)
+    assert n_groups_of(merged()) is None
+    assert len(as_states(merged())) == 41
+    monkeypatch.setattr(states, "MERGED_BYTES", 20 * states.bytes_of_a_group(2, 1, OPTIONS))
+    assert n_groups_of(merged()) == 41
+
+
+def test_places_are_those_of_the_groups_and_spread_them():
+    places = [states.place_of((f"slice {n}", None)) for n in range(2000)]
+    assert set(places) == set(range(states.PLACES))
+    assert max(np.bincount(places)) < 2 * 2000 / states.PLACES
+
+
+@pytest.mark.parametrize("n_columns", [1, 2])
+def test_groups_are_the_rows_of_each_combination(n_columns):
+    random = np.random.default_rng(3)
+    columns = [random.choice(["a", "b", None, ""], 60).tolist() for _ in range(n_columns)]
+    found = list(states.groups([pa.array(column, pa.string()) for column in columns], 60))
+    by_key = {}
+    for row, key in enumerate(zip(*columns, strict=True)):
+        by_key.setdefault(key, []).append(row)
+    assert {key: rows.tolist() for key, rows in found} == by_key
+    assert len(found) == len(by_key)
+    assert not list(states.groups([pa.array([], pa.string())], 0))
+
+
+def test_the_estimate_of_a_state_is_near_what_it_takes():
+    state = whole(run(())(batches_of(users(), np.arange(N_USERS), 100)))[()]
+    taken = sum(array.nbytes for part in (*state.values.values(), state.counts) for array in part.values())
+    assert 0.3 < taken / states.bytes_of_a_group(2, 1, OPTIONS) < 3
