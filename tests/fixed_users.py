@@ -66,6 +66,15 @@ def label_rows():
     ]
 
 
+#: Estimates from labels with weights.
+LOGGED = ["recall@5", "dcg(weight_limit=3)@5", "precision(estimator='snips')@5", "dcg(estimator='snips')@3"]
+
+
+def weight_rows():
+    """(user, item, grade, weight): labels as of a log; the weights are no short binary fractions, so that sums of them round."""
+    return [(user, item, grade, 1 + mixed(user, item, 9) % 1000 / 70) for user, item, grade in label_rows()]
+
+
 def attribute_rows():
     """(user, country, weight); some weights are 0."""
     return [(user, COUNTRIES[mixed(user, 6) % len(COUNTRIES)], mixed(user, 8) % 7 / 4) for user in range(N_USERS)]

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from random_logs import assert_tricky, random_logs
 
@@ -32,6 +33,7 @@ PLAN = {
 
 def write_data(folder):
     """Predictions of two models and labels as files, and nothing else in the folder."""
+    random = np.random.default_rng(0)
     labels = None
     for number, model in enumerate(("old", "new")):
         logs = random_logs(N_USERS, CUTOFF, seed=number)
@@ -39,7 +41,9 @@ def write_data(folder):
         rows = [(user, item, score) for user, pairs in enumerate(logs.predictions) for item, score in pairs]
         pd.DataFrame(rows, columns=["user", "item", "score"]).to_parquet(Path(folder) / f"{model}.parquet")
         labels = labels or [(user, item, grade) for user, pairs in enumerate(logs.labels) for item, grade in pairs]
-    pd.DataFrame(labels, columns=["user", "item", "grade"]).to_parquet(Path(folder) / "labels.parquet")
+    # Sums of such weights depend on the order in which they are added, if nothing is done about it.
+    labels = [(*label, 1 + random.random()) for label in labels]
+    pd.DataFrame(labels, columns=["user", "item", "grade", "weight"]).to_parquet(Path(folder) / "labels.parquet")
 
 
 def _call(spark, folder, models=("old", "new")):
@@ -52,8 +56,10 @@ _INTERVALS = {"ci": "bca", "replicates": 200, "seed": 5, "quantiles": (0.25, 0.5
 
 
 def evaluated(spark, folder):
-    """Means, intervals by the bootstrap, quantiles and counts."""
-    return evaluate(**_call(spark, folder), **_INTERVALS).to_json()
+    """Means, intervals by the bootstrap, quantiles and counts; and the estimates of labels with weights."""
+    call = _call(spark, folder)
+    estimates = evaluate(**call | {"metrics": ["recall@10", "dcg(estimator='snips')@5"]}, weight="weight")
+    return evaluate(**call, **_INTERVALS).to_json() + estimates.to_json()
 
 
 def scored(spark, folder):

@@ -75,6 +75,15 @@ def weighted(spark):
     return summary(evaluate(*both, fixed_users.CUT, **asked, **STATISTICS, user_weight="weight"))
 
 
+def logged(spark):
+    """Labels with weights: every user's estimates, and what is said of all of them."""
+    (predictions, _), asked = tables(spark)
+    labels = spark.createDataFrame(fixed_users.weight_rows(), "user bigint, item bigint, grade double, w double")
+    result = evaluate(predictions, labels.repartition(3, "item"), fixed_users.LOGGED, **asked, weight="w", ci="t")
+    sums = {"weights": numbers([result.data_quality.label_weight, result.data_quality.effective_n_labels])}
+    return per_user(result.per_user, fixed_users.LOGGED) | summary(result) | sums
+
+
 def student(spark):
     both, asked = tables(spark)
     return summary(evaluate(*both, fixed_users.WHOLE, **asked, ci="t", totals=True))
@@ -90,6 +99,7 @@ PARTS = {
     "bootstrap": bootstrap,
     "student": student,
     "weighted": weighted,
+    "logged feedback": logged,
     "whole lists": lambda spark: per_user(whole(spark), fixed_users.WHOLE),
     "compare": lambda spark: compared(compare(whole(spark), "old", metrics=["ap", "ndcg"], replicates=999, seed=3)),
     "all pairs": lambda spark: compared(all_pairs(whole(spark), metrics=["ap", "ndcg"])),
