@@ -16,8 +16,10 @@ from spark_rankeval.summary import summary_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from fractions import Fraction
 
+    from spark_rankeval.statistics.carried import Sums
+    from spark_rankeval.statistics.means import Mean
+    from spark_rankeval.statistics.moments import Moments
     from spark_rankeval.summary import SummaryRow
 
     Key = tuple[str, str, str]
@@ -66,27 +68,13 @@ def merged_rows(summaries: Mapping[str, Sequence[SummaryRow]]) -> tuple[SummaryR
 
 
 def _merged(rows: Sequence[SummaryRow]) -> SummaryRow:
-    first, found = rows[0], [row for row in rows if row.n_users]
-    counts = {
-        "n": sum(row.n_users for row in rows),
-        "n_undefined": sum(row.n_undefined for row in rows),
-    }
-    sums = _sums(found)
-    moments = moments_of_sums(
-        **counts,
-        n_zero=sum(row.n_zero for row in rows),
-        least=min((row.minimum for row in found), default=math.nan),
-        greatest=max((row.maximum for row in found), default=math.nan),
-        sums=sums,
-    )
-    weighted = None
-    if first.user_weight:
-        weighted = mean_of_sums({**counts, "n_without_weight": 0, "n_invalid_weights": 0}, sums, is_weighted=True)
-    interval = None
-    if first.interval_method == "t":
-        interval = t_interval_of(moments, weighted, first.interval_level)
-    elif first.interval_method:
-        interval = Interval.missing(first.interval_level, first.interval_method, NO_BOOTSTRAP)
+    first = rows[0]
+    sums = _sums(row for row in rows if row.n_users)
+    try:
+        moments, weighted, interval = _figures(rows, sums)
+    except (ArithmeticError, ValueError) as error:
+        msg = f"{_words(first)} has moments that no users have: {error}. Read the summaries again from where they were written"
+        raise MergeError(msg) from error
     shares = sorted({share for row in rows for share in row.quantiles})
     return summary_row(
         first.metric,
@@ -102,7 +90,36 @@ def _merged(rows: Sequence[SummaryRow]) -> SummaryRow:
     )
 
 
-def _sums(rows: Iterable[SummaryRow]) -> dict[str, Fraction]:
+def _figures(rows: Sequence[SummaryRow], sums: Sums) -> tuple[Moments, Mean | None, Interval | None]:
+    """What exact sums say: the moments, the mean where users have weights, and the interval where one was asked for.
+
+    Raises:
+        ArithmeticError, ValueError: no values have such sums.
+    """
+    first, found = rows[0], [row for row in rows if row.n_users]
+    counts = {
+        "n": sum(row.n_users for row in rows),
+        "n_undefined": sum(row.n_undefined for row in rows),
+    }
+    moments = moments_of_sums(
+        **counts,
+        n_zero=sum(row.n_zero for row in rows),
+        least=min((row.minimum for row in found), default=math.nan),
+        greatest=max((row.maximum for row in found), default=math.nan),
+        sums=sums,
+    )
+    weighted = None
+    if first.user_weight:
+        weighted = mean_of_sums({**counts, "n_without_weight": 0, "n_invalid_weights": 0}, sums, is_weighted=True)
+    interval = None
+    if first.interval_method == "t":
+        interval = t_interval_of(moments, weighted, first.interval_level)
+    elif first.interval_method:
+        interval = Interval.missing(first.interval_level, first.interval_method, NO_BOOTSTRAP)
+    return moments, weighted, interval
+
+
+def _sums(rows: Iterable[SummaryRow]) -> Sums:
     parts = []
     for row in rows:
         try:

@@ -90,7 +90,7 @@ def _read(name: str, told: Any) -> tuple[tuple[SummaryRow, ...], dict[str, DataQ
         several = read.get("data_quality_of_models")
         quality = several or {row.model: read["data_quality"] for row in rows[:1] if "data_quality" in read}
         return rows, {model: DataQuality(**counts) for model, counts in quality.items()}
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
         msg = f"{name} is no result, nor what Result.to_dict or to_json makes of one ({type(error).__name__}: {error})"
         raise InputError(msg) from error
 

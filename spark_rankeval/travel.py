@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import os
 import zipfile
 from importlib import resources
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 _NAME = "spark_rankeval"
+#: The earliest time that a zip can say.
+_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def package_zip(folder: str | os.PathLike[str]) -> str:
     """Write the package that is running as ``spark_rankeval.zip``.
+
+    The same package gives the same bytes every time. Spark refuses a second file of the same name only if its content
+    differs, so a cell of a notebook that sends the zip can run again.
 
     Executors need numpy, pandas and pyarrow beside it, and nothing installed: give the zip to
     ``spark.addArtifacts(path, pyfile=True)`` (Spark Connect, and classic sessions since Spark 4), to
@@ -27,17 +33,22 @@ def package_zip(folder: str | os.PathLike[str]) -> str:
     Returns:
         the path of the zip.
     """
-    path = os.path.join(folder, f"{_NAME}.zip")  # a text is what Spark takes
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, resources.files(_NAME), PurePosixPath(_NAME))
+    path = os.path.join(folder, f"{_NAME}.zip")  # a text is what Spark takes
+    # Written at the end: the package may be running from this very file.
+    Path(path).write_bytes(content.getvalue())
     return path
 
 
 def _add(archive: zipfile.ZipFile, folder: Traversable, name: PurePosixPath) -> None:
-    """Add a folder of sources, which may be inside a zip itself; in the order of their names, so that a zip is like another."""
-    for part in sorted(folder.iterdir(), key=lambda one: one.name):
+    """Add a folder of sources, which may be inside a zip itself, so that equal sources give equal bytes."""
+    for part in sorted(folder.iterdir(), key=lambda part: part.name):
         if part.is_dir():
             if part.name != "__pycache__":
                 _add(archive, part, name / part.name)
         elif part.name.endswith((".py", ".typed", ".html", ".css")):
-            archive.writestr(str(name / part.name), part.read_bytes())
+            entry = zipfile.ZipInfo(str(name / part.name), date_time=_DATE)
+            entry.create_system, entry.external_attr = 3, 0o644 << 16  # Unix, whatever machine writes it
+            archive.writestr(entry, part.read_bytes(), zipfile.ZIP_DEFLATED)

@@ -137,12 +137,27 @@ def test_slices_and_models_merge_by_name_and_an_absent_one_has_no_users():
         ({"moments": ""}, "ndcg@10 has no moments in day 1"),
         ({"moments": "0.5"}, "ndcg@10 has moments that do not read"),
         ({"moments": '{"y":"0.5"}'}, "ndcg@10 has moments that do not read"),
+        ({"moments": '{"y":1}'}, "ndcg@10 has moments that do not read"),
+        ({"moments": '{"y":"1p99999999999"}'}, "ndcg@10 has moments that do not read"),
+        ({"moments": '{"y":"1p-99999999999"}'}, "ndcg@10 has moments that do not read"),
+        ({"moments": f'{{"y":"1p{"9" * 5000}"}}'}, "ndcg@10 has moments that do not read"),
+        ({"moments": f'{{"y":"{"f" * 5000}p0"}}'}, "ndcg@10 has moments that do not read"),
+        ({"moments": "[" * 100_000}, "ndcg@10 has moments that do not read"),
+        ({"moments": '{"y":"1p1200"}'}, "ndcg@10 has moments that no users have"),
     ],
 )
 def test_what_is_not_the_same_figure_is_refused(other, said):
     one = summary_of([0.5, 0.25])
-    with pytest.raises(MergeError, match=said.replace("(", r"\(").replace(")", r"\)")):
+    with pytest.raises(MergeError, match=said.replace("(", r"\(").replace(")", r"\)")) as caught:
         merge(one, replace(one, **other))
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("sums", ['{"w":"1p0","wy":"1p0"}', '{"w":"1p0","ww":"1p0","wy":"1p2","wyy":"1p0"}'])
+def test_weighted_sums_that_no_users_have_are_refused(sums):
+    weighted = replace(summary_of([0.5, 0.25], [1.0, 2.0]), moments=sums)
+    with pytest.raises(MergeError, match="ndcg@10 has moments that no users have"):
+        merge(weighted, weighted)
 
 
 def test_days_that_were_not_parted_alike_are_refused():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spark_rankeval.errors import SparkRankEvalError
-from spark_rankeval.jobs.config import JobConfig, Source, empty_names, keys_of
+from spark_rankeval.jobs.config import JobConfig, Source, empty_names, keys_of, wrong_run_id
 from spark_rankeval.jobs.wording import in_keys
 from spark_rankeval.options import as_names, check_totals
 from spark_rankeval.statistics.intervals import checked_level
@@ -41,9 +41,13 @@ class PerUserTable(Source):
             return super().problems(section)
         if self.output is None or self.run_id is None:
             return [f"[{section}] needs output (a folder) and run_id (a run in it) together"]
+        found = [] if self.output.strip() else [f"{section}.output must name a folder; it is empty"]
+        found += wrong_run_id(f"{section}.run_id", self.run_id)
         others = [name for name in ("path", "table", "schema") if getattr(self, name) is not None]
         others += ["format"] * (self.format != "parquet") + ["options"] * bool(self.options)
-        return [f"[{section}] is a run of a folder of outputs; it takes no {', '.join(others)}"] if others else []
+        if others:
+            found.append(f"[{section}] is a run of a folder of outputs; it takes no {', '.join(others)}")
+        return found
 
 
 @dataclass(frozen=True)

@@ -109,11 +109,7 @@ class Output:
         found = []
         if not self.path.strip():
             found.append("output.path must name a folder; it is empty")
-        if self.run_id is not None and not _RUN_ID.fullmatch(self.run_id):
-            found.append(
-                f"output.run_id is a name of letters, digits, '.', '_' and '-', of which the first is none of the last "
-                f"three; found {self.run_id!r}"
-            )
+        found += wrong_run_id("output.run_id", self.run_id)
         if isinstance(self.report, str):
             file = Path(self.report)
             if "://" in self.report or not self.report.strip() or file.is_dir() or not file.parent.is_dir():
@@ -124,6 +120,20 @@ class Output:
             else:
                 found += _unwritable(file)
         return found
+
+
+def wrong_run_id(key: str, run_id: str | None) -> list[str]:
+    """What is wrong with the name of a run.
+
+    Args:
+        key: what the file calls it.
+        run_id: the name; None is none.
+    """
+    if run_id is None or _RUN_ID.fullmatch(run_id):
+        return []
+    return [
+        f"{key} must be up to 100 letters, digits, '.', '_' and '-', and begin with a letter or a digit; found {run_id!r}"
+    ]
 
 
 def _unwritable(file: Path) -> list[str]:

@@ -79,7 +79,7 @@ def number(
     def check(value: Any) -> str | None:
         if value is None and optional:
             return None
-        if isinstance(value, bool) or not isinstance(value, numbers.Real) or math.isnan(value):
+        if not _is_number(value):
             return what
         number = float(value)
         outside = number < low or number > high or (open_low and number == low) or (open_high and number == high)
@@ -89,9 +89,17 @@ def number(
 
 
 def _threshold(value: Any) -> str | None:
-    if value is None or (isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)):
-        return None
-    return "a number, or None"
+    return None if value is None or _is_number(value) else "a number, or None"
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number with a place among the floats; one is too large from about 10³⁰⁸ on, unless it is infinite."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    try:
+        return not math.isnan(value)
+    except OverflowError:
+        return False
 
 
 class SuppliesDefaults(Protocol):

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import REGISTRY, Metric
-from spark_rankeval.metrics.curves import expand
+from spark_rankeval.metrics.curves import check_length, expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_FORM = re.compile(
-    r"\s*(?P<name>[A-Za-z][\w\- ]*?)\s*(?:\((?P<arguments>.*)\))?\s*(?:@\s*(?P<k>[^()@]*?))?\s*", re.DOTALL
-)
+# No part but the arguments gives back what it took (``*+``), so that the time is that of reading the text once.
+_FORM = re.compile(r"\s*+(?P<name>[A-Za-z][\w\- ]*+)\s*+(?:\((?P<arguments>.*)\)\s*+)?(?:@(?P<k>[^()@]*+))?", re.DOTALL)
 _WORDS = {"inf": math.inf, "nan": "nan", "none": None, "null": None, "true": True, "false": False}
 
 
@@ -39,21 +38,23 @@ def parse_metric(text: str | Metric) -> Metric:
     if not isinstance(text, str):
         msg = f"a metric is text such as 'ndcg@10', or an object such as NDCG(k=10); got {text!r}, a {type(text).__name__}"
         raise MetricError(msg)
+    check_length(text)
     form = _FORM.fullmatch(text)
     if form is None:
         msg = f"{text!r} does not read as a metric: write name, name@k or name(parameter=value)@k, as in 'ndcg@10'"
         raise MetricError(msg)
-    metric = _find(form["name"], text)
+    metric = _find(form["name"].strip(), text)
     values = _arguments(metric, form["arguments"] or "", text)
     if form["k"] is not None:
-        if not re.fullmatch(r"[0-9]+", form["k"]):
-            several = ". A range of cutoffs is several metrics: give it in a list" if ".." in form["k"] else ""
-            msg = f"{text!r}: the cutoff after @ must be a whole number from 1 on; got {form['k']!r}{several}"
+        cutoff = form["k"].strip()
+        if not re.fullmatch(r"[0-9]+", cutoff):
+            several = ". A range of cutoffs is several metrics: give it in a list" if ".." in cutoff else ""
+            msg = f"{text!r}: the cutoff after @ must be a whole number from 1 on; got {cutoff!r}{several}"
             raise MetricError(msg)
         if values.get("k") is not None:
             msg = f"{text!r} gives the cutoff twice, after @ and as k={values['k']!r}"
             raise MetricError(msg)
-        values["k"] = int(form["k"])
+        values["k"] = int(cutoff)
     return metric(**values)
 
 
@@ -66,7 +67,7 @@ def reads_as(label: str, asked: object) -> bool:
 
 
 def _find(name: str, text: str) -> type[Metric]:
-    key = re.sub(r"[\s\-]+", "_", name.strip().lower())
+    key = re.sub(r"[\s\-]+", "_", name.lower())
     for candidate in (key, key.replace("_", "")):
         if candidate in REGISTRY:
             return REGISTRY[candidate]
@@ -85,7 +86,7 @@ def _arguments(metric: type[Metric], arguments: str, text: str) -> dict[str, Any
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         call = None
     if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
-        msg = f"{text!r}: parameters read as name=value, with commas between; got ({arguments})"
+        msg = f"{text!r}: parameters read as name=value, with commas between; got {arguments!r}"
         raise MetricError(msg)
     known = [item.name for item in metric.parameters()]
     values: dict[str, Any] = {}
@@ -98,21 +99,21 @@ def _arguments(metric: type[Metric], arguments: str, text: str) -> dict[str, Any
         if keyword.arg in values:
             msg = f"{text!r} gives {keyword.arg!r} twice"
             raise MetricError(msg)
-        values[keyword.arg] = _literal(keyword.value, text)
+        values[keyword.arg] = _literal(keyword.value, keyword.arg, text)
     return values
 
 
-def _literal(node: ast.expr, text: str) -> Any:
+def _literal(node: ast.expr, name: str, text: str) -> Any:
     match node:
         case ast.Constant(value=str() | int() | float() | None as value):
             return value
         case ast.Name(id=word):
             return _WORDS.get(word.lower(), word)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            value = _literal(operand, text)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant() | ast.Name() as operand):
+            value = _literal(operand, name, text)
             if isinstance(value, int | float):
                 return -value
-    msg = f"{text!r}: a parameter's value is a number, a word, None or a quoted text; got {ast.unparse(node)}"
+    msg = f"{text!r}: the value of {name} must be a number, a word, None or a quoted text"
     raise MetricError(msg)
 
 

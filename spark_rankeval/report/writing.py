@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import shutil
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +72,14 @@ def write_page(target: Path, text: str) -> Path:
 
 def _replace(target: Path, text: str) -> None:
     # Whoever looks at the path meanwhile sees the old file or the new one.
-    handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    beside = target.with_name(f".report-{uuid.uuid4().hex}.tmp")
     try:
-        with open(handle, "w", encoding="utf-8") as file:
+        # Its rights are those of any file that is opened: the umask's, or those of the report that it replaces.
+        with open(beside, "x", encoding="utf-8") as file:
             file.write(text)
-        os.chmod(beside, 0o644)
+        if target.exists():
+            shutil.copymode(target, beside)
         os.replace(beside, target)
     except BaseException:
-        os.unlink(beside)
+        beside.unlink(missing_ok=True)
         raise

@@ -11,7 +11,6 @@ from functools import cached_property, reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -23,7 +22,7 @@ from spark_rankeval.worker.reading import ITEMS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.metrics.recommended import Fact
     from spark_rankeval.spark.inputs import FurtherSources
@@ -98,7 +97,7 @@ class FactTables:
             rows += self._totals_of_items()
         if self.sources.baseline is not None:
             rows.append(self._baseline_rows().agg(_count(~F.col(_VALID), "n_invalid_baseline")))
-        totals = reduce(DataFrame.crossJoin, rows)
+        totals = reduce(lambda left, right: left.crossJoin(right), rows)
         totals = totals.select(*(F.col(name).cast("bigint") for name in totals.columns))
         return users.crossJoin(totals.hint("broadcast"))
 

@@ -7,7 +7,6 @@ from functools import cached_property, reduce
 from operator import add
 from typing import TYPE_CHECKING, Literal
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
@@ -23,7 +22,7 @@ from spark_rankeval.worker.facts import FACTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.metrics.recommended import Fact
     from spark_rankeval.spark.inputs import Sources
@@ -304,7 +303,8 @@ class Grouping:
         tables = [rows(model.source) for model in models]
         if not self._several:
             return tables[0]
-        return reduce(DataFrame.unionByName, [table.withColumn(_MODEL, F.lit(n)) for n, table in enumerate(tables)])
+        numbered = [table.withColumn(_MODEL, F.lit(n)) for n, table in enumerate(tables)]
+        return reduce(lambda left, right: left.unionByName(right), numbered)
 
     def _model_of(self, source: Source) -> list[Column]:
         """The place of a row's model, where a column names it; a row that names none counts as one of the first model's."""

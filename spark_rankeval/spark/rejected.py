@@ -7,7 +7,6 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
@@ -19,7 +18,7 @@ from spark_rankeval.spark.validity import invalid_reasons, unusual_reasons
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
 #: Exact sums by what they are of; one that is not there is 0.
 Sums = dict[str, Fraction]
 
-_NUMBER = re.compile(r"(-?)([0-9a-f]+)p(-?[0-9]+)")
+#: Sums of floats and of their squares have no digit beyond 2 to this power or its negative. A text may not ask for more memory.
+_MOST_BITS = 1200
+_NUMBER = re.compile(rf"(-?)([0-9a-f]{{1,{_MOST_BITS // 2}}})p(-?[0-9]{{1,4}})")
 
 
 def as_text(sums: Mapping[str, Fraction]) -> str:
@@ -37,9 +40,13 @@ def from_text(text: str) -> Sums:
     >>> from_text('{"wy":"-5p3","y":"3p-3"}') == {"wy": Fraction(-40), "y": Fraction(3, 8)}
     True
     """
-    read = json.loads(text)
+    try:
+        read = json.loads(text)
+    except RecursionError as error:
+        msg = f"sums are not nested; got {reprlib.repr(text)}"
+        raise ValueError(msg) from error
     if not isinstance(read, dict):
-        msg = f"sums are by name; got {text!r}"
+        msg = f"sums are by name; got {reprlib.repr(text)}"
         raise ValueError(msg)
     return {name: _fraction(value) for name, value in read.items()}
 
@@ -61,9 +68,12 @@ def _number(value: Fraction) -> str:
 
 
 def _fraction(text: object) -> Fraction:
-    found = _NUMBER.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
-        msg = f"a sum is hexadecimal digits, p and a power of 2; got {text!r}"
+    number = _NUMBER.fullmatch(text) if isinstance(text, str) else None
+    if number is None or abs(int(number[3])) > _MOST_BITS:
+        msg = (
+            f"a sum is at most {_MOST_BITS // 2} hexadecimal digits, p and a power of 2 from -{_MOST_BITS} to {_MOST_BITS}; "
+            f"got {reprlib.repr(text)}"
+        )
         raise ValueError(msg)
-    sign, digits, power = found.groups()
+    sign, digits, power = number.groups()
     return int(f"{sign}{digits}", 16) * Fraction(2) ** int(power)

@@ -329,6 +329,7 @@ def test_lists_of_sections_and_what_a_class_extends_are_read():
             {"models": {"a": {"output": "o", "run_id": "r", "path": "p"}, "b": {"path": "b"}}},
             "[models.a] is a run of a folder of outputs; it takes no path",
         ),
+        ({"models": {"a": {"output": " ", "run_id": "r"}, "b": {"path": "b"}}}, "models.a.output must name a folder"),
         ({"output": {"path": " "}}, "output.path must name a folder; it is empty"),
         ({"comparison": {"baseline": "a", "by": [""]}}, "comparison.by has an empty name of a column; found ('',)"),
     ],
@@ -337,6 +338,21 @@ def test_a_comparison_that_cannot_be_is_said(changes, said):
     with pytest.raises(ConfigurationError) as caught:
         parse_config({**COMPARISON, **changes}, CompareConfig)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("run_id", ["", "a/b", "../other", "_monday", "a b", "r{x}", "monday\n", "x" * 101])
+def test_a_run_is_named_by_one_rule_wherever_it_is_named(run_id):
+    """As what is written, as one of the models, and as the table of all of them."""
+    said = r"run_id must be up to 100 letters, digits, '\.', '_' and '-', and begin with a letter or a digit"
+    run = {"output": "o", "run_id": run_id}
+    for key, changes in {
+        "output": {"output": {"path": "o", "run_id": run_id}, "results": {"path": "r"}},
+        "models.a": {"models": {"a": run, "b": {"path": "b"}}},
+        "results": {"results": run},
+    }.items():
+        settings = {name: section for name, section in COMPARISON.items() if name != "models"} | changes
+        with pytest.raises(ConfigurationError, match=f"^{key}.{said}; found "):
+            parse_config(settings, CompareConfig)
 
 
 @pytest.mark.parametrize(

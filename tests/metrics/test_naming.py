@@ -1,4 +1,6 @@
 import math
+import re
+import time
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +124,41 @@ def test_an_unknown_name_that_is_near_to_none_lists_all_and_guesses_none():
 def test_text_that_is_no_metric_is_refused(name):
     with pytest.raises(MetricError):
         parse_metric(name)
+
+
+LONG = {
+    "blanks": "{ }",
+    "a letter and blanks": "a{ }!",
+    "a name, blanks and a cutoff": "a{ }@10!",
+    "lines": "a{\n}(x",
+    "a curve and blanks": "pr_curve{ }!",
+    "words": "{a }!",
+    "opened": "{ndcg(}",
+    "closed": "ndcg({)}!",
+    "closed with blanks": "ndcg({) }!",
+    "cutoffs": "ndcg{@}!",
+    "ranges": "ndcg{@1..}!",
+    "digits": "ndcg@{1}",
+    "a range of digits": "ndcg@1..{1}",
+    "digits of a parameter": "fbeta(beta={1})",
+    "signs": "fbeta(beta={-}1)",
+    "brackets": "fbeta(beta={[}1{]})",
+    "parameters": "ndcg({gain=1,})",
+}
+
+
+@pytest.mark.parametrize("n", [300, 970, 100_000])
+@pytest.mark.parametrize("form", LONG.values(), ids=LONG)
+def test_a_long_text_is_refused_at_once(form, n):
+    """By an error of ours that is no longer than a page, whatever is repeated in it."""
+    text = re.sub(r"\{(.*?)\}", lambda part: (part[1] * n)[:n], form, flags=re.DOTALL)
+    started = time.perf_counter()
+    with pytest.raises(MetricError) as caught:
+        parse_metrics([text])
+    with pytest.raises(MetricError):
+        parse_metric(text)
+    assert time.perf_counter() - started < 1
+    assert len(str(caught.value)) < 6_000
 
 
 @pytest.mark.parametrize("value", [None, 10, 1.5, ["ndcg"], b"ndcg"])

@@ -1,6 +1,8 @@
 """The report as a file: what is in it, that it is well formed, escapes what others wrote, and needs nothing beside it."""
 
+import os
 import re
+import stat
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,6 +19,7 @@ from spark_rankeval.errors import MissingExtraError, OptionError, SparkRankEvalE
 from spark_rankeval.report import Gate
 from spark_rankeval.report.pictures import NARROW, WIDE
 from spark_rankeval.report.tables import MOST_ROWS
+from spark_rankeval.report.writing import write_page
 from spark_rankeval.result import Result
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -260,6 +263,20 @@ def test_a_report_replaces_an_older_one_whole_or_not_at_all(tmp_path):
     assert plain([row()]).report(str(path)) == path
     assert path.read_text().startswith("<!DOCTYPE html>")
     assert [one.name for one in tmp_path.iterdir()] == ["r.html"]
+
+
+@pytest.mark.parametrize(("umask", "rights"), [(0o077, 0o600), (0o027, 0o640), (0o002, 0o664)])
+def test_a_report_has_the_rights_of_any_file(tmp_path, umask, rights):
+    """Those that the umask leaves, and those of the report that it replaces."""
+    path, before = tmp_path / "r.html", os.umask(umask)
+    try:
+        write_page(path, "first")
+        assert stat.S_IMODE(path.stat().st_mode) == rights
+        path.chmod(0o604)
+        write_page(path, "second")
+        assert (stat.S_IMODE(path.stat().st_mode), path.read_text()) == (0o604, "second")
+    finally:
+        os.umask(before)
 
 
 def test_wrong_arguments_are_errors_that_say_what_is_right(tmp_path):

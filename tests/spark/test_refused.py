@@ -23,6 +23,8 @@ REFUSED = {
 #: Modules that are not there in a client of Connect, or are one platform's own.
 REFUSED_MODULES = ("py4j", "pyspark.rdd", "pyspark.context", "pyspark.core", "pyspark.mllib", "pyspark.sql.connect",
                    "pyspark.sql.classic", "pyspark.accumulators", "pyspark.broadcast")  # fmt: skip
+#: Classes that Connect of Spark 3.5 has again, as others: a method called on one of these, or an isinstance, takes classic tables alone.
+CLASSIC_UNTIL_4 = {"DataFrame", "Column", "GroupedData", "DataFrameReader", "DataFrameWriter", "Observation", "Catalog"}
 #: What is read of a session, each beside a default for platforms that do not tell; nothing is set.
 SETTINGS_READ = {"spark.sql.caseSensitive", "spark.sql.shuffle.partitions", "spark.ui.showConsoleProgress"}
 #: A job starts its own session where there is none, which is what a builder and its settings are for.
@@ -47,6 +49,8 @@ def refused(text, *, may_build=False, may_use_files=False):
             owner = node.value.attr if isinstance(node.value, ast.Attribute) else ""
             if node.attr in REFUSED or (owner == "conf" and node.attr != "get"):
                 found.append(node.attr)
+            if owner == "sql" and node.attr in CLASSIC_UNTIL_4:
+                found.append(node.attr)
             if node.attr in ("builder", "getOrCreate", "master", "enableHiveSupport") and not may_build:
                 found.append(node.attr)
         modules = []
@@ -54,6 +58,8 @@ def refused(text, *, may_build=False, may_use_files=False):
             modules = [alias.name for alias in node.names]
         if isinstance(node, ast.ImportFrom):
             modules = [f"{node.module}.{alias.name}" for alias in node.names]
+            if str(node.module).startswith("pyspark.sql"):
+                found += [alias.name for alias in node.names if alias.name in CLASSIC_UNTIL_4]
         found += [name for name in modules if f"{name}.".startswith(tuple(f"{one}." for one in REFUSED_MODULES))]
         if not may_use_files:
             found += [name for name in modules if name.partition(".")[0] in ("pathlib", "tempfile")]
@@ -85,6 +91,10 @@ def test_the_package_uses_nothing_that_connect_or_serverless_refuses(path):
         "SparkSession.builder.getOrCreate()",
         "from pyspark.sql.connect.dataframe import DataFrame",
         "from pyspark import rdd",
+        "from pyspark.sql import DataFrame, SparkSession",
+        "from pyspark.sql.column import Column",
+        "def joined(frames):\n    from pyspark.sql import DataFrame\n    return reduce(DataFrame.union, frames)",
+        "reduce(pyspark.sql.DataFrame.union, frames)",
         "import py4j.java_gateway",
         "open('x')",
         "import tempfile",
