@@ -50,6 +50,9 @@ MANIFESTS, STATUS, REPORTS, GATES = "manifests", "status", "reports", "gates"
 #: Those that a run has only if it is asked for them.
 _OPTIONAL = {"evaluate": (QUARANTINE, GATES, REPORTS), "compare": (REPORTS,)}
 
+# How often a configuration with secrets is hashed: a tenth of a second, which makes trying many passwords slow.
+_ROUNDS = 200_000
+
 _TYPES: dict[str, T.DataType] = {
     **dict.fromkeys(("k", "n", "undefined", "zeros"), T.LongType()),
     **dict.fromkeys(
@@ -158,7 +161,7 @@ class Run:
             "config": redacted_settings(asdict(self.config)),
             "inputs": {name: told_of(frame) for name, frame in self.tables.items() if frame is not None},
             "seed": seed,
-            "outputs": dict(self.written),
+            "outputs": {name: self.config.redacted(place) for name, place in self.written.items()},
             **said,
         }
 
@@ -253,13 +256,20 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame | None]) -> str:
     """
     if config.output.run_id is not None:
         return config.output.run_id
-    told = redacted_settings(asdict(config))
+    settings = asdict(config)
     for section in ("output", "report", "gates", "mlflow"):
-        told.pop(section, None)
+        settings.pop(section, None)
     files = {name: input_files(frame) for name, frame in tables.items() if frame is not None}
-    text = json.dumps([told, files], sort_keys=True, default=str)
+    told, whole = (
+        json.dumps([one, files], sort_keys=True, default=str).encode()
+        for one in (redacted_settings(settings), settings)
+    )
+    # Whoever has the manifest, which lacks the secrets alone, could else try passwords until the id is the same.
+    digest = (
+        hashlib.sha256(whole).digest() if told == whole else hashlib.pbkdf2_hmac("sha256", whole, b"run id", _ROUNDS)
+    )
     # A letter first: a column of partitions whose names read as numbers or dates is read as such.
-    return "r" + hashlib.sha256(text.encode()).hexdigest()[:12]
+    return "r" + digest.hex()[:12]
 
 
 def place_of(output: str, table: str, run_id: str) -> str:
