@@ -66,7 +66,7 @@ def merge(results: Iterable[Told] | Mapping[str, Told] | DataFrame) -> Result:
     return Result(
         summary=summary,
         qualities=_merged_qualities(qualities) if known else {},
-        columns={row.key: columns.get(row.key, _column(row)) for row in summary},
+        columns={row.key: columns.get(row.key) or column_of(row) for row in summary},
         plan=_words(list(summaries), summary),
         _table=_no_users,
         _write=_no_users,
@@ -114,7 +114,7 @@ def _merged_qualities(found: Sequence[Mapping[str, DataQuality]]) -> dict[str, D
     return {model: DataQuality.of_days([one[model] for one in found if model in one]) for model in models}
 
 
-def _column(row: SummaryRow) -> str:
+def column_of(row: SummaryRow) -> str:
     """The name that the row's column has in per-user tables: those of users' own labels are as they are."""
     try:
         own = str(parse_metric(row.metric)) == row.metric
