@@ -42,7 +42,7 @@ def merge(results: Iterable[Told] | Mapping[str, Told] | DataFrame) -> Result:
 
     Raises:
         MergeError: they are of different metrics, definitions, dialects, weights, slices or intervals; or there is none.
-        InputError: something is no result, or a column is missing.
+        InputError: something is no result, or a column is missing, or a run in the table was repeated since it was read.
     """
     summaries: dict[str, Sequence[SummaryRow]]
     qualities: list[dict[str, DataQuality]] = []
@@ -103,8 +103,12 @@ def _of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
             "(where an earlier version wrote some of its runs, read it with the option mergeSchema)"
         )
         raise InputError(msg)
+    from spark_rankeval.spark.storage import replaced_files_explained  # noqa: PLC0415 # it imports pyspark
+
     runs: dict[str, list[SummaryRow]] = {}
-    for record in table.select(*COLUMNS, RUN_ID).collect():
+    with replaced_files_explained("results"):
+        records = table.select(*COLUMNS, RUN_ID).collect()
+    for record in records:
         runs.setdefault(f"run {record[RUN_ID]}", []).append(row_of(record.asDict()))
     return dict(sorted(runs.items()))
 

@@ -326,18 +326,22 @@ def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFr
     return spark.createDataFrame(rows, _METRICS_SCHEMA)
 
 
-def read_metrics(spark: SparkSession, output: str) -> DataFrame:
+def read_metrics(spark: SparkSession, output: str, *, missing_ok: bool = False) -> DataFrame:
     """The table of metrics of all runs, also of those that an earlier version wrote, whose names stay text.
 
     Args:
         spark: the session.
         output: the folder of all tables.
+        missing_ok: whether files are passed over that are gone when they are to be read.
     """
     schema = T.StructType([*_METRICS_SCHEMA.fields, T.StructField(RUN_ID, T.StringType())])
-    return spark.read.schema(schema).parquet(f"{output.rstrip('/')}/{METRICS}")
+    reader = spark.read.option("ignoreMissingFiles", missing_ok)
+    return reader.schema(schema).parquet(f"{output.rstrip('/')}/{METRICS}")
 
 
-def run_facts(spark: SparkSession, output: str, names: Sequence[str], table: str = MANIFESTS) -> list[dict[str, Any]]:
+def run_facts(
+    spark: SparkSession, output: str, names: Sequence[str], table: str = MANIFESTS, *, missing_ok: bool = False
+) -> list[dict[str, Any]]:
     """What the manifests of all whole runs say, or the status of all, a dict a run; values are text.
 
     Args:
@@ -345,8 +349,10 @@ def run_facts(spark: SparkSession, output: str, names: Sequence[str], table: str
         output: the folder of all tables.
         names: of the facts.
         table: `MANIFESTS` or `STATUS`.
+        missing_ok: whether files are passed over that are gone when they are to be read.
     """
-    lines = spark.read.schema("value string").text(f"{output.rstrip('/')}/{table}")
+    reader = spark.read.option("ignoreMissingFiles", missing_ok)
+    lines = reader.schema("value string").text(f"{output.rstrip('/')}/{table}")
     chosen = [F.get_json_object("value", f"$.{name}").alias(name) for name in names]
     return [record.asDict() for record in lines.select(*chosen).collect()]
 
