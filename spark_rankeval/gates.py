@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 
 #: What a gate may look at, in words.
 FIGURES = {"mean": "mean", "ci_low": "lower end of the interval", "ci_high": "upper end of the interval"}
-_ATTRIBUTES = {"mean": "mean", "ci_low": "interval_low", "ci_high": "interval_high"}
+#: The attribute of a summary's row that has it.
+ATTRIBUTES = {"mean": "mean", "ci_low": "interval_low", "ci_high": "interval_high"}
 #: Conditions that need no other run, and those that look at the last good one.
 FIXED, RELATIVE = ("min", "max"), ("max_drop", "max_drop_share", "max_rise", "max_rise_share")
+# The model, slice and key of a row.
+_Figure = tuple[str, str, str]
 #: In the place of a slice: each of them.
 EVERY_SLICE = "*"
 
@@ -194,18 +197,52 @@ def check_gates(
             of the same definition, dialect, users' weights, and, where the gate is on an interval, method and level.
     """
     outcomes = []
+    earlier_of: dict[_Figure, list[tuple[str, SummaryRow]]] = {}
+    for name, row in earlier:
+        earlier_of.setdefault(_figure_of(row), []).append((name, row))
     for rule in rules:
-        mine = [row for row in rows if names(rule.metric, row.key)]
-        chosen = [row for row in mine if rule.model in (None, row.model) and _is_of(rule.slice, row.slice)]
+        chosen = rows_of(rule, rows)
         outcomes += [
-            _outcome(rule, condition, row, earlier)
+            _outcome(rule, condition, row, earlier_of.get(_figure_of(row), ()))
             for row in chosen
             for condition in (*FIXED, *RELATIVE)
             if getattr(rule, condition) is not None
         ]
         if not chosen:
-            outcomes.append(_absent(rule, mine))
+            outcomes.append(_absent(rule, [row for row in rows if names(rule.metric, row.key)]))
     return outcomes
+
+
+def rows_of(rule: GateRule, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
+    """The rows that a gate is about."""
+    keys = {key for key in {row.key for row in rows} if names(rule.metric, key)}
+    return [
+        row for row in rows if row.key in keys and rule.model in (None, row.model) and _is_of(rule.slice, row.slice)
+    ]
+
+
+def lacking_rows(
+    rules: Iterable[GateRule], rows: Sequence[SummaryRow], earlier: Iterable[tuple[str, SummaryRow]]
+) -> list[tuple[str, list[SummaryRow]]]:
+    """The rows of a run whose gates look back, and that no earlier run has the figure of.
+
+    Args:
+        rules: the gates.
+        rows: the summary of the run.
+        earlier: rows of earlier runs, with the runs' names.
+
+    Returns:
+        by the figure that is looked at, such as ``mean``, the rows.
+    """
+    earlier_of: dict[_Figure, list[SummaryRow]] = {}
+    for _, row in earlier:
+        earlier_of.setdefault(_figure_of(row), []).append(row)
+    by_figure: dict[str, dict[_Figure, SummaryRow]] = {}
+    for rule in rules:
+        for row in rows_of(rule, rows) if rule.looks_back else ():
+            if not any(_same(other, row, rule.on) for other in earlier_of.get(_figure_of(row), ())):
+                by_figure.setdefault(rule.on, {})[_figure_of(row)] = row
+    return [(on, list(lacking.values())) for on, lacking in by_figure.items()]
 
 
 def _is_of(asked: str, slice_: str) -> bool:
@@ -276,13 +313,17 @@ def _outcome(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[
 
 
 def _figure(row: SummaryRow, on: str) -> float:
-    value: float = getattr(row, _ATTRIBUTES[on])
+    value: float = getattr(row, ATTRIBUTES[on])
     return value
 
 
 def _decimal(value: float) -> Fraction:
     # 0.315 − 0.005 is to be 0.31, which it is not in binary fractions.
     return Fraction(repr(float(value)))
+
+
+def _figure_of(row: SummaryRow) -> _Figure:
+    return row.model, row.slice, row.key
 
 
 def _same(one: SummaryRow, other: SummaryRow, on: str) -> bool:

@@ -42,7 +42,7 @@ def merge(results: Iterable[Told] | Mapping[str, Told] | DataFrame) -> Result:
 
     Raises:
         MergeError: they are of different metrics, definitions, dialects, weights, slices or intervals; or there is none.
-        InputError: something is no result, or a column is missing.
+        InputError: something is no result, or a column is missing, or a run in the table was repeated since it was read.
     """
     summaries: dict[str, Sequence[SummaryRow]]
     qualities: list[dict[str, DataQuality]] = []
@@ -66,7 +66,7 @@ def merge(results: Iterable[Told] | Mapping[str, Told] | DataFrame) -> Result:
     return Result(
         summary=summary,
         qualities=_merged_qualities(qualities) if known else {},
-        columns={row.key: columns.get(row.key, _column(row)) for row in summary},
+        columns={row.key: columns.get(row.key) or column_of(row) for row in summary},
         plan=_words(list(summaries), summary),
         _table=_no_users,
         _write=_no_users,
@@ -103,8 +103,12 @@ def _of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
             "(where an earlier version wrote some of its runs, read it with the option mergeSchema)"
         )
         raise InputError(msg)
+    from spark_rankeval.spark.storage import replaced_files_explained  # noqa: PLC0415 # it imports pyspark
+
     runs: dict[str, list[SummaryRow]] = {}
-    for record in table.select(*COLUMNS, RUN_ID).collect():
+    with replaced_files_explained("results"):
+        records = table.select(*COLUMNS, RUN_ID).collect()
+    for record in records:
         runs.setdefault(f"run {record[RUN_ID]}", []).append(row_of(record.asDict()))
     return dict(sorted(runs.items()))
 
@@ -114,7 +118,7 @@ def _merged_qualities(found: Sequence[Mapping[str, DataQuality]]) -> dict[str, D
     return {model: DataQuality.of_days([one[model] for one in found if model in one]) for model in models}
 
 
-def _column(row: SummaryRow) -> str:
+def column_of(row: SummaryRow) -> str:
     """The name that the row's column has in per-user tables: those of users' own labels are as they are."""
     try:
         own = str(parse_metric(row.metric)) == row.metric

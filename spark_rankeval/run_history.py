@@ -20,6 +20,7 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.options import check_table
 from spark_rankeval.plotting import headline_keys
 from spark_rankeval.report.writing import checked_path, write_page
+from spark_rankeval.spark.storage import replaced_files_explained
 
 if TYPE_CHECKING:
     import os
@@ -45,7 +46,7 @@ def history(metrics_table: DataFrame, *, slice: str | None = "all") -> History: 
         slice: the users that figures are about, such as ``country=DE``; None: every slice.
 
     Raises:
-        InputError: it is no such table.
+        InputError: it is no such table, or a run was repeated since it was read.
     """
     check_table("metrics_table", metrics_table)
     wanted = [name for name in COLUMNS if name not in ("over_all", "moments")]
@@ -55,7 +56,8 @@ def history(metrics_table: DataFrame, *, slice: str | None = "all") -> History: 
         raise InputError(msg)
     chosen = metrics_table if slice is None else metrics_table.where(F.col("slice") == slice)
     micros = F.unix_micros(F.col(TIME)).alias(TIME)
-    found = [record.asDict() for record in chosen.select(*wanted, RUN_ID, micros).collect()]
+    with replaced_files_explained("metrics_table"):
+        found = [record.asDict() for record in chosen.select(*wanted, RUN_ID, micros).collect()]
     rows = [(record[TIME], str(record[RUN_ID]), row_of(record)) for record in found]
     ordered = sorted(rows, key=lambda one: one[:2])
     return History(tuple((run, datetime.fromtimestamp(micros / 1e6, UTC), row) for micros, run, row in ordered))

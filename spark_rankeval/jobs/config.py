@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping  # noqa: TC003 # of fields, whose types are looked at
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -13,7 +13,7 @@ from spark_rankeval.errors import ConfigurationError, SparkRankEvalError
 from spark_rankeval.extras import check_extra
 from spark_rankeval.jobs.configuration_file import read_file
 from spark_rankeval.jobs.overrides import overridden
-from spark_rankeval.jobs.secrets import redacted, shown
+from spark_rankeval.jobs.secrets import redacted, secrets_of, shown
 from spark_rankeval.jobs.settings import read_settings
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Source:
 
     def redacted(self, text: str) -> str:
         """A text without the secrets of this source."""
-        return redacted(text, self.options)
+        return redacted(text, secrets_of(asdict(self)))
 
     def problems(self, section: str) -> list[str]:
         """What is wrong with it.
@@ -182,10 +182,8 @@ class JobConfig:
         raise NotImplementedError
 
     def redacted(self, text: str) -> str:
-        """A text without the secrets of these sources."""
-        for source in self.sources().values():
-            text = text if source is None else source.redacted(text)
-        return redacted(text)
+        """A text without the secrets of this configuration."""
+        return redacted(text, secrets_of(asdict(self)))
 
     def written(self, run_id: str, tables: Sequence[str]) -> str:
         """A sentence on what a run has written, without secrets."""

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 #: The sections of tables that only some metrics ask for.
 TABLES_OF_FACTS = ("training", "items", "baseline")
+#: The longest name of a run that every store of MLflow takes.
+LONGEST_RUN_NAME = 250
+_LONGEST_EXPERIMENT = 500
 _INTERVALS = ("ci", "level", "replicates", "seed", "quantiles")
 _SLICES = ("by", "totals")
 
@@ -134,6 +137,15 @@ class Tracking:
     run_name: str | None = None
     tracking_uri: str | None = None
 
+    def problems(self) -> list[str]:
+        """What of it no store of MLflow takes."""
+        found = []
+        for name, longest in (("experiment", _LONGEST_EXPERIMENT), ("run_name", LONGEST_RUN_NAME)):
+            text = getattr(self, name)
+            if text is not None and not 0 < len(text.strip()) <= len(text) <= longest:
+                found.append(f"mlflow.{name} is a name of 1 to {longest} characters; found {len(text)}, {text[:20]!r}")
+        return found
+
 
 @dataclass(frozen=True)
 class EvaluateConfig(JobConfig):
@@ -227,6 +239,7 @@ class EvaluateConfig(JobConfig):
         found += self._users_without_metric()
         if self.mlflow is not None:
             check_extra("mlflow", "runs in MLflow")
+            found += self.mlflow.problems()
         found += self._unknown_distributions()
         several = isinstance(self.columns.relevance, tuple) or self.columns.model is not None
         if self.report.dialects and several:

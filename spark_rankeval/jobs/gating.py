@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial, reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.gates import check_gates, names
+from spark_rankeval.gates import ATTRIBUTES, check_gates, lacking_rows
 from spark_rankeval.jobs.runs import MANIFESTS, METRICS, read_metrics, run_facts
-from spark_rankeval.long_table import RUN_ID, TIME, row_of
-from spark_rankeval.spark.storage import exists
+from spark_rankeval.long_table import COLUMNS, RUN_ID, TIME, row_of
+from spark_rankeval.spark.storage import exists, read_while_others_write
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -26,6 +28,11 @@ if TYPE_CHECKING:
     from spark_rankeval.result import Result
     from spark_rankeval.summary import SummaryRow
 
+# Rows of two runs that agree in these columns are the same figure; for an end of an interval also in the last two.
+_FIGURE = ("model", "slice", "metric", "relevance", "definition", "dialect", "user_weight")
+_SAME = (*_FIGURE, "interval", "level")
+_UNNEEDED = ("quantiles", "over_all", "moments")
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _KINDS: dict[str, T.DataType] = {"passed": T.BooleanType(), "value": T.DoubleType(), "limit": T.DoubleType()}
 _COLUMNS = (
     "name",
@@ -55,27 +62,62 @@ def outcomes_of(run: Run, rules: Sequence[GateRule], result: Result) -> list[Gat
         rules: the gates.
         result: of the run.
     """
-    looking_back = [rule for rule in rules if rule.looks_back]
-    keys = {row.metric for row in result.summary if any(names(rule.metric, row.key) for rule in looking_back)}
-    return check_gates(rules, result.summary, _good_rows(run, sorted(keys)) if keys else ())
+    earlier: list[tuple[str, SummaryRow]] = []
+    output, summary = run.output, result.summary
+    looks_back = bool(lacking_rows(rules, summary, ()))
+    if looks_back and exists(run.spark, f"{output}/{MANIFESTS}") and exists(run.spark, f"{output}/{METRICS}"):
+        earlier = read_while_others_write(partial(_look_back, run, rules, summary))
+    return check_gates(rules, summary, earlier)
 
 
-def _good_rows(run: Run, metrics: Sequence[str]) -> list[tuple[str, SummaryRow]]:
-    """Rows of the earlier runs that failed no gate, the newest first; what no manifest names is no run."""
-    if not (exists(run.spark, f"{run.output}/{MANIFESTS}") and exists(run.spark, f"{run.output}/{METRICS}")):
-        return []
-    manifests = run_facts(run.spark, run.output, (RUN_ID, "started", "gates_failed"))
+def _look_back(
+    run: Run, rules: Sequence[GateRule], summary: Sequence[SummaryRow], missing_ok: bool
+) -> list[tuple[str, SummaryRow]]:
+    """The last row of each figure that a gate looks back at, of earlier runs that failed no gate, the newest run first.
+
+    A run without a manifest is none. The newest run mostly has all of them; only for what it lacks are others read.
+    """
+    manifests = run_facts(run.spark, run.output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
     good = {
         one[RUN_ID]: datetime.fromisoformat(one["started"])
         for one in manifests
         if one[RUN_ID] not in (None, run.run_id) and one["started"] and one["gates_failed"] in (None, "0")
     }
-    good = {name: time for name, time in good.items() if time < run.started}
-    table = read_metrics(run.spark, run.output).where(F.col("metric").isin(list(metrics)))
-    found = [record.asDict() for record in table.drop(TIME).collect()]
-    rows = [(record[RUN_ID], row_of(record)) for record in found if record[RUN_ID] in good]
-    earliest = datetime.min.replace(tzinfo=UTC)
-    return sorted(rows, key=lambda one: good.get(one[0], earliest), reverse=True)
+    ordered = sorted((name for name, time in good.items() if time < run.started), key=lambda name: good[name])[::-1]
+    table = read_metrics(run.spark, run.output, missing_ok=missing_ok)
+    earlier: list[tuple[str, SummaryRow]] = []
+    for runs in (ordered[:1], ordered[1:]):
+        times = {name: good[name] for name in runs}
+        for figure, rows in lacking_rows(rules, summary, earlier) if runs else ():
+            earlier += _last_rows(table, times, ATTRIBUTES[figure], rows)
+    return sorted(earlier, key=lambda one: good[one[0]], reverse=True)
+
+
+def _last_rows(
+    table: DataFrame, runs: Mapping[str, datetime], attribute: str, rows: Sequence[SummaryRow]
+) -> list[tuple[str, SummaryRow]]:
+    """The last of each figure of some rows in the table of metrics, with its run.
+
+    Args:
+        table: of metrics.
+        runs: those that count, and when they began; a run of the same name that began at another time does not.
+        attribute: which figure of a row is to be finite.
+        rows: whose figures are looked for.
+    """
+    began = F.concat_ws(" ", RUN_ID, F.unix_micros(TIME).cast("string"))
+    figure = next(F.col(name) for name, own in COLUMNS.items() if own == attribute)
+    of_rows = [F.col(name).isin(sorted({getattr(row, COLUMNS[name]) for row in rows})) for name in _FIGURE]
+    conditions = [
+        F.col(RUN_ID).isin(list(runs)),
+        *of_rows,
+        began.isin([f"{name} {(time - _EPOCH) // timedelta(microseconds=1)}" for name, time in runs.items()]),
+        F.abs(figure) < math.inf,
+    ]
+    # What a gate compares is all that is needed: not the quantiles, and not the sums of values.
+    needed = [name for name in COLUMNS if name not in (*_UNNEEDED, *_SAME)]
+    newest = F.max_by(F.struct(RUN_ID, *needed), F.struct(TIME, RUN_ID)).alias("newest")
+    found = table.where(reduce(and_, conditions)).groupBy(*_SAME).agg(newest).select(*_SAME, "newest.*").collect()
+    return [(record[RUN_ID], row_of({**record.asDict(), "quantiles": None})) for record in found]
 
 
 def gates_table(run: Run, outcomes: Sequence[GateOutcome]) -> DataFrame:

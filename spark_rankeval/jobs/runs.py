@@ -50,6 +50,9 @@ MANIFESTS, STATUS, REPORTS, GATES = "manifests", "status", "reports", "gates"
 #: Those that a run has only if it is asked for them.
 _OPTIONAL = {"evaluate": (QUARANTINE, GATES, REPORTS), "compare": (REPORTS,)}
 
+# How often a configuration with secrets is hashed: a tenth of a second, which makes trying many passwords slow.
+_ROUNDS = 200_000
+
 _TYPES: dict[str, T.DataType] = {
     **dict.fromkeys(("k", "n", "undefined", "zeros"), T.LongType()),
     **dict.fromkeys(
@@ -158,7 +161,7 @@ class Run:
             "config": redacted_settings(asdict(self.config)),
             "inputs": {name: told_of(frame) for name, frame in self.tables.items() if frame is not None},
             "seed": seed,
-            "outputs": dict(self.written),
+            "outputs": {name: self.config.redacted(place) for name, place in self.written.items()},
             **said,
         }
 
@@ -253,13 +256,20 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame | None]) -> str:
     """
     if config.output.run_id is not None:
         return config.output.run_id
-    told = redacted_settings(asdict(config))
+    settings = asdict(config)
     for section in ("output", "report", "gates", "mlflow"):
-        told.pop(section, None)
+        settings.pop(section, None)
     files = {name: input_files(frame) for name, frame in tables.items() if frame is not None}
-    text = json.dumps([told, files], sort_keys=True, default=str)
+    told, whole = (
+        json.dumps([one, files], sort_keys=True, default=str).encode()
+        for one in (redacted_settings(settings), settings)
+    )
+    # Whoever has the manifest, which lacks the secrets alone, could else try passwords until the id is the same.
+    digest = (
+        hashlib.sha256(whole).digest() if told == whole else hashlib.pbkdf2_hmac("sha256", whole, b"run id", _ROUNDS)
+    )
     # A letter first: a column of partitions whose names read as numbers or dates is read as such.
-    return "r" + hashlib.sha256(text.encode()).hexdigest()[:12]
+    return "r" + digest.hex()[:12]
 
 
 def place_of(output: str, table: str, run_id: str) -> str:
@@ -316,18 +326,22 @@ def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFr
     return spark.createDataFrame(rows, _METRICS_SCHEMA)
 
 
-def read_metrics(spark: SparkSession, output: str) -> DataFrame:
+def read_metrics(spark: SparkSession, output: str, *, missing_ok: bool = False) -> DataFrame:
     """The table of metrics of all runs, also of those that an earlier version wrote, whose names stay text.
 
     Args:
         spark: the session.
         output: the folder of all tables.
+        missing_ok: whether files are passed over that are gone when they are to be read.
     """
     schema = T.StructType([*_METRICS_SCHEMA.fields, T.StructField(RUN_ID, T.StringType())])
-    return spark.read.schema(schema).parquet(f"{output.rstrip('/')}/{METRICS}")
+    reader = spark.read.option("ignoreMissingFiles", missing_ok)
+    return reader.schema(schema).parquet(f"{output.rstrip('/')}/{METRICS}")
 
 
-def run_facts(spark: SparkSession, output: str, names: Sequence[str], table: str = MANIFESTS) -> list[dict[str, Any]]:
+def run_facts(
+    spark: SparkSession, output: str, names: Sequence[str], table: str = MANIFESTS, *, missing_ok: bool = False
+) -> list[dict[str, Any]]:
     """What the manifests of all whole runs say, or the status of all, a dict a run; values are text.
 
     Args:
@@ -335,8 +349,10 @@ def run_facts(spark: SparkSession, output: str, names: Sequence[str], table: str
         output: the folder of all tables.
         names: of the facts.
         table: `MANIFESTS` or `STATUS`.
+        missing_ok: whether files are passed over that are gone when they are to be read.
     """
-    lines = spark.read.schema("value string").text(f"{output.rstrip('/')}/{table}")
+    reader = spark.read.option("ignoreMissingFiles", missing_ok)
+    lines = reader.schema("value string").text(f"{output.rstrip('/')}/{table}")
     chosen = [F.get_json_object("value", f"$.{name}").alias(name) for name in names]
     return [record.asDict() for record in lines.select(*chosen).collect()]
 

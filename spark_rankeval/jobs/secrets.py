@@ -1,57 +1,106 @@
-"""What a job must not print or store: passwords, tokens and keys of the sources that it reads."""
+"""What a job must not print or store: passwords, tokens and keys of the sources that it reads and of the places it writes to."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 HIDDEN = "***"
-# Names of options: fs.s3a.secret.key, password, sas.token.provider, account.key, …
-_NAMES = re.compile(r"passw|passphrase|pwd|secret|token|credential|signature|key|\bsig\b", re.IGNORECASE)
-# s3a://KEY:SECRET@bucket; the container in abfss://container@account is no secret.
-_IN_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^\s/@:'\"]*:[^\s/@'\"]*@", re.IGNORECASE)
-# jdbc:oracle:thin:USER/PASSWORD@host.
-_IN_ORACLE_URL = re.compile(r"(?P<scheme>jdbc:oracle:\w+:)[^\s/@'\"]+/[^\s@]+@", re.IGNORECASE)
-# password=…, as in the parameters of a URL, and 'password': '…'.
-_ASSIGNED = re.compile(
-    r"(?P<name>\b[\w.-]*(password|passwd|pwd|secret|token|credential|signature|(access|account|api|private|shared)[\w.-]*key)"
-    r"[\w.-]*['\"]?\s*[=:]\s*['\"]?|[?&;]sig=)(?P<value>[^\s'\"&;,}]+)",
+#: The key of the only tables whose keys name options of Spark's readers. All other free names are their author's own:
+#: labels of metrics, models, gates.
+OPTIONS = "options"
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_STRONG = re.compile(
+    r"\w*(passw(or)?d|passphrase|passcode|pwd|secret|token|credential|signature)s?"
+    r"|\w*(access|account|api|auth|encryption|master|private|secret|shared|storage)key|jwt|authorization"
+)
+# Alone they are common words, so that a text has to say more for them to be hidden.
+_WEAK = ("pass", "auth", "key", "sig", "sas")
+# Before "key" they say that it opens something.
+_OF_KEYS = re.compile(
+    r"access|account|api|auth|client|encryption|master|private|pvt|sas|secret|shared|ssh|ssl|storage|subscription"
+)
+
+# What stands behind :// up to the end of the word: a password may hold any sign but quotes and blanks.
+_URL = re.compile(
+    r"(?P<before>(?P<jdbc>\bjdbc:)?(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)(?P<rest>(?:(?!://)[^\s'\"<>])*@)",
     re.IGNORECASE,
 )
+_AUTHORITY = re.compile(r"[^/?#;]*")
+_PORT = re.compile(r":\d+$")
+# jdbc:oracle:thin:USER/PASSWORD@host.
+_ORACLE_URL = re.compile(r"(?P<before>jdbc:oracle:\w+:)[^\s/@'\"]+/(?P<password>[^\s'\"]+)@", re.IGNORECASE)
+_HEADER = re.compile(
+    r"(?P<before>\bAuthorization['\"]?\s*[:=]\s*['\"]?|\bBearer\s+)(?P<value>(?:(?:Bearer|Basic|Digest|Negotiate)\s+)?[^\s'\",;}]+)",
+    re.IGNORECASE,
+)
+# password=…, as in the parameters of a URL, and 'password': '…': the name, and what follows it.
+_NAME = re.compile(r"(?P<mark>[?&;]?)(?<![\w.-])(?P<name>[\w.-]*\w)(?P<quote>['\"]?)\s*(?P<sign>[=:])\s*")
+# A comma ends a value if another name follows it.
+_VALUE = re.compile(r"\"[^\"\n]*\"?|'[^'\n]*'?|\{[^}]*\}|(?:[^\s'\"&;,)}]|,(?![\s'\"]|$|[\w.-]+=))+")
+# Shorter passwords of URLs are hidden there alone: anywhere else they may be a part of any word.
+_LEAST = 4
 
 
 def names_secret(option: str) -> bool:
-    """Whether the value of an option of this name is a secret.
+    """Whether the value of an option of this name is a secret: one of the words of its name says so.
 
-    >>> names_secret("fs.s3a.secret.key"), names_secret("Password"), names_secret("sep"), names_secret("header")
-    (True, True, False, False)
+    >>> [names_secret(name) for name in ("fs.s3a.secret.key", "dbPassword", "OAuthPvtKey", "pass", "X-Amz-Signature")]
+    [True, True, True, True, True]
+    >>> [names_secret(name) for name in ("sep", "header", "keyspace", "passthrough", "author")]
+    [False, False, False, False, False]
     """
-    return _NAMES.search(option) is not None
+    return any(word in _WEAK or _STRONG.fullmatch(word) for word in _words(option))
 
 
-def redacted(text: str, options: Mapping[str, Any] | None = None) -> str:
-    """A text without the secrets that it has in URLs and assignments.
+def secrets_of(settings: Any) -> set[str]:
+    """The secrets that settings hold, in options and in URLs, to be hidden wherever they stand.
+
+    Args:
+        settings: plain values: dicts and sequences in each other, and texts.
+
+    >>> sorted(secrets_of({"path": "s3a://AK:s3cr3t@bucket/t", "options": {"token": "t0", "sep": ";"}}))
+    ['s3cr3t', 't0']
+    """
+    found: set[str] = set()
+
+    def look(name: str, value: Any, *, are_options: bool) -> None:
+        if are_options and names_secret(name) and not isinstance(value, bool):
+            found.add(str(value))
+        if isinstance(value, str):
+            _without(value, lambda secret: found.update({secret} if len(secret) >= _LEAST else ()))
+
+    _visited(settings, look)
+    return found - {""}
+
+
+def redacted(text: str, secrets: Iterable[str] = ()) -> str:
+    """A text without the secrets that it has in URLs, headers and assignments.
 
     Args:
         text: to be printed.
-        options: of a source: the values of those whose name says so are hidden wherever they stand.
+        secrets: known ones, which are hidden wherever they stand, as they are or as URLs, JSON and Python write them.
 
     >>> redacted("s3a://AK:s3cr3t@bucket/table?user=a&password=b is missing")
     's3a://***@bucket/table?user=a&password=*** is missing'
-    >>> redacted("abfss://data@account.dfs.core.windows.net/t")
-    'abfss://data@account.dfs.core.windows.net/t'
-    >>> redacted("wrong: hunter2", {"dbPassword": "hunter2"})
-    'wrong: ***'
-    >>> redacted("jdbc:oracle:thin:scott/tiger@db:1521/shop")
-    'jdbc:oracle:thin:***@db:1521/shop'
+    >>> redacted("abfss://data@account.dfs.core.windows.net/t and hdfs://name:8020/at@noon")
+    'abfss://data@account.dfs.core.windows.net/t and hdfs://name:8020/at@noon'
+    >>> redacted("jdbc:mysql://shop:p@ss/w0rd@db:3306/t and jdbc:oracle:thin:scott/ti/g@r@db:1521/shop")
+    'jdbc:mysql://***@db:3306/t and jdbc:oracle:thin:***@db:1521/shop'
+    >>> redacted("wrong: hunter2; token_ndcg: 0.5; Authorization: Bearer abc", {"hunter2"})
+    'wrong: ***; token_ndcg: 0.5; Authorization: ***'
     """
-    hidden = [str(value) for name, value in (options or {}).items() if names_secret(name) and str(value)]
-    for value in sorted(hidden, key=len, reverse=True):
-        text = text.replace(value, HIDDEN)
-    for url in (_IN_URL, _IN_ORACLE_URL):
-        text = url.sub(rf"\g<scheme>{HIDDEN}@", text)
-    return _ASSIGNED.sub(rf"\g<name>{HIDDEN}", text)
+    variants = {variant for secret in secrets for variant in _variants(secret)}
+    for variant in sorted(variants, key=len, reverse=True):
+        text = text.replace(variant, HIDDEN)
+    return _without(text, lambda _: None)
 
 
 def shown(value: object) -> str:
@@ -60,9 +109,7 @@ def shown(value: object) -> str:
     >>> shown({"token": "t0", "sep": ";"})
     "{'token': '***', 'sep': ';'}"
     """
-    if isinstance(value, Mapping):
-        value = {name: HIDDEN if names_secret(str(name)) else inside for name, inside in value.items()}
-    return redacted(repr(value))
+    return redacted(repr(_visited(value, _hidden, are_options=True)))
 
 
 def redacted_settings(settings: Any) -> Any:
@@ -70,17 +117,110 @@ def redacted_settings(settings: Any) -> Any:
 
     >>> redacted_settings({"path": "s3a://AK:s3cr3t@bucket/t", "options": {"token": "t0", "sep": ";"}})
     {'path': 's3a://***@bucket/t', 'options': {'token': '***', 'sep': ';'}}
+    >>> redacted_settings({"metrics": {"token_key": "ndcg@10"}})
+    {'metrics': {'token_key': 'ndcg@10'}}
+    """
+    return _visited(settings, _hidden)
+
+
+def _visited(settings: Any, visit: Callable[..., Any], name: str = "", *, are_options: bool = False) -> Any:
+    """Settings with each single value as a visitor gives it back.
+
+    Args:
+        settings: plain values.
+        visit: takes the name of a value, the value, and whether it stands in a table of options.
+        name: of these settings.
+        are_options: whether they stand in such a table.
     """
     if isinstance(settings, Mapping):
-        # What holds further settings is no secret by itself: a model may be called "keywords".
-        return {
-            name: HIDDEN if names_secret(str(name)) and not _holds(value) else redacted_settings(value)
-            for name, value in settings.items()
-        }
+        inside = are_options or name == OPTIONS
+        return {key: _visited(value, visit, str(key), are_options=inside) for key, value in settings.items()}
     if isinstance(settings, tuple | list):
-        return [redacted_settings(one) for one in settings]
-    return redacted(settings) if isinstance(settings, str) else settings
+        return type(settings)(_visited(value, visit, name, are_options=are_options) for value in settings)
+    return visit(name, settings, are_options=are_options)
 
 
-def _holds(value: object) -> bool:
-    return value is None or isinstance(value, Mapping)
+def _hidden(name: str, value: Any, *, are_options: bool) -> Any:
+    if are_options and names_secret(name):
+        return HIDDEN
+    return redacted(value) if isinstance(value, str) else value
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name, which dots, dashes, underscores and capitals part."""
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def _variants(secret: str) -> set[str]:
+    """A secret as it is, and as it is written in URLs, JSON and Python."""
+    return {secret, quote(secret, safe=""), quote(secret), json.dumps(secret)[1:-1], repr(secret)[1:-1]}
+
+
+def _without(text: str, note: Callable[[str], object]) -> str:
+    """A text without what looks like a secret in it.
+
+    Args:
+        text: any.
+        note: is told of each.
+    """
+
+    def url(match: re.Match[str]) -> str:
+        authority = _AUTHORITY.match(match["rest"])[0]  # type: ignore[index] # it matches the empty text, too
+        # A password with a slash in it may begin as a port does; of databases it is hidden even so.
+        ends_in_slash = match["rest"][len(authority) :].startswith("/")
+        named = authority if match["jdbc"] and ends_in_slash else _PORT.sub("", authority)
+        if ":" not in named.partition("]")[2 if named.startswith("[") else 0]:
+            return match[0]
+        # As servers read it, and as whoever did not escape a slash meant it.
+        for userinfo in (authority.rpartition("@")[0], match["rest"][:-1]):
+            password = userinfo.partition(":")[2]
+            note(password)
+            note(unquote(password))
+        return f"{match['before']}{HIDDEN}@"
+
+    def oracle(match: re.Match[str]) -> str:
+        note(match["password"])
+        return f"{match['before']}{HIDDEN}@"
+
+    def header(match: re.Match[str]) -> str:
+        note(match["value"].split()[-1])
+        return f"{match['before']}{HIDDEN}"
+
+    for pattern, hide in ((_URL, url), (_ORACLE_URL, oracle), (_HEADER, header)):
+        text = pattern.sub(hide, text)
+    return _without_assigned(text, note)
+
+
+def _without_assigned(text: str, note: Callable[[str], object]) -> str:
+    """A text without the values of names that say that they are secrets."""
+    parts, end = [], 0
+    for match in _NAME.finditer(text):
+        value = _VALUE.match(text, match.end())
+        if match.start() < end or value is None or not _assigns_secret(match):
+            continue
+        first = value[0][0]
+        mark = first if first in "'\"" else ""
+        plain = value[0].strip("'\"{}")
+        note(plain)
+        note(unquote(plain))
+        closing = mark if len(value[0]) > 1 and value[0].endswith(mark) else ""
+        parts += [text[end : match.end()], mark, HIDDEN, closing]
+        end = value.end()
+    return "".join([*parts, text[end:]])
+
+
+def _assigns_secret(match: re.Match[str]) -> bool:
+    """Whether what stands before = or : names a secret: the last word of a part between dots does.
+
+    A label such as token_ndcg names none, and neither do the common words of a sentence before a colon.
+    """
+    for part in match["name"].split("."):
+        *before, last = _words(part) or [""]
+        if _STRONG.fullmatch(last):
+            return True
+        if last == "key" and before and _OF_KEYS.fullmatch(before[-1]):
+            return True
+        is_parameter = match["sign"] == "=" and (last != "key" or bool(match["mark"]))
+        if last in _WEAK and (is_parameter or match["quote"]):
+            return True
+    return False

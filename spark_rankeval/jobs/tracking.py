@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
 import os
 import re
 import tempfile
+import unicodedata
+from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,7 +19,9 @@ from urllib.parse import urlsplit
 
 from spark_rankeval.errors import ConfigurationError, MissingExtraError, TrackingError
 from spark_rankeval.extras import needs_extra
+from spark_rankeval.jobs.evaluate_config import LONGEST_RUN_NAME
 from spark_rankeval.jobs.reporting import report_file
+from spark_rankeval.merging import column_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +35,12 @@ if TYPE_CHECKING:
 
 # What MLflow takes in names; anything else becomes an underscore.
 _UNWANTED = re.compile(r"[^\w\-. /]")
+# MLflow takes names of 250 characters and a file system of 255 bytes; some are kept for ".ci_high" and "definition.".
+_LONGEST_NAME = 230
+# The longest value of a tag.
+_LONGEST_TAG = 5000
+# What is told of all users beside the mean: what its name ends in, and the attribute of a summary's row.
+_SUFFIXES = {".ci_low": "interval_low", ".ci_high": "interval_high", ".users": "n_users"}
 # The most parameters that a call may log, and the longest value of one.
 _BATCH, _LONGEST = 100, 6000
 # MLflow's own patience with a server that does not answer is minutes, which suits a run that is done, not one that has yet to begin.
@@ -147,7 +158,7 @@ def _log_run(
     assert config.mlflow is not None, "a run is tracked where the configuration says so"
     experiment = _experiment(client, config)
     name = config.mlflow.run_name or run.run_id
-    tags = {"spark_rankeval.run_id": run.run_id, "spark_rankeval.output": config.redacted(run.output)}
+    tags = {"spark_rankeval.run_id": run.run_id, "spark_rankeval.output": config.redacted(run.output)[:_LONGEST_TAG]}
     start = int(1000 * run.started.timestamp())
     failed = manifest.get("gates_failed", 0) > 0
     models = result.models
@@ -155,14 +166,16 @@ def _log_run(
     identity = parent.info.run_id
     # A store of files has a file a metric, and ndcg_at_10 cannot be a folder too.
     slash = "." if urlsplit(client.tracking_uri).scheme in ("", "file") else "/"
-    log = partial(_log, client, columns=result.columns, slash=slash, time=start)
-    log(identity, rows=result.summary if len(models) == 1 else (), params=_common(config, result))
+    names = _Names(result, slash)
+    log = partial(_log, client, names=names, time=start)
+    log(identity, rows=result.summary if len(models) == 1 else (), params=_common(config, result, names))
     if len(models) > 1:
         for model in models:
             rows = [row for row in result.summary if row.model == model]
-            nested = {**tags, "mlflow.parentRunId": identity, "model": model}
-            child = client.create_run(experiment, start_time=start, tags=nested, run_name=model).info.run_id
-            log(child, rows=rows, params={"model": model})
+            nested = {**tags, "mlflow.parentRunId": identity, "model": model[:_LONGEST_TAG]}
+            title = model if len(model) <= LONGEST_RUN_NAME else f"{model[:_LONGEST_NAME]}-{_hash_of([model])}"
+            child = client.create_run(experiment, start_time=start, tags=nested, run_name=title).info.run_id
+            log(child, rows=rows, params={"model": model[:_LONGEST]})
             client.set_terminated(child, "FAILED" if failed else "FINISHED")
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary, "manifest.json")
@@ -174,35 +187,24 @@ def _log_run(
     client.set_terminated(identity, "FAILED" if failed else "FINISHED")
 
 
-def _common(config: EvaluateConfig, result: Result) -> dict[str, str]:
+def _common(config: EvaluateConfig, result: Result, names: _Names) -> dict[str, str]:
     model = next(iter(result.models), "")
     told = {"dialect": result.summary[0].dialect, "model": model if len(result.models) == 1 else ""}
-    told |= {f"definition.{name}": text for name, text in _definitions(result.summary, result.columns)}
+    definitions = {row.key: row.definition for row in result.summary}
+    told |= {f"definition.{names.metrics[key]}": text for key, text in definitions.items()}
     told |= {"user_weight": config.evaluation.user_weight or "", "ci": config.evaluation.ci}
     return {name: text[:_LONGEST] for name, text in told.items() if text}
 
 
-def _definitions(rows: Sequence[SummaryRow], columns: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for row in rows:
-        yield _name(columns.get(row.key, row.key)), row.definition
-
-
 def _log(
-    client: Any,
-    identity: str,
-    *,
-    rows: Sequence[SummaryRow],
-    columns: Mapping[str, str],
-    params: Mapping[str, str],
-    slash: str,
-    time: int,
+    client: Any, identity: str, *, rows: Sequence[SummaryRow], names: _Names, params: Mapping[str, str], time: int
 ) -> None:
     from mlflow.entities import Metric, Param  # noqa: PLC0415 # of an extra
 
     metrics = [
         Metric(name, value, time, 0)
         for row in rows
-        for name, value in _figures(row, columns.get(row.key, row.key), slash)
+        for name, value in names.figures(row)
         # A figure that is not defined is no point of a chart, and not every store takes NaN.
         if math.isfinite(value)
     ]
@@ -212,16 +214,62 @@ def _log(
         client.log_batch(identity, metrics=metrics[first:last], params=given[first:last])
 
 
-def _figures(row: SummaryRow, column: str, slash: str) -> Iterator[tuple[str, float]]:
-    """The names and values of a row's metrics: ``ndcg_at_10``, ``ndcg_at_10.ci_low``, ``ndcg_at_10/country.DE``."""
-    slice_ = "" if row.slice == "all" else slash + _name(row.slice.replace("=", ".").replace(", ", slash))
-    name = _name(column) + slice_
-    yield name, row.mean
-    if not slice_:
-        yield f"{name}.ci_low", row.interval_low
-        yield f"{name}.ci_high", row.interval_high
-        yield f"{name}.users", float(row.n_users)
+class _Names:
+    """What MLflow calls the figures of a result: ``ndcg_at_10``, ``ndcg_at_10.ci_low``, ``ndcg_at_10/country.DE``.
+
+    A name that MLflow takes stays as it is. Any other name is shortened or loses signs, and so ends in a hash of what it stands for.
+    It is then the same in every run, and unlike all others. Names that a database may take for equal get a hash too.
+
+    Args:
+        result: whose figures they are.
+        slash: what parts a metric and a slice.
+    """
+
+    def __init__(self, result: Result, slash: str) -> None:
+        self._names: dict[tuple[str, str, str], str] = {}
+        for (key, slice_), row in {(row.key, row.slice): row for row in result.summary}.items():
+            column = result.columns.get(key) or column_of(row)
+            users = "" if slice_ == "all" else slash + slice_.replace("=", ".").replace(", ", slash)
+            name = _name(column + users, (key, slice_), has_folders=slash == "/")
+            for suffix in [""] if users else ["", *_SUFFIXES]:
+                self._names[key, slice_, suffix] = name + suffix
+        n_alike = Counter(map(_folded, self._names.values()))
+        self._names |= {of: f"{name}-{_hash_of(of)}" for of, name in self._names.items() if n_alike[_folded(name)] > 1}
+        #: The names of the metrics, by the keys of their rows.
+        self.metrics: dict[str, str] = {}
+        for (key, _, suffix), name in self._names.items():
+            if not suffix:
+                self.metrics.setdefault(key, name)
+
+    def figures(self, row: SummaryRow) -> Iterator[tuple[str, float]]:
+        """The names and values of a row's figures."""
+        yield self._names[row.key, row.slice, ""], row.mean
+        if row.slice == "all":
+            for suffix, figure in _SUFFIXES.items():
+                yield self._names[row.key, row.slice, suffix], float(getattr(row, figure))
 
 
-def _name(text: str) -> str:
-    return _UNWANTED.sub("_", text)
+def _name(text: str, of: Sequence[str], *, has_folders: bool = True) -> str:
+    """A text as a name that MLflow takes, with a hash at its end if it is not that text.
+
+    Args:
+        text: the name as it should be.
+        of: what it stands for.
+        has_folders: whether a slash may stay.
+    """
+    parts = _UNWANTED.sub("_", text).split("/")
+    name = ("/" if has_folders else "_").join("_" if part in ("", ".", "..") else part for part in parts)
+    if name == text and len(name.encode()) <= _LONGEST_NAME:
+        return name
+    end = f"-{_hash_of(of)}"
+    return name.encode()[: _LONGEST_NAME - len(end)].decode(errors="ignore") + end
+
+
+def _hash_of(texts: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
+
+
+def _folded(name: str) -> str:
+    """A name as the least exact of databases and file systems compare it: without case, accents and blanks at its end."""
+    letters = unicodedata.normalize("NFKD", name.strip())
+    return "".join(letter for letter in letters if not unicodedata.combining(letter)).casefold()

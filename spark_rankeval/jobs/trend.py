@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import ConfigurationError
@@ -17,7 +18,7 @@ from spark_rankeval.jobs.session import job_session, run_job
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from spark_rankeval.gates import GateRule
     from spark_rankeval.run_history import History
@@ -47,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.html:
             check_extra("report", "reports")
         with log.warnings_told(), job_session("spark_rankeval trend") as spark:
-            found = read_history(spark, output, None if options.slice == "every" else options.slice)
+            slice_ = None if options.slice == "every" else options.slice
+            found = read_history(spark, output, slice_, options.metric or ())
             shown = found.of(options.metric) if options.metric else found.headline([rule.metric for rule in rules])
             n_more = 0 if options.metric else len(found.keys()) - len(shown.keys())
             more = f"{n_more:,} more metrics, points of curves: --metric NAME shows one\n" * (n_more > 0)
@@ -61,34 +63,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_job("trend", job, log=log)
 
 
-def read_history(spark: SparkSession, output: str, slice_: str | None = "all") -> History:
-    """The whole runs in a folder of outputs.
+def read_history(spark: SparkSession, output: str, slice_: str | None = "all", metrics: Sequence[str] = ()) -> History:
+    """The whole runs in a folder of outputs; runs may be repeated meanwhile.
 
     Args:
         spark: the session.
         output: the folder of all tables.
         slice_: which users; None: each slice.
+        metrics: which ones, in any spelling; none, or one that no run has: each metric.
 
     Raises:
         ConfigurationError: there is no table of metrics, or no run has such a slice.
     """
-    from spark_rankeval.jobs.runs import MANIFESTS, METRICS, STATUS, read_metrics, run_facts  # noqa: PLC0415 # these import pyspark
-    from spark_rankeval.long_table import RUN_ID  # noqa: PLC0415
-    from spark_rankeval.run_history import History, history  # noqa: PLC0415
-    from spark_rankeval.spark.storage import exists  # noqa: PLC0415
+    from spark_rankeval.jobs.runs import MANIFESTS, METRICS  # noqa: PLC0415 # these import pyspark
+    from spark_rankeval.spark.storage import exists, read_while_others_write  # noqa: PLC0415
 
     output = output.rstrip("/")
     if not (exists(spark, f"{output}/{METRICS}") and exists(spark, f"{output}/{MANIFESTS}")):
         tables = f"the tables {METRICS} and {MANIFESTS}"
         msg = f"there are no runs in {output}: it is the folder of the outputs of jobs/evaluate.py, with {tables}"
         raise ConfigurationError(msg)
-    manifests = run_facts(spark, output, (RUN_ID, "started", "gates_failed"))
-    whole = {one[RUN_ID]: one["started"] for one in manifests}
-    states = (
-        run_facts(spark, output, (RUN_ID, "started", "state", "kind"), STATUS)
-        if exists(spark, f"{output}/{STATUS}")
-        else []
-    )
+    return read_while_others_write(partial(_read, spark, output, slice_, metrics))
+
+
+def _read(spark: SparkSession, output: str, slice_: str | None, metrics: Sequence[str], missing_ok: bool) -> History:
+    from pyspark.sql import functions as F  # noqa: PLC0415
+
+    from spark_rankeval.jobs.runs import STATUS, read_metrics, run_facts  # noqa: PLC0415
+    from spark_rankeval.long_table import RUN_ID  # noqa: PLC0415
+    from spark_rankeval.run_history import History, history  # noqa: PLC0415
+    from spark_rankeval.spark.storage import exists  # noqa: PLC0415
+
+    manifests = run_facts(spark, output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
+    whole = {one[RUN_ID]: one["started"] for one in manifests if one[RUN_ID] is not None}
+    facts = (RUN_ID, "started", "state", "kind")
+    has_status = exists(spark, f"{output}/{STATUS}")
+    states = run_facts(spark, output, facts, STATUS, missing_ok=missing_ok) if has_status else []
     # A later run of the same name may have failed before it replaced anything.
     failed = {
         one[RUN_ID]: one["kind"] or "failed"
@@ -96,12 +106,29 @@ def read_history(spark: SparkSession, output: str, slice_: str | None = "all") -
         if one["state"] == "failed" and one["started"] == whole.get(one[RUN_ID])
     }
     failed |= {one[RUN_ID]: "gates failed" for one in manifests if one["gates_failed"] not in (None, "0")}
-    table = read_metrics(spark, output)
-    rows = tuple(one for one in history(table, slice=slice_).rows if one[0] in whole)
+    of_runs = read_metrics(spark, output, missing_ok=missing_ok).where(F.col(RUN_ID).isin(list(whole)))
+    rows = history(_of_metrics(of_runs, metrics), slice=slice_).rows
     if not rows and whole and slice_ is not None:
-        every = table.select("slice", RUN_ID).distinct().collect()
-        raise ConfigurationError(_no_slice(slice_, sorted({one["slice"] for one in every if one[RUN_ID] in whole})))
+        slices = [one["slice"] for one in of_runs.select("slice").distinct().collect()]
+        if slice_ not in slices:
+            raise ConfigurationError(_no_slice(slice_, sorted(slices)))
     return History(rows, failed)
+
+
+def _of_metrics(table: DataFrame, metrics: Sequence[str]) -> DataFrame:
+    """The rows of the metrics that are asked for; all rows if one of these is none, to say which there are."""
+    from pyspark.sql import functions as F  # noqa: PLC0415
+
+    from spark_rankeval.gates import names  # noqa: PLC0415
+
+    if not metrics:
+        return table
+    known = [tuple(record) for record in table.select("metric", "relevance").distinct().collect()]
+    keys = {f"{metric} [{relevance}]" if relevance else metric: metric for metric, relevance in known}
+    answering = {asked: [metric for key, metric in keys.items() if names(asked, key)] for asked in metrics}
+    if not all(answering.values()):
+        return table
+    return table.where(F.col("metric").isin(sorted({metric for some in answering.values() for metric in some})))
 
 
 def _no_slice(asked: str, known: Sequence[str]) -> str:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+# The second one is Spark 3.5's, and of those file systems whose errors Spark hands on.
+_VANISHED = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FileNotFoundException")
 _JAVA_CLASS = r"([\w$]+\.)+[\w$]*(Exception|Error)"
 # Classic Spark has a colon behind a class, Connect brackets around it, and some errors have nothing but a class.
 _JAVA_CLASSES = re.compile(rf"^({_JAVA_CLASS}: |\({_JAVA_CLASS}\) )+")
@@ -22,6 +24,11 @@ def condition_of(error: PySparkException) -> str | None:
     # Spark 3.5 has the older name alone, and Spark 4 warns of it.
     named = error.getCondition if hasattr(error, "getCondition") else error.getErrorClass
     return named()
+
+
+def file_vanished(error: Exception) -> bool:
+    """Whether a file that Spark had listed was gone when it was to be read."""
+    return any(words in str(error) for words in _VANISHED)
 
 
 def said_by_java(line: str) -> str:

@@ -7,20 +7,21 @@ import shutil
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from pyspark.errors import AnalysisException
 
-from spark_rankeval.errors import OptionError
-from spark_rankeval.spark.platforms import condition_of, input_files, said_by_java, save_mode
+from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.spark.platforms import condition_of, file_vanished, input_files, said_by_java, save_mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
+Read = TypeVar("Read")
 
 # What a file system says of a place where nothing can be; the user's to mend, unlike a job that fails.
 _NO_PLACE = (
@@ -96,6 +97,42 @@ def exists(session: SparkSession, path: str) -> bool:
             raise
         return False
     return True
+
+
+def read_while_others_write(read: Callable[[bool], Read]) -> Read:
+    """What a function reads from files that others may replace meanwhile.
+
+    Spark lists files first and reads them later. If a listed file is gone by then, everything is read again from a new list. A
+    file that vanishes even then is passed over.
+
+    Args:
+        read: makes its DataFrames anew and collects them; it is told whether files that are gone are to be passed over.
+    """
+    try:
+        return read(False)
+    except Exception as error:
+        if not file_vanished(error):
+            raise
+    return read(True)
+
+
+@contextmanager
+def replaced_files_explained(option: str) -> Iterator[None]:
+    """Say in a sentence that files of a caller's table were replaced since the caller read it.
+
+    Args:
+        option: what the caller calls the table.
+
+    Raises:
+        InputError: so it is.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not file_vanished(error):
+            raise
+        msg = f"{option}: files of the table were replaced since it was read, as by a run that was repeated; read it again"
+        raise InputError(msg) from error
 
 
 def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:

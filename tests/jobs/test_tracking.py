@@ -1,6 +1,7 @@
 """What MLflow gets of a run, read back from a store of files."""
 
 import os
+import shutil
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -22,6 +23,19 @@ SETTINGS = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["ndcg@10"]}
 pytestmark = pytest.mark.filterwarnings("ignore:::sqlalchemy", "ignore:The ``noload`` loader")
 
 
+@pytest.fixture(scope="module")
+def empty_database(tmp_path_factory):
+    """A database with MLflow's tables and nothing in them, which takes seconds to make."""
+    from mlflow import MlflowClient
+
+    file = tmp_path_factory.mktemp("mlflow") / "runs.db"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(file.parent)
+        patched.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        MlflowClient(tracking_uri=f"sqlite:///{file}").search_experiments()
+    return file
+
+
 @pytest.fixture(params=["sqlite:///{}/runs.db", "file://{}/mlruns"])
 def client(request, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
@@ -29,6 +43,8 @@ def client(request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     from mlflow import MlflowClient
 
+    if request.param.startswith("sqlite"):
+        shutil.copy(request.getfixturevalue("empty_database"), tmp_path / "runs.db")
     return MlflowClient(tracking_uri=request.param.format(tmp_path))
 
 
@@ -45,7 +61,8 @@ def tracked(client, rows, manifest=None, **mlflow):
 def test_one_model_is_one_run(client):
     rows = [
         row(mean=0.3, model="als"), row("my own", 0.2, model="als", definition="rr(x='y')"),
-        row(mean=0.1, model="als", slice="country=DE, device='a:b'"), undefined("gone@10", model="als"),
+        row(mean=0.1, model="als", slice="country=DE, device='a:b'"),
+        undefined("recall@10", model="als"),
     ]  # fmt: skip
     (run,) = tracked(client, rows, run_name="monday")
     # A store of files cannot have ndcg_at_10 as a file and as a folder.
@@ -53,7 +70,7 @@ def test_one_model_is_one_run(client):
     assert run.data.metrics == pytest.approx({
         "ndcg_at_10": 0.3, "ndcg_at_10.ci_low": 0.28, "ndcg_at_10.ci_high": 0.32, "ndcg_at_10.users": 1200,
         "my own": 0.2, "my own.ci_low": 0.18, "my own.ci_high": 0.22, "my own.users": 1200,
-        slash.join(["ndcg_at_10", "country.DE", "device._a_b_"]): 0.1, "gone_10.users": 0,
+        slash.join(["ndcg_at_10", "country.DE", "device._a_b_-a2b4c68cbe9f"]): 0.1, "recall_at_10.users": 0,
     })  # fmt: skip
     assert run.data.params["model"] == "als"
     assert run.data.params["definition.my own"] == "rr(x='y')"
@@ -62,6 +79,56 @@ def test_one_model_is_one_run(client):
     # Secrets of paths are hidden.
     assert run.data.tags["spark_rankeval.output"] == "s3a://***@b/o"
     assert [file.path for file in client.list_artifacts(run.info.run_id)] == ["manifest.json"]
+
+
+ODD_SLICES = [
+    "genre=Action/Comedy", "genre=Action_Comedy", "genre=Action?Comedy", "genre=Action!Comedy", "path=/a//b/", "path=../..",
+    "path=.", "path=", "path= ", "city=Köln", "city=Koln", "city=köln", "city=東京", "text=" + "x" * 1000,
+    "text=" + "x" * 999, "text=" + "東" * 300, "line=a\nb", "a.b=c", "a=b.c", "a=b, c=d", "a=b, c.d=",
+]  # fmt: skip
+
+
+def test_every_slice_and_label_has_a_name_of_its_own_that_mlflow_takes(client):
+    labels = [
+        "a label/with a slash",
+        "a label_with a slash",
+        "Ndcg_AT_10",
+        "ndcg@10",
+        "n" * 400,
+        "n" * 401,
+        "//",
+        "rr.users",
+        "rr",
+    ]
+    rows = [row(label, 0.5) for label in labels]
+    rows += [row(mean=place / 100, slice=name) for place, name in enumerate(ODD_SLICES, start=1)]
+    runs = tracked(client, rows)
+    runs = tracked(client, list(reversed(rows)))
+    # The same names in every run, and no figure in the place of another.
+    assert runs[0].data.metrics == runs[1].data.metrics
+    found = runs[0].data.metrics
+    assert len(found) == 4 * len(labels) + len(ODD_SLICES)
+    assert sorted(set(found.values())) == pytest.approx(
+        sorted({0.48, 0.5, 0.52, 1200, *(n / 100 for n in range(1, 22))})
+    )
+    assert sum(name.startswith("definition.") for name in runs[0].data.params) == len(labels)
+    slash = "/" if client.tracking_uri.startswith("sqlite") else "."
+    assert found[slash.join(["ndcg_at_10", "a.b", "c.d"])] == pytest.approx(0.2)
+
+
+def test_models_of_any_name_are_tracked(client):
+    names = ["m" * 400, "m" * 399 + "n", "a/b: c"]
+    runs = tracked(client, [row(mean=0.1, model=name) for name in names])
+    assert len({run.info.run_name for run in runs}) == 4
+    assert {run.data.tags["model"] for run in runs if "model" in run.data.tags} == set(names)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"experiment": ""}, {"experiment": "e" * 501}, {"run_name": "r" * 251}, {"run_name": " "}]
+)
+def test_names_that_mlflow_does_not_take_are_a_wrong_configuration(wrong):
+    with pytest.raises(ConfigurationError, match=rf"mlflow.{next(iter(wrong))} is a name of 1 to"):
+        parse_config(SETTINGS | {"mlflow": wrong}, EvaluateConfig)
 
 
 def test_several_models_are_nested_runs_with_the_same_names(client):

@@ -1,0 +1,164 @@
+"""What gates and trends read of earlier runs: the rows they need, while other runs write."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from pyspark.sql import types as T
+from summary_rows import row
+
+from spark_rankeval import history, merge
+from spark_rankeval.errors import InputError
+from spark_rankeval.gates import read_gates
+from spark_rankeval.jobs import gating, runs
+from spark_rankeval.jobs.trend import read_history
+from spark_rankeval.long_table import COLUMNS, values_of
+
+START = datetime(2026, 10, 1, 4, 30, 0, 123456, tzinfo=UTC)
+SCHEMA = T.StructType([*runs._METRICS_SCHEMA.fields, T.StructField("run_id", T.StringType())])
+SLICES = ["all", *(f"country={letter}" for letter in "ABCDEFGH")]
+
+
+def at(day):
+    return START + timedelta(days=day)
+
+
+@pytest.fixture(scope="module")
+def four_days(spark, tmp_path_factory):
+    """The outputs of a run a day; the newest lacks slices, the one before it has failed its gates."""
+    output = tmp_path_factory.mktemp("out")
+    lines, rows = [], []
+    for day, (slices, n_failed) in enumerate([(SLICES, 0), (SLICES, 0), (SLICES, 1), (["all"], 0)]):
+        for name in ("rr", "ndcg@10", "recall@5"):
+            summary = [row(name, 0.1 * day, model=model, slice=users) for model in ("als", "pop") for users in slices]
+            rows += [(*values_of(one), at(day), f"day{day}") for one in summary]
+        manifest = {"run_id": f"day{day}", "started": at(day).isoformat(), "gates_failed": n_failed}
+        lines.append((json.dumps(manifest), f"day{day}"))
+    frame = spark.createDataFrame(rows, SCHEMA).coalesce(1)
+    frame.write.partitionBy("run_id").parquet(f"{output}/metrics")
+    manifests = spark.createDataFrame(lines, "value string, run_id string").coalesce(1)
+    manifests.write.partitionBy("run_id").text(f"{output}/manifests")
+    return output
+
+
+def outcomes(spark, output, gates, rows):
+    run = SimpleNamespace(spark=spark, output=str(output), run_id="today", started=at(9))
+    found = gating.outcomes_of(run, read_gates(gates), SimpleNamespace(summary=tuple(rows)))
+    return [(one.name, one.passed, one.earlier) for one in found]
+
+
+@pytest.fixture
+def n_collected(spark, monkeypatch):
+    """How many rows of metrics the driver was given, action by action."""
+    kind = type(spark.range(1))
+    collect, found = kind.collect, []
+
+    def counted(frame):
+        rows = collect(frame)
+        if "value" in frame.columns and len(frame.columns) > 1:
+            found.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(kind, "collect", counted)
+    return found
+
+
+def test_a_look_back_collects_the_rows_of_its_figures_alone(spark, four_days, n_collected):
+    today = [row(name, 0.25, model=model, slice=users) for name in ("rr", "recall@5") for model in ("als", "pop")
+             for users in SLICES]  # fmt: skip
+    gate = {"rr": {"max_drop": 0.1, "model": "als"}, "recall@5": {"min": 0.1}}
+    assert outcomes(spark, four_days, gate, today)[0] == ("rr of als", True, "day3")
+    assert n_collected == [1]
+    # The newest run lacks the slice; of the others, of which one has failed, one row a figure is enough.
+    gate = {"one": {"metric": "rr", "slice": "country=A", "max_rise": 0.1}}
+    assert outcomes(spark, four_days, gate, today) == [
+        ("rr of als in country=A", False, "day1"), ("rr of pop in country=A", False, "day1"),
+    ]  # fmt: skip
+    assert n_collected == [1, 0, 2]
+
+
+def test_ends_of_intervals_look_back_at_a_run_that_has_them(spark, four_days):
+    gate = {"rr": {"max_drop": 0.1, "on": "ci_low", "model": "als"}}
+    assert outcomes(spark, four_days, gate, [row("rr", 0.25, model="als")]) == [("rr of als", True, "day3")]
+    other = [row("rr", 0.25, model="als", interval_level=0.9)]
+    assert outcomes(spark, four_days, gate, other) == [("rr of als", True, "")]
+
+
+def test_a_run_that_is_not_as_its_manifest_says_is_no_earlier_one(spark, four_days, monkeypatch):
+    facts = runs.run_facts
+
+    def as_it_was(*arguments, **options):
+        """The manifests as they were before the newest run was repeated."""
+        found = facts(*arguments, **options)
+        return [{**one, "started": at(2.5).isoformat()} if one["run_id"] == "day3" else one for one in found]
+
+    monkeypatch.setattr(gating, "run_facts", as_it_was)
+    gate = {"rr": {"max_drop": 0.2, "model": "als"}}
+    assert outcomes(spark, four_days, gate, [row("rr", 0.25, model="als")]) == [("rr of als", True, "day1")]
+
+
+def replace_files(folder):
+    """What a run that is repeated does to files that others have listed."""
+    for file in Path(folder).rglob("*.parquet"):
+        if not file.name.startswith("."):
+            file.rename(file.with_name(f"part-{file.name}"))
+            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("look", ["gate", "trend"])
+def test_files_that_are_replaced_before_they_are_read_are_listed_again(spark, four_days, monkeypatch, look):
+    read, told = runs.read_metrics, []
+
+    def listed(*arguments, missing_ok=False):
+        table = read(*arguments, missing_ok=missing_ok)
+        told.append(missing_ok)
+        if not missing_ok:
+            replace_files(four_days / "metrics")
+        return table
+
+    for module in (runs, gating):
+        monkeypatch.setattr(module, "read_metrics", listed)
+    if look == "gate":
+        gate = {"rr": {"max_drop": 0.1, "model": "als"}}
+        assert outcomes(spark, four_days, gate, [row("rr", 0.25, model="als")]) == [("rr of als", True, "day3")]
+    else:
+        assert list(read_history(spark, str(four_days), metrics=["RR"]).runs) == ["day0", "day1", "day2", "day3"]
+    # Spark Connect lists files when it reads them.
+    assert told in ([False, True], [False])
+
+
+def test_a_trend_collects_the_metrics_and_whole_runs_it_shows(spark, four_days, n_collected, tmp_path):
+    found = read_history(spark, str(four_days), "country=B", ["RR"])
+    assert [run for run, _, one in found.rows if one.model == "als"] == ["day0", "day1", "day2"]
+    assert n_collected == [6]
+    assert {one.key for _, _, one in read_history(spark, str(four_days), metrics=["rr", "recall@5"]).rows} == {
+        "rr", "recall@5",
+    }  # fmt: skip
+    (file,) = (four_days / "manifests/run_id=day3").glob("part-*")
+    file.rename(tmp_path / file.name)
+    try:
+        assert list(read_history(spark, str(four_days), metrics=["rr"]).runs) == ["day0", "day1", "day2"]
+    finally:
+        (tmp_path / file.name).rename(file)
+    assert n_collected == [6, 16, 6]
+
+
+@pytest.mark.parametrize("read", [history, merge])
+def test_a_table_whose_files_are_gone_is_to_be_read_again(spark, four_days, monkeypatch, read):
+    table = runs.read_metrics(spark, str(four_days))
+    assert set(COLUMNS) < set(table.columns)
+    kind = type(table)
+    collect = kind.collect
+
+    def late(frame):
+        # Classic Spark has listed the files; Connect does so in the action, and then says what classic Spark says.
+        replace_files(four_days / "metrics")
+        if "connect" in kind.__module__:
+            raise RuntimeError("[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file")
+        return collect(frame)
+
+    monkeypatch.setattr(kind, "collect", late)
+    with pytest.raises(InputError, match=r"files of the table were replaced since it was read, .*; read it again"):
+        read(table)

@@ -1,0 +1,173 @@
+"""Secrets of a configuration, and everything that a job prints, writes or sends: none of them is in it."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import pytest
+from summary_rows import QUALITY, row
+
+from spark_rankeval.jobs import runs, tracking
+from spark_rankeval.jobs.config import parse_config
+from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.jobs.events import EventLog
+from spark_rankeval.jobs.reporting import about_the_run
+from spark_rankeval.jobs.secrets import HIDDEN, names_secret, redacted
+from spark_rankeval.jobs.session import run_job
+from spark_rankeval.report.tables import manifest_tables
+from spark_rankeval.result import Result
+
+SETTINGS = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["ndcg@10"]}, "output": {"path": "out"}}
+
+# What a configuration says of predictions, and what of that nobody is to see.
+OPTIONS = {
+    "password": "hunter2", "dbPassword": "hunter2", "user_pwd": "hunter2", "pass": "hunter2", "passcode": "hunter2",
+    "passphrase": "hunter2", "pem_private_key": "hunter2", "OAuthPvtKey": "hunter2", "auth": "hunter2",
+    "fs.s3a.secret.key": "hunter2", "fs.azure.account.key.shop.dfs.core.windows.net": "hunter2", "apikey": "hunter2",
+    "fs.azure.sas.box.shop": "hunter2", "sas.token": "hunter2", "credentials": "hunter2", "oauth-signature": "hunter2",
+    "Authorization": "Bearer hunter2", "sfPassword": "hunter2",
+}  # fmt: skip
+TEXTS = {
+    "s3a://AKIA:hunter2@bucket/t": "hunter2",
+    "s3a://AKIA:hun/ter2@bucket/t": "hun/ter2",
+    "s3a://AKIA:hun@ter2@bucket/t": "hun@ter2",
+    "s3a://bucket/t,s3a://AKIA:hunter2@bucket/u": "hunter2",
+    "redis://:hunter2@host:6379/0": "hunter2",
+    "https://user:hunter2@host:8443/a@b": "hunter2",
+    "https://host/t?sv=1&sig=hunter2": "hunter2",
+    "https://host/t?X-Amz-Credential=AK&X-Amz-Signature=hunter2&x=1": "hunter2",
+    "https://host/t?X-Amz-Security-Token=hunter2": "hunter2",
+    "https://host/t?key=hunter2": "hunter2",
+    "https://host/t?access_token=hunter2&x=1": "hunter2",
+}
+JDBC = {
+    "jdbc:mysql://shop:hunter2@db:3306/shop": "hunter2",
+    "jdbc:mysql://shop:hun@t/er2@db:3306/shop": "hun@t/er2",
+    "jdbc:postgresql://shop:12/hunter2@db/shop": "12/hunter2",
+    "jdbc:snowflake://me@corp.com:hun/ter2@acct/": "hun/ter2",
+    "jdbc:oracle:thin:scott/hunter2@db:1521/shop": "hunter2",
+    "jdbc:oracle:thin:scott/hun/t@er2@//db:1521/shop": "hun/t@er2",
+    "jdbc:postgresql://db/shop?user=u&password=hunter2": "hunter2",
+    "jdbc:postgresql://db/shop?user=u&password=hun,ter2": "hun,ter2",
+    "jdbc:postgresql://db/shop?user=u&pass=hunter2": "hunter2",
+    "jdbc:x://db/shop;auth=hunter2;passcode=hunter2": "hunter2",
+    "jdbc:bigquery://host:443;OAuthType=0;OAuthPvtKey=hunter2;Timeout=10": "hunter2",
+    "jdbc:sqlserver://db:1433;user=u@shop;password={hun;ter2};encrypt=true": "hun;ter2",
+    "jdbc:databricks://host:443;AuthMech=3;UID=token;PWD=hunter2": "hunter2",
+    "jdbc:teradata://db/USER=u,PASSWORD=hunter2,DATABASE=d": "hunter2",
+    "jdbc:drill://db;Authorization: Bearer hunter2": "hunter2",
+}
+HEADERS = {"fs.header": "Authorization: Bearer hunter2", "fs.jaas": 'Login required username="u" password="hunter2";'}
+CASES = [
+    *({"predictions": {"path": "p", "options": {name: value}}} for name, value in OPTIONS.items()),
+    *({"predictions": {"path": "p", "options": {name: value}}} for name, value in HEADERS.items()),
+    *({"predictions": {"path": text}} for text in TEXTS),
+    *({"output": {"path": text, "run_id": "day"}} for text in TEXTS),
+    *({"predictions": {"format": "jdbc", "options": {"url": url, "dbtable": "t"}}} for url in JDBC),
+    {"mlflow": {"tracking_uri": "https://u:hunter2@mlflow:5000"}},
+]
+SECRETS = [*["hunter2"] * (len(OPTIONS) + len(HEADERS)), *TEXTS.values(), *TEXTS.values(), *JDBC.values(), "hunter2"]
+
+
+def texts_of(value):
+    """All texts in plain values."""
+    if isinstance(value, dict):
+        return [text for inside in value.values() for text in texts_of(inside)]
+    if isinstance(value, list | tuple):
+        return [text for inside in value for text in texts_of(inside)]
+    return [value] if isinstance(value, str) else []
+
+
+@pytest.fixture
+def mlflow_client():
+    """A tracking server that keeps what it gets, with the texts of the files."""
+    client = MagicMock(tracking_uri="sqlite://")
+    client.files = []
+    client.log_artifact.side_effect = lambda _, path: client.files.append(Path(path).read_text(encoding="utf-8"))
+    return client
+
+
+@pytest.mark.parametrize(("settings", "secret"), list(zip(CASES, SECRETS, strict=True)), ids=map(json.dumps, CASES))
+def test_no_output_has_a_secret(settings, secret, mlflow_client, capsys):
+    config = parse_config({"mlflow": {}, **SETTINGS, **settings}, EvaluateConfig)
+    given = "; ".join(texts_of(settings))
+    assert secret in given
+    log = EventLog("evaluate", "json", config.redacted)
+    run = runs.Run(SimpleNamespace(version="4"), "evaluate", config, {}, log, "day")
+    run.has_written("metrics", run.place("metrics"))
+    manifest = run.manifest({}, 0)
+    assert {"config", "outputs"} <= set(manifest)
+    result = Result((row(),), {"": QUALITY}, {}, (), lambda: None, None)
+    tracking._log_run(mlflow_client, run, config, result, manifest)
+    printed = [config.written("day", ["metrics"]), config.predictions.place]
+    report = repr(manifest_tables(about_the_run(manifest)))
+    for said in (f"it says {given!r}", f"cannot read {given} or {secret}", json.dumps(settings)):
+
+        def fail(said=said):
+            raise RuntimeError(said)
+
+        assert run_job("evaluate", fail, config.redacted, log) == 1
+        assert run_job("evaluate", fail, config.redacted) == 1
+        printed += [config.redacted(said), config.predictions.redacted(said) if "predictions" in settings else ""]
+    printed += capsys.readouterr()
+    for text in (*printed, json.dumps(manifest), report, repr(mlflow_client.mock_calls), *mlflow_client.files):
+        # Neither all of it, nor its last letters behind a sign that ends something elsewhere.
+        assert secret not in text
+        assert "er2" not in text
+    assert HIDDEN in json.dumps(manifest)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "abfss://data@account.dfs.core.windows.net/t@noon", "hdfs://name:8020/at@noon", "file:///tmp/a:b@c",
+        "http://[::1]:8080/a@b", "s3a://bucket/key=5/t", "jdbc:sqlserver://db:1433;user=u@shop",
+        "keyword_ndcg: mean at least 0.7; token_ndcg = 0.6", "pass: 5, auth: 6", "--set takes key=value", "two-pass: yes",
+        "partition_key=5, keyspace=shop, author=me, monkey=1",
+    ],
+)  # fmt: skip
+def test_what_is_no_secret_stays(text):
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize("name", ["keyword_column", "keyspace", "author", "passthrough", "bypass", "sep", "tokenizer"])
+def test_names_are_read_by_words(name):
+    assert not names_secret(name)
+
+
+def test_labels_of_metrics_and_names_of_models_and_gates_are_no_secrets():
+    metrics = {"keyword_ndcg": "ndcg@10", "token_ndcg": "ndcg@5", "password": "rr"}
+    settings = SETTINGS | {"evaluation": {"metrics": metrics}, "gates": {"token_ndcg": {"min": 0.5}}}
+    config = parse_config(settings, EvaluateConfig)
+    run = runs.Run(SimpleNamespace(version="4"), "evaluate", config, {}, EventLog("evaluate"), "day")
+    told = run.manifest({}, 0)["config"]
+    assert told["evaluation"]["metrics"] == metrics
+    assert told["gates"]["token_ndcg"]["min"] == 0.5
+
+
+@pytest.mark.parametrize("settings", CASES, ids=map(json.dumps, CASES))
+def test_a_run_id_tells_secrets_apart_and_is_no_plain_hash_of_them(settings, monkeypatch):
+    def id_of(settings):
+        config = parse_config({"mlflow": {}, **SETTINGS, **settings}, EvaluateConfig)
+        return runs.run_id_of(config, {})
+
+    monkeypatch.setattr(runs, "_ROUNDS", 2)
+    if "predictions" in settings:
+        other = json.loads(json.dumps(settings).replace("er2", "er3"))
+        assert id_of(settings) != id_of(other)
+        few = id_of(settings)
+        monkeypatch.setattr(runs, "_ROUNDS", 3)
+        assert id_of(settings) != few
+    else:
+        # Where results go is no part of an id.
+        assert id_of({name: value for name, value in settings.items() if name == "mlflow"}) == id_of({})
+
+
+def test_metrics_that_differ_are_different_runs():
+    ids = {
+        runs.run_id_of(parse_config(SETTINGS | {"evaluation": {"metrics": {label: metric}}}, EvaluateConfig), {})
+        for label in ("token", "my_key")
+        for metric in ("ndcg@10", "rr")
+    }
+    assert len(ids) == 4
