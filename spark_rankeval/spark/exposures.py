@@ -1,4 +1,4 @@
-"""How exposure is added up by item on the way to the driver, which is told how many items have which count."""
+"""How exposure is added up by item on the way to the driver, which gets how many items have which count."""
 
 from __future__ import annotations
 
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from spark_rankeval.worker.states import Batches, Key
     from spark_rankeval.worker.task import ScoringTask
 
+# The partition that a state is of.
+_PARTITION = "partition"
+
 
 def slice_as_text(key: Key) -> str:
     """A slice as text; the sign for every value is a mapping, which no value is."""
@@ -63,6 +66,9 @@ def slices_of(roll: Callable[[Key], Iterable[Key]]) -> Callable[[Key], list[str]
 def exposure_rows(users: DataFrame, run: Callable[[Batches], Batches], item_type: T.DataType) -> DataFrame:
     """A row a partition with the state of some users and the exposure of some items: items part the rows, not users.
 
+    One shuffle brings the counts of an item together and spreads the states, so that all is one action. Nothing that depends on
+    the order of rows says where a row goes: a task that runs again sends everything to the same places.
+
     Args:
         users: the grouped table.
         run: gives a state and rows of exposure of a partition of it.
@@ -77,9 +83,12 @@ def exposure_rows(users: DataFrame, run: Callable[[Batches], Batches], item_type
         COUNT: T.LongType(),
     }
     rows = users.mapInArrow(run, T.StructType([T.StructField(name, kind) for name, kind in fields.items()]))
-    # One shuffle brings the rows of an item together, and spreads the states, so that all is one action.
-    place = F.xxhash64(*fields)
-    return rows.repartition(place).mapInArrow(
+    # States that are alike are still states of different users.
+    rows = rows.withColumn(_PARTITION, F.when(F.col(STATE).isNotNull(), F.spark_partition_id()))
+    place = [_PARTITION, SLOT, KEY, ITEM]
+    # Spark adds up where the rows are, because its keys include all that they are placed by; what does not fit into memory it spills.
+    whole = rows.repartition(*place).groupBy(*place, KIND, STATE).agg(F.sum(COUNT).alias(COUNT))
+    return whole.select(STATE, SLOT, KEY, KIND, COUNT).mapInArrow(
         merge_exposures(merged_packed),
         T.StructType([T.StructField(STATE, T.BinaryType()), T.StructField(EXPOSURE, T.BinaryType())]),
     )

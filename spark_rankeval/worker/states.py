@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from spark_rankeval.metrics.ragged import Array, BoolArray
     from spark_rankeval.statistics.description import DescriptionOptions
-    from spark_rankeval.worker.exposures import Exposed
     from spark_rankeval.worker.task import ScoringTask
 
     Batches = Iterator[pa.RecordBatch]
@@ -132,7 +131,7 @@ def state_of_batches(
 
     Its counts are those of unresolved users, then `WEIGHT_SUMS` where labels have weights, then `USER_COUNTS` of each model, then
     `TOTALS` if any metric asks for facts, then `INVALID_COUNTS` of each model. If any metric is of all lists together, rows of
-    exposure follow the state.
+    exposure stand beside the state.
 
     Args:
         task: what to compute.
@@ -148,7 +147,7 @@ def state_of_batches(
     @in_worker
     def run(batches: Batches) -> Batches:
         exposures = ExposureAccumulator(slots, slices_of) if slots and slices_of is not None else None
-        tables = _Tables(len(task.metrics), n_user_counts(task), n_invalid, options, no_user, keys, exposures)
+        tables = _Tables(len(task.metrics), n_user_counts(task), n_invalid, options, no_user, keys)
         kind = None
         for batch in chain.from_iterable(map(in_parts, batches)):
             kind = batch.schema.field(ITEMS).type.value_type
@@ -156,7 +155,12 @@ def state_of_batches(
             users = [count for counts in scores.counts for count in counts[: len(USER_COUNTS)]]
             invalid = [count for counts in scores.counts for count in counts[len(USER_COUNTS) :]]
             counts = [scores.unresolved, *scores.weights, *users, *scores.totals, *invalid]
-            tables.add(batch, scores.metrics, counts, scores.normalisers, scores.exposed)
+            tables.add(batch, scores.metrics, counts, scores.normalisers)
+            if exposures is not None:
+                somebody = ~filled(batch.column(no_user), 0).astype(np.bool_)
+                yield from exposures.add(
+                    groups(list(map(batch.column, keys)), batch.num_rows), somebody, scores.exposed
+                )
         if exposures is None:
             yield packed(as_tree(tables.states()))
         elif kind is not None:
@@ -216,9 +220,7 @@ class _Tables:
         options: DescriptionOptions,
         no_user: str,
         keys: tuple[str, ...],
-        exposures: ExposureAccumulator | None = None,
     ) -> None:
-        self._exposures = exposures
         self._new = partial(TableAccumulator, n_values, n_counts, n_invalid, options)
         self._options, self._no_user, self._keys = options, no_user, keys
         self._tables: dict[Key, TableAccumulator] = {}
@@ -229,9 +231,8 @@ class _Tables:
         values: Sequence[Array],
         counts: Sequence[Array],
         normalisers: Mapping[int, Array],
-        exposed: dict[int, Exposed] | None = None,
     ) -> None:
-        """Take in the users of a batch, and their lists where exposure is counted."""
+        """Take in the users of a batch."""
         by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
         nobody = filled(by_name[self._no_user], 0).astype(np.bool_)
         hashes = whole_numbers(by_name[USER_HASH]) if self._options.resamples else None
@@ -255,10 +256,6 @@ class _Tables:
                 None if weights is None else weights[rows],
                 {place: one[rows] for place, one in normalisers.items()},
             )
-            if self._exposures is not None and exposed is not None:
-                users = np.zeros(batch.num_rows, np.bool_)
-                users[rows] = True
-                self._exposures.add(key, users & ~nobody, exposed)
 
     def states(self) -> States:
         """The state of each group so far."""
