@@ -1,4 +1,4 @@
-"""How exposure is added up by item on the way to the driver, which is told how many items have which count."""
+"""How exposure is added up by item on the way to the driver, which gets how many items have which count."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 from spark_rankeval.metrics.exposure_based import CorpusMetric
 from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.slices import EVERY
+from spark_rankeval.spark.states import meeting_place
 from spark_rankeval.statistics.description import of_one_figure
 from spark_rankeval.worker.exposures import (
     COUNT,
@@ -27,8 +28,8 @@ from spark_rankeval.worker.exposures import (
     slots_of,
 )
 from spark_rankeval.worker.facts import sizes_of
-from spark_rankeval.worker.packing import STATE
-from spark_rankeval.worker.states import merged_packed
+from spark_rankeval.worker.packing import PLACE, STATE
+from spark_rankeval.worker.states import MergedStates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.worker.states import Batches, Key
     from spark_rankeval.worker.task import ScoringTask
+
+# What tells a state's row from others.
+_ROW = "row"
 
 
 def slice_as_text(key: Key) -> str:
@@ -63,12 +67,16 @@ def slices_of(roll: Callable[[Key], Iterable[Key]]) -> Callable[[Key], list[str]
 def exposure_rows(users: DataFrame, run: Callable[[Batches], Batches], item_type: T.DataType) -> DataFrame:
     """A row a partition with the state of some users and the exposure of some items: items part the rows, not users.
 
+    One shuffle brings the counts of an item together and spreads the states, so that all is one action. Nothing that depends on
+    the order of rows says where a row goes: a task that runs again sends everything to the same places.
+
     Args:
         users: the grouped table.
         run: gives a state and rows of exposure of a partition of it.
         item_type: the type of items.
     """
     fields = {
+        PLACE: T.IntegerType(),
         STATE: T.BinaryType(),
         SLOT: T.IntegerType(),
         KEY: T.StringType(),
@@ -77,10 +85,15 @@ def exposure_rows(users: DataFrame, run: Callable[[Batches], Batches], item_type
         COUNT: T.LongType(),
     }
     rows = users.mapInArrow(run, T.StructType([T.StructField(name, kind) for name, kind in fields.items()]))
-    # One shuffle brings the rows of an item together, and spreads the states, so that all is one action.
-    place = F.xxhash64(*fields)
-    return rows.repartition(place).mapInArrow(
-        merge_exposures(merged_packed),
+    # States that are alike are still states of different users.
+    is_state = F.col(STATE).isNotNull()
+    each = F.when(is_state, F.monotonically_increasing_id()).alias(_ROW)
+    rows = rows.select(F.when(is_state, meeting_place()).alias(PLACE), each, STATE, SLOT, KEY, ITEM, KIND, COUNT)
+    place = [PLACE, SLOT, KEY, ITEM]
+    # Spark adds up where the rows are, because its keys include all that they are placed by; what does not fit into memory it spills.
+    whole = rows.repartition(*place).groupBy(*place, KIND, _ROW, STATE).agg(F.sum(COUNT).alias(COUNT))
+    return whole.select(STATE, SLOT, KEY, KIND, COUNT).mapInArrow(
+        merge_exposures(MergedStates),
         T.StructType([T.StructField(STATE, T.BinaryType()), T.StructField(EXPOSURE, T.BinaryType())]),
     )
 

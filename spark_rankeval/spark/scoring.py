@@ -40,7 +40,6 @@ from spark_rankeval.worker.states import (
     as_states,
     bytes_of_a_group,
     merge_batches,
-    merged_packed,
     merged_states,
     n_groups_of,
     n_user_counts,
@@ -234,8 +233,9 @@ class Scoring:
         ).state()
         if slots_of(self.task):
             run = state_of_batches(self.task, options, NO_USER, tuple(keys), slices_of(roll))
+            _packed_size(empty, options, n_keys=len(keys))
             packed, exposures = collected_rows(exposure_rows(frame, run, grouping.item_type()))
-            found = _by_group([merged_packed(packed)], empty, options, n_keys=len(keys), roll=roll)
+            found = _by_group(packed, empty, options, n_keys=len(keys), roll=roll)
             found = self._with_corpus_level(found, exposures, options)
         else:
             states = frame.mapInArrow(state_of_batches(self.task, options, NO_USER, tuple(keys)), STATE_SCHEMA)
@@ -333,14 +333,22 @@ def collected(
     Raises:
         OptionError: states would be too large to be held. That is known before the action, but for how many groups there are.
     """
+    n_bytes = _packed_size(empty, options, n_keys=n_keys)
+    packed = collected_states(states, merge_batches, n_bytes, have_places=n_keys > 0)
+    return _by_group(packed, empty, options, n_keys=n_keys, roll=roll)
+
+
+def _packed_size(empty: TableState, options: DescriptionOptions, *, n_keys: int) -> int:
+    """About how many bytes the state of a group has as it travels; the arguments are those of `collected`.
+
+    Raises:
+        OptionError: it does not fit into memory.
+    """
     n_values, n_counts = (len(part["n"]) for part in (empty.values["moments"], empty.counts))
     n_bytes = bytes_of_a_group(n_values, n_counts, options)
     if n_bytes > (MERGED_BYTES if n_keys else _LARGEST_STATE):
         raise OptionError(_too_large(None, n_values, options))
-    packed = collected_states(states, merge_batches, int(n_bytes * _PACKED), have_places=n_keys > 0)
-    if not n_keys:
-        packed = [merged_packed(packed)] if packed else []
-    return _by_group(packed, empty, options, n_keys=n_keys, roll=roll)
+    return int(n_bytes * _PACKED)
 
 
 def _by_group(
@@ -354,7 +362,7 @@ def _by_group(
     """The figures of the groups that users of each key belong to; as of `collected`.
 
     Args:
-        packed: states that have no key in common.
+        packed: states; with keys, no two have one in common.
         empty: the state of no users.
         options: what is to be said of the values.
         n_keys: how many columns part the users.
@@ -368,7 +376,8 @@ def _by_group(
     for tree in map(unpack, packed):
         n_lost = n_groups_of(tree)
         states = {} if n_lost is not None else as_states(tree)
-        n_groups += len(states) if n_lost is None else n_lost
+        if n_keys:
+            n_groups += len(states) if n_lost is None else n_lost
         fits = fits and n_lost is None and n_groups * n_values <= _MOST_FIGURES
         if not fits:
             continue

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -23,6 +23,11 @@ STATE_SCHEMA = T.StructType([T.StructField(PLACE, T.IntegerType()), T.StructFiel
 _TAKEN_BY_DRIVER = 128_000
 # In so many places states of no place of their own meet; if they are larger than this, they meet once more in one.
 _WIDTH, _LARGE = 8, 1 << 23
+
+
+def meeting_place(width: int = _WIDTH) -> Column:
+    """Where a row's state meets others: the row's own place, or one of so many by the partition."""
+    return F.coalesce(F.col(PLACE), F.spark_partition_id() % width).alias(PLACE)
 
 
 def collected_states(states: DataFrame, merge: Run, n_bytes: int, *, have_places: bool = False) -> list[bytes]:
@@ -39,7 +44,6 @@ def collected_states(states: DataFrame, merge: Run, n_bytes: int, *, have_places
     """
     widths = [_WIDTH] * (n_bytes > _TAKEN_BY_DRIVER) + [1] * (n_bytes > _LARGE)
     for width in [_WIDTH] if have_places else widths:
-        place = F.coalesce(F.col(PLACE), F.spark_partition_id() % width).alias(PLACE)
-        states = states.select(place, STATE).repartition(PLACE).mapInArrow(merge, STATE_SCHEMA)
+        states = states.select(meeting_place(width), STATE).repartition(PLACE).mapInArrow(merge, STATE_SCHEMA)
     with workers_explained():
         return [bytes(row[STATE]) for row in states.collect()]

@@ -1,26 +1,30 @@
 """In how many lists items stand: counted by partition, added up by item, and told as histograms.
 
-A worker tells every item that it saw, with counts. Spark brings the rows of an item together, and what goes on to the driver is
-how many items have which count, so that it never sees the items themselves.
+A worker counts the items that it sees, and sends the counts on before they take much memory. Spark adds up the counts of
+each item. The driver gets how many items have which count, so that it never sees the items themselves.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import math
+from collections import Counter
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.metrics.exposure_based import Exposure
-from spark_rankeval.worker.packing import STATE, pack, unpack
+from spark_rankeval.metrics.ragged import offsets_of, position_within
+from spark_rankeval.worker.packing import PLACE, STATE, pack, unpack
 from spark_rankeval.worker.process import in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from spark_rankeval.metrics.batch import RankingBatch
     from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray
-    from spark_rankeval.metrics.recommended import Totals
+    from spark_rankeval.metrics.recommended import Recommended, Totals
     from spark_rankeval.worker.task import ScoringTask
 
     Batches = Iterator[pa.RecordBatch]
@@ -30,10 +34,16 @@ if TYPE_CHECKING:
 SLOT, KEY, ITEM, KIND, COUNT = "slot", "slice", "item", "kind", "count"
 #: The column of packed histograms, and what these have beside kinds and counts.
 EXPOSURE, N_ITEMS = "exposure", "n_items"
+_COLUMNS = [PLACE, STATE, SLOT, KEY, ITEM, KIND, COUNT]
 # What an item is: bits of a number; and what a row is that counts users instead.
 _IN_TRAINING, _IN_ITEMS, _USERS = 1, 2, -1
-# So many rows are kept before they are added up; so many are sent at once.
-_ROWS, _SENT = 1 << 20, 1 << 16
+# What a worker counts an item by: the group of users, the view, the part of the list and the kind, as one number.
+_CELL = "cell"
+_N_GROUPS, _N_KINDS = 1 << 31, 4
+# A worker holds about so many bytes of counts. Adding them up takes four times as much.
+_HELD = 12 << 20
+# So many predictions are counted at once; so many rows are sent at once.
+_COUNTED, _SENT = 1 << 18, 1 << 16
 
 
 class Slot(NamedTuple):
@@ -73,6 +83,9 @@ class Exposed(NamedTuple):
 class ExposureAccumulator:
     """The exposure of items in lists that come batch by batch.
 
+    The cutoffs of a view part its lists. A prediction is counted once, in the part where it stands and for the group of its
+    user. What is sent tells every slot that has the part, in every slice that has the group.
+
     Args:
         slots: what is counted.
         slices_of: the slices, as text, that the users of a group belong to.
@@ -80,126 +93,209 @@ class ExposureAccumulator:
 
     def __init__(self, slots: list[Slot], slices_of: Callable[[Key], list[str]]) -> None:
         self._slots, self._slices_of = slots, slices_of
-        self._tables: list[pa.Table] = []
-        self._n_rows = 0
+        # The numbers of a view's slots, those of the shortest lists first.
+        self._of_view: dict[int, list[int]] = {}
+        for number in sorted(range(len(slots)), key=lambda number: _length(slots[number])):
+            self._of_view.setdefault(slots[number].view, []).append(number)
+        n_parts = max(map(len, self._of_view.values()))
+        self._cell_shape = (_N_GROUPS, max(self._of_view) + 1, n_parts, _N_KINDS)
+        self._groups: dict[Key, int] = {}
+        self._slices: list[list[str]] = []
+        # By slot, how many users of each group have a list.
+        self._n_users: dict[int, IntArray] = {}
+        self._held: list[pa.Table] = []
+        self._n_bytes = 0
+        self._item_type: pa.DataType | None = None
 
-    def add(self, key: Key, users: BoolArray, exposed: dict[int, Exposed]) -> None:
-        """Take in the lists of the users of a group.
+    def add(
+        self, groups: Iterable[tuple[Key, Array | slice]], counted: BoolArray, exposed: dict[int, Exposed]
+    ) -> Iterator[pa.RecordBatch]:
+        """Take in the lists of a batch of users.
 
         Args:
-            key: the group.
-            users: bool (n_users,), who is in it.
+            groups: the users of each group.
+            counted: bool (n_users,), whose lists count.
             exposed: the lists, by the view's place.
+
+        Yields:
+            rows of exposure that no longer fit into memory.
         """
-        slices = self._slices_of(key)
-        for number, slot in enumerate(self._slots):
-            lists = exposed[slot.view]
+        group = np.full(len(counted), -1, np.int64)
+        for key, users in groups:
+            group[users] = self._group(key)
+        for view, lists in exposed.items():
             recommended = lists.batch.recommended
             assert recommended is not None, "a metric of all lists reads items"
-            counted = users & lists.included
-            which = recommended.within(slot.k) & counted[recommended.user]
-            entry = recommended.entry[which]
-            kind = np.zeros(len(entry), np.int8)
-            for bit, known in (
-                (_IN_TRAINING, None if (u := recommended.training_users) is None else u > 0),
-                (_IN_ITEMS, recommended.in_items),
-            ):
-                if known is not None:
-                    kind += bit * known[which].astype(np.int8)
-            ids = lists.ids.take(pa.array(entry))
-            ones = _added_up(_table(number, "", ids, kind, np.ones(len(entry), np.int64)))
-            n_users = int((recommended.n_within(slot.k)[counted] > 0).sum())
-            users_row = _table(number, "", pa.nulls(1, ids.type), np.array([_USERS], np.int8), np.array([n_users]))
-            for text in slices:
-                for table in (ones, users_row):
-                    named = table.set_column(1, KEY, pa.repeat(pa.scalar(text), len(table)))
-                    self._tables.append(named)
-                    self._n_rows += len(named)
-        if self._n_rows > _ROWS:
-            self._tables = [_added_up(pa.concat_tables(self._tables))]
-            # What cannot be added up any further waits until as much has come again.
-            self._n_rows = 0
+            self._item_type = lists.ids.type
+            of_user = np.where(counted & lists.included, group, -1)
+            self._count_users(view, recommended, of_user)
+            part, kind = self._parts(view, recommended), _kinds(recommended)
+            entries = np.flatnonzero((of_user[recommended.user] >= 0) & (part < len(self._of_view[view])))
+            for first in range(0, len(entries), _COUNTED):
+                some = entries[first : first + _COUNTED]
+                place = of_user[recommended.user[some]], view, part[some], kind[some]
+                cell = np.ravel_multi_index(place, self._cell_shape)
+                yield from self._hold(cell, lists.ids.take(pa.array(recommended.entry[some])))
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Rows of exposure, without a state."""
-        if self._tables:
-            whole = _added_up(pa.concat_tables(self._tables))
-            states = pa.nulls(len(whole), pa.binary())
-            yield from whole.add_column(0, STATE, states).combine_chunks().to_batches(max_chunksize=_SENT)
+        """The rows of exposure that are left, without a state."""
+        if self._held:
+            yield from self._sent(_added_up(self._held, COUNT))
+        of_slices: Counter[tuple[int, str]] = Counter()
+        for slot, n_users in self._n_users.items():
+            for texts, n_of_group in zip(self._slices, n_users.tolist(), strict=True):
+                of_slices.update({(slot, text): n_of_group for text in texts})
+        if of_slices:
+            slots, slices = zip(*of_slices, strict=True)
+            yield _rows(
+                pa.array(slots, pa.int32()),
+                pa.array(slices, pa.string()),
+                pa.nulls(len(slots), self._item_type),
+                pa.repeat(pa.scalar(_USERS, pa.int8()), len(slots)),
+                pa.array(of_slices.values(), pa.int64()),
+            )
+
+    def _group(self, key: Key) -> int:
+        """The number of a group."""
+        if key not in self._groups:
+            self._groups[key] = len(self._groups)
+            self._slices.append(self._slices_of(key))
+        return self._groups[key]
+
+    def _count_users(self, view: int, recommended: Recommended, group: IntArray) -> None:
+        for number in self._of_view[view]:
+            with_list = (group >= 0) & (recommended.n_within(self._slots[number].k) > 0)
+            n_users = np.bincount(group[with_list], minlength=len(self._groups))
+            before = self._n_users.get(number, np.empty(0, np.int64))
+            n_users[: len(before)] += before
+            self._n_users[number] = n_users
+
+    def _parts(self, view: int, recommended: Recommended) -> IntArray:
+        """Beyond how many of a view's cutoffs each item stands."""
+        part = np.zeros(len(recommended.rank), np.int64)
+        for number in self._of_view[view]:
+            part += ~recommended.within(self._slots[number].k)
+        return part
+
+    def _hold(self, cell: IntArray, ids: pa.Array) -> Iterator[pa.RecordBatch]:
+        self._held.append(pa.table({_CELL: cell, ITEM: ids, COUNT: np.ones(len(cell), np.int64)}))
+        self._n_bytes += self._held[-1].nbytes
+        if self._n_bytes > _HELD:
+            added_up = _added_up(self._held, COUNT)
+            # More than half would leave little room, and would be added up again and again.
+            keeps = added_up.nbytes <= _HELD // 2
+            self._held, self._n_bytes = ([added_up], added_up.nbytes) if keeps else ([], 0)
+            if not keeps:
+                yield from self._sent(added_up)
+
+    def _sent(self, counted: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Counts as rows of exposure: one a slot and slice."""
+        n_rows_at_most = max(map(len, self._slices)) * max(map(len, self._of_view.values()))
+        for batch in counted.combine_chunks().to_batches(max_chunksize=max(1, _SENT // n_rows_at_most)):
+            cells, which = np.unique(batch.column(_CELL).to_numpy(), return_inverse=True)
+            parts = [self._rows_of_cell(cell) for cell in zip(*np.unravel_index(cells, self._cell_shape), strict=True)]
+            slots, slices, kinds = zip(*chain.from_iterable(parts), strict=True)
+            n_rows = np.array([len(part) for part in parts])
+            entry = np.repeat(np.arange(len(which)), n_rows[which])
+            place = offsets_of(n_rows)[which][entry] + position_within(entry, len(which))
+            yield _rows(
+                pa.array(slots, pa.int32()).take(pa.array(place)),
+                pa.array(slices, pa.string()).take(pa.array(place)),
+                batch.column(ITEM).take(pa.array(entry)),
+                pa.array(kinds, pa.int8()).take(pa.array(place)),
+                batch.column(COUNT).take(pa.array(entry)),
+            )
+
+    def _rows_of_cell(self, cell: tuple[int, ...]) -> list[tuple[int, str, int]]:
+        """The slots and slices that a cell counts for, and its kind."""
+        group, view, part, kind = map(int, cell)
+        return [(slot, text, kind) for slot in self._of_view[view][part:] for text in self._slices[group]]
+
+
+def _length(slot: Slot) -> float:
+    return math.inf if slot.k is None else slot.k
+
+
+def _kinds(recommended: Recommended) -> IntArray:
+    """What each item is."""
+    kind = np.zeros(len(recommended.rank), np.int64)
+    if recommended.training_users is not None:
+        kind += _IN_TRAINING * (recommended.training_users > 0)
+    if recommended.in_items is not None:
+        kind += _IN_ITEMS * recommended.in_items
+    return kind
 
 
 def state_row(state: pa.RecordBatch, kind: pa.DataType) -> pa.RecordBatch:
-    """A row of a state as one beside rows of exposure."""
-    columns = {
-        STATE: state.column(state.schema.get_field_index(STATE)),
-        SLOT: pa.nulls(1, pa.int32()),
-        KEY: pa.nulls(1, pa.string()),
-        ITEM: pa.nulls(1, kind),
-        KIND: pa.nulls(1, pa.int8()),
-        COUNT: pa.nulls(1, pa.int64()),
-    }
-    return pa.RecordBatch.from_pydict(columns)
-
-
-def _table(slot: int, key: str, ids: pa.Array, kind: Array, count: IntArray) -> pa.Table:
-    n = len(ids)
-    return pa.table(
-        {
-            SLOT: pa.repeat(pa.scalar(slot, pa.int32()), n),
-            KEY: pa.repeat(pa.scalar(key), n),
-            ITEM: ids,
-            KIND: pa.array(kind, pa.int8()),
-            COUNT: pa.array(count, pa.int64()),
-        }
-    )
-
-
-def _added_up(table: pa.Table) -> pa.Table:
-    keys = [SLOT, KEY, ITEM, KIND]
-    found = table.group_by(keys, use_threads=False).aggregate([(COUNT, "sum")])
-    return pa.table({name: found[name if name != COUNT else f"{COUNT}_sum"] for name in (*keys, COUNT)})
-
-
-def merge_exposures(merge_states: Callable[[Iterator[bytes]], bytes]) -> Callable[[Batches], Batches]:
-    """A function for ``mapInArrow``: of rows whose items stand together one state, and one histogram of exposure.
+    """A row of a state as one beside rows of exposure.
 
     Args:
-        merge_states: one packed state of several.
+        state: a row with a place and a state.
+        kind: the type of items.
+    """
+    nulls = [pa.nulls(1, one) for one in (pa.int32(), pa.string(), kind, pa.int8(), pa.int64())]
+    own = [state.column(state.schema.get_field_index(name)) for name in (PLACE, STATE)]
+    return pa.RecordBatch.from_arrays([*own, *nulls], names=_COLUMNS)
+
+
+def _rows(slot: pa.Array, key: pa.Array, item: pa.Array, kind: pa.Array, count: pa.Array) -> pa.RecordBatch:
+    no_state = pa.nulls(len(slot), pa.int32()), pa.nulls(len(slot), pa.binary())
+    return pa.RecordBatch.from_arrays([*no_state, slot, key, item, kind, count], names=_COLUMNS)
+
+
+def _added_up(tables: list[pa.Table], summed: str) -> pa.Table:
+    """One row of all rows that are alike but for one column, which is added up."""
+    whole = pa.concat_tables(tables)
+    keys = [name for name in whole.column_names if name != summed]
+    grouped = whole.group_by(keys, use_threads=False).aggregate([(summed, "sum")])
+    return pa.table({name: grouped[f"{summed}_sum" if name == summed else name] for name in whole.column_names})
+
+
+class Merging(Protocol):
+    """What makes one state of several."""
+
+    def add(self, tree: Mapping[str, Any]) -> None:
+        """Take in a state."""
+
+    def tree(self) -> dict[str, Any]:
+        """All of them as one."""
+
+
+def merge_exposures(merging: Callable[[], Merging]) -> Callable[[Batches], Batches]:
+    """A function for ``mapInArrow``: of states and of rows with the whole count of an item each, one state and one histogram.
+
+    Args:
+        merging: makes one state of several.
     """
 
     @in_worker
     def run(batches: Batches) -> Batches:
-        states: list[bytes] = []
+        states, n_states = merging(), 0
         tables: list[pa.Table] = []
-        n_rows = 0
         for batch in batches:
             whole = pa.Table.from_batches([batch])
-            is_state = whole[STATE].is_valid()
-            states += whole[STATE].filter(is_state).to_pylist()
-            if len(states) > 1:
-                states = [merge_states(iter(states))]
-            tables.append(whole.filter(whole[STATE].is_null()).drop_columns([STATE]))
-            n_rows += len(tables[-1])
-            if n_rows > _ROWS:
-                tables, n_rows = [_added_up(pa.concat_tables(tables))], 0
-        if states or tables:
-            histogram = _histogram(_added_up(pa.concat_tables(tables)))
+            for packed in whole[STATE].drop_null():
+                states.add(unpack(packed.as_py()))
+                n_states += 1
+            items = whole.filter(whole[STATE].is_null()).select([KEY, SLOT, KIND, COUNT])
+            tables.append(items.append_column(N_ITEMS, pa.array(np.ones(len(items), np.int64))))
+            if sum(table.nbytes for table in tables) > _HELD:
+                tables = [_added_up(tables, N_ITEMS)]
+        if tables:
             columns = {
-                STATE: pa.array(states, pa.binary()) if states else pa.nulls(1, pa.binary()),
-                EXPOSURE: pa.array([pack(histogram)], pa.binary()),
+                STATE: pa.array([pack(states.tree()) if n_states else None], pa.binary()),
+                EXPOSURE: pa.array([pack(_histogram(_added_up(tables, N_ITEMS)))], pa.binary()),
             }
             yield pa.RecordBatch.from_pydict(columns)
 
     return run
 
 
-def _histogram(items: pa.Table) -> dict[str, Any]:
+def _histogram(counts: pa.Table) -> dict[str, Any]:
     """How many items have which count, by slice and slot."""
-    keys = [KEY, SLOT, KIND, COUNT]
-    found = items.group_by(keys, use_threads=False).aggregate([([], "count_all")])
     tree: dict[str, Any] = {}
-    slot, kind, count, n_items = (found[name].to_numpy().astype(np.int64) for name in (SLOT, KIND, COUNT, "count_all"))
-    slices = np.array(found[KEY].to_pylist(), np.object_)
+    slot, kind, count, n_items = (counts[name].to_numpy().astype(np.int64) for name in (SLOT, KIND, COUNT, N_ITEMS))
+    slices = np.array(counts[KEY].to_pylist(), np.object_)
     for key in dict.fromkeys(slices):
         for number in np.unique(slot[slices == key]).tolist():
             rows = (slices == key) & (slot == number)

@@ -19,7 +19,7 @@ from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
 from spark_rankeval.worker.facts import TOTALS, in_parts
-from spark_rankeval.worker.packing import pack, placed, unpack, unpacked
+from spark_rankeval.worker.packing import placed, unpacked
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import ABSENT, ITEMS, USER_HASH, USER_WEIGHT, filled, numbers, whole_numbers
 from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, WEIGHT_SUMS, score
@@ -159,7 +159,7 @@ def state_of_batches(
 
     Its counts are those of unresolved users, then `WEIGHT_SUMS` where labels have weights, then `USER_COUNTS` of each model, then
     `TOTALS` if any metric asks for facts, then `INVALID_COUNTS` of each model. If any metric is of all lists together, rows of
-    exposure follow the state.
+    exposure stand beside the state.
 
     Args:
         task: what to compute.
@@ -190,10 +190,8 @@ def state_of_batches(
             for row in rows:
                 yield state_row(row, kind)
             somebody = ~filled(batch.column(no_user), 0).astype(np.bool_)
-            for key, group in groups([batch.column(name) for name in keys], batch.num_rows):
-                own = np.zeros(batch.num_rows, np.bool_)
-                own[group] = True
-                exposures.add(key, own & somebody, scores.exposed)
+            groups_of_users = groups([batch.column(name) for name in keys], batch.num_rows)
+            yield from exposures.add(groups_of_users, somebody, scores.exposed)
         if exposures is None:
             yield from tables.rows()
         elif kind is not None:
@@ -401,30 +399,39 @@ def place_of(key: Key) -> int:
     return zlib.crc32(json.dumps(key).encode()) % PLACES
 
 
+class MergedStates:
+    """States that come one after the other, as one: all of them at once might not fit into memory.
+
+    Raising in a worker would only run the task again: of groups whose states are too large to be held the number is left.
+    """
+
+    def __init__(self) -> None:
+        self._states: States = {}
+        self._keys: set[Key] = set()
+        self._fits = True
+
+    def add(self, tree: Mapping[str, Any]) -> None:
+        """Take in states, as `as_tree` gives them."""
+        states = as_states(tree)
+        self._keys |= states.keys()
+        n_bytes = len(self._keys) * max(map(_n_bytes, states.values()), default=0)
+        self._fits = self._fits and (n_bytes <= MERGED_BYTES or len(self._keys) == 1)
+        self._states = merged_by_key([self._states, states]) if self._fits else {}
+
+    def tree(self) -> dict[str, Any]:
+        """All of them, or their number, which `n_groups_of` reads."""
+        return as_tree(self._states) if self._fits else {_N_GROUPS: np.array([len(self._keys)])}
+
+
 @in_worker
 def merge_batches(batches: Batches) -> Batches:
-    """For ``mapInArrow``: one row of states instead of the many of a partition.
-
-    Raising here would only run the task again: of groups whose states are too large to be held the number goes on.
-    """
-    held: States = {}
-    keys: set[Key] = set()
-    fits = True
-    # One after the other: all of them at once might not fit into memory.
-    for states in map(as_states, unpacked(batches)):
-        keys |= states.keys()
-        fits = fits and len(keys) * max(map(_n_bytes, states.values()), default=0) <= MERGED_BYTES
-        held = merged_by_key([held, states]) if fits else {}
-    if keys:
-        yield placed(None, as_tree(held) if fits else {_N_GROUPS: np.array([len(keys)])})
-
-
-def merged_packed(packed: Iterable[bytes]) -> bytes:
-    """One packed state instead of several."""
-    held: States = {}
-    for states in packed:
-        held = merged_by_key([held, as_states(unpack(states))])
-    return pack(as_tree(held))
+    """For ``mapInArrow``: one row of states instead of the many of a partition."""
+    merged, n_rows = MergedStates(), 0
+    for tree in unpacked(batches):
+        n_rows += 1
+        merged.add(tree)
+    if n_rows:
+        yield placed(None, merged.tree())
 
 
 def n_groups_of(tree: Mapping[str, Any]) -> int | None:

@@ -6,6 +6,7 @@ import pickle
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from beyond_oracle import FORMULAS, World, value
 from hypothesis import given, settings
@@ -21,10 +22,24 @@ from spark_rankeval.metrics.exposure_based import Exposure
 from spark_rankeval.metrics.ranking import RankingPolicy
 from spark_rankeval.metrics.recommended import TABLES_OF, Totals
 from spark_rankeval.views import Lists, resolve
+from spark_rankeval.worker import exposures as worker_exposures
 from spark_rankeval.worker import facts
-from spark_rankeval.worker.exposures import ExposureAccumulator, Slot, exposures_of, merge_exposures, slots_of
-from spark_rankeval.worker.packing import pack
+from spark_rankeval.worker.exposures import (
+    COUNT,
+    EXPOSURE,
+    ITEM,
+    KEY,
+    KIND,
+    SLOT,
+    ExposureAccumulator,
+    Slot,
+    exposures_of,
+    merge_exposures,
+    slots_of,
+)
+from spark_rankeval.worker.packing import STATE, pack
 from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.states import MergedStates
 from spark_rankeval.worker.task import ScoringTask, View
 
 OF_USERS = [metric for metric in BEYOND if not metric.corpus_level]
@@ -42,21 +57,36 @@ def values_of(metrics, world, users=None, shuffled=None):
     return score(ScoringTask(views), batch_of(world, users, shuffled)).metrics
 
 
-def exposures(metrics, world, parts):
-    """What the driver would know of the exposure of several partitions, by slot; items meet in one place."""
+def exposures(metrics, world, parts, n_reducers=1, placed_by=(SLOT, KEY, ITEM)):
+    """What the driver would know of the exposure of several partitions, by slot; rows that are placed alike meet in one place."""
     task = ScoringTask((View(tuple(metrics), RankingPolicy()),))
     slots = slots_of(task)
     rows, totals = [], Totals()
     for users in parts:
         accumulator = ExposureAccumulator(slots, lambda _: ["all"])
         batch = batch_of(world, users)
-        found = score(task, batch)
-        lists = found.exposed[0].batch.recommended
+        scores = score(task, batch)
+        lists = scores.exposed[0].batch.recommended
         totals = Totals(*(max(one, two) for one, two in zip(astuple(totals), astuple(lists.totals), strict=True)))
-        accumulator.add((), np.ones(len(users), np.bool_), found.exposed)
+        rows += accumulator.add([((), slice(None))], np.ones(len(users), np.bool_), scores.exposed)
         rows += accumulator.rows()
-    packed = [batch.column(1)[0].as_py() for batch in merge_exposures(lambda _: b"")(iter(rows))]
+    packed = [
+        batch.column(EXPOSURE)[0].as_py()
+        for whole in added_up_by_spark(rows, n_reducers, placed_by)
+        for batch in merge_exposures(MergedStates)(iter(whole.to_batches()))
+    ]
     return exposures_of(packed, slots, totals).get("all", {})
+
+
+def added_up_by_spark(rows, n_reducers, placed_by):
+    """The table of each reducer, where the rows of an item are one row."""
+    table = pa.Table.from_batches(rows)
+    place = np.array([hash(tuple(row.values())) % n_reducers for row in table.select(placed_by).to_pylist()], np.int64)
+    keys = [SLOT, KEY, ITEM, KIND]
+    for reducer in range(n_reducers):
+        added_up = table.filter(pa.array(place == reducer)).group_by(keys).aggregate([(COUNT, "sum")])
+        columns = {name: added_up[name] for name in (SLOT, KEY, KIND)} | {COUNT: added_up[f"{COUNT}_sum"]}
+        yield pa.table({STATE: pa.nulls(len(added_up), pa.binary()), **columns})
 
 
 def astuple(totals):
@@ -159,9 +189,54 @@ def test_no_split_into_partitions_changes_a_value_of_all_lists(n_parts):
     world = random_world(10)
     metrics = [metric for kind in OF_ALL for metric in variants(kind)]
     parts = [part.tolist() for part in np.array_split(np.array(world.users), n_parts) if len(part)]
-    split, whole = exposures(metrics, world, parts), exposures(metrics, world, [world.users])
+    split, whole = exposures(metrics, world, parts, n_reducers=3), exposures(metrics, world, [world.users])
     for metric in metrics:
         assert metric.value(split[Slot(0, metric.k)]) == metric.value(whole[Slot(0, metric.k)]), metric
+
+
+def test_histograms_add_up_only_if_the_counts_of_an_item_met():
+    """The driver cannot tell two counts of one item from those of two items."""
+    world, (metric,) = random_world(9), resolved(["catalogue_coverage(counted=any)"])
+    parts = [[user] for user in world.users]
+    apart = exposures([metric], world, parts, n_reducers=3, placed_by=(SLOT, KEY, ITEM, COUNT))
+    together = exposures([metric], world, parts, n_reducers=3)
+    assert metric.value(apart[Slot(0, None)]) == metric.value(together[Slot(0, None)])
+    by_count = exposures([metric], world, np.array_split(world.users, 5), 3, placed_by=(SLOT, KEY, ITEM, COUNT))
+    assert metric.value(by_count[Slot(0, None)]) > metric.value(together[Slot(0, None)])
+
+
+def held_rows(monkeypatch, n_bytes):
+    """The rows of exposure of a world by whether they were sent on early, a worker holding so many bytes."""
+    monkeypatch.setattr(worker_exposures, "_HELD", n_bytes)
+    monkeypatch.setattr(worker_exposures, "_COUNTED", 16)
+    world, metrics = random_world(14, n_users=200), resolved(["entropy@3", "gini(among=recommended)@5"])
+    task = ScoringTask((View(tuple(metrics), RankingPolicy()),))
+    accumulator = ExposureAccumulator(slots_of(task), lambda key: ["all", *key])
+    early = []
+    for users in np.array_split(world.users, 20):
+        side = users % 2
+        groups = [(("even",), np.flatnonzero(side == 0)), (("odd",), np.flatnonzero(side == 1))]
+        exposed = score(task, batch_of(world, users.tolist())).exposed
+        early += accumulator.add(groups, np.ones(len(users), np.bool_), exposed)
+    return early, list(accumulator.rows())
+
+
+def test_counts_that_a_worker_cannot_hold_are_sent_on_and_add_up(monkeypatch):
+    def counted(rows):
+        table = pa.Table.from_batches(rows).group_by([SLOT, KEY, ITEM, KIND]).aggregate([(COUNT, "sum")])
+        return {tuple(row.values()) for row in table.select([SLOT, KEY, ITEM, KIND, f"{COUNT}_sum"]).to_pylist()}
+
+    (_, whole), (early, late) = held_rows(monkeypatch, 1 << 20), held_rows(monkeypatch, 1000)
+    assert sum(batch.num_rows for batch in early) > 10 * sum(batch.num_rows for batch in late) > 0
+    assert counted(early + late) == counted(whole)
+    # Two slots of three slices.
+    assert len({(slot, text) for slot, text, *_ in counted(whole)}) == 6
+
+
+def test_what_adds_up_to_little_is_kept(monkeypatch):
+    early, late = held_rows(monkeypatch, 10_000)
+    assert early == []
+    assert sum(batch.num_rows for batch in late) > 100
 
 
 FIGURES = {

@@ -1,10 +1,15 @@
 """Measures beyond accuracy through the front door: tables of training, items and a baseline, on Spark."""
 
 import math
+import re
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from beyond_oracle import FORMULAS, value
+from plans import plan_of
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from worlds import SIMPLE, random_world
 
 from spark_rankeval import compare, evaluate, merge, score_users, summarise
@@ -17,6 +22,7 @@ from spark_rankeval.errors import (
     UnknownMetricError,
 )
 from spark_rankeval.metrics import parse_metric
+from spark_rankeval.spark.exposures import exposure_rows
 
 OF_USERS = [
     "novelty@3",
@@ -116,12 +122,31 @@ def test_every_user_has_the_value_of_the_naive_measures(tables, world):
         np.testing.assert_allclose(table[column], expected, rtol=1e-12, atol=1e-12, equal_nan=True, err_msg=metric)
 
 
-def test_partitions_change_no_digit(tables):
+@contextmanager
+def shuffled_into(spark, n_partitions):
+    """Every shuffle has so many partitions, although small ones would do for a few rows."""
+    settings = {
+        "spark.sql.shuffle.partitions": str(n_partitions),
+        "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    try:
+        for name, setting in settings.items():
+            spark.conf.set(name, setting)
+        yield
+    finally:
+        for name, setting in before.items():
+            spark.conf.set(name, setting)
+
+
+def test_partitions_change_no_digit(spark, tables):
     apart = {
         name: table.repartition(7, "item") if hasattr(table, "repartition") else table for name, table in tables.items()
     }
     metrics = [*OF_USERS, *OF_ALL]
-    one, other = (evaluate(metrics=metrics, **given) for given in (tables, apart))
+    one = evaluate(metrics=metrics, **tables)
+    with shuffled_into(spark, 3):
+        other = evaluate(metrics=metrics, **apart)
     assert [row.mean for row in one.summary] == [row.mean for row in other.summary]
 
 
@@ -159,7 +184,9 @@ def test_slices_have_the_coverage_and_exposure_of_their_own_lists(spark, tables,
     users = spark.createDataFrame(
         [(user, "odd" if user % 2 else "even") for user in world.users], "user long, side string"
     )
-    result = evaluate(metrics=[*OF_ALL, "novelty@3"], by="side", attributes=users, **tables)
+    # Popular items and rare ones, counted in several partitions and added up in as many.
+    with shuffled_into(spark, 4):
+        result = evaluate(metrics=[*OF_ALL, "novelty@3"], by="side", attributes=users, **tables)
     for side, members in (("all", None), ("side=odd", lambda user: user % 2), ("side=even", lambda user: not user % 2)):
         mine = world.users if members is None else list(filter(members, world.users))
         for metric in map(parse_metric, OF_ALL):
@@ -332,3 +359,25 @@ def test_empty_tables_leave_everything_undefined(spark):
     result = evaluate(metrics=["novelty@2", "cold_items@2", "cold_user", "catalogue_coverage@2", "gini@2"], **nothing)
     assert [row.mean for row in result.summary][1:3] == [1, 1]
     assert all(math.isnan(row.mean) for row in (result.summary[0], *result.summary[3:]))
+
+
+def test_an_item_is_one_item_however_its_id_is_written(spark):
+    """0.0 and -0.0 are equal numbers."""
+    predictions = spark.createDataFrame([(user, [-0.0, 0.0][user % 2]) for user in range(9)], "user long, item double")
+    labels = spark.createDataFrame([(0, 5.0)], "user long, item double")
+    with shuffled_into(spark, 3):
+        result = evaluate(
+            predictions.withColumn("score", F.lit(1.0)), labels, ["entropy@1", "personalisation@1"], score="score"
+        )
+    assert [row.mean for row in result.summary] == [0.0, 0.0]
+
+
+def test_rows_are_placed_by_what_a_task_that_runs_again_gives_again(spark):
+    """By what makes the rows of an item belong together, and states by their partitions; not by counts or bytes of states."""
+
+    def run(batches):
+        yield from ()
+
+    placed = plan_of(exposure_rows(spark.range(3), run, T.LongType()))
+    (by,) = re.findall(r"hashpartitioning\((.*?), \d+\)", placed)
+    assert re.findall(r"([a-z]+)#", by) == ["place", "slot", "slice", "item"]
