@@ -14,6 +14,7 @@ from urllib.request import url2pathname
 from pyspark.errors import AnalysisException
 
 from spark_rankeval.errors import OptionError
+from spark_rankeval.options import check_place
 from spark_rankeval.spark.platforms import condition_of, input_files, said_by_java, save_mode
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _NO_PLACE = (
 
 @contextmanager
 def writable(path: str, option: str = "path") -> Iterator[None]:
-    """Say in a sentence that nothing can be at a path, where the file system says so.
+    """Say in a sentence that nothing can be at a path, where the path or the file system says so.
 
     Args:
         path: where something is looked for or written.
@@ -47,6 +48,7 @@ def writable(path: str, option: str = "path") -> Iterator[None]:
     Raises:
         OptionError: so it does.
     """
+    check_place(option, path)
     try:
         yield
     except Exception as error:

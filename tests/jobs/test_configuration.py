@@ -330,6 +330,8 @@ def test_lists_of_sections_and_what_a_class_extends_are_read():
             "[models.a] is a run of a folder of outputs; it takes no path",
         ),
         ({"output": {"path": " "}}, "output.path must name a folder; it is empty"),
+        ({"output": {"path": "runs/{day}"}}, "output.path: runs/{day} has { }, which Spark reads as a pattern"),
+        ({"output": {"path": "runs[1]"}}, "output.path: runs[1] has [ ], which Spark reads as a pattern"),
         ({"comparison": {"baseline": "a", "by": [""]}}, "comparison.by has an empty name of a column; found ('',)"),
     ],
 )
