@@ -100,6 +100,29 @@ def exists(session: SparkSession, path: str) -> bool:
     return True
 
 
+def lines_at(session: SparkSession, path: str) -> list[str]:
+    """The lines of the text at a path, on any storage that Spark reads; none if there is nothing.
+
+    Args:
+        session: the session.
+        path: of a folder; a file that is replaced meanwhile has no line.
+    """
+    if not exists(session, path):
+        return []
+    text = session.read.schema("value string").option("ignoreMissingFiles", True).text(path)
+    return [row["value"] for row in text.collect()]
+
+
+def files_at(session: SparkSession, path: str) -> list[str]:
+    """The files at a path, on any storage that Spark reads; none if there is nothing, or where the platform does not tell.
+
+    Args:
+        session: the session.
+        path: of a folder.
+    """
+    return input_files(session.read.schema("value string").text(path)) if exists(session, path) else []
+
+
 def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
     """Bring a staged table to its place and give it read from there.
 

@@ -378,6 +378,18 @@ def test_a_comparison_that_cannot_be_is_said(changes, said):
             },
             "report.dialects compares definitions, which labels with weights only estimate",
         ),
+        (
+            {
+                "output": {"path": "o", "report": True},
+                "report": {"dialects": "all"},
+                "evaluation": {"metrics": ["rr", "novelty@5", "gini@5"]},
+            },
+            "report.dialects compares metrics of labels alone; leave it out, or novelty@5, gini@5",
+        ),
+        (
+            {"evaluation": {"metrics": ["rr"], "totals": True}},
+            "evaluation: evaluation.totals = true is for slices: name the attributes that part the users with evaluation.by",
+        ),
         ({"columns": {"weight": ""}}, "columns.weight has an empty name of a column"),
         (
             {"columns": {"weight": "w"}},
