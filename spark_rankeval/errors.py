@@ -58,6 +58,10 @@ class TrackingError(SparkRankEvalError, RuntimeError):
     """A tracking server did not take a run; everything of the run is written all the same."""
 
 
+class SupersededError(SparkRankEvalError, RuntimeError):
+    """A later attempt at the same run of a job has taken its name; the earlier one stopped and left everything to it."""
+
+
 class UnknownMetricError(MetricError, KeyError):
     """A result has no such metric, or more than one."""
 

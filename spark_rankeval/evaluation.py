@@ -18,6 +18,7 @@ from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable, warn_if_
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.column_names import ColumnNames
 from spark_rankeval.spark.inputs import read_sources
+from spark_rankeval.spark.rejected import columns_of_rejected
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.summarising import ResultRow, keeping, need_users, result_of
@@ -329,6 +330,8 @@ def _prepare(
     )
     sources = read_sources(predictions, labels, users, exclude, names, attributes, parted, user_weight, further)
     left, right = sources.predictions, sources.labels
+    if choices.given == "quarantine":
+        columns_of_rejected(sources)
     if ties == "position" and not (left.arrays and left.has_value):
         msg = "ties='position' is for predictions in arrays with scores; rows of a table have no position. Use 'item_asc' or 'item_desc'"
         raise OptionError(msg)

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    #: A result, or what `Result.to_dict` or `Result.to_json` made of one; a job's manifest is such a thing, too.
+    #: A result, or what `Result.to_dict` or `Result.to_json` made of one.
     Told = Result | Mapping[str, Any] | str
 
 
-def merge(results: Iterable[Told] | Mapping[str, Told] | DataFrame) -> Result:
+def merge(
+    results: Iterable[Told] | Mapping[str, Told] | DataFrame, manifests: Iterable[Mapping[str, Any] | str] | None = None
+) -> Result:
     """One result over the users of several, such as the week of seven days, from their summaries alone.
 
     Counts, least and greatest values, mean, standard deviation, standard error and Student's interval are exact: the same bits as
@@ -33,22 +35,25 @@ def merge(results: Iterable[Told] | Mapping[str, Told] | DataFrame) -> Result:
     tables has them.
 
     Args:
-        results: results, what `Result.to_dict` or `Result.to_json` made of them, or manifests of a job's runs; a dict names
-            them for messages. Or the job's long table of metrics, a Spark DataFrame with a column ``run_id``: the runs that
-            are in it are merged, and what their rows were like (`Result.data_quality`) is not known.
+        results: results, or what `Result.to_dict` or `Result.to_json` made of them; a dict names them for messages. Or the
+            job's long table of metrics, a Spark DataFrame with a column ``run_id``: the runs that are in it are merged.
+        manifests: of a table of metrics the manifests of its runs, as dicts or JSON. They say what the rows of data were like, which
+            without them is not known (`Result.data_quality`).
 
     Returns:
         a result without users' values: its `per_user` raises.
 
     Raises:
         MergeError: they are of different metrics, definitions, dialects, weights, slices or intervals; or there is none.
-        InputError: something is no result, or a column is missing, or a run in the table was repeated since it was read.
+        InputError: something is no result or no manifest, a column or a run's manifest is missing, or a run in the table was
+            repeated since it was read.
     """
     summaries: dict[str, Sequence[SummaryRow]]
     qualities: list[dict[str, DataQuality]] = []
     columns: Mapping[str, str] = {}
     if hasattr(results, "collect"):
         summaries = _of_table(results)
+        qualities = [] if manifests is None else _of_manifests(manifests, summaries)
     else:
         summaries = {}
         for name, told in _named(results):
@@ -87,12 +92,37 @@ def _read(name: str, told: Any) -> tuple[tuple[SummaryRow, ...], dict[str, DataQ
     try:
         read = json.loads(told) if isinstance(told, str) else told
         rows = tuple(map(SummaryRow.from_stored, read["summary"]))
-        several = read.get("data_quality_of_models")
-        quality = several or {row.model: read["data_quality"] for row in rows[:1] if "data_quality" in read}
-        return rows, {model: DataQuality(**counts) for model, counts in quality.items()}
+        return rows, _qualities_in(read, rows)
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
         msg = f"{name} is no result, nor what Result.to_dict or to_json makes of one ({type(error).__name__}: {error})"
         raise InputError(msg) from error
+
+
+def _qualities_in(read: Mapping[str, Any], rows: Sequence[SummaryRow]) -> dict[str, DataQuality]:
+    """The counts by model; those of one model are stored without its name."""
+    several = read.get("data_quality_of_models")
+    counts = several or {row.model: read["data_quality"] for row in rows[:1] if "data_quality" in read}
+    return {model: DataQuality(**each) for model, each in counts.items()}
+
+
+def _of_manifests(
+    manifests: Iterable[Any], summaries: Mapping[str, Sequence[SummaryRow]]
+) -> list[dict[str, DataQuality]]:
+    """The counts of each run of a table, from its manifest."""
+    by_run = {}
+    for place, told in enumerate(manifests, start=1):
+        try:
+            read = json.loads(told) if isinstance(told, str) else told
+            name = f"run {read['run_id']}"
+            by_run[name] = _qualities_in(read, summaries.get(name, ()))
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            msg = f"manifest {place} is no manifest of a run ({type(error).__name__}: {error})"
+            raise InputError(msg) from error
+    lacking = [name for name in summaries if not by_run.get(name)]
+    if lacking:
+        msg = f"no manifest says what the rows of data were like for {', '.join(lacking)}; give one for each run of the table"
+        raise InputError(msg)
+    return [by_run[name] for name in summaries]
 
 
 def _of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:

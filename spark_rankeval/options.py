@@ -43,6 +43,22 @@ def as_names(option: str, given: object) -> tuple[str, ...]:
     return tuple(names)
 
 
+def check_place(option: str, path: str) -> None:
+    """Refuse a path to write to that Spark would not find again: it writes to the path itself, and reads such a path as a pattern.
+
+    Args:
+        option: its name, for the message.
+        path: what was given.
+
+    Raises:
+        OptionError: the path has a character of patterns.
+    """
+    special = [character for character in "[]{}*?\\" if character in path]
+    if special:
+        msg = f"{option}: {path} has {' '.join(special)}, which Spark reads as a pattern of several paths; choose a path without"
+        raise OptionError(msg)
+
+
 def is_number(value: object, kind: type = numbers.Real) -> bool:
     """Whether a value is a number of a kind; true and false are none."""
     return isinstance(value, kind) and not isinstance(value, bool)

@@ -85,7 +85,7 @@ class Result:
             InputError: the result was merged from a table of metrics, which has no such counts.
         """
         if not self.qualities:
-            msg = "a table of metrics does not say what the rows were like: merge results, or the manifests of the runs"
+            msg = "a table of metrics does not say what the rows were like: merge results, or give merge the manifests of the runs"
             raise InputError(msg)
         return DataQuality.of_models(list(self.qualities.values()))
 

@@ -120,14 +120,15 @@ def _partition(spark: SparkSession, source: PerUserTable, section: str) -> Sourc
         ConfigurationError: there is no such run, or not the whole of it.
     """
     from spark_rankeval.jobs import runs  # noqa: PLC0415
+    from spark_rankeval.jobs.partitions import place_of  # noqa: PLC0415
     from spark_rankeval.spark.storage import exists  # noqa: PLC0415
 
     output, run_id = str(source.output), str(source.run_id)
-    manifest = runs.place_of(output, runs.MANIFESTS, run_id)
+    manifest = place_of(output, runs.MANIFESTS, run_id)
     if not exists(spark, manifest) or spark.read.text(manifest).isEmpty():
         msg = f"[{section}] there is no whole run {run_id!r} in {output}: it has no manifest there"
         raise ConfigurationError(source.redacted(msg))
-    return Source(path=runs.place_of(output, runs.PER_USER, run_id))
+    return Source(path=place_of(output, runs.PER_USER, run_id))
 
 
 def _results(config: CompareConfig, tables: Mapping[str, DataFrame | None]) -> Mapping[str, DataFrame] | DataFrame:
@@ -155,7 +156,9 @@ def _plan(spark: SparkSession, config: CompareConfig) -> str:
     """What a run would do; nothing is computed."""
     from spark_rankeval.jobs import runs  # noqa: PLC0415
     from spark_rankeval.jobs.dry_run import folded, planned  # noqa: PLC0415
+    from spark_rankeval.jobs.partitions import check_committer  # noqa: PLC0415
 
+    check_committer(spark)
     tables = _read(spark, config)
     metrics = _check(config, _results(config, tables))
     asked = config.comparison

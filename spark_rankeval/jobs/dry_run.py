@@ -6,7 +6,8 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from spark_rankeval.jobs.runs import place_of, run_id_of
+from spark_rankeval.jobs.partitions import place_of
+from spark_rankeval.jobs.runs import run_id_of
 from spark_rankeval.jobs.tables import read_for_schema, told_of
 
 if TYPE_CHECKING:

@@ -49,8 +49,9 @@ def evaluate_tables(
         GateError: figures do not meet their gates; everything was written.
         TrackingError: MLflow did not take the run; everything was written.
     """
-    from spark_rankeval import evaluate, quarantine, score_users, summarise  # noqa: PLC0415 # these import pyspark
+    from spark_rankeval import evaluate, summarise  # noqa: PLC0415 # these import pyspark
     from spark_rankeval.jobs import runs  # noqa: PLC0415
+    from spark_rankeval.jobs.attempts import stop_if_superseded  # noqa: PLC0415
     from spark_rankeval.jobs.coverage import counted  # noqa: PLC0415
     from spark_rankeval.jobs.gating import gates_table, outcomes_of, tell_gates  # noqa: PLC0415
     from spark_rankeval.jobs.gating import told as gates_told  # noqa: PLC0415
@@ -61,8 +62,8 @@ def evaluate_tables(
 
     log = EventLog("evaluate") if log is None else log
     tables = read_tables(spark, config.sources())
-    call = _call(config, tables)
-    per_user = score_users(**call)
+    call, frames = _call(config, tables), _frames(config, tables)
+    per_user = frames[runs.PER_USER]
     if config.mlflow is not None:
         reach(config)
     with runs.running(spark, "evaluate", config, tables, log) as run:
@@ -75,8 +76,8 @@ def evaluate_tables(
                 raise
             run.write(table, runs.PER_USER, is_empty=table.isEmpty())
         result = _with_all_lists(config, result, call)
-        if config.evaluation.on_invalid == "quarantine":
-            rejected = quarantine(**call)
+        if runs.QUARANTINE in frames:
+            rejected = frames[runs.QUARANTINE]
             run.write(rejected, runs.QUARANTINE, is_empty=rejected.isEmpty())
         run.write(runs.metrics_table(spark, result, run.started).coalesce(1), runs.METRICS)
         outcomes = outcomes_of(run, config.gate_rules(), result)
@@ -103,6 +104,7 @@ def evaluate_tables(
         tables_written = (*run.written, runs.MANIFESTS)
         unmet = failed(outcomes)
         if config.mlflow is not None:
+            stop_if_superseded(run)
             unmet += _tracked(run, config, result, manifest, has_failed=bool(unmet))
         if unmet:
             said = _said(result, outcomes, config, run.run_id, tables_written)
@@ -173,6 +175,28 @@ def _call(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> dic
     return call
 
 
+def _frames(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> dict[str, DataFrame]:
+    """The lazy tables of users and of rejected rows that a run writes; making them runs no job.
+
+    Raises:
+        ConfigurationError, InputError, MetricError, OptionError: they cannot be made of these tables, or not be stored.
+    """
+    from spark_rankeval import quarantine, score_users  # noqa: PLC0415 # these import pyspark
+    from spark_rankeval.jobs import runs  # noqa: PLC0415
+    from spark_rankeval.jobs.partitions import check_columns  # noqa: PLC0415
+
+    call, asked = _call(config, tables), config.evaluation
+    frames = {runs.PER_USER: score_users(**call)}
+    if asked.on_invalid == "quarantine" or parted(asked.metrics)[1]:
+        # The table of rejected rows knows all metrics, so that what those of all lists together lack is found here.
+        frames[runs.QUARANTINE] = quarantine(**{**call, "metrics": asked.metrics})
+    if asked.on_invalid != "quarantine":
+        frames.pop(runs.QUARANTINE, None)
+    for name, frame in frames.items():
+        check_columns(name, frame)
+    return frames
+
+
 # What a map of dialects does not take: it knows one model, and no facts of items.
 _NOT_OF_MAPS = ("model", "weight", "category", "vector")
 
@@ -199,15 +223,16 @@ def _dialects(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) ->
 
 def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
     """What a run would do; nothing is computed."""
-    from spark_rankeval import score_users  # noqa: PLC0415
     from spark_rankeval.jobs import runs  # noqa: PLC0415
     from spark_rankeval.jobs.dry_run import Part, folded, planned  # noqa: PLC0415
+    from spark_rankeval.jobs.partitions import check_committer  # noqa: PLC0415
     from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
     from spark_rankeval.spark.scoring import facts_of  # noqa: PLC0415
 
+    check_committer(spark)
     tables = read_tables(spark, config.sources())
-    schema = score_users(**_call(config, tables)).schema
-    facts = [facts_of(field.metadata) for field in schema.fields]
+    frames = _frames(config, tables)
+    facts = [facts_of(field.metadata) for field in frames[runs.PER_USER].schema.fields]
     metrics = [(said["label"], said["metric"]) for said in facts if said.get("kind") == "metric"]
     metrics += [(label, "of all lists together, by another pass") for label in parted(config.evaluation.metrics)[1]]
     dialect = next((said["dialect"] for said in facts if said.get("dialect")), config.evaluation.dialect)
@@ -216,9 +241,8 @@ def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
     if by:
         totals = "with totals" if config.evaluation.totals else ""
         parts.append(("slices by", [(name, totals) for name in ((by,) if isinstance(by, str) else by)]))
-    outputs = [runs.PER_USER]
-    outputs += [runs.QUARANTINE] * (config.evaluation.on_invalid == "quarantine")
-    outputs += [
+    outputs = [
+        *frames,
         runs.METRICS,
         *[runs.GATES] * bool(config.gates),
         *[runs.REPORTS] * (config.output.report is True),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.dialects import find_dialect
-from spark_rankeval.errors import ConfigurationError, DialectError, MetricError, OptionError
+from spark_rankeval.errors import ConfigurationError, DialectError, InputError, MetricError, OptionError
 from spark_rankeval.extras import check_extra
 from spark_rankeval.gates import GateRule, check_known, read_gates
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of
@@ -15,6 +15,7 @@ from spark_rankeval.jobs.wording import in_keys
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.on_invalid import OnInvalid
+from spark_rankeval.options import as_names, check_totals
 from spark_rankeval.statistics.description import DescriptionOptions
 
 if TYPE_CHECKING:
@@ -221,13 +222,14 @@ class EvaluateConfig(JobConfig):
         found += empty_names("evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight")})
         checks: list[Callable[[], object]] = [
             lambda: DescriptionOptions.given(**self.evaluation.intervals()),
+            lambda: check_totals(self.evaluation.totals, as_names("by", self.evaluation.by)),
             lambda: OnInvalid.read(self.evaluation.on_invalid),
             self._check_estimates,
         ]
         for check in checks:
             try:
                 check()
-            except (OptionError, MetricError) as error:
+            except (OptionError, InputError, MetricError) as error:
                 found.append(f"evaluation: {in_keys(str(error), self.keys())}")
         try:
             self.gate_rules()
@@ -241,6 +243,7 @@ class EvaluateConfig(JobConfig):
             check_extra("mlflow", "runs in MLflow")
             found += self.mlflow.problems()
         found += self._unknown_distributions()
+        found += self._outside_maps()
         several = isinstance(self.columns.relevance, tuple) or self.columns.model is not None
         if self.report.dialects and several:
             found.append(
@@ -271,6 +274,18 @@ class EvaluateConfig(JobConfig):
             return
         call = EstimatorOfTheCall(self.columns.weight is not None)
         call.check({label: metric.resolve(call) for label, metric in asked.items()})
+
+    def _outside_maps(self) -> list[str]:
+        """Metrics that no map of dialects has, which nobody should learn of after the evaluation."""
+        try:
+            asked = parse_metrics(self.evaluation.metrics)
+        except MetricError:
+            # These are named already.
+            return []
+        outside = [label for label, metric in asked.items() if metric.facts or metric.corpus_level]
+        if not (self.report.dialects and outside):
+            return []
+        return [f"report.dialects compares metrics of labels alone; leave it out, or {', '.join(outside)}"]
 
     def _unknown_distributions(self) -> list[str]:
         """Histograms of what is not evaluated, which nobody should learn of after the evaluation."""

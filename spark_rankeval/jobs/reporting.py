@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import ConfigurationError, OptionError
-from spark_rankeval.jobs.runs import REPORTS, on_this_disk, write_partition
+from spark_rankeval.jobs.attempts import stop_if_superseded
+from spark_rankeval.jobs.runs import REPORTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -15,16 +16,7 @@ if TYPE_CHECKING:
     from spark_rankeval.jobs.runs import Run
 
 #: What the report has sections of its own for.
-_TOLD_ELSEWHERE = (
-    "plan",
-    "summary",
-    "data_quality",
-    "data_quality_of_models",
-    "rows",
-    "slices",
-    "gates",
-    "gates_failed",
-)
+_TOLD_ELSEWHERE = ("plan", "data_quality", "data_quality_of_models", "gates_failed")
 # A table of users' values has a column a metric.
 _MOST_COLUMNS = 20
 
@@ -41,10 +33,12 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
 
     Raises:
         ConfigurationError: the file that output.report names cannot be written.
+        SupersededError: a later attempt has the run's name; nothing was written.
     """
     asked = run.config.output.report
     if not asked:
         return
+    stop_if_superseded(run)
     if isinstance(asked, str):
         try:
             write(Path(asked))
@@ -55,19 +49,18 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
             raise ConfigurationError(msg) from error
         run.has_written("report", asked)
         return
-    place = run.place(REPORTS)
-    folder = on_this_disk(place)
-    if any(on_this_disk(table).is_dir() for table in run.written.values()):
+    folder = run.folder(REPORTS)
+    if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         write(folder / "report.html")
+        run.has_written(REPORTS, run.place(REPORTS))
     else:
         with tempfile.TemporaryDirectory() as temporary:
             file = Path(temporary, "report.html")
             write(file)
             text = file.read_text(encoding="utf-8")
         frame = run.spark.createDataFrame([(text,)], "value string").coalesce(1)
-        write_partition(frame, run.output, REPORTS, run.run_id, "text")
-    run.has_written(REPORTS, place)
+        run.write(frame, REPORTS, "text")
 
 
 def report_file(run: Run, folder: Path) -> Path | None:
@@ -82,11 +75,10 @@ def report_file(run: Run, folder: Path) -> Path | None:
         return None
     if isinstance(asked, str):
         return Path(asked)
-    place = run.place(REPORTS)
-    there = on_this_disk(place) / "report.html"
-    if there.is_file():
-        return there
-    (record,) = run.spark.read.text(place, wholetext=True).collect()
+    on_disk = run.folder(REPORTS)
+    if on_disk is not None:
+        return on_disk / "report.html"
+    (record,) = run.spark.read.text(run.place(REPORTS), wholetext=True).collect()
     copy = folder / "report.html"
     copy.write_text(record[0], encoding="utf-8")
     return copy

@@ -1,7 +1,5 @@
 """What a run leaves: in each table a partition of its own, and last of all a manifest, without which it is no whole run.
 
-A partition is replaced by Spark's dynamic overwrite: a run that is repeated, or killed while it writes, touches its own
-partitions alone. Everything is written through the DataFrame API, so that it works on every storage that Spark writes to.
 A run that replaces an earlier one of its name takes the earlier manifest away first, so that a manifest never names
 tables of two runs.
 """
@@ -12,10 +10,10 @@ import hashlib
 import json
 import platform
 import shutil
+import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +23,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import spark_rankeval
-from spark_rankeval.errors import ConfigurationError, InputError, OptionError
+from spark_rankeval.errors import ConfigurationError, OptionError, SupersededError
+from spark_rankeval.jobs import attempts
+from spark_rankeval.jobs.attempts import claim, stop_if_superseded, superseded, write_status
+from spark_rankeval.jobs.partitions import check_committer, on_this_disk, place_of, write_line, write_partition
 from spark_rankeval.jobs.secrets import redacted_settings
 from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.jobs.tables import told_of
@@ -33,10 +34,11 @@ from spark_rankeval.jobs.wording import errors_in_keys
 from spark_rankeval.long_table import COLUMNS, RUN_ID, TIME, values_of
 from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.spark.platforms import input_files
-from spark_rankeval.spark.storage import exists, writable
+from spark_rankeval.spark.storage import exists, files_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -46,12 +48,15 @@ if TYPE_CHECKING:
 
 #: The tables in the output folder. Each has the partitioning column `RUN_ID`.
 PER_USER, METRICS, QUARANTINE, COMPARISONS = "per_user", "metrics", "quarantine", "comparisons"
-MANIFESTS, STATUS, REPORTS, GATES = "manifests", "status", "reports", "gates"
+MANIFESTS, STATUS, REPORTS, GATES = "manifests", attempts.STATUS, "reports", "gates"
 #: Those that a run has only if it is asked for them.
 _OPTIONAL = {"evaluate": (QUARANTINE, GATES, REPORTS), "compare": (REPORTS,)}
 
 # How often a configuration with secrets is hashed: a tenth of a second, which makes trying many passwords slow.
 _ROUNDS = 200_000
+#: What results say of themselves and manifests do not: a row each of metrics, comparisons or gates, of every slice, which is in the
+#: tables. A manifest is one row that the driver makes, whatever the number of slices.
+_IN_TABLES = ("summary", "gates", "rows", "slices")
 
 _TYPES: dict[str, T.DataType] = {
     **dict.fromkeys(("k", "n", "undefined", "zeros"), T.LongType()),
@@ -81,6 +86,8 @@ class Run:
         run_id: its name.
         started: when it began.
         written: the tables of which it has a partition now, and where.
+        attempt: its id among all attempts at runs of this name.
+        is_on_disk: whether the driver sees the folder of all tables on a disk of its own.
     """
 
     spark: SparkSession
@@ -91,6 +98,9 @@ class Run:
     run_id: str
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     written: dict[str, str] = field(default_factory=dict)
+    attempt: str = field(default_factory=lambda: uuid.uuid4().hex)
+    is_on_disk: bool = False
+    _files: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def output(self) -> str:
@@ -101,10 +111,20 @@ class Run:
         """Where its partition of a table is."""
         return place_of(self.output, table, self.run_id)
 
+    def folder(self, table: str) -> Path | None:
+        """Its partition of a table as a folder of the driver's disk; None: it is on other storage."""
+        return on_this_disk(self.place(table)) if self.is_on_disk else None
+
     def write(self, frame: DataFrame, table: str, kind: str = "parquet", *, is_empty: bool = False) -> None:
-        """Write its partition of a table; see `write_partition`."""
-        self.withdraw_manifest()
+        """Write its partition of a table; see `write_partition`.
+
+        Raises:
+            SupersededError: a later attempt has the run's name; nothing was written.
+        """
+        stop_if_superseded(self)
+        self._withdraw_manifest()
         write_partition(frame, self.output, table, self.run_id, kind, is_empty=is_empty)
+        self._files[table] = files_at(self.spark, self.place(table))
         self.has_written(table, self.place(table))
 
     def has_written(self, what: str, place: str) -> None:
@@ -113,14 +133,22 @@ class Run:
         self.log.tell("written", what=what, place=place)
 
     def publish(self, manifest: Mapping[str, Any]) -> None:
-        """Write its manifest, which makes it a whole run, when nothing of an earlier run of this name is left beside its tables."""
+        """Write its manifest, which makes it a whole run, when nothing of an earlier run of this name is left beside its tables.
+
+        Raises:
+            SupersededError: a later attempt has the run's name, or has written to one of its tables; there is no manifest.
+        """
+        stop_if_superseded(self)
+        replaced = [table for table, files in self._files.items() if files_at(self.spark, self.place(table)) != files]
+        if replaced:
+            raise superseded(self, f"another attempt has written {', '.join(replaced)}")
         for table in _OPTIONAL[self.job]:
             if table not in self.written:
                 self._remove(table)
         write_manifest(self.spark, self.output, self.run_id, manifest)
         self.log.tell("written", what=MANIFESTS, place=self.place(MANIFESTS))
 
-    def withdraw_manifest(self) -> None:
+    def _withdraw_manifest(self) -> None:
         """Take away the manifest of an earlier run of this name, before the first of its tables is replaced."""
         if not self.written and exists(self.spark, self.place(MANIFESTS)):
             nothing = self.spark.createDataFrame([], "value string")
@@ -128,10 +156,12 @@ class Run:
 
     def _remove(self, table: str) -> None:
         """Take away its partition of a table, if there is one: on the driver's disk the folder, elsewhere the rows."""
-        place = self.place(table)
-        if on_this_disk(place).is_dir():
-            shutil.rmtree(on_this_disk(place))
-        elif exists(self.spark, place):
+        place, folder = self.place(table), self.folder(table)
+        if not exists(self.spark, place):
+            return
+        if folder is not None:
+            shutil.rmtree(folder)
+        else:
             # DataFrames cannot remove a folder; a report is text.
             kind = "text" if table == REPORTS else "parquet"
             reader = self.spark.read.format(kind)
@@ -139,15 +169,16 @@ class Run:
             write_partition(nothing, self.output, table, self.run_id, kind, is_empty=True)
 
     def manifest(self, said: Mapping[str, Any], seed: int) -> dict[str, Any]:
-        """What the run was, as plain values: versions, configuration without secrets, inputs, figures, outputs.
+        """What the run was, as plain values: versions, configuration without secrets, inputs, counts, outputs.
 
         Args:
-            said: the figures and counts.
+            said: what else is said of the run; rows of figures are left to the tables.
             seed: of what was drawn.
         """
         return {
             RUN_ID: self.run_id,
             "job": self.job,
+            "attempt": self.attempt,
             "started": self.started.isoformat(),
             "finished": datetime.now(UTC).isoformat(),
             "versions": {
@@ -162,7 +193,7 @@ class Run:
             "inputs": {name: told_of(frame) for name, frame in self.tables.items() if frame is not None},
             "seed": seed,
             "outputs": {name: self.config.redacted(place) for name, place in self.written.items()},
-            **said,
+            **{name: value for name, value in said.items() if name not in _IN_TABLES},
         }
 
 
@@ -182,12 +213,14 @@ def running(
         log: what is told.
 
     Raises:
-        ConfigurationError: there is a run of this name that another job made; nothing was written.
+        ConfigurationError: there is a run of this name that another job made, or the session cannot replace partitions.
+        SupersededError: a later attempt took the run's name meanwhile.
     """
+    check_committer(spark)
     run = Run(spark, job, config, tables, log, run_id_of(config, tables))
     log.run_id = run.run_id
     _refuse_another_job(run)
-    write_status(run, "running")
+    claim(run)
     log.tell("running", place=run.output)
     try:
         with errors_in_keys(config.keys()), workers_explained():
@@ -195,11 +228,16 @@ def running(
     except Exception as error:
         what, code = outcome_of(error)
         try:
+            stop_if_superseded(run)
             write_status(run, "failed", exit_code=code, kind=what, error=config.redacted(str(error)))
+        except SupersededError as loss:
+            # Whatever failed may have failed because the other attempt replaced it.
+            raise loss from error
         except Exception as second:
             # What failed first is what is to be mended.
             log.tell("status not written", error=str(second))
         raise
+    stop_if_superseded(run)
     write_status(run, "succeeded", exit_code=OK)
     log.tell("succeeded", exit_code=OK)
 
@@ -218,33 +256,6 @@ def _refuse_another_job(run: Run) -> None:
                 "choose another output.run_id or output.path"
             )
             raise ConfigurationError(run.config.redacted(msg))
-
-
-def write_status(run: Run, state: str, **facts: Any) -> None:
-    """Write how a run stands, as one line of JSON; on the driver's disk its file is ``status.json``.
-
-    Args:
-        run: the run.
-        state: ``running``, ``succeeded`` or ``failed``.
-        facts: the exit code; of what failed the kind of error and its message.
-    """
-    now = datetime.now(UTC).isoformat()
-    finished = None if state == "running" else now
-    none = {"exit_code": None, "kind": None, "error": None}
-    line = {
-        RUN_ID: run.run_id,
-        "job": run.job,
-        "state": state,
-        "started": run.started.isoformat(),
-        "finished": finished,
-    }
-    _write_line(run.spark, run.output, STATUS, run.run_id, {**line, **none, **facts})
-    # Spark alone writes on every storage, and chooses the names there; on a disk the file gets one that others can know. Who may
-    # read only leaves it as it is.
-    with suppress(OSError):
-        for file in on_this_disk(run.place(STATUS)).glob("part-*"):
-            file.rename(file.with_name("status.json"))
-            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
 
 def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame | None]) -> str:
@@ -270,48 +281,6 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame | None]) -> str:
     )
     # A letter first: a column of partitions whose names read as numbers or dates is read as such.
     return "r" + digest.hex()[:12]
-
-
-def place_of(output: str, table: str, run_id: str) -> str:
-    """The path of a run's partition of a table: what is read where only that run is wanted."""
-    return f"{output.rstrip('/')}/{table}/{RUN_ID}={run_id}"
-
-
-def on_this_disk(place: str) -> Path:
-    """Where a place would be if it were on the driver's disk."""
-    return Path(place.removeprefix("file://").removeprefix("file:"))
-
-
-def write_partition(
-    frame: DataFrame, output: str, table: str, run_id: str, kind: str = "parquet", *, is_empty: bool = False
-) -> None:
-    """Write a run's partition of a table, in the place of the one that this run may have written before.
-
-    Args:
-        frame: the rows, without the column of the run.
-        output: the folder of all tables.
-        table: the table's name.
-        run_id: the run.
-        kind: ``parquet``, or ``text`` of one column.
-        is_empty: there is no row.
-
-    Raises:
-        InputError: a column of the rows has the name of the column of runs; nothing was written.
-        OptionError: nothing can be written there.
-    """
-    taken = [name for name in frame.columns if name.lower() == RUN_ID]
-    if taken:
-        msg = f"the table {table} has a column {taken[0]!r}, which is the name of the column of runs; rename yours"
-        raise InputError(msg)
-    if is_empty:
-        # No row, no partition, and the one that is there would stay.
-        with writable(output, "output.path"):
-            frame.limit(0).write.mode("overwrite").format(kind).save(place_of(output, table, run_id))
-        return
-    marked = frame.withColumn(RUN_ID, F.lit(run_id))
-    writer = marked.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(RUN_ID)
-    with writable(output, "output.path"):
-        writer.format(kind).save(f"{output.rstrip('/')}/{table}")
 
 
 def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFrame:
@@ -359,9 +328,4 @@ def run_facts(
 
 def write_manifest(spark: SparkSession, output: str, run_id: str, manifest: Mapping[str, Any]) -> None:
     """Write the manifest as one line of JSON: of a run's tables the last."""
-    _write_line(spark, output, MANIFESTS, run_id, manifest)
-
-
-def _write_line(spark: SparkSession, output: str, table: str, run_id: str, values: Mapping[str, Any]) -> None:
-    line = json.dumps(values, ensure_ascii=False, allow_nan=False, default=str)
-    write_partition(spark.createDataFrame([(line,)], "value string").coalesce(1), output, table, run_id, "text")
+    write_line(spark, output, MANIFESTS, run_id, manifest)

@@ -13,7 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_rankeval.errors import ConfigurationError, DataError, GateError, SparkRankEvalError, TrackingError
+from spark_rankeval.errors import (
+    ConfigurationError,
+    DataError,
+    GateError,
+    SparkRankEvalError,
+    SupersededError,
+    TrackingError,
+)
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.secrets import redacted
 from spark_rankeval.travel import package_zip
@@ -23,13 +30,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-OK, CRASH, CONFIG, DATA, GATE = 0, 1, 2, 3, 4
+OK, CRASH, CONFIG, DATA, GATE, SUPERSEDED = 0, 1, 2, 3, 4, 5
 _CRASHED = "crash"
 #: What kinds of errors are in words, and their exit codes; the first that fits.
 _OUTCOMES: tuple[tuple[type[Exception], str, int], ...] = (
     (DataError, "bad data", DATA),
     (GateError, "gates failed", GATE),
     (TrackingError, "tracking failed", CRASH),
+    (SupersededError, "superseded", SUPERSEDED),
     (SparkRankEvalError, "wrong config", CONFIG),
 )
 
@@ -64,8 +72,8 @@ def run_job(
         log: what is told of the end besides; None: nothing.
 
     Returns:
-        0; 2: the configuration, or what it points at, is wrong; 3: rows cannot be ranked; 4: figures do not meet their gates;
-        1: a tracking server did not take the run, or anything else went wrong, with its traceback.
+        0; 2: the configuration, or what it points at, is wrong; 3: rows cannot be ranked; 4: figures do not meet their gates; 5: a later
+        attempt at the run has taken its name; 1: a tracking server did not take the run, or anything else went wrong, with its traceback.
     """
     # PySpark warns of every pandas 3 it meets, although what is used here works with it.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)

@@ -16,8 +16,6 @@ from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.validity import invalid_reasons, unusual_reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.spark.inputs import Sources
@@ -192,25 +190,43 @@ class Quarantine:
 
     def _named(self, source: Source, rows: DataFrame) -> DataFrame:
         """Rejected rows of a table under the names that they are shown by."""
-        first, names = self.sources.predictions, {"table": F.lit(source.role)}
-        if self.sources.models[0].name:
-            names["model"] = F.col(MODEL) if source.role == "predictions" else F.lit(None).cast("string")
-        for index, (name, kind) in enumerate(zip(first.user, self.user_types, strict=True)):
-            names[name] = F.col(user_name(index)).cast(kind)
-        has_items = source.role in ("predictions", "labels")
-        names["item"] = (F.col(ITEM) if has_items else F.lit(None)).cast(self.item_type)
-        values = dict.fromkeys(v.name for one in (first, self.sources.labels) for v in one.given_values)
+        sources, has_items = self.sources, source.role in ("predictions", "labels")
+        model = F.col(MODEL) if source.role == "predictions" else F.lit(None).cast("string")
         own = {one.name: index for index, one in enumerate(source.given_values)}
-        for name in values:
-            value = F.col(value_name(own[name])) if name in own else F.lit(None)
-            _check_free(name, names)
-            names[name] = value.cast("double")
-        _check_free("reason", names)
-        names["reason"] = F.col(REASON)
-        return rows.where(F.col(REASON).isNotNull()).select(*(one.alias(name) for name, one in names.items()))
+        columns = [
+            F.lit(source.role),
+            *[model] * bool(sources.models[0].name),
+            *(F.col(user_name(index)).cast(kind) for index, kind in enumerate(self.user_types)),
+            (F.col(ITEM) if has_items else F.lit(None)).cast(self.item_type),
+            *(
+                (F.col(value_name(own[name])) if name in own else F.lit(None)).cast("double")
+                for name in _value_names(sources)
+            ),
+            F.col(REASON),
+        ]
+        named = [value.alias(name) for name, value in zip(columns_of_rejected(sources), columns, strict=True)]
+        return rows.where(F.col(REASON).isNotNull()).select(*named)
 
 
-def _check_free(name: str, taken: Sequence[str] | dict[str, Column]) -> None:
-    if name.lower() in [one.lower() for one in taken]:
-        msg = f"the table of rejected rows has a column {name!r} of its own; rename that of the data"
+def columns_of_rejected(sources: Sources) -> list[str]:
+    """The names of the columns of the table of rejected rows.
+
+    Args:
+        sources: the caller's tables.
+
+    Raises:
+        InputError: two columns would have one name; Spark compares names without regard to case.
+    """
+    model = ["model"] * bool(sources.models[0].name)
+    names = ["table", *model, *sources.predictions.user, "item", *_value_names(sources), "reason"]
+    lower = [name.lower() for name in names]
+    twice = dict.fromkeys(name for name in names if lower.count(name.lower()) > 1)
+    if twice:
+        msg = f"the table of rejected rows would have two columns of one name: {', '.join(map(repr, twice))}; rename that of the data"
         raise InputError(msg)
+    return names
+
+
+def _value_names(sources: Sources) -> list[str]:
+    """The columns of scores, ranks and grades; one that both tables have is one column."""
+    return list(dict.fromkeys(v.name for one in (sources.predictions, sources.labels) for v in one.given_values))

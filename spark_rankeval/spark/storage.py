@@ -14,6 +14,7 @@ from urllib.request import url2pathname
 from pyspark.errors import AnalysisException
 
 from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.options import check_place
 from spark_rankeval.spark.platforms import condition_of, file_vanished, input_files, said_by_java, save_mode
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _NO_PLACE = (
 
 @contextmanager
 def writable(path: str, option: str = "path") -> Iterator[None]:
-    """Say in a sentence that nothing can be at a path, where the file system says so.
+    """Say in a sentence that nothing can be at a path, where the path or the file system says so.
 
     Args:
         path: where something is looked for or written.
@@ -48,6 +49,7 @@ def writable(path: str, option: str = "path") -> Iterator[None]:
     Raises:
         OptionError: so it does.
     """
+    check_place(option, path)
     try:
         yield
     except Exception as error:
@@ -133,6 +135,29 @@ def replaced_files_explained(option: str) -> Iterator[None]:
             raise
         msg = f"{option}: files of the table were replaced since it was read, as by a run that was repeated; read it again"
         raise InputError(msg) from error
+
+
+def lines_at(session: SparkSession, path: str) -> list[str]:
+    """The lines of the text at a path, on any storage that Spark reads; none if there is nothing.
+
+    Args:
+        session: the session.
+        path: of a folder; a file that is replaced meanwhile has no line.
+    """
+    if not exists(session, path):
+        return []
+    text = session.read.schema("value string").option("ignoreMissingFiles", True).text(path)
+    return [row["value"] for row in text.collect()]
+
+
+def files_at(session: SparkSession, path: str) -> list[str]:
+    """The files at a path, on any storage that Spark reads; none if there is nothing, or where the platform does not tell.
+
+    Args:
+        session: the session.
+        path: of a folder.
+    """
+    return input_files(session.read.schema("value string").text(path)) if exists(session, path) else []
 
 
 def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:

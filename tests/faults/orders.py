@@ -13,7 +13,7 @@ INJECTION = Path(__file__).parent / "injection"
 #: Whose users' batches a worker scores, and whose rows of several models it compares.
 SCORING, COMPARING = "spark_rankeval.worker.scoring.score", "spark_rankeval.worker.comparing._read"
 #: Where a job writes its partition of a table.
-WRITING = "spark_rankeval.jobs.runs.write_partition"
+WRITING = "spark_rankeval.jobs.partitions.write_partition"
 
 
 class Orders:

@@ -331,6 +331,8 @@ def test_lists_of_sections_and_what_a_class_extends_are_read():
         ),
         ({"models": {"a": {"output": " ", "run_id": "r"}, "b": {"path": "b"}}}, "models.a.output must name a folder"),
         ({"output": {"path": " "}}, "output.path must name a folder; it is empty"),
+        ({"output": {"path": "runs/{day}"}}, "output.path: runs/{day} has { }, which Spark reads as a pattern"),
+        ({"output": {"path": "runs[1]"}}, "output.path: runs[1] has [ ], which Spark reads as a pattern"),
         ({"comparison": {"baseline": "a", "by": [""]}}, "comparison.by has an empty name of a column; found ('',)"),
     ],
 )
@@ -391,6 +393,18 @@ def test_a_run_is_named_by_one_rule_wherever_it_is_named(run_id):
                 "evaluation": {"metrics": ["dcg"]},
             },
             "report.dialects compares definitions, which labels with weights only estimate",
+        ),
+        (
+            {
+                "output": {"path": "o", "report": True},
+                "report": {"dialects": "all"},
+                "evaluation": {"metrics": ["rr", "novelty@5", "gini@5"]},
+            },
+            "report.dialects compares metrics of labels alone; leave it out, or novelty@5, gini@5",
+        ),
+        (
+            {"evaluation": {"metrics": ["rr"], "totals": True}},
+            "evaluation: evaluation.totals = true is for slices: name the attributes that part the users with evaluation.by",
         ),
         ({"columns": {"weight": ""}}, "columns.weight has an empty name of a column"),
         (

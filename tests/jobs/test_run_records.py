@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -42,6 +43,18 @@ def start(folder, *arguments):
 def status(spark, folder, run_id):
     (line,) = spark.read.text(f"{folder}/out/status/run_id={run_id}").collect()
     return json.loads(line.value)
+
+
+def copy_run(output):
+    """Make another run of the run ``day``."""
+    for partition in output.glob("*/run_id=day"):
+        shutil.copytree(partition, partition.with_name("run_id=other"))
+
+
+def runs_with_a_manifest(folder):
+    """The names of whole runs: a manifest that is taken away is an empty file."""
+    files = (folder / "out/manifests").glob("run_id=*/[!._]*")
+    return {file.parent.name.removeprefix("run_id=") for file in files if file.stat().st_size}
 
 
 def events(capsys):
@@ -109,7 +122,7 @@ def test_warnings_are_events_for_programs_alone(capsys, recwarn):
 def test_a_rerun_that_stops_midway_leaves_no_manifest_of_its_own_run(spark, files, monkeypatch):
     """The earlier manifest would stand beside tables that it does not describe."""
     assert start(files, "--set", "run_id=day") == 0
-    assert start(files, "--set", "run_id=other") == 0
+    copy_run(files / "out")
 
     def crash(*_):
         raise RuntimeError
@@ -117,9 +130,9 @@ def test_a_rerun_that_stops_midway_leaves_no_manifest_of_its_own_run(spark, file
     with monkeypatch.context() as patched:
         patched.setattr(runs, "metrics_table", crash)
         assert start(files, "--set", "run_id=day") == 1
-    assert [row.run_id for row in spark.read.json(f"{files}/out/manifests").collect()] == ["other"]
+    assert runs_with_a_manifest(files) == {"other"}
     assert start(files, "--set", "run_id=day") == 0
-    assert {row.run_id for row in spark.read.json(f"{files}/out/manifests").collect()} == {"day", "other"}
+    assert runs_with_a_manifest(files) == {"day", "other"}
 
 
 @pytest.mark.parametrize("is_here", [True, False])
@@ -129,13 +142,12 @@ def test_a_rerun_that_asks_for_less_leaves_nothing_of_the_earlier_run_beside_its
     more = ("--set", "output.report=true", "--set", "on_invalid=quarantine", "--set", "gates={rr={min=0.1}}")
     if not is_here:
         # On storage that is none of the driver's disks only Spark can write.
-        for place in ("runs", "reporting"):
-            monkeypatch.setattr(f"spark_rankeval.jobs.{place}.on_this_disk", lambda place: files / "not" / "here")
-    for name in ("day", "other"):
-        assert start(files, "--set", f"run_id={name}", *more) == 0
+        monkeypatch.setattr("spark_rankeval.jobs.attempts.on_this_disk", lambda place: files / "not" / "here")
+    assert start(files, "--set", "run_id=day", *more) == 0
+    copy_run(files / "out")
     assert start(files, "--set", "run_id=day") == 0
-    outputs = {row.run_id: row.outputs for row in spark.read.json(f"{files}/out/manifests").collect()}
-    assert {name for name, place in outputs["day"].asDict().items() if place} == {"per_user", "metrics"}
+    (line,) = spark.read.text(f"{files}/out/manifests/run_id=day").collect()
+    assert set(json.loads(line.value)["outputs"]) == {"per_user", "metrics"}
     gates = spark.read.parquet(f"{files}/out/gates").select("run_id").distinct().collect()
     assert [row.run_id for row in gates] == ["other"]
     for name in ("gates", "quarantine", "reports"):
@@ -144,6 +156,72 @@ def test_a_rerun_that_asks_for_less_leaves_nothing_of_the_earlier_run_beside_its
         assert (folder / "run_id=day").exists() is not is_here
     if not is_here:
         assert spark.read.text(f"{files}/out/reports/run_id=day").isEmpty()
+
+
+def test_what_stands_on_the_drivers_disk_at_the_path_of_another_file_system_is_left_alone(spark, files):
+    """A path without a scheme is on the cluster's default file system, whatever is at the same path of the driver's disk."""
+    mounted, path = files / "mounted", f"{files}/cluster"
+    mounted.mkdir()
+    kept = [
+        files / "cluster" / table / "run_id=day/part-0.txt" for table in ("quarantine", "reports", "gates", "status")
+    ]
+    for file in kept:
+        file.parent.mkdir(parents=True)
+        file.write_text("somebody's")
+    settings = {"fs.defaultFS": "viewfs://night/", f"fs.viewfs.mounttable.night.link.{path}": f"file:{mounted}"}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        sources = [f"predictions.path=file:{files}/predictions", f"labels.path=file:{files}/l.csv"]
+        asked = [f"output.path={path}", "run_id=day", *sources]
+        words = [word for one in asked for word in ("--set", one)]
+        assert start(files, *words, "--set", "output.report=true") == 0
+        assert start(files, *words) == 0
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+    assert {file for file in (files / "cluster").rglob("*") if file.is_file()} == set(kept)
+    assert {file.read_text() for file in kept} == {"somebody's"}
+    assert all((mounted / table / "run_id=day").is_dir() for table in ("per_user", "metrics", "manifests", "reports"))
+
+
+@pytest.mark.parametrize(
+    ("renamed", "settings", "reason"),
+    [
+        (
+            ("user", "run_id"),
+            ["columns.user=run_id"],
+            "the table per_user has a column 'run_id', which is the name of the",
+        ),
+        (("score", "run_id"), ["columns.score=run_id"], "the table quarantine has a column 'run_id'"),
+        (("score", "reason"), ["columns.score=reason"], "two columns of one name: 'reason'"),
+        (("", ""), ["metrics=['rr', 'gini@2']"], "gini@2 needs training=: "),
+    ],
+)
+def test_what_the_columns_tell_is_refused_before_any_job_and_leaves_an_earlier_run_alone(
+    spark, files, jobs_of, capsys, renamed, settings, reason
+):
+    rows = spark.createDataFrame([(1, "a", 0.5)], "user int, item string, score double").withColumnRenamed(*renamed)
+    rows.createOrReplaceTempView("served")
+    labels = spark.createDataFrame([(1, "a")], "user int, item string").withColumnRenamed(*renamed)
+    labels.createOrReplaceTempView("wanted")
+    asked = [
+        "predictions={table='served'}",
+        "labels={table='wanted'}",
+        "on_invalid=quarantine",
+        "run_id=day",
+        *settings,
+    ]
+    earlier = files / "out/manifests/run_id=day/part-0.txt"
+    earlier.parent.mkdir(parents=True)
+    earlier.write_text('{"run_id": "day", "job": "evaluate"}')
+    codes = []
+    for more in ((), ("--dry-run",)):
+        words = [word for one in asked for word in ("--set", one)]
+        assert jobs_of(lambda words=[*words, *more]: codes.append(start(files, *words))) == 0
+        assert reason in capsys.readouterr().err
+    assert codes == [2, 2]
+    assert [path for path in (files / "out").rglob("*") if path.is_file()] == [earlier]
 
 
 def test_the_status_of_a_run_is_a_file_that_has_a_name(files):
@@ -199,8 +277,10 @@ def test_tables_that_name_users_differently_are_told(files, capsys):
 @pytest.mark.filterwarnings("always::spark_rankeval.errors.SparkRankEvalWarning")
 def test_a_job_counts_who_is_in_both_where_an_evaluation_cannot_know(spark, files, capsys):
     rows = [(1, "a", 0.5, "good"), (2, "a", 0.1, "good"), (11, "a", 0.5, "strange"), (12, "a", 0.5, "strange")]
-    spark.createDataFrame(rows, "user int, item string, score double, model string").createOrReplaceTempView("served")
-    asked = ("--set", 'predictions={table = "served"}', "--set", "columns.model=model", "--set", "run_id=day")
+    spark.createDataFrame(rows, "user int, item string, score double, `the.model` string").createOrReplaceTempView(
+        "served"
+    )
+    asked = ("--set", 'predictions={table = "served"}', "--set", "columns.model=the.model", "--set", "run_id=day")
     assert start(files, *asked) == 0
     out, err = capsys.readouterr()
     assert err.startswith("evaluate: warning: model 'strange': none of 2 users with labels has predictions: do both")
@@ -270,7 +350,7 @@ def test_a_report_elsewhere(spark, files, monkeypatch):
     assert "<h1" in (files / "page.html").read_text()
     assert not (files / "out/reports").exists()
     # On storage that is none of the driver's disks Spark writes the page.
-    monkeypatch.setattr("spark_rankeval.jobs.reporting.on_this_disk", lambda place: files / "not" / "here")
+    monkeypatch.setattr("spark_rankeval.jobs.attempts.on_this_disk", lambda place: files / "not" / "here")
     assert start(files, "--set", "output.report=true", "--set", "run_id=day") == 0
     (row,) = spark.read.text(f"{files}/out/reports/run_id=day", wholetext=True).collect()
     assert row.value.startswith("<!")

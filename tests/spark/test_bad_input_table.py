@@ -79,13 +79,27 @@ class TestNullUserNullItem:
         assert spark.read.parquet(str(tmp_path / "rejected")).count() == 3
         with pytest.raises(InputError, match="not the rows: take evaluate"):
             _ = summarise(score_users(predictions(spark), labels(spark), CUT, **COLUMNS)).quarantine
-        with pytest.raises(InputError, match="has a column 'reason' of its own"):
-            quarantine(
-                predictions(spark).withColumnRenamed("user", "reason"), labels(spark).withColumnRenamed("user", "reason"),
-                CUT, user="reason", **COLUMNS,
-            )  # fmt: skip
         with pytest.raises(OptionError, match="there is no option 'scores'; there are user, item, score"):
             quarantine(predictions(spark), labels(spark), CUT, scores="score")
+
+    @pytest.mark.parametrize("name", ["table", "Table", "Item", "reason"])
+    def test_a_column_with_the_name_of_one_of_the_quarantine_is_an_error_before_any_job(self, spark, jobs_of, name):
+        # The columns of items may have any name: the quarantine calls them "item".
+        renamed = [
+            table.withColumnRenamed("item", "product").withColumnRenamed("user", name)
+            for table in (predictions(spark), labels(spark))
+        ]
+        call = {"metrics": CUT, "user": name, "item": "product", **COLUMNS}
+
+        def refuse():
+            with pytest.raises(
+                InputError, match=f"would have two columns of one name: .*'{name}'.*; rename that of the data"
+            ):
+                quarantine(*renamed, **call)
+            with pytest.raises(InputError, match="two columns of one name"):
+                evaluate(*renamed, on_invalid="quarantine", **call)
+
+        assert jobs_of(refuse) == 0
 
 
 class TestNullOrNaNScoreNullOrWrongRank:

@@ -26,14 +26,17 @@ REFUSED_MODULES = ("py4j", "pyspark.rdd", "pyspark.context", "pyspark.core", "py
 #: Classes that Connect of Spark 3.5 has again, as others: a method called on one of these, or an isinstance, takes classic tables alone.
 CLASSIC_UNTIL_4 = {"DataFrame", "Column", "GroupedData", "DataFrameReader", "DataFrameWriter", "Observation", "Catalog"}
 #: What is read of a session, each beside a default for platforms that do not tell; nothing is set.
-SETTINGS_READ = {"spark.sql.caseSensitive", "spark.sql.shuffle.partitions", "spark.ui.showConsoleProgress"}
+SETTINGS_READ = {
+    "spark.sql.caseSensitive", "spark.sql.shuffle.partitions", "spark.sql.sources.commitProtocolClass",
+    "spark.ui.showConsoleProgress",
+}  # fmt: skip
 #: A job starts its own session where there is none, which is what a builder and its settings are for.
 OF_A_JOB = {"jobs/session.py"}
 #: The configuration of a job is a file of the driver's; a staging folder on the driver's disk is cleared, elsewhere emptied.
 #: The package as a zip is one too, to be handed over, and so is a report, to be opened, and what MLflow is given. What a run
 #: wrote onto that disk is named, and removed when it is asked for no more; elsewhere Spark's names stay.
 FILES_OF_THE_DRIVER = {
-    "jobs/config.py", "jobs/configuration_file.py", "jobs/reporting.py", "jobs/runs.py", "jobs/session.py", "jobs/tracking.py",
+    "jobs/config.py", "jobs/configuration_file.py", "jobs/partitions.py", "jobs/reporting.py", "jobs/session.py", "jobs/tracking.py",
     "report/writing.py", "spark/storage.py", "travel.py",
 }  # fmt: skip
 

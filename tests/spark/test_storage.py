@@ -97,6 +97,20 @@ def test_a_path_may_be_a_path_object_and_is_no_empty_text(tables, tmp_path):
         result.write("")
 
 
+@pytest.mark.parametrize("mode", ["errorifexists", "overwrite"])
+def test_a_path_that_spark_reads_as_a_pattern_is_an_error_before_any_job(tables, jobs_of, tmp_path, mode):
+    table = score_users(*tables, METRICS, score="score")
+
+    def refuse():
+        with pytest.raises(
+            OptionError, match=r"has \[ \], which Spark reads as a pattern of several paths; choose a path without"
+        ):
+            write_per_user(table, str(tmp_path / "per_user[1]"), mode)
+
+    assert jobs_of(refuse) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_rows_without_a_user_stay_counted_in_storage(tables, spark, tmp_path):
     predictions, labels = tables
     nobody = predictions.union(spark.createDataFrame([(None, 1, 0.5)], predictions.schema))
