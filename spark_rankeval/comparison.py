@@ -18,6 +18,7 @@ from spark_rankeval.comparison_inputs import (
 from spark_rankeval.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.options import as_names, check_totals, one_of
+from spark_rankeval.repeated_users import repeated_users
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.statistics.intervals import checked_level
@@ -30,12 +31,12 @@ from spark_rankeval.statistics.verdict import verdict_of
 from spark_rankeval.worker.comparing import (
     N_CONFLICTS,
     N_INVALID,
-    N_REPEATED,
     N_SHARED,
     N_USERS,
     all_pairs_batches,
     by_owner,
     by_slice,
+    counting_batches,
     paired_batches,
 )
 
@@ -351,6 +352,8 @@ def differences(
 ) -> DataFrame:
     """Every user's difference to the baseline, as a lazy DataFrame: for a look at where models rank differently.
 
+    One action counts the users first, to refuse those who have no one value of a model; no difference is computed then.
+
     ``differences(tables, "popularity").orderBy("ndcg_at_10").show()`` begins with those who lose most.
 
     Args:
@@ -362,30 +365,27 @@ def differences(
 
     Returns:
         a row a user and model other than the baseline: the user's columns, the model's name in ``model`` (or the column that
-        the table has for it), and a double a metric, NaN where one of the two has no value. A user who stands several times in
-        a model's table has as many rows.
+        the table has for it), and a double a metric, NaN where one of the two has no value.
 
     Raises:
         OptionError, InputError, UnknownMetricError: something is wrong with the call.
+        DataError: a user stands twice in one model's table.
     """
     tables = read_results(results, user, model)
     check_baseline(baseline, names_of(results, tables))
-    return tables.differences(labels_of(tables, metrics), baseline)
+    labels = labels_of(tables, metrics)
+    problems, counts = repeated_users(by_owner(tables.collected([], counting_batches(baseline), _SUM)), tables)
+    if problems:
+        raise DataError("; ".join(problems), counts)
+    return tables.differences(labels, baseline)
 
 
 def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
     """Raise where a user stands twice, or rows could not be ranked."""
-    problems, counts = [], {}
+    problems, counts = repeated_users(owners, tables)
     for owner, fields in owners.items():
         if not isinstance(owner, str):
             continue
-        if repeated := int(fields[N_REPEATED][0]):
-            example = tables.repeated_user(owner)
-            problems.append(
-                f"users that stand in several rows of {owner!r}: {repeated:,}{f', for example {example}' if example else ''}; "
-                "each model has one row a user: give one day at a time, and a table of several models alone, not in a dict"
-            )
-            counts[f"n_repeated_users of {owner}"] = repeated
         if invalid := int(fields[N_INVALID][0]):
             problems.append(
                 f"rows of {owner!r} that could not be ranked: {invalid:,}; summarise(table) says which. "

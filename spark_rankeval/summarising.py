@@ -16,6 +16,7 @@ from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_table, check_totals, one_of
 from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable, warn_if_apart
+from spark_rankeval.repeated_users import column_of_runs, of_one_run
 from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.named_columns import find_column
@@ -62,7 +63,8 @@ def summarise(
 
     Columns are known by the metadata that `score_users` gives them. Parquet and tables made of it keep that metadata;
     CSV, JSON and ORC do not: then every double column that is named by no option is a metric of its own name, which a
-    warning says, and `user` and `model` must be told where the table has them.
+    warning says, and `user` and `model` must be told where the table has them. Each row of a model counts as one user; whether a
+    user stands in several is not looked for, except that a column ``run_id`` with several values is refused.
 
     Args:
         per_user: the table.
@@ -79,7 +81,7 @@ def summarise(
         quantiles: shares of the users.
 
     Raises:
-        InputError: the table has no column of a metric.
+        InputError: the table has no column of a metric, or rows of several runs, as the folder of a job's tables has.
         OptionError: an option is not known, or users cannot be drawn because the table does not say who they are.
         DataError: the table counts rows that could not be ranked.
     """
@@ -119,13 +121,14 @@ def summarise(
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
     options = replace(options, normalised=tuple(place for place, name in enumerate(metrics) if name in normalisers))
+    n_before, run = len(models), column_of_runs(per_user, {*users, *models})
     figures = describe_table(
         per_user, users, [*metrics], about_users, invalid, options, [*models, *slices],
-        roll(len(slices), totals=totals, n_before=len(models)), weight, normalisers,
+        roll(len(slices), totals=totals, n_before=n_before), weight, normalisers, run,
     )  # fmt: skip
+    figures = figures if run is None else of_one_run(figures, run, has_models=bool(models))
     rows, qualities = [], {}
     some = next(iter(metrics.values()))
-    n_before = len(models)
     for name in _models_of(facts[models[0]] if models else {}, figures, several=bool(models)):
         mine = {key[n_before:]: found for key, found in figures.items() if not (models and key) or str(key[0]) == name}
         keys = in_order(list(mine))

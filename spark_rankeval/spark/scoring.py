@@ -65,6 +65,8 @@ _MOST_FIGURES = 500_000
 _LARGEST_STATE = 1 << 28
 # How much of a state is left when it is packed.
 _PACKED = 0.3
+# So many values of a column of any type are told apart by a number.
+_HASHES = 2**40
 #: The key under which a column's metadata says what the column is.
 METADATA_KEY = "spark_rankeval"
 
@@ -430,6 +432,7 @@ def describe_table(
     roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
     weight: str | None = None,
     normalisers: Mapping[str, str] | None = None,
+    run: str | None = None,
 ) -> dict[Key, Figures]:
     """The figures of a per-user table, fresh or read back, in one action.
 
@@ -444,12 +447,19 @@ def describe_table(
         roll: the groups that the rows of a key belong to.
         weight: the column of weights, where the options say that there is one.
         normalisers: the columns of normalisers by those of the values that have one; the options name the same places.
+        run: a column of any type, such as that of the run, of which it matters whether all users of a group have the same.
 
     Returns:
-        the figures of each group; its counts are those of users, then those of invalid rows.
+        the figures of each group; its counts are those of users, then those of invalid rows. Before them come numbers that stand
+        for the values of `run`, if there is one.
     """
     columns = {f"value_{index}": name for index, name in enumerate(values)}
-    counted = {f"count_{index}": name for index, name in enumerate([*counts, *invalid])}
+    counted = {
+        f"count_{index}": column(name).cast(type_of_count(name)) for index, name in enumerate([*counts, *invalid])
+    }
+    if run is not None:
+        # A float holds such numbers exactly, and their sums.
+        counted = {"run": F.pmod(F.xxhash64(column(run)), F.lit(_HASHES)), **counted}
     keyed = {f"key_{index}": name for index, name in enumerate(keys)}
     places = {values.index(name): normaliser for name, normaliser in (normalisers or {}).items()}
     own = {f"normaliser_{place}": name for place, name in places.items()}
@@ -457,23 +467,23 @@ def describe_table(
     hashed = [user_hash(ids, [per_user.schema[name].dataType for name in users])] if options.resamples else []
     frame = per_user.select(
         *(column(name).cast("double").alias(alias) for alias, name in columns.items()),
-        *(column(name).cast(type_of_count(name)).alias(alias) for alias, name in counted.items()),
+        *(count.alias(alias) for alias, count in counted.items()),
         *(column(name).cast("string").alias(alias) for alias, name in keyed.items()),
         any_null(ids).alias(NO_USER),
         *hashed,
         *([] if weight is None else [column(weight).cast("double").alias(USER_WEIGHT)]),
         *(column(name).cast("double").alias(alias) for alias, name in own.items()),
     )
-    names = tuple(counted)
-    run = state_of_columns(
+    names, n_of_users = tuple(counted), len(counted) - len(invalid)
+    worker = state_of_columns(
         tuple(columns),
-        names[: len(counts)],
-        names[len(counts) :],
+        names[:n_of_users],
+        names[n_of_users:],
         options,
         NO_USER,
         tuple(keyed),
         {place: f"normaliser_{place}" for place in places},
     )
-    empty = TableAccumulator(len(columns), len(counts), len(invalid), options).state()
-    states = frame.mapInArrow(run, STATE_SCHEMA)
+    empty = TableAccumulator(len(columns), n_of_users, len(invalid), options).state()
+    states = frame.mapInArrow(worker, STATE_SCHEMA)
     return collected(states, empty, options, n_keys=len(keyed), roll=roll)

@@ -183,6 +183,23 @@ def all_pairs_batches(n_metrics: int, replicates: int, seed: int) -> Run:
     return run
 
 
+def counting_batches(baseline: str) -> Run:
+    """A function for ``mapInArrow``: the counts of every model alone, of rows without values.
+
+    Args:
+        baseline: whose users are counted with each model's.
+    """
+
+    @in_worker
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counts = _Counts(baseline)
+        for batch in batches:
+            counts.add(_read(batch, 0))
+        yield placed(None, counts.state())
+
+    return run
+
+
 def by_owner(state: Mapping[str, Array]) -> dict[Owner, dict[str, Array]]:
     """A merged state taken apart: the fields of each model by its name, and of each set of models by their names.
 

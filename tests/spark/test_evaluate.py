@@ -147,6 +147,27 @@ def test_summarise_of_the_per_user_table_gives_the_same_to_the_last_bit(rows, re
     assert again.data_quality == result.data_quality
 
 
+def test_summarise_refuses_the_users_of_several_runs(rows, result, jobs_of):
+    predictions, labels, users = rows
+    table = score_users(predictions, labels, METRICS, score="score", users=users).persist()
+    runs = table.withColumn("run_id", F.explode(F.array(F.lit("day1"), F.lit("day2"))))
+    for options in ({}, {"by": "run_id"}):
+        with pytest.raises(
+            InputError, match=r"holds rows of several runs, by its column 'run_id', and a user of several"
+        ):
+            summarise(runs, **options)
+    made = []
+    assert jobs_of(lambda: made.append(summarise(runs.where("run_id = 'day2'")))) == jobs_of(lambda: summarise(table))
+    assert (made[0].summary, made[0].data_quality) == (result.summary, result.data_quality)
+    each = summarise(runs, model="run_id")
+    assert [each["day1", metric] for metric in MEANS] == [each["day2", metric] for metric in MEANS]
+    assert each.models == ["day1", "day2"]
+    # A day a model is no user twice.
+    days = runs.withColumn("model", F.concat(F.lit("of "), "run_id"))
+    assert summarise(days, model="model").models == ["of day1", "of day2"]
+    table.unpersist()
+
+
 def test_summarise_of_a_table_without_metadata_takes_its_double_columns(spark):
     table = spark.createDataFrame([(1, 0.5), (2, None), (3, 1.0)], "user long, my_metric double")
     with pytest.warns(SparkRankEvalWarning) as warned:
