@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 
 from spark_rankeval.errors import ConfigurationError, MissingExtraError
-from spark_rankeval.jobs import compare, evaluate, trend
+from spark_rankeval.jobs import compare, evaluate, reporting, trend
 from spark_rankeval.jobs.compare_config import CompareConfig
 from spark_rankeval.jobs.config import load_config, parse_config
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
@@ -510,7 +510,8 @@ def test_a_report_in_a_folder_that_takes_nothing_is_named_before_spark_starts(tm
         parse_config(SMALLEST | {"output": {"path": "o", "report": str(tmp_path / "r.html")}}, EvaluateConfig)
 
 
-def test_a_report_that_cannot_be_written_after_all_is_named(tmp_path):
+def test_a_report_that_cannot_be_written_after_all_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(reporting, "stop_if_superseded", lambda _: None)
     file = tmp_path / "gone" / "r.html"
     run = SimpleNamespace(config=SimpleNamespace(output=SimpleNamespace(report=str(file))))
     with pytest.raises(ConfigurationError, match=r"output.report: the report cannot be written to .*: No such file"):
