@@ -49,7 +49,8 @@ class Command(Generic[Config]):
             arguments: the command line; None: that of the process.
 
         Returns:
-            0; 2 for a wrong configuration, 3 for bad data, 4 for gates that are not met, 1 for a crash.
+            0; 2 for a wrong configuration, 3 for bad data, 4 for gates that are not met, 5 if a later attempt
+            has taken the run's name, 1 for a crash.
         """
         options = self._options(arguments)
         if options.print_schema:

@@ -53,6 +53,7 @@ def compare_tables(
     Raises:
         ConfigurationError, InputError, MetricError, OptionError: something is wrong with it; nothing was computed.
         DataError: a user stands twice, or rows could not be ranked; nothing was published.
+        SupersededError: a later attempt has taken the run's name.
     """
     from spark_rankeval import compare  # noqa: PLC0415 # these import pyspark
     from spark_rankeval.jobs import runs  # noqa: PLC0415

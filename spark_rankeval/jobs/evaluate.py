@@ -47,6 +47,7 @@ def evaluate_tables(
         ConfigurationError, InputError, MetricError, OptionError: something is wrong with it; nothing was computed.
         DataError: rows cannot be ranked; nothing was published.
         GateError: figures do not meet their gates; everything was written.
+        SupersededError: a later attempt has taken the run's name.
         TrackingError: MLflow did not take the run; everything was written.
     """
     from spark_rankeval import evaluate, summarise  # noqa: PLC0415 # these import pyspark

@@ -82,6 +82,7 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
         # The schema is given: its metadata says what the columns are, and nothing has to be inferred.
         yield session.read.schema(frame.schema).parquet(staging)
     finally:
+        # A folder of this name on the driver's disk is the one that Spark wrote, whatever its default file system is.
         local = Path(staging.removeprefix("file:"))
         if local.is_dir():
             shutil.rmtree(local)
