@@ -18,8 +18,9 @@ from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable, warn_if_apart
 from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
-from spark_rankeval.spark.named_columns import find_column
-from spark_rankeval.spark.scoring import describe_table, facts_of
+from spark_rankeval.spark.ids import check_types, model_in, name_in
+from spark_rankeval.spark.named_columns import check_unambiguous, facts_of, find_column
+from spark_rankeval.spark.scoring import describe_table
 from spark_rankeval.spark.storage import exists, publish, staged
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.summary import SELF_NORMALISED, DataQuality, summary_row
@@ -90,8 +91,10 @@ def summarise(
     facts = {field.name: facts_of(field.metadata) for field in per_user.schema.fields}
     weight = _weight_of(per_user, user_weight, [name for name, said in facts.items() if said.get("kind") == "weight"])
     options = DescriptionOptions.given(ci, level, replicates, seed, quantiles, weighted=weight is not None)
-    users = _named(per_user, user, "user") or [name for name, said in facts.items() if said.get("kind") == "user"]
-    models = _named(per_user, model, "model") or [name for name, said in facts.items() if said.get("kind") == "model"]
+    users, models = (
+        _named(per_user, names, kind) or [name for name, said in facts.items() if said.get("kind") == kind]
+        for names, kind in ((user, "user"), (model, "model"))
+    )
     slices = _slices_of(per_user, by)
     metrics = {name: said for name, said in facts.items() if said.get("kind") == "metric"}
     normalisers = {name: str(said["normaliser"]) for name, said in metrics.items() if said.get("normaliser")}
@@ -102,6 +105,8 @@ def summarise(
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
         msg = f"the per-user table has no column of a metric; it has: {there}. Give it a table of score_users"
         raise InputError(msg)
+    others = (*(name for name, said in facts.items() if said), *metrics, *slices, *([] if weight is None else [weight]))
+    _check_columns(per_user, users, models, others)
     need_users(users, options, "give a table of score_users whose columns still say what they are")
     counts = [name for name in COUNTS if name in facts]
     about_users = [name for name in counts if name in USER_COUNTS]
@@ -120,7 +125,8 @@ def summarise(
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
     options = replace(options, normalised=tuple(place for place, name in enumerate(metrics) if name in normalisers))
     figures = describe_table(
-        per_user, users, [*metrics], about_users, invalid, options, [*models, *slices],
+        per_user, users, [*metrics], about_users, invalid, options,
+        [*(model_in(per_user, name) for name in models), *(name_in(per_user, name) for name in slices)],
         roll(len(slices), totals=totals, n_before=len(models)), weight, normalisers,
     )  # fmt: skip
     rows, qualities = [], {}
@@ -232,6 +238,13 @@ def _named(per_user: DataFrame, names: str | Sequence[str] | None, option: str) 
     return found
 
 
+def _check_columns(per_user: DataFrame, users: Sequence[str], models: Sequence[str], others: Sequence[str]) -> None:
+    """Refuse columns of a per-user table that cannot be told from others, and users and models of types that name none."""
+    check_unambiguous(per_user, (*users, *models, *others))
+    check_types(per_user, users, "user", "the per-user table")
+    check_types(per_user, models, "model", "the per-user table")
+
+
 def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> dict[str, dict[str, Any]]:
     """The metrics of a table whose columns do not say what they are, with a warning of what was taken for one."""
     rest = [field for field in per_user.schema.fields if field.name not in {*others, *COUNTS, *WEIGHT_SUMS}]
@@ -279,12 +292,15 @@ def _weight_of(per_user: DataFrame, named: str | None, known: list[str]) -> str 
 def _slices_of(per_user: DataFrame, by: str | Sequence[str]) -> list[str]:
     """The columns of a per-user table that part the users: those that it was scored by are in it; others may be joined."""
     wanted = as_names("by", by)
-    lacking = [name for name in wanted if name not in per_user.columns]
+    found = {name: find_column(per_user, name) for name in wanted}
+    lacking = [name for name, there in found.items() if there is None]
     if lacking:
         known = [field.name for field in per_user.schema.fields if facts_of(field.metadata).get("kind") == "slice"]
         msg = f"by={list(wanted)}: the per-user table has no column {', '.join(map(repr, lacking))}; it can be parted by: "
         raise InputError(msg + (", ".join(known) or "none; score_users(by=…) keeps attributes of the users"))
-    return list(wanted)
+    slices = [there for there in found.values() if there is not None]
+    check_types(per_user, slices, "slice", "the per-user table")
+    return slices
 
 
 def need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -> None:

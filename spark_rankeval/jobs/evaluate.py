@@ -203,7 +203,7 @@ def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
     from spark_rankeval.jobs import runs  # noqa: PLC0415
     from spark_rankeval.jobs.dry_run import Part, folded, planned  # noqa: PLC0415
     from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
-    from spark_rankeval.spark.scoring import facts_of  # noqa: PLC0415
+    from spark_rankeval.spark.named_columns import facts_of  # noqa: PLC0415
 
     tables = read_tables(spark, config.sources())
     schema = score_users(**_call(config, tables)).schema
