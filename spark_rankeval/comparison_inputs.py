@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import InputError, MetricError, OptionError, SparkRankEvalWarning, UnknownMetricError
 from spark_rankeval.metrics.naming import parse_metric, reads_as
-from spark_rankeval.options import as_names, check_name, is_number
+from spark_rankeval.options import as_names, check_name, is_name, is_number
 from spark_rankeval.result import Result
 from spark_rankeval.spark.model_tables import ModelTable, ModelTables, read_table
 from spark_rankeval.statistics.permuting import MOST_LABELS
@@ -42,7 +42,7 @@ def read_results(results: Results, user: str | Sequence[str] | None, model: str 
     check_name("model", model)
     if not isinstance(results, Mapping):
         return _checked([read_table(_frame(results), None, users, model)])
-    if not results or not all(isinstance(name, str) and name.strip() for name in results):
+    if not results or not all(map(is_name, results)):
         msg = f"results are per-user tables by the names of their models; got the names {list(results)!r}"
         raise InputError(msg)
     if model is not None:

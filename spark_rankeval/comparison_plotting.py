@@ -12,7 +12,7 @@ from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.plotting import MOST_LINES, PURPOSE, WIDTH, asked_for, largest
 from spark_rankeval.rendering import signed
 from spark_rankeval.spark.binning import Grid, binned, coarsened
-from spark_rankeval.spark.scoring import facts_of
+from spark_rankeval.spark.named_columns import facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -64,8 +64,13 @@ def is_number(value: object, kind: type = numbers.Real) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
+def is_name(value: object) -> bool:
+    """Whether a value can name a model: text that is not blank, and that UTF-8 can hold, which half a surrogate pair cannot."""
+    return isinstance(value, str) and bool(value.strip()) and value.encode(errors="ignore").decode() == value
+
+
 def check_table(role: str, frame: Any) -> None:
-    """Refuse what is no DataFrame.
+    """Refuse what is not a Spark DataFrame, and one that never ends.
 
     Args:
         role: what it was given as.
@@ -74,9 +79,36 @@ def check_table(role: str, frame: Any) -> None:
     Raises:
         InputError: so it is.
     """
-    if not (hasattr(frame, "schema") and hasattr(frame, "select")):
-        msg = f"{role} must be a Spark DataFrame; got a {type(frame).__name__}"
+    if not is_table(frame):
+        kind = type(frame)
+        package = kind.__module__.partition(".")[0]
+        name = kind.__name__ if package == "builtins" else f"{package} {kind.__name__}"
+        advice = _AS_SPARK.get(f"{kind.__module__}.{kind.__name__}") or _AS_SPARK.get(package)
+        msg = f"{role} must be a Spark DataFrame; got a {name}{f'. {advice}' if advice else ''}"
         raise InputError(msg)
+    if frame.isStreaming:
+        msg = f"{role} must be a table that ends; got a streaming DataFrame. Read it as a batch, or evaluate each batch in foreachBatch"
+        raise InputError(msg)
+
+
+def is_table(given: Any) -> bool:
+    """Whether something is a Spark DataFrame, classic or of Connect, whose classes have no base in common in Spark 3.5."""
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.") for kind in type(given).__mro__
+    )
+
+
+#: How tables of other packages become Spark's. None of these packages is imported.
+_AS_SPARK = {
+    "pandas": "Pass spark.createDataFrame(table)",
+    "pyarrow": "Pass spark.createDataFrame(table.to_pandas())",
+    "polars": "Pass spark.createDataFrame(table.to_pandas())",
+    "polars.lazyframe.frame.LazyFrame": "Pass spark.createDataFrame(table.collect().to_pandas())",
+    "snowflake": "Save it as a table, and read that table with Spark",
+    "pyspark.pandas.frame.DataFrame": "Pass table.to_spark()",
+    "pyspark.sql.group.GroupedData": "Aggregate it with agg(), which gives a DataFrame",
+    "pyspark.sql.connect.group.GroupedData": "Aggregate it with agg(), which gives a DataFrame",
+}
 
 
 def check_totals(totals: object, by: tuple[str, ...]) -> None:

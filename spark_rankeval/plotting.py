@@ -14,7 +14,7 @@ from spark_rankeval.metrics.curves import expand
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.rendering import interval_name, number
 from spark_rankeval.spark.binning import Grid, binned
-from spark_rankeval.spark.scoring import facts_of
+from spark_rankeval.spark.named_columns import facts_of
 from spark_rankeval.summary import SELF_NORMALISED
 
 if TYPE_CHECKING:

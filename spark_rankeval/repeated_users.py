@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.long_table import RUN_ID
-from spark_rankeval.spark.named_columns import find_column
-from spark_rankeval.spark.scoring import facts_of
+from spark_rankeval.spark.named_columns import facts_of, find_column
 from spark_rankeval.worker.comparing import N_REPEATED
 
 if TYPE_CHECKING:

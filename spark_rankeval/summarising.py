@@ -19,8 +19,9 @@ from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable, warn_if_
 from spark_rankeval.repeated_users import column_of_runs, of_one_run
 from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
-from spark_rankeval.spark.named_columns import find_column
-from spark_rankeval.spark.scoring import describe_table, facts_of
+from spark_rankeval.spark.ids import check_types, model_in, name_in
+from spark_rankeval.spark.named_columns import check_unambiguous, facts_of, find_column
+from spark_rankeval.spark.scoring import describe_table
 from spark_rankeval.spark.storage import exists, publish, staged
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.summary import SELF_NORMALISED, DataQuality, summary_row
@@ -92,8 +93,10 @@ def summarise(
     facts = {field.name: facts_of(field.metadata) for field in per_user.schema.fields}
     weight = _weight_of(per_user, user_weight, [name for name, said in facts.items() if said.get("kind") == "weight"])
     options = DescriptionOptions.given(ci, level, replicates, seed, quantiles, weighted=weight is not None)
-    users = _named(per_user, user, "user") or [name for name, said in facts.items() if said.get("kind") == "user"]
-    models = _named(per_user, model, "model") or [name for name, said in facts.items() if said.get("kind") == "model"]
+    users, models = (
+        _named(per_user, names, kind) or [name for name, said in facts.items() if said.get("kind") == kind]
+        for names, kind in ((user, "user"), (model, "model"))
+    )
     slices = _slices_of(per_user, by)
     metrics = {name: said for name, said in facts.items() if said.get("kind") == "metric"}
     normalisers = {name: str(said["normaliser"]) for name, said in metrics.items() if said.get("normaliser")}
@@ -104,18 +107,10 @@ def summarise(
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
         msg = f"the per-user table has no column of a metric; it has: {there}. Give it a table of score_users"
         raise InputError(msg)
+    others = (*(name for name, said in facts.items() if said), *metrics, *slices, *([] if weight is None else [weight]))
+    _check_columns(per_user, users, models, others)
     need_users(users, options, "give a table of score_users whose columns still say what they are")
-    counts = [name for name in COUNTS if name in facts]
-    about_users = [name for name in counts if name in USER_COUNTS]
-    about_users += [
-        name for name in (*WEIGHT_SUMS, UNUSABLE_FACTS) if name in facts and facts[name].get("kind") == "count"
-    ]
-    invalid = [name for name in counts if name in INVALID_COUNTS]
-    wrong = [name for name in (*about_users, *invalid) if not isinstance(per_user.schema[name].dataType, T.NumericType)]
-    if wrong:
-        kind = per_user.schema[wrong[0]].dataType.simpleString()
-        msg = f"the per-user table has {', '.join(wrong)}, which must be whole numbers, as {kind}"
-        raise InputError(msg)
+    about_users, invalid = _counts_of(per_user, facts)
     missing = [name for name in COUNTS if name not in facts]
     if missing:
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
@@ -123,7 +118,8 @@ def summarise(
     options = replace(options, normalised=tuple(place for place, name in enumerate(metrics) if name in normalisers))
     n_before, run = len(models), column_of_runs(per_user, {*users, *models})
     figures = describe_table(
-        per_user, users, [*metrics], about_users, invalid, options, [*models, *slices],
+        per_user, users, [*metrics], about_users, invalid, options,
+        [*(model_in(per_user, name) for name in models), *(name_in(per_user, name) for name in slices)],
         roll(len(slices), totals=totals, n_before=n_before), weight, normalisers, run,
     )  # fmt: skip
     figures = figures if run is None else of_one_run(figures, run, has_models=bool(models))
@@ -149,6 +145,23 @@ def summarise(
     warn_if_apart({} if missing else qualities, some)
     words = ("The table of users was summarised as it is.",)
     return result_of(lambda: per_user, rows, qualities, words, options, slices, totals, weight)
+
+
+def _counts_of(per_user: DataFrame, facts: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """The counts of a per-user table: those of its users, and those of rows that could not be ranked.
+
+    Raises:
+        InputError: one of them is no number.
+    """
+    of_labels = [name for name in (*WEIGHT_SUMS, UNUSABLE_FACTS) if facts.get(name, {}).get("kind") == "count"]
+    about_users = [*(name for name in USER_COUNTS if name in facts), *of_labels]
+    invalid = [name for name in INVALID_COUNTS if name in facts]
+    wrong = [name for name in (*about_users, *invalid) if not isinstance(per_user.schema[name].dataType, T.NumericType)]
+    if wrong:
+        kind = per_user.schema[wrong[0]].dataType.simpleString()
+        msg = f"the per-user table has {', '.join(wrong)}, which must be whole numbers, as {kind}"
+        raise InputError(msg)
+    return about_users, invalid
 
 
 def write_per_user(
@@ -235,6 +248,13 @@ def _named(per_user: DataFrame, names: str | Sequence[str] | None, option: str) 
     return found
 
 
+def _check_columns(per_user: DataFrame, users: Sequence[str], models: Sequence[str], others: Sequence[str]) -> None:
+    """Refuse columns of a per-user table that cannot be told from others, and users and models of types that name none."""
+    check_unambiguous(per_user, (*users, *models, *others))
+    check_types(per_user, users, "user", "the per-user table")
+    check_types(per_user, models, "model", "the per-user table")
+
+
 def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> dict[str, dict[str, Any]]:
     """The metrics of a table whose columns do not say what they are, with a warning of what was taken for one."""
     rest = [field for field in per_user.schema.fields if field.name not in {*others, *COUNTS, *WEIGHT_SUMS}]
@@ -282,12 +302,15 @@ def _weight_of(per_user: DataFrame, named: str | None, known: list[str]) -> str 
 def _slices_of(per_user: DataFrame, by: str | Sequence[str]) -> list[str]:
     """The columns of a per-user table that part the users: those that it was scored by are in it; others may be joined."""
     wanted = as_names("by", by)
-    lacking = [name for name in wanted if name not in per_user.columns]
+    found = {name: find_column(per_user, name) for name in wanted}
+    lacking = [name for name, there in found.items() if there is None]
     if lacking:
         known = [field.name for field in per_user.schema.fields if facts_of(field.metadata).get("kind") == "slice"]
         msg = f"by={list(wanted)}: the per-user table has no column {', '.join(map(repr, lacking))}; it can be parted by: "
         raise InputError(msg + (", ".join(known) or "none; score_users(by=…) keeps attributes of the users"))
-    return list(wanted)
+    slices = [there for there in found.values() if there is not None]
+    check_types(per_user, slices, "slice", "the per-user table")
+    return slices
 
 
 def need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from spark_rankeval.refusal import warn_if_apart
-from spark_rankeval.spark.named_columns import column
-from spark_rankeval.spark.scoring import facts_of
+from spark_rankeval.spark.ids import model_in
+from spark_rankeval.spark.named_columns import facts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +31,7 @@ def counted(result: Result, stored: DataFrame) -> Result:
         return result
     facts = [(field.name, facts_of(field.metadata)) for field in stored.schema.fields]
     of_models = [name for name, said in facts if said.get("kind") == "model"]
-    model = column(of_models[0]).cast("string") if of_models else F.lit("")
+    model = model_in(stored, of_models[0]) if of_models else F.lit("")
     both = stored.where((F.col("n_predictions") > 0) & (F.col("n_labels") > 0))
     found = {row[0]: row[1] for row in both.groupBy(model).count().collect()}
     qualities = {name: replace(one, n_in_both=found.get(name, 0)) for name, one in result.qualities.items()}

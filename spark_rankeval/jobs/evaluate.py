@@ -228,7 +228,7 @@ def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
     from spark_rankeval.jobs.dry_run import Part, folded, planned  # noqa: PLC0415
     from spark_rankeval.jobs.partitions import check_committer  # noqa: PLC0415
     from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
-    from spark_rankeval.spark.scoring import facts_of  # noqa: PLC0415
+    from spark_rankeval.spark.named_columns import facts_of  # noqa: PLC0415
 
     check_committer(spark)
     tables = read_tables(spark, config.sources())

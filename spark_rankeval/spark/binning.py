@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql import functions as F
 
+from spark_rankeval.spark.ids import model_in
 from spark_rankeval.spark.named_columns import column
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def binned(
     keep = value.isNotNull() & ~F.isnan(value)
     if leave_out is not None:
         keep &= value != F.lit(leave_out)
-    owner = F.lit("") if model is None else F.coalesce(column(model).cast("string"), F.lit("null"))
+    owner = F.lit("") if model is None else model_in(frame, model)
     index = F.floor((value - F.lit(grid.low)) / F.lit(grid.width) + F.lit(_HAIR))
     place = F.greatest(F.least(index, F.lit(grid.n - 1)), F.lit(0)).cast("int")
     counts: Counts = {}

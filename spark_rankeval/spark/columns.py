@@ -11,6 +11,7 @@ from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import InputError
 from spark_rankeval.metrics.naming import column_names, parse_metrics
 from spark_rankeval.options import one_of
+from spark_rankeval.spark.ids import is_utf8
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.views import Lists, resolve, views_of
 from spark_rankeval.worker.series import N_INVALID, score_series
@@ -40,8 +41,8 @@ def metrics_column(
 
     A row that `evaluate` would refuse (a null array or entry, a NaN score, arrays of unequal length, an item twice, a
     negative grade, ids that do not compare) has null in every metric and says how many such entries it has in
-    ``n_invalid``; NaN means, as ever, that the metric is not defined for the row. Nothing raises while the column is
-    computed.
+    ``n_invalid``; NaN means, as ever, that the metric is not defined for the row. So has a row with an id that is not UTF-8,
+    which pandas cannot read. Nothing raises while the column is computed.
 
     Args:
         predictions: the array of items, best first; or in any order where `scores` are given.
@@ -79,6 +80,7 @@ def metrics_column(
             msg = f"{name} must be the name of a column, or a column; got {value!r}"
             raise InputError(msg)
     given = {name: _without_null_entries(value) for name, value in arguments.items() if value is not None}
+    given |= {name: _readable_ids(given[name]) for name in ("items", "labels")}
     # Scores and grades may be any numbers.
     given |= {name: given[name].cast("array<double>") for name in ("scores", "grades") if name in given}
     fields = [T.StructField(name, T.DoubleType()) for name in fields_of_values]
@@ -91,6 +93,14 @@ def metrics_column(
         F.when(fine, F.coalesce(scored.getField(name), F.lit(float("nan")))).alias(name) for name in names.values()
     ]
     return F.struct(*shown, scored.getField(N_INVALID).alias(N_INVALID))
+
+
+def _readable_ids(array: Column) -> Column:
+    """The array, or null if its ids do not compare by their values, or if pandas could not read one."""
+    # A separator keeps bytes of two ids from making one letter. Of numbers Spark drops all of this when it plans.
+    together = F.concat_ws("\n", array.cast("array<string>"))
+    plain = F.typeof(array).rlike("^array<(tinyint|smallint|int|bigint|float|double|void)>$")
+    return F.when(plain | ((F.typeof(array) == "array<string>") & is_utf8(together)), array)
 
 
 def _without_null_entries(array: str | Column) -> Column:

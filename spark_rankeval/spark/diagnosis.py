@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
+from spark_rankeval.spark.ids import for_example, name_in
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.rejected import ITEM, REASON, REPEATED_USER, user_name, value_name, with_reasons
 from spark_rankeval.spark.validity import unusual_reasons
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source
@@ -48,7 +51,7 @@ def diagnose(source: Source, rules: Rules, model_column: str | None = None) -> l
     values = [F.col(value_name(index)) for index in range(len(source.given_values))]
     names = {user_name(index): name for index, name in enumerate(source.user)} | {ITEM: "item"}
     names |= {value_name(index): name for index, name in enumerate(_value_names(source))}
-    example = F.first(F.struct(*names)).alias("example")
+    example = F.first(F.struct(*_shown(rejected, names))).alias("example")
     found = rejected.groupBy(REASON).agg(F.count(F.lit(1)).alias("n"), example).collect()
     unusual = unusual_reasons(source, values, rules)
     findings = []
@@ -75,7 +78,8 @@ def _repeated_users(source: Source, model_column: str | None) -> list[Finding]:
     keys = [*(f"user_{index}" for index in range(len(users))), *["model"] * len(models)]
     groups = source.frame.where(~nobody).select(*users, *models).groupBy(*keys).count()
     more = groups.where("count > 1")
-    row = more.agg(F.sum(F.col("count") - 1).alias("n"), F.first(F.struct(*groups.columns)).alias("example")).first()
+    example = F.struct(*_shown(groups, groups.columns))
+    row = more.agg(F.sum(F.col("count") - 1).alias("n"), F.first(example).alias("example")).first()
     if row is None or not row["n"]:
         return []
     shown = ", ".join(f"{name}={row['example'][index]!r}" for index, name in enumerate(source.user))
@@ -102,7 +106,8 @@ def example_of_duplicates(source: Source, rules: Rules, differing: bool, model_c
     found = fine.groupBy(*keys).agg(*aggregates).where(F.col("n") > 1)
     if differing and value is not None:
         found = found.where(F.size("values") > 1)
-    row = found.limit(1).collect()
+    shown = _shown(found, [user_name(index) for index in range(len(source.user))] + [ITEM])
+    row = found.limit(1).select(*shown, *(name for name in found.columns if name in ("n", "values"))).collect()
     if not row:
         return ""
     parts = [f"{name}={row[0][user_name(index)]!r}" for index, name in enumerate(source.user)]
@@ -118,13 +123,11 @@ def example_of_conflicts(sources: Sources) -> str:
     assert source is not None, "conflicts of attributes were counted"
     users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
     for attribute in (*sources.slices, *([] if sources.weight is None else [sources.weight])):
-        values = F.sort_array(F.collect_set(column(attribute).cast("string"))).alias("values")
-        found = (
-            source.frame.select(*users, column(attribute))
-            .groupBy(*(f"user_{i}" for i in range(len(users))))
-            .agg(values)
-        )
-        row = found.where(F.size("values") > 1).limit(1).collect()
+        text = name_in(source.frame, attribute).alias("value")
+        values = F.sort_array(F.collect_set("value")).alias("values")
+        names = [f"user_{index}" for index in range(len(users))]
+        found = source.frame.select(*users, text).groupBy(*names).agg(values).where(F.size("values") > 1)
+        row = found.limit(1).select(*_shown(found, names), "values").collect()
         if row:
             shown = ", ".join(f"{name}={row[0][f'user_{index}']!r}" for index, name in enumerate(source.user))
             return f"{shown} has {attribute} {row[0]['values'][:5]!r}"
@@ -139,11 +142,16 @@ def example_of_weights(sources: Sources) -> str:
     users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
     weight = column(sources.weight).cast("double")
     wrong = weight.isNull() | F.isnan(weight) | (weight < 0) | (weight == math.inf)
-    row = source.frame.where(wrong & ~any_null(source.user_columns())).select(*users, weight.alias("weight")).limit(1)
-    if found := row.collect():
+    rows = source.frame.where(wrong & ~any_null(source.user_columns())).select(*users, weight.alias("weight")).limit(1)
+    if found := rows.select(*_shown(rows, rows.columns)).collect():
         shown = ", ".join(f"{name}={found[0][f'user_{index}']!r}" for index, name in enumerate(source.user))
         return f"{shown} has {sources.weight} {found[0]['weight']!r}"
     return "somebody who has no row where the weights stand"
+
+
+def _shown(frame: DataFrame, names: Iterable[str]) -> list[Column]:
+    """Columns of ours, as examples show their values."""
+    return [for_example(F.col(name), frame.schema[name].dataType).alias(name) for name in names]
 
 
 def _as_one(values: list[Column]) -> Column | None:

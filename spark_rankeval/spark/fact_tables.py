@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.metrics.recommended import OF_ITEMS
+from spark_rankeval.spark.ids import text_in
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.worker import facts as names
 from spark_rankeval.worker.reading import ITEMS
@@ -149,7 +150,7 @@ class FactTables:
         assert source is not None, "a fact of the table of items was asked for"
         found = {}
         if self.sources.category is not None:
-            found[names.CATEGORY] = column(self.sources.category).cast("string")
+            found[names.CATEGORY] = text_in(source.frame, self.sources.category)
         if self.sources.vector is not None:
             vector = column(self.sources.vector).cast(T.ArrayType(T.DoubleType()))
             # One with a hole or without a number is none, and is counted by its length.

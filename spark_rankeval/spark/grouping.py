@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from spark_rankeval.spark.fact_tables import FactTables
-from spark_rankeval.spark.ids import common_id_type, user_hash
+from spark_rankeval.spark.ids import common_id_type, is_readable, name_in, readable, text_in, text_of, user_hash
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS
 from spark_rankeval.spark.validity import Rules, none_holds, says_something, unusual_reasons
@@ -128,7 +128,7 @@ class Grouping:
                 *self._array_columns(labels),
                 any_null(first.user_columns()).alias(reading.NO_USER),
                 *([user_hash(self._named_users(first), self.user_types())] if with_user_hash else ()),
-                *self._attributes(),
+                *self._attributes(first, name_in),
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         predictions = self._predictions()
@@ -142,11 +142,11 @@ class Grouping:
         no_user = any_null(users).alias(reading.NO_USER)
         hashed = [user_hash(users, self.user_types())] if with_user_hash else []
         left_behind = {_KNOWN} if with_users else {_KNOWN, *self.user_columns}
-        kept = [name for name in joined.columns if name not in left_behind]
+        kept = [self._readable(name) for name in joined.columns if name not in left_behind]
         if self.sources.attributes is not None:
             # Somebody whom only the attributes know is not evaluated; but an empty slice is a slice.
             absent = F.col(reading.PREDICTION_ROWS).isNull() & (F.coalesce(F.col(_KNOWN), F.lit(0)) == 0)
-            kept = [*kept, absent.alias(reading.ABSENT)]  # type: ignore[list-item] # names and columns
+            kept.append(absent.alias(reading.ABSENT))
         return self._further.with_totals(joined.select(*kept, no_user, *hashed))
 
     @cached_property
@@ -159,12 +159,25 @@ class Grouping:
         slices = [slice_column(index) for index in range(len(self.sources.slices))]
         return slices if self.sources.weight is None else [*slices, reading.USER_WEIGHT]
 
-    def _attributes(self) -> list[Column]:
-        """The attributes of users: those that part them, as text, and the weight, as a number."""
-        found = [column(name).cast("string") for name in self.sources.slices]
+    def _attributes(self, source: Source, text: Callable[[DataFrame, str], Column] = text_in) -> list[Column]:
+        """The attributes of users: those that part them, as text, and the weight, as a number.
+
+        Args:
+            source: the table that has them.
+            text: makes text of a column.
+        """
+        found = [text(source.frame, name) for name in self.sources.slices]
         if self.sources.weight is not None:
             found.append(column(self.sources.weight).cast("double"))
         return [one.alias(name) for one, name in zip(found, self.attribute_columns, strict=True)]
+
+    def _readable(self, name: str) -> Column:
+        """A column of grouped users; that of a slice becomes readable, which costs less once a user than once a row."""
+        source = self.sources.attributes
+        if source is None or name not in self.attribute_columns or name == reading.USER_WEIGHT:
+            return F.col(name)
+        attribute = self.sources.slices[self.attribute_columns.index(name)]
+        return readable(F.col(name), known=is_readable(source.frame, attribute)).alias(name)
 
     def _named_users(self, source: Source) -> list[Column]:
         named = zip(source.user_columns(), self.user_types(), self.user_columns, strict=True)
@@ -310,9 +323,10 @@ class Grouping:
         """The place of a row's model, where a column names it; a row that names none counts as one of the first model's."""
         if self.sources.model_column is None or source.role != "predictions" or not self._several:
             return []
-        named, place = column(self.sources.model_column).cast("string"), F.lit(0)
+        name = self.sources.model_column
+        named, place = text_in(source.frame, name), F.lit(0)
         for index, model in enumerate(self.sources.models[1:], start=1):
-            place = F.when(named == model.name, index).otherwise(place)
+            place = F.when(named == text_of(model.name), index).otherwise(place)
         return [place.alias(_MODEL)]
 
     def _labels(self) -> DataFrame:
@@ -347,7 +361,10 @@ class Grouping:
             )
         if attributes is not None:
             about = attributes.frame.where(~any_null(attributes.user_columns())).select(
-                *self._named_users(attributes), F.lit(0).alias(_ROW), F.lit(0).alias(_KNOWN), *self._attributes()
+                *self._named_users(attributes),
+                F.lit(0).alias(_ROW),
+                F.lit(0).alias(_KNOWN),
+                *self._attributes(attributes),
             )
             rows = about if rows is None else rows.unionByName(about, allowMissingColumns=True)
         return rows

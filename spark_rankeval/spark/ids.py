@@ -1,20 +1,137 @@
-"""Ids of users and items: which types compare, and the hash by which users are drawn."""
+"""Columns that name something: which types may name users, items, slices and models, which of them compare, and how they read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.errors import InputError
+from spark_rankeval.spark.named_columns import column, facts_of
 from spark_rankeval.worker.reading import USER_HASH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
 _FLOATING = (T.FloatType, T.DoubleType)
+# What tables can be grouped and joined by, Arrow carries, and reads as text.
+_PLAIN = (
+    T.NumericType,
+    T.StringType,
+    T.BooleanType,
+    T.DateType,
+    T.TimestampType,
+    T.TimestampNTZType,
+    T.BinaryType,
+)
+_OF_ITEMS = (T.IntegralType, T.StringType, *_FLOATING)
+#: What a column names.
+Named = Literal["user", "item", "slice", "model", "category"]
+_ADVICE: dict[Named, str] = {
+    "user": "cast it to string, or name its parts as columns",
+    "item": "items are whole numbers, text or doubles: cast it to string",
+    "slice": "slices are made by plain values: cast it",
+    "model": "models are named by plain values: cast it to string",
+    "category": "categories are plain values: cast it, or take one of several",
+}
+# How `readable` writes the bytes of a text.
+_WRITTEN_OUT = r"^(\\x[0-9A-F]{2})+$"
+
+
+def why_unusable(kind: T.DataType, named: Named) -> str:
+    """Why a column of this type cannot name users, items and so on, and what to do about it; empty if it can.
+
+    Args:
+        kind: the type; of arrays of items that of an item.
+        named: what the column is to name.
+    """
+    # Spark 3.5 knows no collations. Spark alone compares by them; workers, hashes and dicts compare the bytes.
+    if isinstance(kind, T.StringType) and getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
+        return "texts are told apart by their bytes, not by a collation: cast it to string, after lower() if case does not matter"
+    return "" if isinstance(kind, _OF_ITEMS if named == "item" else _PLAIN) else _ADVICE[named]
+
+
+def check_types(frame: DataFrame, names: Iterable[str], named: Named, table: str) -> None:
+    """Refuse columns of a table whose types cannot name users, slices or models.
+
+    Args:
+        frame: the table.
+        names: the columns.
+        named: what they are to name.
+        table: what messages call the table.
+
+    Raises:
+        InputError: a type cannot be used.
+    """
+    for name in names:
+        kind = frame.schema[name].dataType
+        if wrong := why_unusable(kind, named):
+            msg = f"{table}: the column {name!r} ({named}) is {kind.simpleString()}; {wrong}"
+            raise InputError(msg)
+
+
+def as_text(values: Column, kind: T.DataType) -> Column:
+    """Values of a plain type as text that is equal where they are equal."""
+    if isinstance(kind, _FLOATING):
+        # -0.0 becomes 0.0, which it equals.
+        values = values + F.lit(0.0).cast(kind)
+    return values.cast("string")
+
+
+def is_utf8(text: Column) -> Column:
+    """Whether a text is UTF-8, as Python needs it; only Spark 4 has a function for it."""
+    # An empty match makes Java decode the text and encode it again, which replaces what is not UTF-8.
+    return F.regexp_replace(text, "^", "") == text
+
+
+def readable(text: Column, *, known: bool = False) -> Column:
+    r"""Text that Python can read, and that differs wherever the given texts differ.
+
+    Text that is not UTF-8, as bytes of a binary column may be, has its bytes written out: ``\x61\xFF``. So has text that looks
+    like that already, unless that is known to be the work of this function.
+
+    Args:
+        text: the texts.
+        known: texts that look written out were written out here.
+    """
+    written_out = F.regexp_replace(F.hex(text), "(..)", r"\\x$1")
+    is_fine = is_utf8(text) if known else is_utf8(text) & ~text.rlike(_WRITTEN_OUT)
+    return F.when(is_fine | text.isNull(), text).otherwise(written_out)
+
+
+def text_in(frame: DataFrame, name: str) -> Column:
+    """A column of a table as text that is equal where its values are equal."""
+    return as_text(column(name), frame.schema[name].dataType)
+
+
+def is_readable(frame: DataFrame, name: str) -> bool:
+    """Whether a column of a table says that `readable` made it."""
+    return facts_of(frame.schema[name].metadata).get("kind") in ("slice", "model")
+
+
+def name_in(frame: DataFrame, name: str) -> Column:
+    """What a column of a table names, as readable text."""
+    return readable(text_in(frame, name), known=is_readable(frame, name))
+
+
+def model_in(frame: DataFrame, name: str) -> Column:
+    """The model that each row of a table of users is of; a null is a name, too."""
+    return F.coalesce(name_in(frame, name), F.lit("null"))
+
+
+def text_of(name: str) -> Column:
+    """The text that `readable` made a name of."""
+    written_out = re.match(_WRITTEN_OUT, name)
+    return F.unhex(F.lit(name.replace("\\x", ""))).cast("string") if written_out else F.lit(name)
+
+
+def for_example(values: Column, kind: T.DataType) -> Column:
+    """Values as an error shows them: Python has no dates beyond the year 9999, and no text that is not UTF-8."""
+    return values if isinstance(kind, T.NumericType | T.BooleanType) else readable(as_text(values, kind))
 
 
 def user_hash(columns: Iterable[Column], types: Iterable[T.DataType]) -> Column:

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.options import check_table
-from spark_rankeval.spark.ids import common_id_type
-from spark_rankeval.spark.named_columns import column, find_column
-from spark_rankeval.spark.source import USER_TYPES, WITHOUT_ITEMS, WITHOUT_USERS, read_source, require_column
+from spark_rankeval.options import check_table, is_name
+from spark_rankeval.spark.ids import common_id_type, readable, text_in, why_unusable
+from spark_rankeval.spark.named_columns import find_column
+from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, read_source, require_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -165,9 +166,7 @@ def read_sources(
             for model in models[1:]
             if (model.source.arrays, model.source.has_value) != (left.arrays, left.has_value)
         ]
-    column = None
-    if names.model is not None:
-        column = require_column("predictions", first, names.model, "model", problems)
+    column = _model_column(first, names.model, problems)
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
     if column is not None:
@@ -232,11 +231,8 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
     if given.items is not None and given.category is not None:
         category = require_column("items", given.items, given.category, "category", problems)
         kind = None if category is None else given.items.schema[category].dataType
-        if kind is not None and not isinstance(kind, USER_TYPES):
-            problems.append(
-                f"items: the column {category!r} (category=) is {kind.simpleString()}; categories are plain values: cast it, or "
-                "take one of several"
-            )
+        if kind is not None and (wrong := why_unusable(kind, "category")):
+            problems.append(f"items: the column {category!r} (category=) is {kind.simpleString()}; {wrong}")
     if given.items is not None and given.vector is not None:
         vector = require_column("items", given.items, given.vector, "vector", problems)
         kind = None if vector is None else given.items.schema[vector].dataType
@@ -274,10 +270,8 @@ def _attributes(
         return None
     for name in by:
         kind = holder.schema[str(find_column(holder, name))].dataType
-        if not isinstance(kind, USER_TYPES):
-            problems.append(
-                f"by: the column {name!r} is {kind.simpleString()}; slices are made by plain values: cast it"
-            )
+        if wrong := why_unusable(kind, "slice"):
+            problems.append(f"by: the column {name!r} is {kind.simpleString()}; {wrong}")
     if weight is not None:
         kind = holder.schema[str(find_column(holder, weight))].dataType
         if not isinstance(kind, T.NumericType):
@@ -300,15 +294,25 @@ def _called(role: str, model: str) -> str:
 def _wrong_names(tables: Mapping[str, DataFrame]) -> str:
     if not tables:
         return "predictions is an empty dict; give a table for each model, by its name"
-    wrong = [name for name in tables if not isinstance(name, str) or not name.strip()]
+    wrong = [name for name in tables if not is_name(name)]
     return f"a model's name is a text that is not empty; got {wrong!r}" if wrong else ""
+
+
+def _model_column(frame: DataFrame, model: str | None, problems: list[str]) -> str | None:
+    """The column that says which model a row is of."""
+    there = None if model is None else require_column("predictions", frame, model, "model", problems)
+    if there is not None:
+        kind = frame.schema[there].dataType
+        if wrong := why_unusable(kind, "model"):
+            problems.append(f"predictions: the column {there!r} (model=) is {kind.simpleString()}; {wrong}")
+    return there
 
 
 def _model_names(frame: DataFrame, model: str) -> list[str]:
     """The models that a column names, in the order of the alphabet."""
-    named = column(model).cast("string")
-    rows = frame.select(named.alias("model")).where(named.isNotNull()).distinct().limit(_MOST_MODELS + 1).collect()
-    found = sorted(row["model"] for row in rows)
+    named = frame.select(text_in(frame, model).alias("model")).dropna().distinct().limit(_MOST_MODELS + 1)
+    rows = named.select(readable(F.col("model"))).collect()
+    found = sorted(row[0] for row in rows)
     if not found or len(found) > _MOST_MODELS:
         shown = f"more than {_MOST_MODELS} models, {found[0]!r} among them" if found else "no model: every row is null"
         msg = f"predictions: the column {model!r} (model=) names {shown}. Name the column whose values are models"

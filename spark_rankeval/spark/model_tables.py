@@ -12,10 +12,10 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.on_invalid import OnInvalid
+from spark_rankeval.options import check_table
 from spark_rankeval.spark.grouping import agreed
-from spark_rankeval.spark.ids import common_id_type, user_hash
-from spark_rankeval.spark.named_columns import any_null, column, find_column
-from spark_rankeval.spark.scoring import METADATA_KEY, facts_of
+from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, user_hash
+from spark_rankeval.spark.named_columns import METADATA_KEY, any_null, check_unambiguous, column, facts_of, find_column
 from spark_rankeval.spark.states import STATE_SCHEMA, collected_states
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.worker.comparing import (
@@ -88,6 +88,12 @@ class ModelTable:
         """What messages call it."""
         return "the table" if self.model is None else f"{self.model!r}"
 
+    def users_like(self, names: Sequence[str]) -> list[str]:
+        """The user's columns of these names, in any case where none has the same; fewer where some are lacking."""
+        of_any_case = {name.lower(): name for name in self.users}
+        same = [name if name in self.users else of_any_case.get(name.lower()) for name in names]
+        return [name for name in same if name is not None]
+
 
 def read_table(
     frame: DataFrame, model: str | None, users: Sequence[str] | None, model_column: str | None
@@ -104,9 +110,7 @@ def read_table(
         InputError: the table has no user, no model or no metric.
     """
     name = "the table" if model is None else f"the table of {model!r}"
-    if not (hasattr(frame, "schema") and hasattr(frame, "select")):
-        msg = f"{name} must be a per-user DataFrame or a Result; got a {type(frame).__name__}"
-        raise InputError(msg)
+    check_table(name, frame)
     facts = {field.name: facts_of(field.metadata) for field in frame.schema.fields}
     user = _named(frame, users, name) or tuple(column for column, said in facts.items() if said.get("kind") == "user")
     if not user:
@@ -125,12 +129,15 @@ def read_table(
     if not metrics:
         msg = f"{name} has no column of a metric; it has: {_columns(frame)}. Give it a table of score_users"
         raise InputError(msg)
+    check_types(frame, user, "user", name)
+    check_types(frame, marked if model is None else (), "model", name)
     first = next((said for said in facts.values() if said.get("kind") == "metric"), {})
     # A table that says nothing is taken at its word.
     scored = OnInvalid.read(first.get("on_invalid", "drop"))
     errors = {name: weight for name, weight in scored.weights(scored).items() if weight and name in facts}
     if first.get("conflicting_labels") == "last":
         errors.pop("n_conflicting_labels", None)
+    check_unambiguous(frame, (*user, *marked, *(metric.column for metric in metrics.values()), *errors))
     weights = tuple(column for column, said in facts.items() if said.get("kind") == "weight")
     return ModelTable(frame, user, metrics, errors, model, marked[0] if model is None else None, weights)
 
@@ -187,16 +194,17 @@ class ModelTables:
             InputError: they name their users differently, or in types that do not compare.
         """
         first = tables[0]
-        kinds = {name.lower(): first.frame.schema[name].dataType for name in first.users}
+        kinds = [first.frame.schema[name].dataType for name in first.users]
         for other in tables[1:]:
-            if sorted(kinds) != sorted(name.lower() for name in other.users):
+            names = other.users_like(first.users)
+            if sorted(names) != sorted(other.users):
                 msg = (
                     f"users have different columns: {', '.join(first.users)} in {first.name}, "
                     f"{', '.join(other.users)} in {other.name}; rename them"
                 )
                 raise InputError(msg)
-            for name in other.users:
-                kind, theirs = kinds[name.lower()], other.frame.schema[name].dataType
+            for place, name in enumerate(names):
+                kind, theirs = kinds[place], other.frame.schema[name].dataType
                 common = common_id_type(kind, theirs)
                 if common is None:
                     msg = (
@@ -204,8 +212,8 @@ class ModelTables:
                         f"{theirs.simpleString()} in {other.name}; cast one of them"
                     )
                     raise InputError(msg)
-                kinds[name.lower()] = common
-        return cls(tuple(tables), tuple(kinds.values()))
+                kinds[place] = common
+        return cls(tuple(tables), tuple(kinds))
 
     @property
     def names(self) -> list[str]:
@@ -247,6 +255,7 @@ class ModelTables:
                     "score_users(by=…) keeps attributes of the users, and others may be joined"
                 )
                 raise InputError(msg)
+            check_types(table.frame, (str(find_column(table.frame, name)) for name in by), "slice", table.name)
 
     def grouped(self, labels: Sequence[str], by: Sequence[str] = ()) -> DataFrame:
         """One row a user: the user's columns, and an array of a struct a row of the tables.
@@ -263,8 +272,7 @@ class ModelTables:
 
     def _users_of(self, table: ModelTable) -> list[Column]:
         """The user's columns in the order of the first table."""
-        by_name = {name.lower(): name for name in table.users}
-        return [column(by_name[name.lower()]) for name in self.tables[0].users]
+        return [column(name) for name in table.users_like(self.tables[0].users)]
 
     def _rows(self, table: ModelTable, labels: Sequence[str], by: Sequence[str]) -> DataFrame:
         users = [
@@ -281,10 +289,8 @@ class ModelTables:
             reduce(lambda a, b: a + b, errors, F.lit(0).cast("bigint")).alias(INVALID),
             *values,
         )
-        attributes = [
-            column(find_column(table.frame, name) or name).cast("string").alias(slice_field(index))
-            for index, name in enumerate(by)
-        ]
+        there = [find_column(table.frame, name) or name for name in by]
+        attributes = [name_in(table.frame, name).alias(slice_field(index)) for index, name in enumerate(there)]
         return table.frame.select(*users, row.alias(_ROW), *attributes)
 
     def collected(self, labels: Sequence[str], run: Run, bytes_each: int, by: Sequence[str] = ()) -> State:
@@ -311,8 +317,11 @@ class ModelTables:
             if table.model not in (None, model):
                 continue
             users = [one.alias(_user(index)) for index, one in enumerate(self._users_of(table))]
-            rows = table.frame.where(_model_of(table) == F.lit(model)).select(*users).dropna()
-            found = rows.groupBy(*rows.columns).count().where("count > 1").limit(1).collect()
+            rows = table.frame.where(_model_of(table) == F.lit(model)).select(*users)
+            rows = rows.where(~any_null([F.col(name) for name in rows.columns]))
+            repeated = rows.groupBy(*rows.columns).count().where("count > 1").limit(1)
+            shown = [for_example(F.col(field.name), field.dataType) for field in rows.schema.fields]
+            found = repeated.select(*shown, "count").collect()
             if found:
                 named = zip(self.tables[0].users, found[0], strict=False)
                 return ", ".join(f"{name}={value!r}" for name, value in named) + f" in {found[0]['count']} rows"
@@ -351,7 +360,7 @@ def _user(index: int) -> str:
 def _model_of(table: ModelTable) -> Column:
     if table.model_column is None:
         return F.lit(table.model)
-    return F.coalesce(column(table.model_column).cast("string"), F.lit("null"))
+    return model_in(table.frame, table.model_column)
 
 
 def _facts(**said: str) -> Mapping[str, str]:

@@ -1,10 +1,12 @@
-"""Columns of tables by their exact names, whatever characters are in them."""
+"""Columns of tables by their exact names, whatever characters are in them, and what columns of ours say of themselves."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -12,9 +14,18 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.spark.platforms import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import Column, DataFrame
+
+#: The key under which a column's metadata says what the column is.
+METADATA_KEY = "spark_rankeval"
+
+
+def facts_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What a column of a per-user table says of itself."""
+    said = metadata.get(METADATA_KEY)
+    return dict(json.loads(said)) if said else {}
 
 
 def column(name: str) -> Column:
@@ -35,9 +46,21 @@ def find_column(frame: DataFrame, name: str) -> str | None:
         InputError: several columns answer to the name.
     """
     matches = [known for known in frame.columns if known.lower() == name.lower()]
-    if len(matches) > 1 and setting(frame.sparkSession, "spark.sql.caseSensitive", "false") == "true":
+    if len(matches) > 1 and setting(frame.sparkSession, "spark.sql.caseSensitive", "false").lower() == "true":
         matches = [known for known in matches if known == name] or matches
     if len(matches) > 1:
         msg = f"the column {name!r} is ambiguous: the table has {matches}; rename them, or select one"
         raise InputError(msg)
     return matches[0] if matches else None
+
+
+def check_unambiguous(frame: DataFrame, names: Iterable[str]) -> None:
+    """Refuse columns of a table that Spark could take for others of it.
+
+    Raises:
+        InputError: another column has the same name, or one that differs in case alone where Spark does not look at case.
+    """
+    n_of_name = Counter(known.lower() for known in frame.columns)
+    for name in names:
+        if n_of_name[name.lower()] > 1:
+            find_column(frame, name)

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.errors import InputError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.spark.named_columns import column
-from spark_rankeval.spark.scoring import facts_of
+from spark_rankeval.spark.ids import model_in, readable, text_in
+from spark_rankeval.spark.named_columns import column, facts_of
 from spark_rankeval.trec_output import Query
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def queries_of(per_user: DataFrame, rows: Sequence[SummaryRow], columns: Mapping
     if not users:
         msg = "queries are printed by their names, and this result has no column of users; leave per_query=True out"
         raise InputError(msg)
-    name = F.concat_ws("/", *[column(one).cast("string") for one in users]).alias("query")
+    name = readable(F.concat_ws("/", *[text_in(per_user, one) for one in users])).alias("query")
     # What is of all lists together no query has.
     cells = [column(columns[row.key]) if row.key in columns else F.lit(math.nan) for row in rows]
     values = F.array(*cells).alias("values")
@@ -90,7 +90,7 @@ def _counted(per_user: DataFrame) -> DataFrame:
 
 def _model(per_user: DataFrame) -> Column:
     named = _columns_of_kind(per_user, "model")
-    return (column(named[0]) if named else F.lit("")).alias("model")
+    return (model_in(per_user, named[0]) if named else F.lit("")).alias("model")
 
 
 def _columns_of_kind(per_user: DataFrame, kind: str) -> list[str]:

@@ -12,7 +12,8 @@ from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.spark.named_columns import any_null, column
+from spark_rankeval.spark.ids import readable, text_in
+from spark_rankeval.spark.named_columns import any_null
 from spark_rankeval.spark.validity import invalid_reasons, unusual_reasons
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def with_reasons(source: Source, rules: Rules, model_column: str | None = None) 
 def _rows(source: Source, model_column: str | None) -> DataFrame:
     """The rows, or the entries of arrays, under our names."""
     users = [one.alias(user_name(index)) for index, one in enumerate(source.user_columns())]
-    models = [] if model_column is None else [column(model_column).cast("string").alias(MODEL)]
+    models = []
+    if model_column is not None:
+        models = [readable(text_in(source.frame, model_column)).alias(MODEL)]
     ids, values = source.ids(), source.values()
     if not source.arrays:
         named = [one.alias(value_name(index)) for index, one in enumerate(values)]

@@ -14,7 +14,7 @@ from spark_rankeval.slices import EVERY
 from spark_rankeval.spark.exposures import CorpusLevel, collected_rows, exposure_rows, slices_of
 from spark_rankeval.spark.grouping import Grouping, slice_column
 from spark_rankeval.spark.ids import user_hash
-from spark_rankeval.spark.named_columns import any_null, column
+from spark_rankeval.spark.named_columns import METADATA_KEY, any_null, column, facts_of
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.spark.rejected import Quarantine
 from spark_rankeval.spark.states import STATE_SCHEMA, collected_states
@@ -50,7 +50,7 @@ from spark_rankeval.worker.states import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.statistics.description import Description, DescriptionOptions
@@ -67,8 +67,6 @@ _LARGEST_STATE = 1 << 28
 _PACKED = 0.3
 # So many values of a column of any type are told apart by a number.
 _HASHES = 2**40
-#: The key under which a column's metadata says what the column is.
-METADATA_KEY = "spark_rankeval"
 
 
 class Figures(NamedTuple):
@@ -286,12 +284,6 @@ def type_of_count(name: str) -> T.DataType:
     return T.DoubleType() if name in WEIGHT_SUMS[1:] else T.LongType()
 
 
-def facts_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What a column of a per-user table says of itself."""
-    said = metadata.get(METADATA_KEY)
-    return dict(json.loads(said)) if said else {}
-
-
 def of_somebody(per_user: DataFrame) -> DataFrame:
     """A per-user table without the row that belongs to nobody, which counts rows with a null user."""
     for field in per_user.schema.fields:
@@ -386,7 +378,8 @@ def _by_group(
         parts: dict[Key, list[TableState]] = {}
         for key, state in states.items():
             # Rows of nobody are of no slice: what is wrong with them is counted among all.
-            nobody = n_keys and state.counts["n"][0] == 0 < state.counts["n"][-1]
+            counted = state.counts["n"]
+            nobody = n_keys and counted.size and counted[0] == 0 < counted[-1]
             rolled = list(roll(key))
             for group in rolled if not nobody else [max(rolled, key=lambda one: sum(v is EVERY for v in one))]:
                 if n_keys and group == key:
@@ -428,7 +421,7 @@ def describe_table(
     counts: list[str],
     invalid: list[str],
     options: DescriptionOptions,
-    keys: Sequence[str] = (),
+    keys: Sequence[Column] = (),
     roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
     weight: str | None = None,
     normalisers: Mapping[str, str] | None = None,
@@ -443,7 +436,7 @@ def describe_table(
         counts: columns of users' counts.
         invalid: columns of counts of invalid rows.
         options: what is to be said of the values.
-        keys: columns that part the rows into groups.
+        keys: texts that part the rows into groups.
         roll: the groups that the rows of a key belong to.
         weight: the column of weights, where the options say that there is one.
         normalisers: the columns of normalisers by those of the values that have one; the options name the same places.
@@ -460,7 +453,7 @@ def describe_table(
     if run is not None:
         # A float holds such numbers exactly, and their sums.
         counted = {"run": F.pmod(F.xxhash64(column(run)), F.lit(_HASHES)), **counted}
-    keyed = {f"key_{index}": name for index, name in enumerate(keys)}
+    keyed = {f"key_{index}": named for index, named in enumerate(keys)}
     places = {values.index(name): normaliser for name, normaliser in (normalisers or {}).items()}
     own = {f"normaliser_{place}": name for place, name in places.items()}
     ids = [column(name) for name in users]
@@ -468,7 +461,7 @@ def describe_table(
     frame = per_user.select(
         *(column(name).cast("double").alias(alias) for alias, name in columns.items()),
         *(count.alias(alias) for alias, count in counted.items()),
-        *(column(name).cast("string").alias(alias) for alias, name in keyed.items()),
+        *(named.alias(alias) for alias, named in keyed.items()),
         any_null(ids).alias(NO_USER),
         *hashed,
         *([] if weight is None else [column(weight).cast("double").alias(USER_WEIGHT)]),

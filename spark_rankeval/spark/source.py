@@ -9,6 +9,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.spark.column_names import DEFAULT_ITEM, ColumnNames
+from spark_rankeval.spark.ids import why_unusable
 from spark_rankeval.spark.named_columns import column, find_column
 
 if TYPE_CHECKING:
@@ -22,16 +23,6 @@ _OF_ITEMS = ("exclude", "training", "items")
 #: Tables whose users, or whose items, are none.
 WITHOUT_USERS, WITHOUT_ITEMS = ("items",), ("users", "attributes")
 ValueKind = Literal["score", "rank", "relevance"]
-#: What tables can be grouped and joined by, and Arrow carries.
-USER_TYPES = (
-    T.NumericType,
-    T.StringType,
-    T.BooleanType,
-    T.DateType,
-    T.TimestampType,
-    T.TimestampNTZType,
-    T.BinaryType,
-)
 
 
 class ValueColumn(NamedTuple):
@@ -128,10 +119,8 @@ def read_source(role: Role, frame: DataFrame, names: ColumnNames, problems: list
             continue
         users.append(found)
         kind = frame.schema[found].dataType
-        if not isinstance(kind, USER_TYPES):
-            problems.append(
-                f"{role}: the user column {found!r} is {kind.simpleString()}; cast it to string, or name its parts as columns"
-            )
+        if wrong := why_unusable(kind, "user"):
+            problems.append(f"{role}: the user column {found!r} is {kind.simpleString()}; {wrong}")
     if len(set(users)) < len(users):
         problems.append(f"{role}: user names the column {users[0]!r} twice")
     if role in WITHOUT_ITEMS:
@@ -274,10 +263,8 @@ def _array_value(
 
 
 def _check_item_type(role: Role, name: str, kind: T.DataType, problems: list[str]) -> None:
-    if not isinstance(kind, T.IntegralType | T.StringType | T.FloatType | T.DoubleType):
-        problems.append(
-            f"{role}: the item column {name!r} is {kind.simpleString()}; items are whole numbers, text or doubles: cast it to string"
-        )
+    if wrong := why_unusable(kind, "item"):
+        problems.append(f"{role}: the item column {name!r} is {kind.simpleString()}; {wrong}")
 
 
 def _check_twice(role: Role, meaning: ValueKind, values: Sequence[ValueColumn], problems: list[str]) -> None:

@@ -10,6 +10,7 @@ from spark_rankeval.errors import DataError
 from spark_rankeval.evaluation import evaluate
 from spark_rankeval.metrics.judgement_based import BPref
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.options import check_table
 from spark_rankeval.trec.reading import check
 from spark_rankeval.trec.sources import MALFORMED
 
@@ -56,8 +57,10 @@ def evaluate_runs(
         "relevance": "grade",
         "dialect": "trec_eval",
     }
-    if not isinstance(runs, Mapping) and "model" in getattr(runs, "columns", ()):
-        usual["model"] = "model"
+    if not isinstance(runs, Mapping):
+        check_table("runs", runs)
+        if "model" in runs.columns:
+            usual["model"] = "model"
     asked = parse_metrics(metrics)
     level = options.get("relevance_threshold")
     if level is not None:

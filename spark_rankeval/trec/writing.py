@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.options import check_table, is_number, one_of
+from spark_rankeval.spark.ids import why_unusable
 from spark_rankeval.spark.named_columns import column, find_column
 from spark_rankeval.spark.platforms import save_mode
 from spark_rankeval.spark.storage import exists
@@ -137,8 +138,10 @@ def _columns(predictions: DataFrame, names: dict[str, str], tag: str | None) -> 
         fine = (T.NumericType,) if meaning == "score" else (T.StringType, T.IntegralType)
         if not isinstance(kind, fine):
             problems.append(
-                f"{meaning}={there!r} is {kind.simpleString()}, which is no {'number' if meaning == 'score' else 'text'}"
+                f"{meaning}={there!r} is {kind.simpleString()}, which is no {'number' if meaning == 'score' else 'text'}: cast it"
             )
+        elif meaning != "score" and (wrong := why_unusable(kind, "item")):
+            problems.append(f"{meaning}={there!r} is {kind.simpleString()}; {wrong}")
         found[meaning] = column(there)
     if problems:
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in predictions.schema.fields)
