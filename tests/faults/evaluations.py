@@ -20,6 +20,8 @@ METRICS = [
     "auc",
     "kendall_tau",
 ]
+#: Of all lists together.
+TOGETHER = ["catalogue_coverage(among='items')@10", "gini(among='recommended')@5", "entropy@10", "personalisation@10"]
 #: Four tasks a shuffle, none merged and no join by broadcast, so that a fault meets a part of the users in the middle of a
 #: batch job; several batches a task, so that the task has some behind it.
 PLAN = {
@@ -40,6 +42,8 @@ def write_data(folder):
         pd.DataFrame(rows, columns=["user", "item", "score"]).to_parquet(Path(folder) / f"{model}.parquet")
         labels = labels or [(user, item, grade) for user, pairs in enumerate(logs.labels) for item, grade in pairs]
     pd.DataFrame(labels, columns=["user", "item", "grade"]).to_parquet(Path(folder) / "labels.parquet")
+    # Some items that are recommended are not in the table.
+    pd.DataFrame({"item": range(3, 60)}).to_parquet(Path(folder) / "items.parquet")
 
 
 def _call(spark, folder, models=("old", "new")):
@@ -54,6 +58,12 @@ _INTERVALS = {"ci": "bca", "replicates": 200, "seed": 5, "quantiles": (0.25, 0.5
 def evaluated(spark, folder):
     """Means, intervals by the bootstrap, quantiles and counts."""
     return evaluate(**_call(spark, folder), **_INTERVALS).to_json()
+
+
+def evaluated_together(spark, folder):
+    """Values of all lists together, of items that are added up in a shuffle of their own."""
+    call = {**_call(spark, folder), "metrics": TOGETHER}
+    return evaluate(**call, items=spark.read.parquet(f"{folder}/items.parquet"), **_INTERVALS).to_json()
 
 
 def scored(spark, folder):
@@ -86,4 +96,4 @@ def figures_of(per_user):
 
 
 #: The ways that are disturbed, by name.
-WAYS = {"evaluate": evaluated, "score_users": scored, "compare": compared}
+WAYS = {"evaluate": evaluated, "all lists": evaluated_together, "score_users": scored, "compare": compared}
