@@ -24,6 +24,18 @@ WHOLE = [
 ]
 #: Means over all orders of equal scores.
 TIED = ["ndcg(ideal='labels')@3", "ap@5", "rr@4"]
+#: Of all lists together; some of what is recommended is not in the table of items, and some items nobody sees.
+TOGETHER = [
+    "catalogue_coverage(among='items')@5",
+    "catalogue_coverage(among='items', counted='any')@1",
+    "gini(among='items')@5",
+    "gini(among='recommended')@1",
+    "entropy@5",
+    "entropy",
+    "personalisation@5",
+    "personalisation(denominator='k')@1",
+]
+ITEMS = range(5, 45)
 COUNTRIES = ("at", "be", "cz")
 GRADES = (0.0, 0.5, 1.0, 1.0, 2.0, 3.0)
 

@@ -10,7 +10,9 @@ import sys
 import time
 from collections import Counter
 
-from fuzz_cases import Batch
+from beyond_oracle import World, value
+from fuzz_cases import TOGETHER, Batch
+from shuffles import shuffled_into
 
 
 def tables(spark, batch, cases):
@@ -71,6 +73,7 @@ def run(spark, seed, n_cases):
     }
     given = (predictions[""] if batch.models == ("",) else predictions, labels, metrics)
     found, totals = {}, Counter()
+    lists = {model: {} for model in batch.models}
     for row in score_users(*given, **options).collect():
         record = row.asDict()
         key = record["user"], record.get("model", "")
@@ -102,12 +105,15 @@ def run(spark, seed, n_cases):
                 ]
                 continue
             comparable = {one.encode() if isinstance(one, str) else one for one in left_out if one is not None}
-            values, counts = batch.expected(mine, theirs, comparable)
+            values, counts, ranked = batch.expected(mine, theirs, comparable)
+            lists[model][user] = [(item, -place) for place, item in enumerate(ranked)]
             wrong += compare(
                 user, model, record, {label: values[metric] for label, metric in metrics.items()}, counts, case
             )
             wrong += identity(user, model, record, batch, mine, theirs)
     wrong += [f"{key!r} came from nowhere" for key in found if key[0] is not None]
+    if batch.together:
+        wrong += compare_together(spark, (*given[:2], TOGETHER), options, lists)
     return batch, wrong, n_rows
 
 
@@ -139,6 +145,20 @@ def compare(user, model, record, values, counts, case):
             yield f"{who}: {name} is {record[name]}, not {counts[name]}: {case!r}"
     if record["n_infinite_scores"] > counts["n_infinite_scores"]:
         yield f"{who}: more infinite scores than there are"
+
+
+def compare_together(spark, given, options, lists):
+    """What differs between the values of all lists together and a naive count, items being added up in several partitions."""
+    from spark_rankeval import evaluate
+    from spark_rankeval.metrics import parse_metric
+
+    with shuffled_into(spark, 4):
+        result = evaluate(*given, **options)
+    for row in result.summary:
+        expected = value(parse_metric(row.metric).resolve(), World(lists[row.model]))
+        both_undefined = math.isnan(row.mean) and math.isnan(expected)
+        if not both_undefined and not math.isclose(row.mean, expected, rel_tol=1e-9, abs_tol=1e-12):
+            yield f"all lists of model {row.model!r}: {row.metric} is {row.mean!r}, not {expected!r}"
 
 
 def identity(user, model, record, batch, mine, theirs):

@@ -37,6 +37,7 @@ WORDS = [
 WHOLE = [0, 1, -1, 2, 3, 5, 7, 8, 10, 2**31 - 1, -(2**31), 2**31, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), -(2**63) + 1]
 REAL = [0.0, -0.0, 0.1, 0.3, 0.1 + 0.2, 1.0, -1.0, 1e-300, 5e-324, 1e300, -1e300, 2.0**53, 0.5, 0.25]
 CUT = ["precision@3", "recall@5", "ndcg@5", "ap@3", "rr@5", "hit_rate@1", "rbp@4", "judged@2"]
+TOGETHER = ["entropy@3", "gini(among='recommended')@1", "personalisation@3", "personalisation"]
 WHOLE_LISTS = ["rr", "ap", "ndcg", "auc", "auc_pr", "bpref", "r_precision", "percentile_rank", "recall@1", "dcg"]
 KINDS = ("invalid_predictions", "duplicate_predictions", "invalid_labels", "negative_grades", "conflicting_labels")
 ITEM_TYPES = {"bigint": ("bigint", "int"), "int": ("int", "bigint"), "string": ("string",), "double": ("double",)}
@@ -69,6 +70,8 @@ class Batch:
         self.ties = rng.choice([None, "item_asc", "item_desc"])
         self.excludes = rng.random() < 0.25
         self.models = rng.choice([("",), ("",), ("a", "b")])
+        # Drawn by the seed alone, so that the cases of a seed stay as they were.
+        self.together = self.seed % 2 == 0
         self.infinite = rng.choice(["rank", "rank", "drop"])
         self.negative = rng.choice(["drop", "clip"])
         plain = self.infinite == "rank" and self.negative == "drop"
@@ -179,7 +182,7 @@ class Batch:
     # --- what must come of them
 
     def expected(self, predictions, labels, excluded):
-        """Of a user and a model: the values by metric, and the counts."""
+        """Of a user and a model: the values by metric, the counts, and the ranked items."""
         counts = Counter()
         rows = list(self.usable(predictions, "predictions", self.form != "ordered", counts))
         fine = []
@@ -212,7 +215,7 @@ class Batch:
         for metric in self.metrics:
             name, _, k = metric.partition("@")
             values[metric] = value(name, user, int(k) if k else None, **({"p": 0.8} if name == "rbp" else {}))
-        return values, counts
+        return values, counts, user.items
 
     def usable(self, rows, side, valued, counts):
         """The pairs that can be used, as they compare; the others are counted."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -39,6 +38,8 @@ _COLUMNS = [PLACE, STATE, SLOT, KEY, ITEM, KIND, COUNT]
 _IN_TRAINING, _IN_ITEMS, _USERS = 1, 2, -1
 # What a worker counts an item by: the group of users, the view, the part of the list and the kind, as one number.
 _CELL = "cell"
+# What an item is sent for, as a number.
+_PLACE = "place"
 _N_GROUPS, _N_KINDS = 1 << 31, 4
 # A worker holds about so many bytes of counts. Adding them up takes four times as much.
 _HELD = 12 << 20
@@ -84,7 +85,7 @@ class ExposureAccumulator:
     """The exposure of items in lists that come batch by batch.
 
     The cutoffs of a view part its lists. A prediction is counted once, in the part where it stands and for the group of its
-    user. What is sent tells every slot that has the part, in every slice that has the group.
+    user. What is sent counts it for every slot that has the part, in every slice that has the group.
 
     Args:
         slots: what is counted.
@@ -99,6 +100,8 @@ class ExposureAccumulator:
             self._of_view.setdefault(slots[number].view, []).append(number)
         n_parts = max(map(len, self._of_view.values()))
         self._cell_shape = (_N_GROUPS, max(self._of_view) + 1, n_parts, _N_KINDS)
+        # A slot, a slice and a kind, with its number.
+        self._places: dict[tuple[int, str, int], int] = {}
         self._groups: dict[Key, int] = {}
         self._slices: list[list[str]] = []
         # By slot, how many users of each group have a list.
@@ -189,27 +192,31 @@ class ExposureAccumulator:
                 yield from self._sent(added_up)
 
     def _sent(self, counted: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Counts as rows of exposure: one a slot and slice."""
-        n_rows_at_most = max(map(len, self._slices)) * max(map(len, self._of_view.values()))
-        for batch in counted.combine_chunks().to_batches(max_chunksize=max(1, _SENT // n_rows_at_most)):
+        """Counts as rows of exposure, one an item and place."""
+        n_places_at_most = max(map(len, self._slices)) * max(map(len, self._of_view.values()))
+        # Cells of an item that count for one place stand together then, and become one row. A row costs Spark ten times as much.
+        in_order = counted.sort_by(ITEM).combine_chunks()
+        for batch in in_order.to_batches(max_chunksize=max(1, _SENT // n_places_at_most)):
             cells, which = np.unique(batch.column(_CELL).to_numpy(), return_inverse=True)
-            parts = [self._rows_of_cell(cell) for cell in zip(*np.unravel_index(cells, self._cell_shape), strict=True)]
-            slots, slices, kinds = zip(*chain.from_iterable(parts), strict=True)
-            n_rows = np.array([len(part) for part in parts])
-            entry = np.repeat(np.arange(len(which)), n_rows[which])
-            place = offsets_of(n_rows)[which][entry] + position_within(entry, len(which))
-            yield _rows(
-                pa.array(slots, pa.int32()).take(pa.array(place)),
-                pa.array(slices, pa.string()).take(pa.array(place)),
-                batch.column(ITEM).take(pa.array(entry)),
-                pa.array(kinds, pa.int8()).take(pa.array(place)),
-                batch.column(COUNT).take(pa.array(entry)),
+            places = [self._places_of(cell) for cell in zip(*np.unravel_index(cells, self._cell_shape), strict=True)]
+            n_places = np.array([len(part) for part in places])
+            entry = np.repeat(np.arange(len(which)), n_places[which])
+            nth = offsets_of(n_places)[which][entry] + position_within(entry, len(which))
+            ids, counts = (batch.column(name).take(pa.array(entry)) for name in (ITEM, COUNT))
+            rows = _added_up([pa.table({_PLACE: np.concatenate(places)[nth], ITEM: ids, COUNT: counts})], COUNT)
+            slots, slices, kinds = zip(*self._places, strict=True)
+            place, ids, counts = (rows[name].combine_chunks() for name in (_PLACE, ITEM, COUNT))
+            slot, text, kind = (
+                pa.array(values, of).take(place)
+                for values, of in ((slots, pa.int32()), (slices, pa.string()), (kinds, pa.int8()))
             )
+            yield _rows(slot, text, ids, kind, counts)
 
-    def _rows_of_cell(self, cell: tuple[int, ...]) -> list[tuple[int, str, int]]:
-        """The slots and slices that a cell counts for, and its kind."""
+    def _places_of(self, cell: tuple[int, ...]) -> list[int]:
+        """The numbers of the places that a cell counts for."""
         group, view, part, kind = map(int, cell)
-        return [(slot, text, kind) for slot in self._of_view[view][part:] for text in self._slices[group]]
+        places = [(slot, text, kind) for slot in self._of_view[view][part:] for text in self._slices[group]]
+        return [self._places.setdefault(place, len(self._places)) for place in places]
 
 
 def _length(slot: Slot) -> float:
@@ -277,8 +284,7 @@ def merge_exposures(merging: Callable[[], Merging]) -> Callable[[Batches], Batch
             for packed in whole[STATE].drop_null():
                 states.add(unpack(packed.as_py()))
                 n_states += 1
-            items = whole.filter(whole[STATE].is_null()).select([KEY, SLOT, KIND, COUNT])
-            tables.append(items.append_column(N_ITEMS, pa.array(np.ones(len(items), np.int64))))
+            tables.append(_items_of(whole.filter(whole[STATE].is_null())))
             if sum(table.nbytes for table in tables) > _HELD:
                 tables = [_added_up(tables, N_ITEMS)]
         if tables:
@@ -289,6 +295,12 @@ def merge_exposures(merging: Callable[[], Merging]) -> Callable[[Batches], Batch
             yield pa.RecordBatch.from_pydict(columns)
 
     return run
+
+
+def _items_of(rows: pa.Table) -> pa.Table:
+    """Rows with the whole count of an item each, as rows with the number of items of a count."""
+    items = rows.select([KEY, SLOT, KIND, COUNT])
+    return items.append_column(N_ITEMS, pa.array(np.ones(len(items), np.int64)))
 
 
 def _histogram(counts: pa.Table) -> dict[str, Any]:

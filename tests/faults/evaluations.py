@@ -21,6 +21,8 @@ METRICS = [
     "auc",
     "kendall_tau",
 ]
+#: Of all lists together.
+TOGETHER = ["catalogue_coverage(among='items')@10", "gini(among='recommended')@5", "entropy@10", "personalisation@10"]
 #: Four tasks a shuffle, none merged and no join by broadcast, so that a fault meets a part of the users in the middle of a
 #: batch job; several batches a task, so that the task has some behind it.
 PLAN = {
@@ -44,6 +46,8 @@ def write_data(folder):
     # Sums of such weights depend on the order in which they are added, if nothing is done about it.
     labels = [(*label, 1 + random.random()) for label in labels]
     pd.DataFrame(labels, columns=["user", "item", "grade", "weight"]).to_parquet(Path(folder) / "labels.parquet")
+    # Some items that are recommended are not in the table.
+    pd.DataFrame({"item": range(3, 60)}).to_parquet(Path(folder) / "items.parquet")
 
 
 def _call(spark, folder, models=("old", "new")):
@@ -60,6 +64,12 @@ def evaluated(spark, folder):
     call = _call(spark, folder)
     estimates = evaluate(**call | {"metrics": ["recall@10", "dcg(estimator='snips')@5"]}, weight="weight")
     return evaluate(**call, **_INTERVALS).to_json() + estimates.to_json()
+
+
+def evaluated_together(spark, folder):
+    """Values of all lists together, of items that are added up in a shuffle of their own."""
+    call = {**_call(spark, folder), "metrics": TOGETHER}
+    return evaluate(**call, items=spark.read.parquet(f"{folder}/items.parquet"), **_INTERVALS).to_json()
 
 
 def scored(spark, folder):
@@ -92,4 +102,4 @@ def figures_of(per_user):
 
 
 #: The ways that are disturbed, by name.
-WAYS = {"evaluate": evaluated, "score_users": scored, "compare": compared}
+WAYS = {"evaluate": evaluated, "all lists": evaluated_together, "score_users": scored, "compare": compared}

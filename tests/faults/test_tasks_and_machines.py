@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from faults.evaluations import WAYS
-from faults.orders import COMPARING, SCORING, eventually, is_running, parent_of, within
+from faults.orders import COMPARING, MERGING, SCORING, eventually, is_running, parent_of, within
 
-#: Where each way meets the fault.
-PLACES = {"evaluate": SCORING, "score_users": SCORING, "compare": COMPARING}
+#: Where each way meets the fault, and at which batch: one when the task has some behind it, if it has several.
+PLACES = {"evaluate": (SCORING, 2), "all lists": (MERGING, 1), "score_users": (SCORING, 2), "compare": (COMPARING, 2)}
 
 
 @pytest.fixture(scope="module")
@@ -33,26 +33,37 @@ def disturbed(spark, cluster, orders, data):
     return run
 
 
+@pytest.fixture
+def place_fault(orders):
+    """Orders a fault for a way, in one of its tasks."""
+
+    def place(way, fault):
+        at, batch = PLACES[way]
+        orders.place(at, fault, partition=1, call=batch)
+
+    return place
+
+
 def test_undisturbed_every_way_goes_through_the_places_of_the_faults(undisturbed):
     """Each place is passed in four tasks, by several batches; and the figures are many."""
     figures, calls = undisturbed
-    for place in (SCORING, COMPARING):
+    for place, batch in PLACES.values():
         here = [call for call in calls if call["at"] == place]
         assert {call["partition"] for call in here} == {0, 1, 2, 3}
-        assert max(call["call"] for call in here) > 2
+        assert max(call["call"] for call in here) >= batch
     assert len(figures["score_users"]) > 500_000
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_task_that_fails_once(way, expected, disturbed, orders):
-    orders.place(PLACES[way], "fail", partition=1, call=2)
+def test_a_task_that_fails_once(way, expected, disturbed, orders, place_fault):
+    place_fault(way, "fail")
     assert disturbed(way) == expected[way]
     assert orders.attempts_after(orders.done())
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_python_worker_is_killed(way, expected, disturbed, orders):
-    orders.place(PLACES[way], "kill_python", partition=1, call=2)
+def test_a_python_worker_is_killed(way, expected, disturbed, orders, place_fault):
+    place_fault(way, "kill_python")
     assert disturbed(way) == expected[way]
     done = orders.done()
     assert not is_running(done["python"])
@@ -61,9 +72,9 @@ def test_a_python_worker_is_killed(way, expected, disturbed, orders):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_executor_is_killed(way, expected, disturbed, orders, cluster):
+def test_an_executor_is_killed(way, expected, disturbed, orders, cluster, place_fault):
     n_killed = cluster.log_of_workers().count("exitStatus 137")
-    orders.place(PLACES[way], "kill_executor", partition=1, call=2)
+    place_fault(way, "kill_executor")
     assert disturbed(way) == expected[way]
     done = orders.done()
     assert not is_running(done["executor"])
@@ -76,9 +87,9 @@ def test_an_executor_is_killed(way, expected, disturbed, orders, cluster):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_machine_is_killed(way, expected, disturbed, orders, cluster):
+def test_a_machine_is_killed(way, expected, disturbed, orders, cluster, place_fault):
     """The worker, its executor and the executor's Python, all at once, while a task holds the users it has read."""
-    orders.place(PLACES[way], "wait", partition=1, call=2)
+    place_fault(way, "wait")
 
     def kill():
         eventually(orders.was_done, "a task comes to the gate", cluster.executor_logs, seconds=120)

@@ -2,7 +2,6 @@
 
 import math
 import re
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from beyond_oracle import FORMULAS, value
 from plans import plan_of
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from shuffles import shuffled_into
 from worlds import SIMPLE, random_world
 
 from spark_rankeval import compare, evaluate, merge, score_users, summarise
@@ -120,23 +120,6 @@ def test_every_user_has_the_value_of_the_naive_measures(tables, world):
     for column, metric in zip(table.columns, OF_USERS, strict=False):
         expected = [value(parse_metric(metric).resolve(), world, user) for user in table.index]
         np.testing.assert_allclose(table[column], expected, rtol=1e-12, atol=1e-12, equal_nan=True, err_msg=metric)
-
-
-@contextmanager
-def shuffled_into(spark, n_partitions):
-    """Every shuffle has so many partitions, although small ones would do for a few rows."""
-    settings = {
-        "spark.sql.shuffle.partitions": str(n_partitions),
-        "spark.sql.adaptive.coalescePartitions.enabled": "false",
-    }
-    before = {name: spark.conf.get(name) for name in settings}
-    try:
-        for name, setting in settings.items():
-            spark.conf.set(name, setting)
-        yield
-    finally:
-        for name, setting in before.items():
-            spark.conf.set(name, setting)
 
 
 def test_partitions_change_no_digit(spark, tables):
@@ -379,5 +362,6 @@ def test_rows_are_placed_by_what_a_task_that_runs_again_gives_again(spark):
         yield from ()
 
     placed = plan_of(exposure_rows(spark.range(3), run, T.LongType()))
+    # One shuffle: whatever adds up is where the rows are.
     (by,) = re.findall(r"hashpartitioning\((.*?), \d+\)", placed)
     assert re.findall(r"([a-z]+)#", by) == ["place", "slot", "slice", "item"]

@@ -18,7 +18,17 @@ def test_nasty_cases_are_as_the_oracle_says_and_no_row_is_lost(spark, seed):
 def test_the_share_has_every_form():
     batches = [Batch(seed) for seed in SEEDS]
     assert {batch.form for batch in batches} == {"rows", "ordered", "scored", "structs"}
-    for name in ("item_type", "grade_type", "metrics", "prune", "infinite", "negative", "excludes", "models"):
+    for name in (
+        "item_type",
+        "grade_type",
+        "metrics",
+        "prune",
+        "infinite",
+        "negative",
+        "excludes",
+        "models",
+        "together",
+    ):
         assert len({repr(getattr(batch, name)) for batch in batches}) > 1, name
 
 
@@ -26,11 +36,12 @@ def test_a_wrong_value_and_a_wrong_count_are_seen(spark, monkeypatch):
     honest = Batch.expected
 
     def lying(self, predictions, labels, excluded):
-        values, counts = honest(self, predictions, labels, excluded)
+        values, counts, ranked = honest(self, predictions, labels, excluded)
         counts["n_labels"] += 1
-        return {name: one + 0.25 for name, one in values.items()}, counts
+        return {name: one + 0.25 for name, one in values.items()}, counts, ranked[1:]
 
     monkeypatch.setattr(Batch, "expected", lying)
     _, wrong, _ = run(spark, 2, 20)
     assert any(": m0 is " in words for words in wrong)
     assert any(": n_labels is " in words for words in wrong)
+    assert any("all lists of model" in words for words in wrong)

@@ -11,8 +11,11 @@ from pathlib import Path
 import fixed_users
 import numpy as np
 import pytest
+from beyond_oracle import World, value
+from shuffles import shuffled_into
 
 from spark_rankeval import all_pairs, compare, evaluate, metrics_column, score_users
+from spark_rankeval.metrics import parse_metric
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "platforms.json"
 ASKED = {"score": "score", "relevance": "grade"}
@@ -89,6 +92,16 @@ def student(spark):
     return summary(evaluate(*both, fixed_users.WHOLE, **asked, ci="t", totals=True))
 
 
+def together(spark):
+    """Values of all lists together, whose items are counted in several partitions and added up in several."""
+    both, asked = tables(spark)
+    items = spark.createDataFrame([(item,) for item in fixed_users.ITEMS], "item bigint")
+    with shuffled_into(spark, 3):
+        rows = evaluate(*both, fixed_users.TOGETHER, **asked, items=items).to_pandas()
+    keys = rows["model"] + " " + rows["slice"] + " " + rows["metric"]
+    return dict(zip(keys, map(numbers, rows[["mean", "n_users"]].to_numpy(np.float64)), strict=True))
+
+
 def whole(spark):
     both, asked = tables(spark)
     return score_users(*both, fixed_users.WHOLE, **asked)
@@ -100,6 +113,7 @@ PARTS = {
     "student": student,
     "weighted": weighted,
     "logged feedback": logged,
+    "all lists": together,
     "whole lists": lambda spark: per_user(whole(spark), fixed_users.WHOLE),
     "compare": lambda spark: compared(compare(whole(spark), "old", metrics=["ap", "ndcg"], replicates=999, seed=3)),
     "all pairs": lambda spark: compared(all_pairs(whole(spark), metrics=["ap", "ndcg"])),
@@ -173,6 +187,20 @@ def test_the_golden_evaluation_holds_what_platforms_may_do_differently(golden):
     columns = list(zip(*by_user, strict=True))
     assert all(len(set(column)) > 5 for column in columns[1:3] + columns[4:])
     assert all("nan" in column and "0x0.0p+0" in column for column in columns)
+
+
+def test_the_golden_values_of_all_lists_are_those_of_a_naive_count(golden):
+    countries = {user: country for user, country, _ in fixed_users.attribute_rows()}
+    predictions = {model: {} for model in fixed_users.MODELS}
+    for model, user, item, score in fixed_users.prediction_rows():
+        predictions[model].setdefault(user, []).append((item, score))
+    for key, row in golden["all lists"].items():
+        model, place, metric = key.split(" ", 2)
+        users = [user for user in predictions[model] if place in ("all", f"country={countries[user]}")]
+        world = World({user: predictions[model][user] for user in users}, items=dict.fromkeys(fixed_users.ITEMS))
+        expected = value(parse_metric(metric).resolve(), world), len(users)
+        assert [float.fromhex(figure) for figure in row.split()] == pytest.approx(expected, rel=1e-12), key
+    assert len(golden["all lists"]) == len(fixed_users.TOGETHER) * len(fixed_users.MODELS) * 4
 
 
 def write(spark):
