@@ -60,7 +60,7 @@ def evaluate_tables(
     from spark_rankeval.spark.storage import staged  # noqa: PLC0415
 
     log = EventLog("evaluate") if log is None else log
-    tables = read_tables(spark, config.sources())
+    tables = read_tables(spark, config.sources(), config.names_of_ids())
     call = _call(config, tables)
     per_user = score_users(**call)
     if config.mlflow is not None:
@@ -205,7 +205,7 @@ def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
     from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
     from spark_rankeval.spark.scoring import facts_of  # noqa: PLC0415
 
-    tables = read_tables(spark, config.sources())
+    tables = read_tables(spark, config.sources(), config.names_of_ids())
     schema = score_users(**_call(config, tables)).schema
     facts = [facts_of(field.metadata) for field in schema.fields]
     metrics = [(said["label"], said["metric"]) for said in facts if said.get("kind") == "metric"]
