@@ -76,8 +76,8 @@ def evaluate_tables(
             run.write(table, runs.PER_USER, is_empty=table.isEmpty())
         result = _with_all_lists(config, result, call)
         if config.evaluation.on_invalid == "quarantine":
-            rejected = quarantine(**call)
-            run.write(rejected, runs.QUARANTINE, is_empty=rejected.isEmpty())
+            with staged(quarantine(**call), f"{run.output}/{runs.QUARANTINE}") as table:
+                run.write(table, runs.QUARANTINE, is_empty=table.isEmpty())
         run.write(runs.metrics_table(spark, result, run.started).coalesce(1), runs.METRICS)
         outcomes = outcomes_of(run, config.gate_rules(), result)
         if outcomes:
