@@ -75,8 +75,9 @@ def evaluate(
 ) -> Result:
     """Compute metrics of every user in one pass over the data, and their means.
 
-    Names, columns, types and options are checked first, before any job. Then one action runs. Then, if rows were found
-    that cannot be ranked, a `DataError` says how many of each kind there are, with examples.
+    Names, columns, types and options are checked first, before any job, but for a column of models, which is read for their
+    names. Then one action runs; a second one where pruning cut a tie that decides a value. Then, if rows were found that cannot
+    be ranked, a `DataError` says how many of each kind there are, with examples from another look at the tables.
 
     Args:
         predictions: rows of user, item and score or rank; or rows of user and an array of items, best first, plain or

@@ -11,7 +11,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "classic_alone(need): cannot run on Spark Connect, which has no such thing")
-    config.addinivalue_line("markers", "connect_alone: is about a Connect server")
+    config.addinivalue_line("markers", "connect_alone(need): is about a Connect server, whose client knows something")
 
 
 def pytest_collection_modifyitems(config, items):

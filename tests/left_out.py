@@ -24,14 +24,14 @@ CLASSIC_ALONE = {
     "jvm": ("the object is the JVM's own", lambda spark: spark.sparkContext._jvm.java.lang.Math.abs(-1)),
     "tuned_als": ("PySpark 4.0 tunes ALS in threads without a session", tuned_als),
 }
-# The first Spark whose Connect has it, too.
-ON_CONNECT_FROM = {"tuned_als": (4, 1)}
+# The first Spark whose Connect has it, too; and of what is about Connect, the first whose client knows it.
+ON_CONNECT_FROM = {"tuned_als": (4, 1), "progress": (4, 0)}
 
 
 def reason_of(item):
     marker = item.get_closest_marker("classic_alone")
     if marker is None:
-        return "about a Connect server"
+        return ", ".join(["about a Connect server", *item.get_closest_marker("connect_alone").args])
     (need,) = marker.args
     return f"{need} ({CLASSIC_ALONE[need][0]})"
 
@@ -44,7 +44,8 @@ def connect_has(need):
 
 def is_left_out(item, platform):
     """Whether a test is not for a platform."""
+    about_connect, marker = item.get_closest_marker("connect_alone"), item.get_closest_marker("classic_alone")
     if platform == "classic":
-        return item.get_closest_marker("connect_alone") is not None
-    marker = item.get_closest_marker("classic_alone")
-    return marker is not None and not connect_has(*marker.args)
+        return about_connect is not None
+    needs = [need for marked in (about_connect, marker) if marked is not None for need in marked.args]
+    return not all(map(connect_has, needs))

@@ -36,12 +36,12 @@ class SparkProcess:
     process group.
     """
 
-    def __init__(self, script, *arguments, log, cwd, **environment):
+    def __init__(self, script, *arguments, log, cwd, home=SPARK_HOME, **environment):
         self.log = Path(log)
         self._output = self.log.open("w")
         self._process = subprocess.Popen(
-            [str(SPARK_HOME / "bin" / script), *map(str, arguments)],
-            cwd=cwd, env=plain_environment(**environment), stdin=subprocess.DEVNULL,
+            [str(home / "bin" / script), *map(str, arguments)],
+            cwd=cwd, env=plain_environment(SPARK_HOME=str(home), **environment), stdin=subprocess.DEVNULL,
             stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
 

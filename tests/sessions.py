@@ -2,12 +2,14 @@
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 import uuid
 from contextlib import contextmanager
+from pathlib import Path
 
 from processes import SUBMIT_OPTIONS, SparkProcess, free_port
 
@@ -62,9 +64,20 @@ def _classic():
     spark.stop()
 
 
+def _server_python():
+    """The interpreter whose pyspark is the server: that of the tests, or another, as the pip package of 3.5 has no server."""
+    return os.environ.get("CONNECT_SERVER_PYTHON", sys.executable)
+
+
+def _spark_home(python):
+    program = "import pyspark; print(pyspark.__path__[0])"
+    return Path(subprocess.run([python, "-c", program], capture_output=True, text=True, check=True).stdout.strip())
+
+
 @contextmanager
 def connect_server(folder, **settings):
     """A Connect server whose Python has what Spark needs and not this package; gives its port and that of its web page."""
+    python = _server_python()
     port, page = free_port(), free_port()
     told = {
         **SETTINGS,
@@ -79,7 +92,7 @@ def connect_server(folder, **settings):
     # What sbin/start-connect-server.sh runs in the background, in the foreground: its process id is known then.
     server = SparkProcess(
         "spark-submit", *arguments, "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
-        log=f"{folder}/connect-server.log", cwd=folder, PYSPARK_PYTHON=sys.executable,
+        log=f"{folder}/connect-server.log", cwd=folder, home=_spark_home(python), PYSPARK_PYTHON=python,
     )  # fmt: skip
     try:
         server.wait_for(lambda: server.listens(port))

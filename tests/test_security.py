@@ -14,6 +14,19 @@ PACKAGE = Path(__file__).parents[1] / "spark_rankeval"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 EXECUTING = {"eval", "exec", "compile", "__import__"}
 MODULES_THAT_EXECUTE = {"pickle", "cloudpickle", "marshal", "shelve", "dill", "joblib", "subprocess", "code", "codeop"}
+# What opens connections; a part of urllib alone reads addresses.
+NETWORK = (
+    "socket",
+    "ssl",
+    "http",
+    "ftplib",
+    "smtplib",
+    "asyncio",
+    "requests",
+    "urllib3",
+    "urllib.request.urlopen",
+    "grpc",
+)
 # Methods of Spark's that read text as SQL. Text that is a constant of ours is no way in for anybody.
 SQL = {"expr", "selectExpr", "sql", "where", "filter", "from_json", "schema_of_json"}
 
@@ -40,6 +53,13 @@ def offences(source):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         yield from (f"imports {name}" for name in names if name.partition(".")[0] in MODULES_THAT_EXECUTE)
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        # A module as a whole is all that is in it.
+        parts = [f"{name}.urlopen" if name == "urllib.request" else name for name in names]
+        yield from (
+            f"connects by {name}" for name in parts if f"{name}.".startswith(tuple(f"{one}." for one in NETWORK))
+        )
     for node, name in names_of_calls(tree):
         if isinstance(node.func, ast.Name) and name in EXECUTING:
             yield f"calls {name}"
@@ -68,6 +88,10 @@ def test_no_module_executes_data_or_makes_sql_of_text(path):
         "frame.selectExpr(name)",
         "spark.sql('select 1')",
         "np.load(f, allow_pickle=True)",
+        "import socket",
+        "from http.client import HTTPSConnection",
+        "from urllib.request import urlopen",
+        "import urllib.request",
     ],
 )
 def test_the_look_at_modules_finds_what_it_looks_for(source):

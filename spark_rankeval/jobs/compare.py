@@ -111,7 +111,7 @@ def _read(spark: SparkSession, config: CompareConfig) -> dict[str, DataFrame | N
     for section, source in sources.items():
         if isinstance(source, PerUserTable) and source.output is not None:
             sources[section] = _partition(spark, source, section)
-    return read_tables(spark, sources)
+    return read_tables(spark, sources, config.names_of_ids())
 
 
 def _partition(spark: SparkSession, source: PerUserTable, section: str) -> Source:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spark_rankeval.errors import SparkRankEvalError
-from spark_rankeval.jobs.config import JobConfig, Source, empty_names, keys_of, wrong_run_id
+from spark_rankeval.jobs.config import JobConfig, Source, empty_names, keys_of, names_in, wrong_run_id
 from spark_rankeval.jobs.wording import in_keys
 from spark_rankeval.options import as_names, check_totals
 from spark_rankeval.statistics.intervals import checked_level
@@ -104,6 +104,11 @@ class CompareConfig(JobConfig):
     def sources(self) -> dict[str, Source | None]:
         """The tables to read, by the names of their sections."""
         return {f"models.{name}": table for name, table in self.models.items()} | {"results": self.results}
+
+    def names_of_ids(self) -> frozenset[str]:
+        """The columns that tell users, models and slices apart, and with which nothing is computed."""
+        asked = self.comparison
+        return names_in(asked.user, asked.model, asked.by)
 
     def keys(self) -> dict[str, str]:
         """The keys of the options of `compare`, by the options' names; that of rows is the other job's."""

@@ -35,7 +35,8 @@ class Source:
             delta and iceberg need a session that has them; trec_run and trec_qrels are TREC's, of whose lines each is looked at.
         options: options of Spark's reader; CSV is read with a header and inferred types unless they say otherwise.
         schema: columns and types, such as "user bigint, item string, score double"; left out, they are those of the table, and
-            those of CSV and JSON are inferred, for which Spark reads the files once more.
+            those of CSV and JSON are inferred, for which Spark reads the files once more. Ids in CSV (users, items, models, categories
+            and slices) are then text unless all of a column are plain whole numbers: 007 is not 7.
         table: a table of the catalogue, instead of files.
     """
 
@@ -182,6 +183,10 @@ class JobConfig:
         """The tables to read, by the names of their sections."""
         raise NotImplementedError
 
+    def names_of_ids(self) -> frozenset[str]:
+        """The columns that tell users, items, models and slices apart, and with which nothing is computed."""
+        raise NotImplementedError
+
     def keys(self) -> dict[str, str]:
         """The keys of the options of the library, by the options' names."""
         raise NotImplementedError
@@ -220,6 +225,12 @@ def keys_of(section: str, kind: type) -> dict[str, str]:
         kind: its dataclass.
     """
     return {item.name: f"{section}.{item.name}" for item in fields(kind)}
+
+
+def names_in(*given: str | tuple[str, ...] | None) -> frozenset[str]:
+    """The names of columns that several keys give: each a name, several, or none."""
+    keys = [(names,) if isinstance(names, str) else names or () for names in given]
+    return frozenset(name for names in keys for name in names)
 
 
 def empty_names(section: str, names: Mapping[str, object]) -> list[str]:

@@ -47,7 +47,8 @@ def planned(
     if read:
         texts.append(
             f'The types of {", ".join(read)} were inferred, for which Spark read the files; schema = "user bigint, …" '
-            "in the section spares that, here and in the run."
+            "in the section spares that, here and in the run. "
+            "Ids in CSV are text unless all of a column are plain whole numbers: 007 is not 7."
         )
     return "\n\n".join(texts)
 

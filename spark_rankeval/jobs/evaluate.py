@@ -62,7 +62,7 @@ def evaluate_tables(
     from spark_rankeval.spark.storage import staged  # noqa: PLC0415
 
     log = EventLog("evaluate") if log is None else log
-    tables = read_tables(spark, config.sources())
+    tables = read_tables(spark, config.sources(), config.names_of_ids())
     call, frames = _call(config, tables), _frames(config, tables)
     per_user = frames[runs.PER_USER]
     if config.mlflow is not None:
@@ -78,8 +78,8 @@ def evaluate_tables(
             run.write(table, runs.PER_USER, is_empty=table.isEmpty())
         result = _with_all_lists(config, result, call)
         if runs.QUARANTINE in frames:
-            rejected = frames[runs.QUARANTINE]
-            run.write(rejected, runs.QUARANTINE, is_empty=rejected.isEmpty())
+            with staged(frames[runs.QUARANTINE], f"{run.output}/{runs.QUARANTINE}") as table:
+                run.write(table, runs.QUARANTINE, is_empty=table.isEmpty())
         run.write(runs.metrics_table(spark, result, run.started).coalesce(1), runs.METRICS)
         outcomes = outcomes_of(run, config.gate_rules(), result)
         if outcomes:
@@ -231,7 +231,7 @@ def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
     from spark_rankeval.spark.named_columns import facts_of  # noqa: PLC0415
 
     check_committer(spark)
-    tables = read_tables(spark, config.sources())
+    tables = read_tables(spark, config.sources(), config.names_of_ids())
     frames = _frames(config, tables)
     facts = [facts_of(field.metadata) for field in frames[runs.PER_USER].schema.fields]
     metrics = [(said["label"], said["metric"]) for said in facts if said.get("kind") == "metric"]

@@ -10,7 +10,7 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, DialectError, InputError, MetricError, OptionError
 from spark_rankeval.extras import check_extra
 from spark_rankeval.gates import GateRule, check_known, read_gates
-from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of
+from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in
 from spark_rankeval.jobs.wording import in_keys
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
@@ -210,6 +210,11 @@ class EvaluateConfig(JobConfig):
         """The tables to read by the names that `evaluate` has for them."""
         names = ("predictions", "labels", "users", "exclude", "attributes", *TABLES_OF_FACTS)
         return {name: getattr(self, name) for name in names}
+
+    def names_of_ids(self) -> frozenset[str]:
+        """The columns that tell users, items, models and slices apart, and with which nothing is computed."""
+        columns = self.columns
+        return names_in(columns.user, columns.item, columns.model, columns.category, self.evaluation.by)
 
     def keys(self) -> dict[str, str]:
         """The keys of the options of `evaluate`, by the options' names."""

@@ -5,47 +5,67 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.wording import errors_in_keys
+from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.platforms import input_files, said_by_java
 from spark_rankeval.trec import read_qrels, read_run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
     from spark_rankeval.jobs.config import Source
 
 _CSV_OPTIONS = {"header": True, "inferSchema": True}
 #: Formats whose columns and types Spark finds in the rows alone, which it reads once more for that.
 _INFERRED = ("csv", "json")
+_WHOLE_NUMBER = "^(0|-?[1-9][0-9]*)$"
 _LACKING = {
     "delta": "spark-submit --packages io.delta:delta-spark_2.13:…, with its settings of extension and catalogue",
     "iceberg": "spark-submit --packages org.apache.iceberg:iceberg-spark-runtime-…, with its settings of catalogues",
 }
 
 
-def read_tables(spark: SparkSession, sources: Mapping[str, Source | None]) -> dict[str, DataFrame | None]:
+def read_tables(
+    spark: SparkSession, sources: Mapping[str, Source | None], names_of_ids: Collection[str]
+) -> dict[str, DataFrame | None]:
     """The tables of several sections, by their names.
+
+    Args:
+        spark: the session.
+        sources: the sections.
+        names_of_ids: as `read_table` takes them.
 
     Raises:
         ConfigurationError: one cannot be read.
     """
-    return {section: None if it is None else read_table(spark, it, section) for section, it in sources.items()}
+    return {
+        section: None if source is None else read_table(spark, source, section, names_of_ids)
+        for section, source in sources.items()
+    }
 
 
-def read_table(spark: SparkSession, source: Source, section: str) -> DataFrame:
+def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: Collection[str] = ()) -> DataFrame:
     """The table that a section of the configuration names.
+
+    Args:
+        spark: the session.
+        source: the section.
+        section: its name.
+        names_of_ids: columns of which CSV without a schema keeps what is written: 7, 007 and 7.0 are three ids.
 
     Raises:
         ConfigurationError: there is no such table, or it cannot be read as what it is said to be.
     """
     try:
         with errors_in_keys({name: f"{section}.options.{name}" for name in ("on_invalid", "model")}):
-            frame = _frame(spark, source)
+            frame = _frame(spark, source, names_of_ids)
         # Spark Connect looks at a table only when its schema is asked for.
         _ = frame.schema
     except Exception as error:
@@ -59,7 +79,7 @@ def read_table(spark: SparkSession, source: Source, section: str) -> DataFrame:
     return frame
 
 
-def _frame(spark: SparkSession, source: Source) -> DataFrame:
+def _frame(spark: SparkSession, source: Source, names_of_ids: Collection[str]) -> DataFrame:
     if source.table is not None:
         return spark.read.table(source.table)
     if source.format in ("trec_run", "trec_qrels"):
@@ -70,7 +90,41 @@ def _frame(spark: SparkSession, source: Source) -> DataFrame:
     reader = reader.options(**source.options)
     if source.path is None:
         return reader.load()
-    return reader.load(list(source.path) if isinstance(source.path, tuple) else source.path)
+    paths = list(source.path) if isinstance(source.path, tuple) else source.path
+    frame = reader.load(paths)
+    if source.format == "csv" and source.schema is None:
+        return _with_ids_as_written(reader, paths, frame, names_of_ids)
+    return frame
+
+
+def _with_ids_as_written(
+    reader: DataFrameReader, paths: str | list[str], inferred: DataFrame, names: Collection[str]
+) -> DataFrame:
+    """A CSV table whose ids are text, unless all are whole numbers as Spark writes them: it would read 007 as 7.
+
+    Args:
+        reader: of CSV.
+        paths: of the files.
+        inferred: the table with the types that Spark finds.
+        names: the columns of ids, in any case of letters.
+    """
+    types = {field.name: field.dataType for field in inferred.schema.fields}
+    lower = {name.lower() for name in names}
+    ids = {name: kind for name, kind in types.items() if name.lower() in lower and not isinstance(kind, T.StringType)}
+    if not ids:
+        return inferred
+    text = reader.schema(_schema(types | dict.fromkeys(ids, T.StringType()))).load(paths)
+    whole = [name for name, kind in ids.items() if isinstance(kind, T.IntegralType)]
+    if not whole:
+        return text
+    written = [F.min(column(name).rlike(_WHOLE_NUMBER)).alias(str(place)) for place, name in enumerate(whole)]
+    (row,) = text.agg(*written).collect()
+    kept = {name: ids[name] for name, is_written in zip(whole, row, strict=True) if is_written}
+    return reader.schema(_schema(types | dict.fromkeys(ids, T.StringType()) | kept)).load(paths)
+
+
+def _schema(types: Mapping[str, T.DataType]) -> T.StructType:
+    return T.StructType([T.StructField(name, kind) for name, kind in types.items()])
 
 
 def _trec_table(spark: SparkSession, source: Source) -> DataFrame:

@@ -327,7 +327,8 @@ def _compare(left: Source, others: Iterable[Source | None], problems: list[str])
         if other.role not in WITHOUT_ITEMS and common_id_type(left.item_type, other.item_type) is None:
             problems.append(
                 f"items do not compare: predictions' {left.item!r} is {left.item_type.simpleString()}, {other.role}' "
-                f"{other.item!r} is {other.item_type.simpleString()}; cast one of them (nothing is cast in silence: '01' would equal 1)"
+                f"{other.item!r} is {other.item_type.simpleString()}; cast one of them, or read it with a schema "
+                "(nothing is cast in silence: '01' would equal 1)"
             )
         if other.role in WITHOUT_USERS:
             continue
@@ -335,7 +336,7 @@ def _compare(left: Source, others: Iterable[Source | None], problems: list[str])
             if common_id_type(one, two) is None:
                 problems.append(
                     f"users do not compare: {name!r} is {one.simpleString()} in predictions and {two.simpleString()} "
-                    f"in {other.role}; cast one of them"
+                    f"in {other.role}; cast one of them, or read it with a schema"
                 )
 
 

@@ -209,7 +209,7 @@ class ModelTables:
                 if common is None:
                     msg = (
                         f"users do not compare: {name!r} is {kind.simpleString()} in {first.name} and "
-                        f"{theirs.simpleString()} in {other.name}; cast one of them"
+                        f"{theirs.simpleString()} in {other.name}; cast one of them, or read it with a schema"
                     )
                     raise InputError(msg)
                 kinds[place] = common

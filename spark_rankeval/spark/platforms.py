@@ -16,6 +16,7 @@ _VANISHED = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FileNotFoundException")
 _JAVA_CLASS = r"([\w$]+\.)+[\w$]*(Exception|Error)"
 # Classic Spark has a colon behind a class, Connect brackets around it, and some errors have nothing but a class.
 _JAVA_CLASSES = re.compile(rf"^({_JAVA_CLASS}: |\({_JAVA_CLASS}\) )+")
+_CONDITION = re.compile(r"(?:\([\w.$]+\) )?\[([A-Z][A-Z0-9_.]*)\] ")
 _ONE_JAVA_CLASS = re.compile(r"([\w$]+\.)+([\w$]*?)(Exception|Error)")
 
 
@@ -23,7 +24,11 @@ def condition_of(error: PySparkException) -> str | None:
     """The name of an error's condition, such as ``PATH_NOT_FOUND``."""
     # Spark 3.5 has the older name alone, and Spark 4 warns of it.
     named = error.getCondition if hasattr(error, "getCondition") else error.getErrorClass
-    return named()
+    if named() is not None:
+        return named()
+    # A Connect client of 3.5 has nothing but the text of the server's errors.
+    in_text = _CONDITION.match(str(error))
+    return in_text[1] if in_text else None
 
 
 def file_vanished(error: Exception) -> bool:

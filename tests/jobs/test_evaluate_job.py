@@ -302,6 +302,24 @@ def test_a_quarantine_is_a_table_beside_the_others(spark, files):
     assert start(files, 'metrics = ["rr"]\non_invalid = { invalid_predictions = "drop" }') == 0
 
 
+def test_a_run_computes_each_of_its_tables_once(spark, files):
+    """One look for the users and one query for the quarantine, which is of wrong rows and of repeated ones."""
+    looks = files / "looks"
+
+    def noted(batches):
+        with looks.open("a") as file:
+            file.write("look\n")
+        yield from batches
+
+    rows = spark.createDataFrame([(1, "a", 1), (1, "b", -1)], "user int, item string, position int").coalesce(1)
+    rows.mapInArrow(noted, rows.schema).createOrReplaceTempView("noted")
+    table = {f'path = "{files}/p.csv"': 'table = "noted"', 'format = "csv"': "", 'options = { sep = ";" }': ""}
+    assert start(files, 'metrics = ["rr"]\non_invalid = "quarantine"', **table) == 0
+    assert looks.read_text() == "look\n" * 3
+    (row,) = spark.read.parquet(f"{files}/out/quarantine").collect()
+    assert (row.item, row.reason) == ("b", "negative rank")
+
+
 def test_slices_weights_and_what_to_leave_out(spark, files):
     (files / "people.csv").write_text("user,country,spend\n1,DE,2\n2,FR,0.5\n")
     (files / "seen.csv").write_text("user,item\n1,b\n")

@@ -129,6 +129,65 @@ def test_columns_that_are_told_spare_a_look_at_the_rows(spark, jobs_of, tmp_path
         read_table(spark, wrong, "labels")
 
 
+def test_ids_in_csv_are_the_text_that_the_file_has(spark, tmp_path, capsys):
+    """Spark would read 007 and 7 as one user, and 1 and 1.0 as one item: nobody would miss the other."""
+    (tmp_path / "p.csv").write_text("User,item,score\n007,1,0.5\n7,1,0.25\n7,1.0,0.75\n")
+    (tmp_path / "l.csv").write_text("User,item\n007,1\n7,1.0\n")
+    (tmp_path / "people.csv").write_text("User,zip\n007,01067\n7,1067\n")
+    (tmp_path / "job.toml").write_text(f"""
+        predictions = {{ path = "{tmp_path}/p.csv", format = "csv" }}
+        labels = {{ path = "{tmp_path}/l.csv", format = "csv" }}
+        attributes = {{ path = ["{tmp_path}/people.csv"], format = "csv" }}
+        columns = {{ user = "user", score = "score" }}
+        evaluation = {{ metrics = ["rr"], by = "zip" }}
+        output = {{ path = "{tmp_path}/out", run_id = "day" }}
+    """)
+    arguments = ["--config", str(tmp_path / "job.toml")]
+    assert main([*arguments, "--dry-run"]) == 0
+    planned = capsys.readouterr().out
+    assert "p.csv (1 file): User string, item string, score double" in planned
+    assert "Ids in CSV are text unless all of a column are plain whole numbers: 007 is not 7." in planned
+    assert main(arguments) == 0
+    rows = {
+        row.user: row
+        for row in spark.read.parquet(f"{tmp_path}/out/per_user").withColumnRenamed("User", "user").collect()
+    }
+    assert {user: (row.zip, row.rr) for user, row in rows.items()} == {"007": ("01067", 1.0), "7": ("1067", 1.0)}
+
+
+def test_csv_has_the_types_of_its_schema_or_options(spark, tmp_path):
+    file = tmp_path / "p.csv"
+    file.write_text("user,item,score\n007,1,0.5\n")
+    for more, types in (
+        ({"schema": "user int, item bigint, score float"}, ["int", "bigint", "float"]),
+        ({"options": {"inferSchema": False}}, ["string"] * 3),
+        ({}, ["string", "int", "double"]),
+    ):
+        source = Source(path=str(file), format="csv", **more)
+        assert [kind for _, kind in read_table(spark, source, "labels", ["USER", "item"]).dtypes] == types
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind"),
+    [
+        (["0", "-7", "", "10"], "int"),
+        (["9000000000"], "bigint"),
+        *((["7", other], "string") for other in ("007", "+7", "-0", "7.0", "1e3", "99999999999999999999", "x")),
+        (["true"], "string"),
+        (["2026-11-20"], "string"),
+        ([""], "string"),
+    ],
+)
+def test_ids_in_csv_are_numbers_if_all_are_written_as_such(spark, tmp_path, ids, kind):
+    file = tmp_path / "l.csv"
+    file.write_text("user,a`b.c\n" + "".join(f"u,{given}\n" for given in ids))
+    table = read_table(spark, Source(path=str(file), format="csv"), "labels", ["user", "a`b.c"])
+    assert dict(table.dtypes) == {"user": "string", "a`b.c": kind}
+    assert [row[1] for row in table.collect()] == [
+        (given if kind == "string" else int(given)) if given else None for given in ids
+    ]
+
+
 def test_a_platform_that_does_not_tell_files_is_no_error(spark, tmp_path, monkeypatch):
     spark.range(2).coalesce(1).write.parquet(f"{tmp_path}/t")
     frame = spark.read.parquet(f"{tmp_path}/t")

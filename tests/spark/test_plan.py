@@ -65,3 +65,26 @@ def test_the_per_user_table_is_made_when_it_is_used(tables, jobs_of):
     result = evaluate(predictions, labels, "ndcg@5", score="score")
     assert jobs_of(lambda: result.per_user) == 0
     assert jobs_of(result.per_user.count) > 0
+
+
+def test_an_evaluation_looks_at_each_table_once(spark, tmp_path):
+    """What is random in a table is then the same for all figures; docs/reliability.md says what looks again."""
+    looks = tmp_path / "looks"
+
+    def noted(role, frame):
+        def note(batches):
+            with looks.open("a") as file:
+                file.write(f"{role}\n")
+            yield from batches
+
+        return frame.coalesce(1).mapInArrow(note, frame.schema)
+
+    rows = spark.range(40).selectExpr("id % 8 user", "id item", "id / 7 score", "'a' model", "'x' country")
+    predictions = noted("predictions", rows.select("user", "item", "score", "model"))
+    labels, people = noted("labels", rows.select("user", "item")), noted("people", rows.select("user", "country"))
+    evaluate(predictions, labels, ["rr", "ndcg@10"], score="score", attributes=people, by="country")
+    assert sorted(looks.read_text().split()) == ["labels", "people", "predictions"]
+    looks.unlink()
+    # The names of the models are read first.
+    evaluate(predictions, labels, "rr", score="score", model="model")
+    assert sorted(looks.read_text().split()) == ["labels", "predictions", "predictions"]

@@ -60,7 +60,7 @@ def bars(screen):
     )
 
 
-@pytest.mark.connect_alone
+@pytest.mark.connect_alone("progress")
 def test_a_long_operation_has_a_bar_and_leaves_none(spark, looked_at, capsys, monkeypatch):
     def slow(batches):
         time.sleep(0.4)
@@ -89,7 +89,7 @@ def test_a_long_operation_has_a_bar_and_leaves_none(spark, looked_at, capsys, mo
     assert spark._client._progress_handlers == []
 
 
-@pytest.mark.connect_alone
+@pytest.mark.connect_alone("progress")
 def test_the_handler_goes_after_an_error_and_after_the_caller_has_cleared_all(spark, looked_at):
     from pyspark.errors import PySparkException
 
@@ -101,7 +101,7 @@ def test_the_handler_goes_after_an_error_and_after_the_caller_has_cleared_all(sp
     assert spark._client._progress_handlers == []
 
 
-@pytest.mark.connect_alone
+@pytest.mark.connect_alone("progress")
 def test_a_handler_of_the_callers_stays(spark, looked_at):
     def mine(**told):
         pass

@@ -18,6 +18,7 @@ REFUSED = {
     "accumulator", "broadcast", "parallelize", "addFile", "addPyFile", "setLogLevel", "setJobGroup", "setCheckpointDir",
     "cache", "persist", "unpersist", "checkpoint", "localCheckpoint", "cacheTable", "clearCache",
     "foreach", "foreachPartition", "mapPartitions", "toLocalIterator",
+    "createTempView", "createOrReplaceTempView",
     "createGlobalTempView", "createOrReplaceGlobalTempView", "registerJavaFunction", "registerJavaUDAF", "_gateway",
 }  # fmt: skip
 #: Modules that are not there in a client of Connect, or are one platform's own.
@@ -102,6 +103,7 @@ def test_the_package_uses_nothing_that_connect_or_serverless_refuses(path):
         "open('x')",
         "import tempfile",
         "frame.createGlobalTempView('x')",
+        "frame.createOrReplaceTempView('x')",
     ],
 )
 def test_what_is_refused_is_found(line):
