@@ -80,6 +80,12 @@ fuzz: setup  ## run random nasty cases against the oracle
 # The package is on the path of the tests' process alone: a Connect server's Python gets it as a zip.
 ROWS := test-spark-3.5 test-spark-4.0 test-spark-4.3 test-spark-4.3-pandas-2 test-connect-4.0 test-connect-4.3 test-connect-4.3-pandas-2
 TESTS ?= tests tests/jobs tests/pages
+# The tests of what ever differed between rows (docs/platforms.md has the list), and some of every front door: CI runs them on the
+# newest Connect and the oldest Spark, and `make platforms` runs all.
+DIFFERING := $(addprefix tests/spark/test_,$(addsuffix .py,same_everywhere left_out evaluate models columns odd_values refused storage \
+  compare beyond_accuracy logged_feedback list_agreement dialect_map histograms merge exclude relevances pruning plan ties_average progress \
+  pyspark_ml trec platforms bad_input))
+DIFFERING_JOBS := $(addprefix tests/jobs/test_,$(addsuffix .py,evaluate_job compare_job looking_back sources))
 .PRECIOUS: .venv-platform-%/.installed .venv-benchmark-%/.installed
 
 .venv-platform-%/.installed: tests/platforms/requirements-%.txt tests/platforms/tools.txt
@@ -99,6 +105,13 @@ test-connect-%: .venv-platform-%/.installed | java
 test-connect-3.5: .venv-platform-3.5-connect/.installed .venv-platform-4.0/.installed | java
 	@PYTHONPATH="$(CURDIR)" CONNECT_SERVER_PYTHON="$(CURDIR)/.venv-platform-4.0/bin/python" .venv-platform-3.5-connect/bin/python \
 	  -m pytest -q $(BY_TWO) --platform=connect -W ignore::pytest.PytestUnraisableExceptionWarning $(TESTS)
+
+.PHONY: platforms-check
+platforms-check:  ## run on the newest Connect and on the oldest Spark what ever differed between platforms
+	@echo "left to 'make platforms': of tests/spark $(filter-out $(notdir $(DIFFERING)),$(notdir $(wildcard tests/spark/test_*.py)))"
+	@echo "left to 'make platforms': of tests/jobs all on 3.5, and on Connect $(filter-out $(notdir $(DIFFERING_JOBS)),$(notdir $(wildcard tests/jobs/test_*.py)))"
+	@$(MAKE) test-connect-4.3 TESTS="$(DIFFERING) $(DIFFERING_JOBS)"
+	@$(MAKE) test-spark-3.5 TESTS="$(DIFFERING) tests/pages"
 
 platforms: $(ROWS)  ## run the whole suite on every Spark of the matrix (an hour and more)
 
