@@ -19,13 +19,22 @@ def tuned_als(spark):
     return len(split.fit(ratings).validationMetrics)
 
 
+def ranked_by_spark(spark):
+    """Evaluate one user with Spark's own evaluator: its precision."""
+    from pyspark.ml.evaluation import RankingEvaluator
+
+    user = spark.createDataFrame([([1.0], [1.0])], "prediction array<double>, label array<double>")
+    return RankingEvaluator(metricName="precisionAtK", k=1).evaluate(user)
+
+
 CLASSIC_ALONE = {
     "rdd": ("RankingMetrics takes an RDD", lambda spark: spark.range(1).rdd.count()),
     "jvm": ("the object is the JVM's own", lambda spark: spark.sparkContext._jvm.java.lang.Math.abs(-1)),
+    "ml": ("a Connect client of PySpark 3.5 has nothing of pyspark.ml that is the JVM's", ranked_by_spark),
     "tuned_als": ("PySpark 4.0 tunes ALS in threads without a session", tuned_als),
 }
 # The first Spark whose Connect has it, too; and of what is about Connect, the first whose client knows it.
-ON_CONNECT_FROM = {"tuned_als": (4, 1), "progress": (4, 0)}
+ON_CONNECT_FROM = {"tuned_als": (4, 1), "progress": (4, 0), "ml": (4, 0)}
 
 
 def reason_of(item):

@@ -47,6 +47,7 @@ def test_arrays_equal_ranking_metrics(spark, arrays):
     assert {row.n_users for row in result.summary} == {400}
 
 
+@pytest.mark.classic_alone("ml")
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [

@@ -128,6 +128,7 @@ def test_params_are_set_read_copied_and_explained():
         RankingEvaluator("ndcg@10")
 
 
+@pytest.mark.classic_alone("ml")
 def test_saved_and_loaded(spark, scored, tmp_path):
     assert spark is not None
     for name, given in {"given": GIVEN, "defaults": {}, "infinite": {"relevanceThreshold": -math.inf}}.items():
@@ -169,6 +170,7 @@ def test_wrong_params_are_refused_at_once(params, error, words):
     assert evaluator.extractParamMap() == before
 
 
+@pytest.mark.classic_alone("ml")
 def test_a_table_without_rows_is_an_error_of_its_own(spark):
     """As ALS leaves it where nobody of the validation part was trained on."""
     model = als(rank=2).fit(spark.createDataFrame([(1, 1, 3.0), (2, 2, 4.0)], "user int, item int, rating float"))
