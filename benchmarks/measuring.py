@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.counted import check
 from benchmarks.tables import Shape, make_tables
 from benchmarks.worker_memory import PeakOfWorkers
 from benchmarks.works import CORES, METRICS, WORDS, all_works, every_metric, start_session, timed
@@ -78,6 +79,10 @@ def measure(measurement: Measurement) -> dict[str, Any]:
                 times = timed(
                     {name: works[name] for name in measurement.works}, measurement.rounds, measurement.warm_up
                 )
+            recounted = {}
+            if "all-lists" in measurement.works:
+                result: Any = works["all-lists"]()
+                recounted = check(spark, folder, {row.metric: row.mean for row in result.summary})
             version = spark.version
         finally:
             spark.stop()
@@ -91,6 +96,7 @@ def measure(measurement: Measurement) -> dict[str, Any]:
             f"{one} / {two}": round(best[one] / best[two], 2) for one, two in RATIOS if one in best and two in best
         },
         "worker_megabytes": peak.megabytes and round(peak.megabytes),
+        "counted_by_pandas": recounted,
     }
 
 
@@ -112,6 +118,9 @@ def table(report: dict[str, Any]) -> str:
         ratio = f"{seconds / best['shuffle']:.2f}" if "shuffle" in best and not name.startswith("arrays") else ""
         lines.append(f"{WORDS[name].format(**sizes):<52}{seconds:>8.2f}{median[name]:>10.2f}{ratio:>11}")
     lines += ["", *(f"{name:<52}{value:>8.2f}" for name, value in report["ratios"].items())]
+    if report["counted_by_pandas"]:
+        lines += ["", "values of all lists together, as pandas counts them, too:"]
+        lines += [f"{metric:<52}{value:>8.4f}" for metric, value in report["counted_by_pandas"].items()]
     if report["worker_megabytes"]:
         lines.append(f"{'a Python worker took at most, MB':<52}{report['worker_megabytes']:>8}")
     return "\n".join(lines)

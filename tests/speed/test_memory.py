@@ -1,5 +1,7 @@
 """What a Python worker takes at most, read from the processes that Spark starts. `make test-speed`."""
 
+import math
+
 import pytest
 from pyspark.sql import functions as F
 
@@ -33,6 +35,25 @@ def test_a_worker_takes_little(tables):
         ).save()
     assert peak.megabytes is not None, "there is no /proc here: run this on Linux"
     # A worker that imports numpy, pandas and pyarrow takes some fifty: what is read is a worker's.
+    assert 40 < peak.megabytes <= ENOUGH
+
+
+def test_a_worker_takes_little_to_count_a_million_items_in_slices(spark):
+    n_users, n_predictions, n_items = 200_000, 20, 1_000_000
+    user, rank = F.col("id") % n_users, F.floor(F.col("id") / n_users)
+    predictions = spark.range(n_users * n_predictions).select(
+        user.alias("user"), ((user * n_predictions + rank) % n_items).alias("item"), (-rank).alias("score")
+    )
+    labels = spark.range(n_users).select(F.col("id").alias("user"), F.col("id").alias("item"))
+    countries = spark.range(n_users).selectExpr("id AS user", "concat('country ', id % 5) AS country")
+    metrics = ["entropy@10", "gini(among='recommended')@20", "entropy@20"]
+    with PeakOfWorkers() as peak:
+        result = evaluate(predictions, labels, metrics, score="score", by="country", attributes=countries)
+    # Four users have each list, of one country.
+    values = {(row.metric, row.slice): row.mean for row in result.summary}
+    assert values["entropy@20", "all"] == pytest.approx(math.log2(n_items))
+    assert values["entropy@10", "country=country 3"] == pytest.approx(math.log2(n_items / 10))
+    assert values["gini(among='recommended')@20", "all"] == 0
     assert 40 < peak.megabytes <= ENOUGH
 
 
