@@ -247,7 +247,8 @@ def test_wrong_calls(spark, tables, tmp_path):
         with pytest.raises(OptionError, match=words):
             write_run(run, place, **options)
     with pytest.raises(
-        InputError, match=r"no column 'q' \(query=\); score='item' is string, which is no number: cast it; the table has: query"
+        InputError,
+        match=r"no column 'q' \(query=\); score='item' is string, which is no number: cast it; the table has: query",
     ):
         write_run(run, place, query="q", score="item", tag="a")
     for wrong in ("", None, 3):
