@@ -11,35 +11,65 @@ import time
 from collections import Counter
 
 from beyond_oracle import World, value
-from fuzz_cases import TOGETHER, Batch
+from fuzz_cases import MADE_OF, TOGETHER, Batch, name_of
+from pyspark.sql import functions as F
 from shuffles import shuffled_into
 
 
+def stored(kind):
+    """The type that a table of values of this type is made with."""
+    return MADE_OF[kind][0] if kind in MADE_OF else kind
+
+
+def made(frame, **kinds):
+    """The table with columns of types that Python has no values of; arrays and arrays of structs have them inside."""
+    for name, kind in kinds.items():
+        if kind not in MADE_OF:
+            continue
+        there = frame.schema[name].dataType.simpleString()
+        if there.startswith("array"):
+            frame = frame.withColumn(name, F.col(name).cast(there.replace("binary", "string", 1)))
+        else:
+            frame = frame.withColumn(name, F.expr(MADE_OF[kind][1].format(name)))
+    return frame
+
+
+def read_back(frame, **kinds):
+    """The rows of a table, columns of such types as what they were made of."""
+    for name, kind in kinds.items():
+        if kind in MADE_OF:
+            frame = frame.withColumn(name, F.expr(MADE_OF[kind][2].format(name)))
+    return frame.collect()
+
+
 def tables(spark, batch, cases):
-    """The batch's tables of predictions by model, of labels, and of items to leave out."""
+    """The batch's tables of predictions by model, of labels, of items to leave out, and of what parts the users."""
     users = [batch.user(index) for index in range(len(cases))]
     assert len(set(users)) == len(users), "two cases are of one user"
     # Somebody whom nobody knows.
     nobody = batch.case()
     rows = [*zip(users, cases, strict=True), (None, nobody)]
 
-    def frame(parts, item_type, value_type, names):
+    user_type = stored(batch.user_type)
+
+    def frame(parts, kind, value_type, names):
         item, number = names
+        item_type = stored(kind)
         if batch.form == "rows":
-            schema = f"user {batch.user_type}, {item} {item_type}" + (f", {number} {value_type}" if value_type else "")
+            schema = f"user {user_type}, {item} {item_type}" + (f", {number} {value_type}" if value_type else "")
             data = [(user, one, two)[: 3 if value_type else 2] for user, pairs in parts for one, two in pairs]
         elif batch.form == "structs" and value_type:
-            schema = f"user {batch.user_type}, {item} array<struct<{item}:{item_type},{number}:{value_type}>>"
+            schema = f"user {user_type}, {item} array<struct<{item}:{item_type},{number}:{value_type}>>"
             data = [
                 (user, None if ids is None else list(zip(ids, values, strict=True)))
                 for user, arrays in parts
                 for ids, values in arrays
             ]
         else:
-            schema = f"user {batch.user_type}, {item} array<{item_type}>"
+            schema = f"user {user_type}, {item} array<{item_type}>"
             schema += f", {number} array<{value_type}>" if value_type else ""
             data = [(user, *arrays)[: 3 if value_type else 2] for user, several in parts for arrays in several]
-        return spark.createDataFrame(data, schema)
+        return made(spark.createDataFrame(data, schema), user=batch.user_type, **{item: kind})
 
     kind = None if batch.form == "ordered" else batch.value_type
     predictions = {
@@ -48,10 +78,15 @@ def tables(spark, batch, cases):
     }
     labels = frame([(u, case[1]) for u, case in rows], batch.label_item_type, batch.grade_type, ("item", "grade"))
     excluded = spark.createDataFrame(
-        [(user, item) for user, case in rows for item in case[2]],
-        f"user {batch.user_type}, item {batch.item_type}",
+        [(user, item) for user, case in rows for item in case[2]], f"user {user_type}, item {stored(batch.item_type)}"
     )
-    return rows, predictions, labels, excluded
+    excluded = made(excluded, user=batch.user_type, item=batch.item_type)
+    attributes = None
+    parts = {user: batch.slice_value() for user in users} if batch.slice_type else {}
+    if parts:
+        attributes = spark.createDataFrame(list(parts.items()), f"user {user_type}, part {stored(batch.slice_type)}")
+        attributes = made(attributes, user=batch.user_type, part=batch.slice_type)
+    return rows, predictions, labels, excluded, attributes, parts
 
 
 def run(spark, seed, n_cases):
@@ -60,7 +95,7 @@ def run(spark, seed, n_cases):
 
     batch = Batch(seed)
     cases = [batch.case() for _ in range(n_cases)]
-    rows, predictions, labels, excluded = tables(spark, batch, cases)
+    rows, predictions, labels, excluded, attributes, parts = tables(spark, batch, cases)
     valued = {} if batch.form == "ordered" else {"rank" if batch.ranked else "score": "number"}
     metrics = {f"m{place}": metric for place, metric in enumerate(batch.metrics)}
     options = {
@@ -69,13 +104,16 @@ def run(spark, seed, n_cases):
         "ties": batch.ties,
         "prune": batch.prune,
         "on_invalid": batch.on_invalid,
+        **({"by": "part", "attributes": attributes} if parts else {}),
         **valued,
     }
     given = (predictions[""] if batch.models == ("",) else predictions, labels, metrics)
     found, totals = {}, Counter()
     lists = {model: {} for model in batch.models}
-    for row in score_users(*given, **options).collect():
+    for row in read_back(score_users(*given, **options), user=batch.user_type):
         record = row.asDict()
+        if isinstance(record["user"], bytearray):
+            record["user"] = bytes(record["user"])
         key = record["user"], record.get("model", "")
         # Rows of nobody are a row a table.
         known = found.get(key, {})
@@ -104,6 +142,7 @@ def run(spark, seed, n_cases):
                     f"rows of nobody: {name} {record[name]}, not {n}" for name, n in lost.items() if record[name] != n
                 ]
                 continue
+            wrong += in_slice(user, record, batch, parts)
             comparable = {one.encode() if isinstance(one, str) else one for one in left_out if one is not None}
             values, counts, ranked = batch.expected(mine, theirs, comparable)
             lists[model][user] = [(item, -place) for place, item in enumerate(ranked)]
@@ -115,6 +154,12 @@ def run(spark, seed, n_cases):
     if batch.together:
         wrong += compare_together(spark, (*given[:2], TOGETHER), options, lists)
     return batch, wrong, n_rows
+
+
+def in_slice(user, record, batch, parts):
+    """What differs between the slice of a user and the value that parts it."""
+    if parts and batch.slice_type != "date" and record["part"] != (name := name_of(parts[user], batch.slice_type)):
+        yield f"user {user!r} is in the slice {record['part']!r}, not {name!r}"
 
 
 def rejected_by(record, batch):

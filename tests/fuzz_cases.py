@@ -6,6 +6,7 @@ A case is a user with rows of predictions and labels. Cases of the same types sh
 import decimal
 import math
 import random
+import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
@@ -40,6 +41,25 @@ CUT = ["precision@3", "recall@5", "ndcg@5", "ap@3", "rr@5", "hit_rate@1", "rbp@4
 TOGETHER = ["entropy@3", "gini(among='recommended')@1", "personalisation@3", "personalisation"]
 WHOLE_LISTS = ["rr", "ap", "ndcg", "auc", "auc_pr", "bpref", "r_precision", "percentile_rank", "recall@1", "dcg"]
 KINDS = ("invalid_predictions", "duplicate_predictions", "invalid_labels", "negative_grades", "conflicting_labels")
+# Text that is not UTF-8, as its bytes, beside text that is.
+RAW = [
+    b"\xff",
+    b"\xfe",
+    b"\xc3",
+    b"\xe9t\xe9",
+    b"\xed\xa0\xb4",
+    b"\xf0\x9d",
+    rb"\xFF",
+    "\xe9".encode(),
+    b"\x00",
+    b"a",
+    b"",
+]
+# Types that Python, or createDataFrame, has no values of: what they are made of, how, and what is read back.
+MADE_OF = {
+    "raw": ("binary", "cast({} as string)", "cast({} as binary)"),
+    "date": ("int", "date_from_unix_date({})", "unix_date({})"),
+}
 ITEM_TYPES = {"bigint": ("bigint", "int"), "int": ("int", "bigint"), "string": ("string",), "double": ("double",)}
 
 
@@ -78,6 +98,10 @@ class Batch:
         self.on_invalid = rng.choice(["drop", "quarantine"]) if plain else dict.fromkeys(KINDS, "drop") | {
             "infinite_scores": self.infinite, "negative_grades": self.negative,
         }  # fmt: skip
+        self.user_type = rng.choice([self.user_type, "raw", "binary", "date"])
+        if self.item_type == "string" and rng.random() < 0.5:
+            self.item_type = self.label_item_type = "raw"
+        self.slice_type = rng.choice([None, "raw", "binary", "double", "date"])
 
     def __repr__(self):
         shown = {name: one for name, one in vars(self).items() if name not in ("rng", "on_invalid", "metrics")}
@@ -88,9 +112,22 @@ class Batch:
     def user(self, index):
         if self.user_type == "string":
             return f"{self.rng.choice(WORDS)}{index}"
+        if self.user_type in ("raw", "binary"):
+            return self.rng.choice(RAW) + str(index).encode()
+        if self.user_type == "date":
+            # From the year -7,700 to 15,600.
+            return [-3_500_000 + index, 5_000_000 + index, index][index % 3]
         # From the ends of the type inwards, each user another.
         top = 2**31 - 1 if self.user_type == "int" else 2**63 - 1
         return [top - index, -top - 1 + index, index][index % 3]
+
+    def slice_value(self):
+        """What parts the users; nulls are a slice, too."""
+        if self.rng.random() < 0.1:
+            return None
+        if self.slice_type == "double":
+            return self.rng.choice([0.0, -0.0, NAN, INF, 0.1])
+        return self.rng.choice([-800_000, 0, 5_000_000] if self.slice_type == "date" else RAW)
 
     def pool(self):
         """Items of one user, few, so that they repeat and meet the labels."""
@@ -98,6 +135,8 @@ class Batch:
         n_items = 60 if rng.random() < 0.1 else rng.randrange(1, 12)
         if self.item_type == "string":
             return [rng.choice(WORDS) + rng.choice(["", "", str(rng.randrange(n_items))]) for _ in range(n_items)]
+        if self.item_type == "raw":
+            return [rng.choice(RAW) + rng.choice([b"", b"", b"\xa9"]) for _ in range(n_items)]
         if self.item_type == "double":
             return [rng.choice([*REAL, INF, -INF, rng.random()]) for _ in range(n_items)]
         whole = [one for one in WHOLE if -(2**31) <= one < 2**31 or "int" not in (self.item_type, self.label_item_type)]
@@ -254,6 +293,20 @@ class Batch:
             counts[f"n_invalid_{side}"] += 1
             return []
         return list(zip(ids, values if valued else [None if side == "predictions" else 1.0] * len(ids), strict=True))
+
+
+def name_of(value, kind):
+    """How a slice of this value is named; None of a date, which is compared as Spark writes it."""
+    if value is None or kind == "date":
+        return None
+    if kind == "double":
+        return "NaN" if math.isnan(value) else "Infinity" if value == INF else str(value + 0.0)
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = None
+    looks_written_out = text is not None and re.fullmatch(r"(\\x[0-9A-F]{2})+", text)
+    return text if text is not None and not looks_written_out else "".join(f"\\x{byte:02X}" for byte in value)
 
 
 def as_float32(number):

@@ -41,8 +41,8 @@ def metrics_column(
 
     A row that `evaluate` would refuse (a null array or entry, a NaN score, arrays of unequal length, an item twice, a
     negative grade, ids that do not compare) has null in every metric and says how many such entries it has in
-    ``n_invalid``; NaN means, as ever, that the metric is not defined for the row. So has a row with an id that is not UTF-8,
-    which pandas cannot read. Nothing raises while the column is computed.
+    ``n_invalid``; NaN means, as ever, that the metric is not defined for the row. A row with an id that is not
+    UTF-8, which pandas cannot read, has null as well. Nothing raises while the column is computed.
 
     Args:
         predictions: the array of items, best first; or in any order where `scores` are given.

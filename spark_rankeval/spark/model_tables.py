@@ -129,17 +129,18 @@ def read_table(
     if not metrics:
         msg = f"{name} has no column of a metric; it has: {_columns(frame)}. Give it a table of score_users"
         raise InputError(msg)
+    models = marked if model is None else ()
     check_types(frame, user, "user", name)
-    check_types(frame, marked if model is None else (), "model", name)
+    check_types(frame, models, "model", name)
     first = next((said for said in facts.values() if said.get("kind") == "metric"), {})
     # A table that says nothing is taken at its word.
     scored = OnInvalid.read(first.get("on_invalid", "drop"))
     errors = {name: weight for name, weight in scored.weights(scored).items() if weight and name in facts}
     if first.get("conflicting_labels") == "last":
         errors.pop("n_conflicting_labels", None)
-    check_unambiguous(frame, (*user, *marked, *(metric.column for metric in metrics.values()), *errors))
+    check_unambiguous(frame, (*user, *models, *(metric.column for metric in metrics.values()), *errors))
     weights = tuple(column for column, said in facts.items() if said.get("kind") == "weight")
-    return ModelTable(frame, user, metrics, errors, model, marked[0] if model is None else None, weights)
+    return ModelTable(frame, user, metrics, errors, model, next(iter(models), None), weights)
 
 
 def _columns(frame: DataFrame) -> str:

@@ -4,8 +4,8 @@ import pytest
 from fuzz import run
 from fuzz_cases import Batch
 
-# Between them every form of the tables, types of ids and scores, several models, exclusion and the whole lists.
-SEEDS = (2, 7, 12, 24, 29)
+# Between them every form of the tables, types of ids, slices and scores, several models, exclusion and the whole lists.
+SEEDS = (2, 12, 24, 564, 740)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -18,8 +18,11 @@ def test_nasty_cases_are_as_the_oracle_says_and_no_row_is_lost(spark, seed):
 def test_the_share_has_every_form():
     batches = [Batch(seed) for seed in SEEDS]
     assert {batch.form for batch in batches} == {"rows", "ordered", "scored", "structs"}
+    assert {"raw", "binary", "date"} <= {kind for batch in batches for kind in (batch.user_type, batch.slice_type)}
     for name in (
+        "user_type",
         "item_type",
+        "slice_type",
         "grade_type",
         "metrics",
         "prune",
