@@ -121,13 +121,13 @@ def _own(run: Run) -> Claim:
 def _claims(run: Run) -> list[Claim]:
     """The claims that the status holds: one, or several that were written at once; none while it is being replaced."""
     if run.is_on_disk:
-        lines = [line for text in _texts(run).values() for line in text.splitlines()]
+        lines = [line for text in _texts(run).values() for line in text.split("\n")]
     else:
         lines = lines_at(run.spark, run.place(STATUS))
     claims = []
     for line in lines:
         # Whatever else stands there is nobody's claim; earlier versions named no attempts.
-        with suppress(ValueError, KeyError):
+        with suppress(ValueError, KeyError, TypeError):
             status = json.loads(line)
             claims.append(Claim(status["started"], status.get("attempt", "")))
     return claims

@@ -157,11 +157,10 @@ class Run:
     def _remove(self, table: str) -> None:
         """Take away its partition of a table, if there is one: on the driver's disk the folder, elsewhere the rows."""
         place, folder = self.place(table), self.folder(table)
-        if not exists(self.spark, place):
-            return
         if folder is not None:
-            shutil.rmtree(folder)
-        else:
+            if folder.is_dir():
+                shutil.rmtree(folder)
+        elif exists(self.spark, place):
             # DataFrames cannot remove a folder; a report is text.
             kind = "text" if table == REPORTS else "parquet"
             reader = self.spark.read.format(kind)

@@ -92,14 +92,7 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
 
 def exists(session: SparkSession, path: str) -> bool:
     """Whether there is something at a path, on any storage that Spark reads."""
-    try:
-        with writable(path):
-            _ = session.read.schema("value string").text(path).schema
-    except AnalysisException as error:
-        if condition_of(error) != "PATH_NOT_FOUND":
-            raise
-        return False
-    return True
+    return _text_at(session, path) is not None
 
 
 def read_while_others_write(read: Callable[[bool], Read]) -> Read:
@@ -145,10 +138,8 @@ def lines_at(session: SparkSession, path: str) -> list[str]:
         session: the session.
         path: of a folder; a file that is replaced meanwhile has no line.
     """
-    if not exists(session, path):
-        return []
-    text = session.read.schema("value string").option("ignoreMissingFiles", True).text(path)
-    return [row["value"] for row in text.collect()]
+    text = _text_at(session, path)
+    return [] if text is None else [row["value"] for row in text.collect()]
 
 
 def files_at(session: SparkSession, path: str) -> list[str]:
@@ -158,7 +149,22 @@ def files_at(session: SparkSession, path: str) -> list[str]:
         session: the session.
         path: of a folder.
     """
-    return input_files(session.read.schema("value string").text(path)) if exists(session, path) else []
+    text = _text_at(session, path)
+    return [] if text is None else input_files(text)
+
+
+def _text_at(session: SparkSession, path: str) -> DataFrame | None:
+    """The files at a path as lazy lines of text, whatever is in them; None if there is nothing."""
+    try:
+        with writable(path):
+            text = session.read.schema("value string").option("ignoreMissingFiles", True).text(path)
+            # Spark Connect looks whether there is something only when the schema is asked for.
+            _ = text.schema
+    except AnalysisException as error:
+        if condition_of(error) != "PATH_NOT_FOUND":
+            raise
+        return None
+    return text
 
 
 def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
