@@ -114,7 +114,7 @@ class Output:
         try:
             check_place("output.path", self.path)
         except OptionError as error:
-            found.append(str(error))
+            found.append(redacted(str(error)))
         found += wrong_run_id("output.run_id", self.run_id)
         if isinstance(self.report, str):
             file = Path(self.report)
