@@ -69,12 +69,13 @@ def is_name(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip()) and value.encode(errors="ignore").decode() == value
 
 
-def check_table(role: str, frame: Any) -> None:
+def check_table(role: str, frame: Any, *, instead: str = "") -> None:
     """Refuse what is not a Spark DataFrame, and one that never ends.
 
     Args:
         role: what it was given as.
         frame: what was given.
+        instead: what else it could have been, for the message.
 
     Raises:
         InputError: so it is.
@@ -84,7 +85,8 @@ def check_table(role: str, frame: Any) -> None:
         package = kind.__module__.partition(".")[0]
         name = kind.__name__ if package == "builtins" else f"{package} {kind.__name__}"
         advice = _AS_SPARK.get(f"{kind.__module__}.{kind.__name__}") or _AS_SPARK.get(package)
-        msg = f"{role} must be a Spark DataFrame; got a {name}{f'. {advice}' if advice else ''}"
+        wanted = f"a Spark DataFrame{f' or {instead}' if instead else ''}"
+        msg = f"{role} must be {wanted}; got a {name}{f'. {advice}' if advice else ''}"
         raise InputError(msg)
     if frame.isStreaming:
         msg = f"{role} must be a table that ends; got a streaming DataFrame. Read it as a batch, or evaluate each batch in foreachBatch"

@@ -110,7 +110,7 @@ def read_table(
         InputError: the table has no user, no model or no metric.
     """
     name = "the table" if model is None else f"the table of {model!r}"
-    check_table(name, frame)
+    check_table(name, frame, instead="a Result")
     facts = {field.name: facts_of(field.metadata) for field in frame.schema.fields}
     user = _named(frame, users, name) or tuple(column for column, said in facts.items() if said.get("kind") == "user")
     if not user:
