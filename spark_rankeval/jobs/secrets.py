@@ -44,7 +44,7 @@ _HEADER = re.compile(
 # password=…, as in the parameters of a URL, and 'password': '…': the name, and what follows it.
 _NAME = re.compile(r"(?P<mark>[?&;]?)(?<![\w.-])(?P<name>[\w.-]*\w)(?P<quote>['\"]?)\s*(?P<sign>[=:])\s*")
 # A comma ends a value if another name follows it.
-_VALUE = re.compile(r"\"[^\"\n]*\"?|'[^'\n]*'?|\{[^}]*\}|(?:[^\s'\"&;,)}]|,(?![\s'\"]|$|[\w.-]+=))+")
+_VALUE = re.compile(r"\"[^\"\n]*\"?|'[^'\n]*'?|\{[^}]*\}|\[[^\]]*\]|(?:[^\s'\"&;,)}]|,(?![\s'\"]|$|[\w.-]+=))+")
 # Shorter passwords of URLs are hidden there alone: anywhere else they may be a part of any word.
 _LEAST = 4
 
