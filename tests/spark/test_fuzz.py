@@ -5,7 +5,7 @@ from fuzz import run
 from fuzz_cases import Batch
 
 # Between them every form of the tables, types of ids, slices and scores, several models, exclusion and the whole lists.
-SEEDS = (2, 12, 24, 564, 740)
+SEEDS = (2, 12, 24, 564, 5)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
