@@ -131,6 +131,14 @@ def test_no_split_into_batches_and_no_order_of_rows_changes_a_bit(n_parts):
     np.testing.assert_array_equal(bits([np.concatenate(columns) for columns in zip(*single, strict=True)]), bits(whole))
 
 
+def test_lists_that_are_read_for_the_largest_of_several_cutoffs_have_the_values_of_each():
+    world = random_world(11)
+    metrics = [kind(k=k).resolve() for kind in OF_USERS if kind.takes_cutoff for k in (1, 3, None)]
+    together = score(ScoringTask((View(tuple(metrics), RankingPolicy()),)), batch_of(world)).metrics
+    for metric, alone, beside in zip(metrics, values_of(metrics, world), together, strict=True):
+        np.testing.assert_array_equal(beside, alone, err_msg=str(metric))
+
+
 def test_vectors_come_in_parts_that_fit_into_memory_and_change_no_bit(monkeypatch):
     world = random_world(13)
     metrics = resolved(["diversity(by=vector)@5", "serendipity(against=history)@5", "gini@3", "novelty@3"])

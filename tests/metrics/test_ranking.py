@@ -247,6 +247,12 @@ def test_an_item_that_may_not_match_takes_its_rank():
     assert batch.n_predictions.tolist() == [2]
 
 
+def test_an_item_that_may_not_match_does_not_where_duplicates_match_once():
+    lists = lists_of([(in_order([1, 2, 2, 3]), ungraded([1, 2, 3]))], matchable=np.array([False, True, True, True]))
+    batch, _ = ranked(lists, duplicates="once")
+    assert batch.rank.tolist() == [2, 4]
+
+
 def test_a_pruned_list_has_the_length_it_had():
     lists = lists_of([([(1, 0.9), (2, 0.8)], ungraded([1]))], n_predictions=np.array([50]))
     batch, _ = ranked(lists, largest_cutoff=2)
