@@ -186,6 +186,11 @@ def test_unpredicted_labels_stand_below_lists_that_come_in_order():
     assert batch.rank.tolist() == [2, 3]
 
 
+def test_unpredicted_labels_may_match_beside_an_item_that_may_not():
+    lists = lists_of([([(5, 0.5), (2, 0.1)], ungraded([5, 2, 9]))], matchable=np.array([False, True]))
+    assert ranked(lists, unpredicted_labels="last")[0].rank.tolist() == [2, 3]
+
+
 def test_a_user_without_predictions_is_not_given_the_labels_for_them():
     users = [([], ungraded([1])), ([(1, 0.0)], ungraded([2])), ([], [])]
     batch, found = ranked(lists_of(users), unpredicted_labels="last")
