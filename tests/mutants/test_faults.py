@@ -24,7 +24,9 @@ def test_the_tests_that_are_to_notice_it_are_there():
             file, _, name = test.partition("::")
             text = texts.setdefault(file, (ROOT / file).read_text())
             function = name.partition("[")[0].rpartition("::")[2]
-            assert not name or f"def {function}(" in text, f"{fault.id}: there is no {test}"
+            assert not name or f"def {function}(" in text or f"class {function}:" in text, (
+                f"{fault.id}: there is no {test}"
+            )
 
 
 def test_faults_are_told_apart_by_their_words():
