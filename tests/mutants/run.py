@@ -5,6 +5,7 @@ start Spark. A list that was thought out, each fault with the tests that must no
 """
 
 import argparse
+import ast
 import os
 import re
 import shutil
@@ -115,8 +116,11 @@ def try_fault(fault: Fault, tests: Sequence[str], timeout: float) -> Verdict:
     with copy_of_project() as copy:
         file = copy / "spark_rankeval" / fault.file
         try:
-            file.write_text(fault.applied(file.read_text()))
-        except (ValueError, OSError) as error:
+            source = fault.applied(file.read_text())
+            # Any test would notice what does not read.
+            ast.parse(source)
+            file.write_text(source)
+        except (ValueError, SyntaxError, OSError) as error:
             return Verdict(NOT_APPLIED, str(error))
         return run_tests(copy, tests, fault.row, timeout)
 

@@ -1,19 +1,15 @@
 """Every fault can still be put into the package: `make mutants` tries what the tests make of it."""
 
-import ast
-
 from mutants.run import ROOT, read_faults
 
 FAULTS = read_faults()
 
 
-def test_every_fault_stands_in_the_package_once_and_leaves_it_readable():
+def test_every_fault_stands_in_the_package_once():
     sources = {fault.file: (ROOT / "spark_rankeval" / fault.file).read_text() for fault in FAULTS}
     for fault in FAULTS:
         assert sources[fault.file].count(fault.text) == 1, fault
         assert fault.becomes != fault.text, fault
-        if fault.file.endswith(".py"):
-            ast.parse(fault.applied(sources[fault.file]), fault.id)
 
 
 def test_the_tests_that_are_to_notice_it_are_there():
