@@ -1,6 +1,6 @@
 # The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-jobs test-pages test-browser test-cluster test-faults parity fuzz platforms lint format conventions docs notebook test-notebook test-site \
+.PHONY: help setup demo test test-jobs test-pages test-browser test-cluster test-faults mutants parity fuzz platforms lint format conventions docs notebook test-notebook test-site \
   benchmark benchmark-check test-speed dist clean
 
 PYTHON ?= python3
@@ -74,6 +74,12 @@ SEED ?= 1
 CASES ?= 10000
 fuzz: setup  ## run random nasty cases against the oracle
 	@$(BIN)/python tests/fuzz.py --cases $(CASES) --seed $(SEED)
+
+# FAULTS="quantile" is those with a word in what they are, their file or their tests; "spark" and "no spark" are parts, too.
+# FAULTS_RUN="--processes 1 --all-tests" runs one at a time, and the suite of `make test` for each: --help tells more.
+FAULTS ?=
+mutants: setup  ## put faults into the package, and say which no test notices
+	@$(BIN)/python tests/mutants/run.py --faults "$(FAULTS)" $(FAULTS_RUN)
 
 # Where Spark differs: its versions, classic or Connect to a server in its own process, pandas 2 and 3. A row of the matrix is a
 # target, such as test-spark-3.5 or test-connect-4.3, and runs the whole suite, or TESTS of it; docs/platforms.md lists them.

@@ -69,3 +69,10 @@ def test_nulls_are_any_text():
     ids, order = comparable(pa.array(["b", None, "a"]), pa.array(["a"], pa.string()))
     assert order is not None
     assert ids[0][0] != ids[0][2] == ids[1][0]
+
+
+@pytest.mark.parametrize("beyond", [-(2**31) - 1, 2**31])
+def test_numbers_that_32_bits_do_not_hold_stay_apart_from_those_that_they_become_there(beyond):
+    within = beyond % 2**32 - 2**32 * (beyond % 2**32 >= 2**31)
+    (predictions, labels), _ = comparable(pa.array([beyond, 5]), pa.array([within, 5]))
+    assert (predictions == labels).tolist() == [False, True]

@@ -1,6 +1,9 @@
 """Dialects are data: that it reads as they mean, without running any system."""
 
+from dataclasses import replace
+
 import pytest
+from users import batch_of, in_order, lists_of, ranked, ungraded
 
 from spark_rankeval.dialects import Dialect, every_dialect, find_dialect
 from spark_rankeval.dialects.dialect import EVERY_METRIC
@@ -74,3 +77,23 @@ def test_a_metric_with_a_cutoff_may_be_ranked_otherwise():
     dialect = find_dialect("ir_measures")
     assert dialect.ranking_of(parse_metric("rr")).score_precision == "float32"
     assert dialect.ranking_of(parse_metric("rr@10")) == RankingPolicy()
+
+
+def test_who_is_in_a_mean_differs_by_metric_in_recommenders():
+    batch = batch_of([(in_order([1]), ungraded([1])), ([], ungraded([1])), (in_order([1]), [])])
+    recommenders = find_dialect("recommenders")
+    who = {name: recommenders.population_of(parse_metric(name)) for name in ("ndcg", "precision", "novelty")}
+    assert {name: population.includes(batch).tolist() for name, population in who.items()} == {
+        "ndcg": [True, True, False],
+        "precision": [True, False, False],
+        "novelty": [True, False, True],
+    }
+
+
+@pytest.mark.parametrize(("metric", "expected"), [("precision@4", 0.5), ("hit_rate@4", 1.0), ("ap@4", 2.0)])
+def test_a_repeated_item_is_one_hit_of_precision_and_each_time_one_of_ap_in_replay(metric, expected):
+    replay = find_dialect("replay")
+    resolved = parse_metric(metric).resolve(replay)
+    lists = lists_of([(in_order([1, 1, 2, 2]), ungraded([1, 2]))])
+    batch, _ = ranked(lists, **vars(replace(replay.ranking_of(resolved), ties="position")))
+    assert resolved.compute(batch).tolist() == [expected]

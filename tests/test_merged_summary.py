@@ -211,6 +211,8 @@ def test_a_row_reads_back_from_the_table_of_metrics():
     assert repr(row_of(record)) == repr(one)
     nulls = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in record.items()}
     assert repr(row_of(nulls)) == repr(one)
+    over_all = replace(one, over_all=True)
+    assert repr(row_of(dict(zip(COLUMNS, values_of(over_all), strict=True)))) == repr(over_all)
     earlier = {name: value for name, value in record.items() if name not in ("moments", "over_all")}
     assert row_of(earlier) == replace(one, moments="")
     of_nobody = summary_of([])

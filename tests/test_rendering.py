@@ -73,6 +73,11 @@ def test_text_fits_a_hundred_columns():
     assert "99.9% interval (percentile bootstrap)" in table
 
 
+def test_figures_that_no_user_has_are_undefined_in_words():
+    nobody = replace(NONE, mean=math.nan, std=math.nan, n_users=0, no_interval="no user")
+    assert render_summary([nobody], {}).splitlines()[2].split() == ["rr", "undefined", "–", "undefined", "0", "34"]
+
+
 def test_many_without_an_interval_are_not_all_listed():
     rows = [replace(NONE, metric=f"ndcg@{k}") for k in range(1, 10)]
     assert "no interval of any mean: one user has no spread" in render_summary(rows, {"": QUALITY})

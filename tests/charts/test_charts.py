@@ -296,6 +296,13 @@ def test_a_forest_of_one_estimate_without_an_interval():
     assert [one["low"] for one in values(chart)] == [None]
 
 
+@pytest.mark.parametrize("ends", [(-0.7, 0.6), (-0.1, 0.9)])
+def test_the_axis_of_a_forest_holds_both_ends_of_its_intervals(ends):
+    chart = forest_chart([Estimate("", "ndcg", 0.5, *ends)], title="t", reading=[], x_title="x", series=[""])
+    (reach,) = {tuple(one["encoding"]["x"]["scale"]["domain"]) for one in chart.to_dict()["layer"]}
+    assert reach[0] <= ends[0] < ends[1] <= reach[1]
+
+
 def luminance(colour):
     channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]

@@ -153,6 +153,10 @@ def test_names_of_the_authors_own_may_hold_dots_and_signs():
     assert found["models"]["metrics"] == {"path": "x"}
 
 
+def test_a_text_of_several_lines_is_one_value():
+    assert set_("predictions.path='a'\nb = 'c'")["predictions"]["path"] == "'a'\nb = 'c'"
+
+
 @pytest.mark.parametrize("value", ["[1]", "{a = 1}", '["a", "b"]'])
 def test_a_list_is_no_text(tmp_path, value):
     """Nobody means the text of it; who does quotes it."""

@@ -23,7 +23,7 @@ from spark_rankeval.metrics.ranking import RankingPolicy
 from spark_rankeval.metrics.recommended import TABLES_OF, Totals
 from spark_rankeval.views import Lists, resolve
 from spark_rankeval.worker import exposures as worker_exposures
-from spark_rankeval.worker import facts
+from spark_rankeval.worker import facts, scoring
 from spark_rankeval.worker.exposures import (
     COUNT,
     EXPOSURE,
@@ -159,6 +159,22 @@ def test_no_split_into_batches_and_no_order_of_rows_changes_a_bit(n_parts):
     rng = np.random.default_rng(n_parts)
     single = [values_of(metrics, world, part.tolist(), rng) for part in parts if len(part)]
     np.testing.assert_array_equal(bits([np.concatenate(columns) for columns in zip(*single, strict=True)]), bits(whole))
+
+
+def test_lists_that_are_read_for_the_largest_of_several_cutoffs_have_the_values_of_each():
+    world = random_world(11)
+    metrics = [kind(k=k).resolve() for kind in OF_USERS if kind.takes_cutoff for k in (1, 3, None)]
+    together = score(ScoringTask((View(tuple(metrics), RankingPolicy()),)), batch_of(world)).metrics
+    for metric, alone, beside in zip(metrics, values_of(metrics, world), together, strict=True):
+        np.testing.assert_array_equal(beside, alone, err_msg=str(metric))
+
+
+def test_lists_are_ranked_in_slices_and_no_bit_changes(monkeypatch):
+    world = random_world(12)
+    metrics = [kind().resolve() for kind in OF_USERS]
+    whole = values_of(metrics, world)
+    monkeypatch.setattr(scoring, "_SLICE", 20)
+    np.testing.assert_array_equal(bits(values_of(metrics, world)), bits(whole))
 
 
 def test_vectors_come_in_parts_that_fit_into_memory_and_change_no_bit(monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spark_rankeval.metrics.matching import first_occurrences, match, repeated_items
-from spark_rankeval.metrics.ragged import Ragged
+from spark_rankeval.metrics.ragged import Ragged, offsets_of
 
 LARGEST, SMALLEST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
@@ -48,6 +48,19 @@ def test_only_the_first_items_of_each_list_are_looked_at():
 
 def test_items_that_are_real_numbers_match_when_they_are_equal():
     assert pairs_of([[0.5, -0.0, np.inf]], [[0.0, np.inf, 0.25]], dtype=np.float64) == [(1, 0), (2, 1)]
+
+
+def test_real_numbers_are_looked_up_among_many_labels_by_what_they_are_equal_to():
+    many = np.arange(40.0).tolist()
+    assert pairs_of([[-0.0, 0.5, 7.0]], [many], dtype=np.float64) == [(0, 0), (2, 7)]
+
+
+def test_users_who_share_a_place_of_the_table_do_not_match_each_others_labels():
+    # All items are one. Lists of unequal length are looked up, in a table with fewer places than there are users.
+    lengths = np.ones(50_000, np.int64)
+    lengths[0] = 10
+    items, labels = (Ragged(np.zeros(n.sum(), np.int64), offsets_of(n)) for n in (lengths, np.arange(50_000) < 1_000))
+    assert match(items, labels).prediction.tolist() == list(range(1_009))
 
 
 def test_the_extreme_integers_are_items_like_others():

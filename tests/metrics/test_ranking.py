@@ -186,6 +186,11 @@ def test_unpredicted_labels_stand_below_lists_that_come_in_order():
     assert batch.rank.tolist() == [2, 3]
 
 
+def test_unpredicted_labels_may_match_beside_an_item_that_may_not():
+    lists = lists_of([([(5, 0.5), (2, 0.1)], ungraded([5, 2, 9]))], matchable=np.array([False, True]))
+    assert ranked(lists, unpredicted_labels="last")[0].rank.tolist() == [2, 3]
+
+
 def test_a_user_without_predictions_is_not_given_the_labels_for_them():
     users = [([], ungraded([1])), ([(1, 0.0)], ungraded([2])), ([], [])]
     batch, found = ranked(lists_of(users), unpredicted_labels="last")
@@ -245,6 +250,12 @@ def test_an_item_that_may_not_match_takes_its_rank():
     batch, _ = ranked(lists)
     assert batch.rank.tolist() == [2]
     assert batch.n_predictions.tolist() == [2]
+
+
+def test_an_item_that_may_not_match_does_not_where_duplicates_match_once():
+    lists = lists_of([(in_order([1, 2, 2, 3]), ungraded([1, 2, 3]))], matchable=np.array([False, True, True, True]))
+    batch, _ = ranked(lists, duplicates="once")
+    assert batch.rank.tolist() == [2, 4]
 
 
 def test_a_pruned_list_has_the_length_it_had():

@@ -17,8 +17,9 @@ from summary_rows import QUALITY, row, undefined
 from spark_rankeval import package_zip
 from spark_rankeval.errors import MissingExtraError, OptionError, SparkRankEvalError, UnknownMetricError
 from spark_rankeval.report import Gate
+from spark_rankeval.report.page import Section, document
 from spark_rankeval.report.pictures import NARROW, WIDE
-from spark_rankeval.report.tables import MOST_ROWS
+from spark_rankeval.report.tables import MOST_ROWS, Table
 from spark_rankeval.report.writing import write_page
 from spark_rankeval.result import Result
 
@@ -72,6 +73,13 @@ def test_failed_gates_stand_first_and_say_so_in_words(page):
         ["recall@10", "a drop of at most 0.005 since the last good run", "-0.0010", "passed"],
     ]
     assert "1 of 2 gates failed." in page.words(page.section("gates"))
+    assert page.section("gates").get("class") == "alarm"
+
+
+def test_a_table_says_how_many_rows_it_leaves_out():
+    rows = [(f"metric {number}", "0.5") for number in range(MOST_ROWS + 7)]
+    section = Section("means", "Means", tables=[Table.of("all", ("metric", "mean"), rows)])
+    assert "7 more rows are left out here" in document("title", [], [section])
 
 
 def test_means_are_printed_as_everywhere(page):

@@ -39,6 +39,11 @@ def models(n_models, n_users, step=0.02):
     return users + RNG.normal(0, 0.2, (n_models, n_users)) + step * np.arange(n_models)[:, None]
 
 
+def test_the_least_p_of_permuted_labels_is_that_of_the_labels_as_they_are():
+    (pair,) = pairs(np.arange(30.0) + np.array([[0.0], [1.0]]), replicates=99)
+    assert pair.p_randomised == 1 / 100
+
+
 @pytest.mark.parametrize(("n_models", "n_users"), [(2, 30), (3, 40), (5, 25)])
 def test_blocked_tukey_is_that_of_the_two_way_layout(n_models, n_users):
     values = models(n_models, n_users)

@@ -6,11 +6,13 @@ from scipy import stats
 
 from spark_rankeval.statistics.bootstrap import (
     BootstrapAccumulator,
+    BootstrapMeans,
     bca_interval,
     bootstrap_means_of,
     percentile_interval,
 )
 from spark_rankeval.statistics.means import MeanAccumulator, mean_of
+from spark_rankeval.statistics.resampling import LIMIT
 
 RNG = np.random.default_rng(91)
 
@@ -52,6 +54,22 @@ def test_intervals_are_scipys_within_the_noise_of_resampling(values, level):
         # Four standard deviations of the difference between two such quantiles.
         noise = 0.1 * expected.standard_error
         assert (interval.low, interval.high) == pytest.approx(tuple(expected.confidence_interval), abs=noise)
+
+
+def test_the_ends_of_bca_are_moved_by_bias_and_acceleration():
+    middle = mean([0.0, 0.0, 1.0, 5.0, 20.0])
+    # Of a sample that is equal to the mean one half is below it.
+    means = middle.mean + np.concatenate([np.linspace(-4, -0.1, 300), np.zeros(40), np.linspace(0.1, 9, 660)])
+    found = bca_interval(BootstrapMeans(means, 0, 0), middle, 0.9)
+    bias = stats.norm.ppf((300 + 40 / 2) / 1000)
+    moved = bias + stats.norm.ppf([0.05, 0.95])
+    ends = stats.norm.cdf(bias + moved / (1 - middle.acceleration * moved))
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(means, ends)), rel=1e-12)
+
+
+@pytest.mark.parametrize(("value", "n_excessive"), [(LIMIT, 1), (-LIMIT, 1), (np.nextafter(LIMIT, 0), 0)])
+def test_a_value_is_too_large_from_the_limit_on(value, n_excessive):
+    assert samples([value, 1.0], replicates=1).n_excessive == n_excessive
 
 
 def test_the_spread_of_the_samples_is_the_standard_error():

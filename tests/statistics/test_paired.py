@@ -44,6 +44,12 @@ PAIRS = {
 EVERY = pytest.mark.parametrize(("values", "baseline"), PAIRS.values(), ids=PAIRS)
 
 
+def test_another_seed_flips_other_signs():
+    one, other = (state_of(*PAIRS["shares"], replicates=50, seed=seed) for seed in (1, 2))
+    assert np.count_nonzero(one["heads_ones"] != other["heads_ones"]) > 40
+    assert np.array_equal(one["total_fraction"], other["total_fraction"])
+
+
 @EVERY
 @pytest.mark.parametrize("level", [0.9, 0.95])
 def test_the_paired_t_test_and_its_interval_are_scipys(values, baseline, level):

@@ -34,6 +34,12 @@ def test_the_word_follows_from_interval_p_and_margin(low, high, p, margin, word)
     assert verdict(low, high, p, margin=margin, higher_is_better=False).word == opposite
 
 
+@pytest.mark.parametrize(("level", "p"), [(0.8, 0.2), (0.9, 0.1), (0.95, 0.05), (0.99, 0.01)])
+def test_a_p_at_1_less_the_level_is_enough_at_any_level(level, p):
+    assert verdict_of(Interval(0.01, 0.03, level, "t"), p, difference=0.02).word == "better"
+    assert verdict_of(Interval(0.01, 0.03, level, "t"), p + 1e-9, difference=0.02).word == "undecided"
+
+
 def test_the_sentence_has_the_models_the_metric_and_the_figures():
     result = verdict(0.0123, 0.0345, 0.00421, names=("ALS", "popularity"), metric="ndcg@10")
     assert result.sentence == (

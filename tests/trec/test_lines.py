@@ -61,6 +61,7 @@ def test_a_score_that_is_not_a_number_is_one_for_evaluate_to_refuse():
         (QRELS, b"1 0 a", "1", "3 fields, where a qrels has 4 (query iteration item grade)"),
         (QRELS, b"1 0 a 1 2", "1", "5 fields"),
         (QRELS, b"1 0 a 0.5", "1", "the grade '0.5' is no whole number of at most nine digits"),
+        (QRELS, b"1 0 a 1000000000", "1", "the grade '1000000000' is no whole number of at most nine digits"),
         (QRELS, b"1 0 a 12345678901", "1", "the grade '12345678901' is no whole number"),
     ],
 )

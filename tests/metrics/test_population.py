@@ -1,0 +1,22 @@
+"""Who is in a mean."""
+
+import pytest
+from users import batch_of, in_order, ungraded
+
+from spark_rankeval.metrics.population import POPULATIONS
+
+# In both tables; without predictions; with labels of which none is relevant; without labels.
+USERS = [(in_order([1]), ungraded([1])), ([], ungraded([1])), (in_order([1]), [(1, 0.0)]), (in_order([1]), [])]
+
+
+@pytest.mark.parametrize(
+    ("population", "expected"),
+    [
+        ("every", [True, True, True, True]),
+        ("labelled", [True, True, True, False]),
+        ("predicted", [True, False, True, True]),
+        ("both", [True, False, True, False]),
+    ],
+)
+def test_a_population_asks_for_rows_and_not_for_relevance(population, expected):
+    assert POPULATIONS[population].includes(batch_of(USERS)).tolist() == expected
