@@ -505,7 +505,7 @@ def test_what_is_wrong_is_said(settings, said):
 @pytest.mark.parametrize("name", ["../other", "a/b", ".hidden", "-v", "_x", "two words", "", "x" * 101])
 def test_a_run_has_a_name_that_is_no_path_and_is_not_hidden(name):
     said = problem(changed(output={"run_id": name}))
-    assert "output.run_id is a name of letters, digits" in said
+    assert "begin with a letter or a digit" in said
     assert repr(name) in said
 
 
