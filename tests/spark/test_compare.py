@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from shuffles import shuffled_into
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
@@ -159,13 +160,8 @@ def test_partitions_merged_by_tasks_give_the_same(tables, compared, monkeypatch)
 
 
 def test_the_number_of_shuffle_partitions_changes_nothing(spark, tables, compared):
-    spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
-    spark.conf.set("spark.sql.shuffle.partitions", "23")
-    try:
+    with shuffled_into(spark, 23):
         assert compare(tables, "old") == compared
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", "4")
-        spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
 
 
 def test_another_seed_draws_other_signs(tables, compared):

@@ -4,16 +4,24 @@ import re
 
 import pytest
 from plans import plan_of
+from shuffles import shuffled_into
 
 from spark_rankeval import evaluate, score_users
 
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in range(1, 21)]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _several_partitions(spark):
+    """What has one partition need not be shuffled; the tables have four, too."""
+    with shuffled_into(spark, 4):
+        yield
+
+
 @pytest.fixture(scope="module")
 def tables(spark):
-    predictions = spark.range(4000).selectExpr("id % 100 as user", "id div 100 as item", "rand(1) as score")
-    return predictions, spark.range(500).selectExpr("id % 100 as user", "id div 100 as item")
+    predictions = spark.range(0, 4000, 1, 4).selectExpr("id % 100 as user", "id div 100 as item", "rand(1) as score")
+    return predictions, spark.range(0, 500, 1, 4).selectExpr("id % 100 as user", "id div 100 as item")
 
 
 def shuffles(frame):
@@ -31,7 +39,7 @@ def test_dropping_duplicates_costs_no_further_shuffle(tables):
 
 
 def test_users_to_count_cost_no_further_shuffle(tables, spark):
-    assert shuffles(score_users(*tables, ["ndcg@5"], score="score", users=spark.range(10).toDF("user"))) == 2
+    assert shuffles(score_users(*tables, ["ndcg@5"], score="score", users=spark.range(0, 10, 1, 4).toDF("user"))) == 2
 
 
 def test_one_table_of_arrays_is_not_shuffled(spark):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from random_logs import assert_tricky, random_logs
+from shuffles import settings_of
 
 from spark_rankeval import evaluate, score_users, summarise
 from spark_rankeval.spark import plan
@@ -114,12 +115,12 @@ def test_explain_says_whether_the_plan_prunes_and_what_prevents_it(tables, metri
 def test_values_do_not_depend_on_partitions_or_batches(spark, tables):
     predictions, labels = tables
     expected = run(tables)
-    batch = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
-    partitions = spark.conf.get("spark.sql.shuffle.partitions")
-    try:
-        for rows, parts in ((1, 1), (7, 13), (10_000, 2)):
-            spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", rows)
-            spark.conf.set("spark.sql.shuffle.partitions", parts)
+    for rows, parts in ((1, 1), (7, 13), (10_000, 2)):
+        settings = {
+            "spark.sql.execution.arrow.maxRecordsPerBatch": str(rows),
+            "spark.sql.shuffle.partitions": str(parts),
+        }
+        with settings_of(spark, settings):
             shuffled = (predictions.repartition(5), labels.repartition(3))
             again = run(shuffled)
             assert again.summary == expected.summary
@@ -127,6 +128,3 @@ def test_values_do_not_depend_on_partitions_or_batches(spark, tables):
             assert (
                 summarise(score_users(*shuffled, METRICS, score="score", relevance="grade")).summary == expected.summary
             )
-    finally:
-        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", batch)
-        spark.conf.set("spark.sql.shuffle.partitions", partitions)

@@ -7,6 +7,7 @@ from pathlib import Path
 import fixed_users
 import pytest
 from plans import plan_of
+from shuffles import shuffled_into
 
 from spark_rankeval import compare, evaluate, score_users, summarise
 
@@ -129,11 +130,12 @@ def operators(frame):
 
 @pytest.mark.parametrize("options", [{}, {"prune": "never"}, {"on_invalid": "drop"}, {"exclude": True}])
 def test_plans_are_made_of_operators_that_every_platform_has(spark, options):
-    predictions = spark.range(400).selectExpr("id % 10 as user", "id div 10 as item", "id / 7 as score")
-    labels = spark.range(50).selectExpr("id % 10 as user", "id div 10 as item")
+    predictions = spark.range(0, 400, 1, 4).selectExpr("id % 10 as user", "id div 10 as item", "id / 7 as score")
+    labels = spark.range(0, 50, 1, 4).selectExpr("id % 10 as user", "id div 10 as item")
     if "exclude" in options:
         options = {"exclude": labels}
-    found = operators(score_users(predictions, labels, ["ndcg@5", "rr@5"], score="score", **options))
+    with shuffled_into(spark, 4):
+        found = operators(score_users(predictions, labels, ["ndcg@5", "rr@5"], score="score", **options))
     assert found <= OPERATORS
     assert {"Exchange", "Range"} < found
 
