@@ -1,6 +1,7 @@
 """One Spark session a test run, made when the first test asks for it, on the platform that the run is for."""
 
 import pytest
+from effort import FULL_LENGTH
 from left_out import is_left_out, reason_of
 from sessions import PLATFORMS, session_of
 
@@ -12,11 +13,15 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "classic_alone(need): cannot run on Spark Connect, which has no such thing")
     config.addinivalue_line("markers", "connect_alone(need): is about a Connect server, whose client knows something")
+    config.addinivalue_line("markers", "night: takes long and sees little more than its neighbours; FULL_LENGTH=1 runs it")
 
 
 def pytest_collection_modifyitems(config, items):
-    out = [item for item in items if is_left_out(item, config.getoption("platform"))]
-    config.left_out = sorted(f"{item.nodeid}: {reason_of(item)}" for item in out)
+    impossible = [item for item in items if is_left_out(item, config.getoption("platform"))]
+    long = [] if FULL_LENGTH else [item for item in items if item.get_closest_marker("night")]
+    out = [*impossible, *long]
+    config.left_out = sorted(f"{item.nodeid}: {reason_of(item)}" for item in impossible)
+    config.left_out += sorted(f"{item.nodeid}: at night" for item in long)
     if out:
         config.hook.pytest_deselected(items=out)
         items[:] = [item for item in items if item not in set(out)]
