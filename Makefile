@@ -1,24 +1,41 @@
 # The project's commands. Each does all the set-up that it needs; a fresh machine has Python 3.11+ and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-jobs test-pages test-browser test-cluster test-faults mutants parity fuzz platforms lint format conventions docs notebook test-notebook test-site \
-  benchmark benchmark-check test-speed dist clean
+.PHONY: help setup hooks demo test test-jobs test-pages test-browser test-cluster test-faults mutants parity fuzz platforms nightly lint format \
+  conventions docs notebook test-notebook test-site benchmark benchmark-check figures test-speed dist clean
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
 help:  ## list the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
 
-$(BIN)/python:
+# uv makes the environments: it keeps what it downloaded and built, so that Spark, which several have, is built once.
+UV := $(or $(shell command -v uv),.venv-uv/bin/uv)
+
+.venv-uv/bin/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "Python 3.11 or newer is needed ('$(PYTHON)' is older or missing): install it, or say make PYTHON=python3.12" >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv .venv-uv
+	@.venv-uv/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
+
+# The environment that the target's stamp is in, with what the first prerequisite lists and whatever is named besides.
+define make-environment
+	@echo "installing into $(@D) (Spark is a large package: the first time half a minute)"
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(@D)
+	@$(UV) pip install --quiet --python $(@D)/bin/python -r $< $(1)
+endef
 
 # The stamp is newer than what it was installed from, or the install runs again.
-$(VENV)/.installed: pyproject.toml requirements-dev.txt | $(BIN)/python
-	@echo "installing into $(VENV) (Spark is a large package: a minute or two)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt -e '.[spark]'
+$(VENV)/.installed: requirements-dev.txt pyproject.toml | $(UV)
+	$(call make-environment,-e '.[spark]')
+	@touch $@
+
+# Spark's classes as its JVMs load them, for the tests that start many: tests/class_archive.py.
+%/.classes: %/.installed tests/class_archive.py | java
+	@echo "reading Spark's classes into $(@D)/spark-classes.jsa"
+	@PYTHONPATH="$(CURDIR)/tests:$(CURDIR)" $(@D)/bin/python tests/class_archive.py >/dev/null 2>&1 || \
+	  echo "this Java keeps no archive of classes: the tests start without" >&2
 	@touch $@
 
 .PHONY: java
@@ -28,19 +45,22 @@ java:
 
 setup: java $(VENV)/.installed  ## create the environment
 
+hooks: setup  ## check what `make lint` checks before every commit
+	@$(BIN)/pre-commit install
+
 demo: setup  ## train and evaluate two models on real ratings
 	@$(BIN)/python jobs/quickstart.py
 
 # Two at a time, each with a Spark of its own: a test file waits for Spark as long as it computes.
 BY_TWO := --numprocesses=2 --dist=loadfile
 
-test: setup  ## run the tests
+test: setup $(VENV)/.classes  ## run the tests
 	@$(BIN)/python -m pytest -q $(BY_TWO)
 
-test-jobs: setup  ## run the tests of the jobs and of the command
+test-jobs: setup $(VENV)/.classes  ## run the tests of the jobs and of the command
 	@$(BIN)/python -m pytest -q $(BY_TWO) tests/jobs
 
-test-pages: setup  ## run the examples of the README and of docs/
+test-pages: setup $(VENV)/.classes  ## run the examples of the README and of docs/
 	@$(BIN)/python -m pytest -q tests/pages
 
 # The packages that the dialects are compared with: their versions exclude one another, so each has an environment.
@@ -49,15 +69,13 @@ SYSTEMS ?= trec ranx sklearn lenskit torchmetrics rectools recommenders replay r
 
 # One of them into an environment; what it does not need of its dependencies is left out.
 define install-a-package
-	@echo "installing into $(@D)"
-	@$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	$(make-environment)
 	@alone=tests/parity/requirements-$*-alone.txt; [ ! -e $$alone ] || \
-	  $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $$alone
+	  $(UV) pip install --quiet --python $(@D)/bin/python --no-deps -r $$alone
 	@touch $@
 endef
 
-.venv-parity-%/.installed: tests/parity/requirements-%.txt $(wildcard tests/parity/requirements-*-alone.txt)
+.venv-parity-%/.installed: tests/parity/requirements-%.txt $(wildcard tests/parity/requirements-*-alone.txt) | $(UV)
 	$(install-a-package)
 
 test-browser: $(VENV)/.installed  ## look at a report with a real Chromium
@@ -94,16 +112,14 @@ DIFFERING := $(addprefix tests/spark/test_,$(addsuffix .py,same_everywhere left_
 DIFFERING_JOBS := $(addprefix tests/jobs/test_,$(addsuffix .py,evaluate_job compare_job looking_back sources))
 .PRECIOUS: .venv-platform-%/.installed .venv-benchmark-%/.installed
 
-.venv-platform-%/.installed: tests/platforms/requirements-%.txt tests/platforms/tools.txt
-	@echo "installing into .venv-platform-$*"
-	@$(PYTHON) -m venv .venv-platform-$*
-	@.venv-platform-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+.venv-platform-%/.installed: tests/platforms/requirements-%.txt tests/platforms/tools.txt | $(UV)
+	$(make-environment)
 	@touch $@
 
-test-spark-%: .venv-platform-%/.installed | java
+test-spark-%: .venv-platform-%/.classes | java
 	@PYTHONPATH="$(CURDIR)" .venv-platform-$*/bin/python -m pytest -q $(BY_TWO) --platform=classic $(TESTS)
 
-test-connect-%: .venv-platform-%/.installed | java
+test-connect-%: .venv-platform-%/.classes | java
 	@PYTHONPATH="$(CURDIR)" .venv-platform-$*/bin/python -m pytest -q $(BY_TWO) --platform=connect $(TESTS)
 
 # The pip package of 3.5 has a client of Connect and no server, so that its client meets the server of 4.0; it leaves the file that it
@@ -121,6 +137,16 @@ platforms-check:  ## run on the newest Connect and on the oldest Spark what ever
 
 platforms: $(ROWS)  ## run the whole suite on every Spark of the matrix (an hour and more)
 
+# What a day leaves out, too: every test at full length, on every row of the matrix, with every package, fault and picture.
+nightly: export FULL_LENGTH = 1
+nightly:  ## run everything at full length (some hours)
+	@$(MAKE) test test-jobs test-pages lint
+	@$(MAKE) test-cluster test-faults fuzz test-speed
+	@$(MAKE) test-browser test-notebook test-site
+	@$(MAKE) parity
+	@$(MAKE) platforms
+	@$(MAKE) mutants
+
 test-cluster: setup  ## send the package to a standalone cluster that lacks it
 	@$(BIN)/python -m pytest -q tests/on_cluster
 
@@ -131,10 +157,8 @@ conventions: setup  ## write docs/conventions.md from the registry
 	@$(BIN)/python tools/write_conventions.py
 
 # The site needs packages that nothing else needs, in an environment of its own; what it says of the API it reads from the source.
-.venv-docs/.installed: docs/requirements.txt | $(BIN)/python
-	@echo "installing into .venv-docs"
-	@$(PYTHON) -m venv .venv-docs
-	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+.venv-docs/.installed: docs/requirements.txt | $(UV)
+	$(make-environment)
 	@touch $@
 
 docs: conventions .venv-docs/.installed  ## build the site, build/site/index.html
@@ -166,18 +190,22 @@ benchmark: setup  ## time the evaluation beside the bare shuffle and Spark's eva
 # What the evaluation is compared with, each in an environment of its own. RUNS chooses among the runs of benchmarks/runs.py.
 BESIDE := replay recommenders ranx trec
 
-.venv-benchmark-%/.installed: benchmarks/requirements-%.txt tests/parity/requirements-%.txt
+.venv-benchmark-%/.installed: benchmarks/requirements-%.txt tests/parity/requirements-%.txt | $(UV)
 	$(install-a-package)
 
 benchmark-check: setup $(BESIDE:%=.venv-benchmark-%/.installed)  ## measure all that the speed is held to, and compare (an hour)
-	@$(BIN)/python jobs/benchmark.py --check $(if $(RUNS),--runs $(RUNS)) --json benchmarks/figures.json
+	@mkdir -p build
+	@$(BIN)/python jobs/benchmark.py --check $(if $(RUNS),--runs $(RUNS)) --json build/figures.json
+
+figures: setup  ## take what benchmark-check measured over into README.md and docs/performance.md
+	@$(BIN)/python tools/write_performance.py build/figures.json
 
 test-speed: setup  ## compare the kernels with numpy, and look at the memory of a worker
 	@$(BIN)/python -m pytest -q tests/speed
 
-dist: | $(BIN)/python  ## build dist/spark_rankeval.zip, for spark-submit --py-files
+dist: $(VENV)/.installed  ## build dist/spark_rankeval.zip, for spark-submit --py-files
 	@mkdir -p dist
 	@$(BIN)/python -c 'import spark_rankeval; print(spark_rankeval.package_zip("dist"))'
 
 clean:  ## remove what was built, and the environment
-	@rm -rf $(VENV) .venv-docs .venv-parity-* .venv-platform-* .venv-benchmark-* dist build output spark-warehouse metastore_db derby.log *.egg-info
+	@rm -rf $(VENV) .venv-uv .venv-docs .venv-parity-* .venv-platform-* .venv-benchmark-* dist build output spark-warehouse metastore_db derby.log *.egg-info

@@ -72,3 +72,12 @@ def test_the_picture_shows_the_growth_that_was_measured(writer):
     (rows,) = chart["datasets"].values()
     assert {row["predictions"] for row in rows} == {1_000_000, 10_000_000, 100_000_000}
     assert {round(row["µs a row"], 2) for row in rows} == {0.4, 0.6, 0.2, 0.32, 0.21, 0.33}
+
+
+def test_what_was_measured_takes_the_place_of_the_same_runs(writer, tmp_path):
+    kept, measured = tmp_path / "kept.json", tmp_path / "measured.json"
+    kept.write_text('{"long": {"seconds": 1}, "kernel": {"seconds": 2}}')
+    measured.write_text('{"kernel": {"seconds": 3}}')
+    reports = writer["taken_over"](measured, kept)
+    assert reports == {"long": {"seconds": 1}, "kernel": {"seconds": 3}}
+    assert json.loads(kept.read_text()) == reports

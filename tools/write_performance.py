@@ -1,6 +1,7 @@
 """Write the figures of benchmarks/figures.json into the README, docs/performance.md and docs/growth.svg, so that these cannot drift.
 
-`make benchmark-check` measures; `python tools/write_performance.py` writes; a test compares.
+`make benchmark-check` measures into build/figures.json; `make figures` takes its runs over into benchmarks/figures.json and writes the
+pages; a test compares.
 """
 
 from __future__ import annotations
@@ -144,9 +145,16 @@ def chart(reports: dict[str, Any]) -> Any:
     return base.mark_line() + base.mark_point(filled=True, size=50)
 
 
-def main() -> None:
-    """Write the page and the picture."""
-    reports = json.loads(FIGURES.read_text())
+def taken_over(measured: Path, kept: Path) -> dict[str, Any]:
+    """The runs that were kept, with what was measured in the place of the same runs; they are kept from now on."""
+    reports = {**json.loads(kept.read_text()), **json.loads(measured.read_text())}
+    kept.write_text(json.dumps(reports, indent=2) + "\n")
+    return reports
+
+
+def main(arguments: list[str]) -> None:
+    """Write the pages and the picture, of the figures that are kept or first of a file of newer ones."""
+    reports = taken_over(Path(arguments[0]), FIGURES) if arguments else json.loads(FIGURES.read_text())
     for path in PAGES:
         path.write_text(page(path.read_text(), reports))
     if set(GROWTH) <= set(reports):
@@ -155,4 +163,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

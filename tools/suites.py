@@ -1,0 +1,71 @@
+"""Say which of the longer suites CI runs: those that look at what has changed since the last green run.
+
+    python tools/suites.py <commit of the last green run>
+
+It prints the make targets to run, one a line, and says on standard error which it leaves to `make nightly`, and why. Without a commit,
+or with one that this checkout lacks, all of them run.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# What every suite looks at: how it is installed and started.
+EVERYTHING = (".ci/", ".github/", "Makefile", "pyproject.toml", "requirements-dev.txt", "tools/suites.py")
+# A make target, and the beginnings of the paths that it looks at.
+SUITES: dict[str, tuple[str, ...]] = {
+    "test-site": ("docs/", "mkdocs.yml", "tests/site/", "tests/chromium.py", "tools/write_conventions.py"),
+    "test-browser": ("spark_rankeval/report/", "spark_rankeval/charts/", "tests/browser/", "tests/chromium.py", "tests/reports.py"),
+    "test-notebook": (
+        "docs/quickstart.ipynb", "tools/write_notebook.py", "tests/notebook/", "spark_rankeval/charts/", "spark_rankeval/markup.py",
+        "spark_rankeval/plotting.py", "spark_rankeval/rendering.py", "spark_rankeval/result.py", "spark_rankeval/compared_models.py",
+    ),
+    "test-cluster": (
+        "jobs/", "spark_rankeval/jobs/", "spark_rankeval/spark/", "spark_rankeval/travel.py", "spark_rankeval/worker/", "tests/cluster.py",
+        "tests/on_cluster/", "tests/processes.py",
+    ),
+    "test-speed": ("benchmarks/", "spark_rankeval/metrics/", "spark_rankeval/statistics/", "spark_rankeval/worker/", "tests/speed/"),
+}  # fmt: skip
+
+
+def suites_of(changed: Iterable[str]) -> list[str]:
+    """The suites that look at any of these paths."""
+    paths = tuple(changed)
+    return [
+        suite
+        for suite, looked_at in SUITES.items()
+        if any(path.startswith((*EVERYTHING, *looked_at)) for path in paths)
+    ]
+
+
+def changed_since(commit: str) -> list[str] | None:
+    """The paths that differ from a commit; None if this checkout does not have it."""
+    command = ["git", "diff", "--name-only", f"{commit}...HEAD"]
+    git = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return git.stdout.splitlines() if git.returncode == 0 else None
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the suites to run."""
+    commit = arguments[0] if arguments else ""
+    changed = changed_since(commit) if commit else None
+    run = list(SUITES) if changed is None else suites_of(changed)
+    for suite in run:
+        print(suite)
+    for suite in SUITES:
+        if suite not in run:
+            print(
+                f"left to make nightly: {suite}; nothing that it looks at has changed since {commit}", file=sys.stderr
+            )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
