@@ -16,6 +16,7 @@ UV := $(or $(shell command -v uv),.venv-uv/bin/uv)
 .venv-uv/bin/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "Python 3.11 or newer is needed ('$(PYTHON)' is older or missing): install it, or say make PYTHON=python3.12" >&2; exit 1; }
+	@echo "installing uv, which makes the environments, into .venv-uv"
 	@$(PYTHON) -m venv .venv-uv
 	@.venv-uv/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
 
@@ -32,7 +33,7 @@ $(VENV)/.installed: requirements-dev.txt pyproject.toml | $(UV)
 	@touch $@
 
 # Spark's classes as its JVMs load them, for the tests that start many: tests/class_archive.py.
-%/.classes: %/.installed tests/class_archive.py | java
+$(VENV)/.classes: $(VENV)/.installed tests/class_archive.py | java
 	@echo "reading Spark's classes into $(@D)/spark-classes.jsa"
 	@PYTHONPATH="$(CURDIR)/tests:$(CURDIR)" $(@D)/bin/python tests/class_archive.py >/dev/null 2>&1 || \
 	  echo "this Java keeps no archive of classes: the tests start without" >&2
@@ -49,6 +50,7 @@ hooks: setup  ## check what `make lint` checks before every commit
 	@$(BIN)/pre-commit install
 
 demo: setup  ## train and evaluate two models on real ratings
+	@echo "two models on real ratings, trained and evaluated: some 30 seconds"
 	@$(BIN)/python jobs/quickstart.py
 
 # Two at a time, each with a Spark of its own: a test file waits for Spark as long as it computes.
@@ -116,10 +118,10 @@ DIFFERING_JOBS := $(addprefix tests/jobs/test_,$(addsuffix .py,evaluate_job comp
 	$(make-environment)
 	@touch $@
 
-test-spark-%: .venv-platform-%/.classes | java
+test-spark-%: .venv-platform-%/.installed | java
 	@PYTHONPATH="$(CURDIR)" .venv-platform-$*/bin/python -m pytest -q $(BY_TWO) --platform=classic $(TESTS)
 
-test-connect-%: .venv-platform-%/.classes | java
+test-connect-%: .venv-platform-%/.installed | java
 	@PYTHONPATH="$(CURDIR)" .venv-platform-$*/bin/python -m pytest -q $(BY_TWO) --platform=connect $(TESTS)
 
 # The pip package of 3.5 has a client of Connect and no server, so that its client meets the server of 4.0; it leaves the file that it

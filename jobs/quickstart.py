@@ -76,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         threshold = 4.0 if options.ratings else 3.0
 
     def job() -> None:
+        say("starting Spark")
         with job_session("spark_rankeval quickstart") as spark:
             quickstart(spark, options.ratings or str(SAMPLE), options.output.rstrip("/"), threshold)
 
@@ -91,6 +92,7 @@ def quickstart(spark: SparkSession, file: str, output: str, relevance_threshold:
         output: the folder of all that is written.
         relevance_threshold: held-out ratings from here on are relevant.
     """
+    say(f"splitting the ratings of {Path(file).name}")
     ratings = store(hold_out(read_ratings(spark, file), HELD_OUT, SEED), f"{output}/ratings")
     training = ratings.where(~F.col("held_out")).drop("held_out")
     labels = store(ratings.where("held_out").drop("held_out"), f"{output}/labels")
@@ -113,7 +115,9 @@ def quickstart(spark: SparkSession, file: str, output: str, relevance_threshold:
     recommenders = {"als": recommend_by_als, "popularity": recommend_by_popularity}
     results = {}
     for model, recommend in recommenders.items():
+        say(f"training {model} and recommending {RECOMMENDED} movies to each user")
         predictions = store(recommend(training, RECOMMENDED), f"{output}/{model}")
+        say(f"evaluating {model}")
         per_user = score_users(
             {model: predictions},
             labels,
@@ -124,10 +128,16 @@ def quickstart(spark: SparkSession, file: str, output: str, relevance_threshold:
         )
         results[model] = write_per_user(per_user, f"{output}/per_user_{model}", mode="overwrite")
         print(f"\n{results[model]}")
+    say("comparing the models")
     comparison = compare(results, baseline="popularity")
     print(f"\n{comparison}\n\n{comparison[HEADLINE].sentence}")
     names = ["ratings", "labels", *recommenders, *(f"per_user_{model}" for model in recommenders)]
     print(f"\nwritten to {output}: {', '.join(names)}")
+
+
+def say(what: str) -> None:
+    """Say what goes on now, to whoever waits; standard output has the results alone."""
+    print(f"{what} ...", file=sys.stderr, flush=True)
 
 
 def store(frame: DataFrame, path: str) -> DataFrame:

@@ -14,7 +14,16 @@ MODELS = ["als", "popularity"]
 
 def test_runs_without_an_argument_and_prints_both_tables(quickstart_run, quickstart):
     _, done = quickstart_run
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert [line.removesuffix(" ...") for line in done.stderr.splitlines()] == [
+        "starting Spark",
+        "splitting the ratings of sample_movielens_ratings.txt",
+        "training als and recommending 20 movies to each user",
+        "evaluating als",
+        "training popularity and recommending 20 movies to each user",
+        "evaluating popularity",
+        "comparing the models",
+    ]
     assert "1,501 ratings of 100 movies by 30 users" in done.stdout
     for model in MODELS:
         assert f"model '{model}', dialect 'default'" in done.stdout
