@@ -22,7 +22,7 @@ UV := $(or $(shell command -v uv),.venv-uv/bin/uv)
 
 # The environment that the target's stamp is in, with what the first prerequisite lists and whatever is named besides.
 define make-environment
-	@echo "installing into $(@D) (Spark is a large package: the first time half a minute)"
+	@echo "installing into $(@D) (the first time this takes up to a minute)"
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(@D)
 	@$(UV) pip install --quiet --python $(@D)/bin/python -r $< $(1)
 endef
