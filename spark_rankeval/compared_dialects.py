@@ -197,7 +197,9 @@ def dialect_map(
         for dialect in chosen:
             end = reading(label, dialect)
             paths[label, dialect.name] = end if isinstance(end, str) else [("", start), *_steps(start, end)]
-    found, quality = _evaluate(paths.values(), sources, left.arrays, right.arrays, choices)
+    # What of labels is relevant is counted as the default has it, or the caller.
+    threshold = DEFAULT.relevance_threshold if relevance_threshold is None else relevance_threshold
+    found, quality = _evaluate(paths.values(), sources, left.arrays, right.arrays, choices, threshold)
     rows = tuple(_row(label, dialect, path, found) for (label, dialect), path in paths.items())
     return DialectMap(rows, quality)
 
@@ -242,6 +244,7 @@ def _evaluate(
     left_arrays: bool,
     right_arrays: bool,
     choices: OnInvalid,
+    threshold: float | None,
 ) -> tuple[dict[_Reading, Moments], DataQuality]:
     """The figures of every reading that a path goes through, in one action."""
     readings = dict.fromkeys(reading for path in paths if not isinstance(path, str) for _, reading in path)
@@ -249,7 +252,7 @@ def _evaluate(
     for reading in readings:
         groups.setdefault((reading.ranking, reading.population), []).append(reading)
     views = tuple(
-        View(tuple(reading.metric for reading in group), ranking, population)
+        View(tuple(reading.metric for reading in group), ranking, population, threshold)
         for (ranking, population), group in groups.items()
     )
     in_order = [reading for group in groups.values() for reading in group]

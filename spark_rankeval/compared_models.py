@@ -154,7 +154,7 @@ class ModelComparison(_Compared[ComparisonRow]):
 
     @property
     def slices(self) -> pd.DataFrame:
-        """A row a slice, metric and model, with the same columns; judged by the paired t test, corrected over all of them."""
+        """A row a slice, metric and model, with the same columns; judged as `compare` says, corrected over all of them."""
         return _frame(self.sliced, ComparisonRow)
 
     def largest_losses(self, n: int = 10, metric: str | Metric | None = None) -> pd.DataFrame:
@@ -200,6 +200,9 @@ class ModelComparison(_Compared[ComparisonRow]):
             "margin",
             "larger_is_better",
             "sentence",
+            "interval_method",
+            "p_test",
+            "p_margin",
         ]
         tables = _html(self.to_pandas().drop(columns=["slice", "p_t", "p_sign_flip", *hidden]))
         losses = self.largest_losses(_MOST_LOSSES)
@@ -232,4 +235,4 @@ class PairwiseComparison(_Compared[PairRow]):
         return render_pairs(self.rows, self.level, self.test, self.replicates)
 
     def _repr_html_(self) -> str:
-        return _html(self.to_pandas().drop(columns=["n_undefined", "margin", "sentence"]))
+        return _html(self.to_pandas().drop(columns=["n_undefined", "margin", "sentence", "interval_method"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from spark_rankeval.compared_models import ModelComparison, PairwiseComparison
@@ -9,11 +10,12 @@ from spark_rankeval.comparison_inputs import (
     check_baseline,
     check_number,
     check_seed,
+    direction_of,
     labels_of,
-    larger_is_better,
     margins_of,
     names_of,
     read_results,
+    resolution_of,
 )
 from spark_rankeval.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.errors import DataError, InputError, OptionError
@@ -41,11 +43,11 @@ from spark_rankeval.worker.comparing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.comparison_inputs import Margin, Metrics, Results
+    from spark_rankeval.comparison_inputs import Direction, Margin, Metrics, Results
     from spark_rankeval.slices import Key
     from spark_rankeval.spark.model_tables import ModelTables
     from spark_rankeval.statistics.all_pairs import Pair
@@ -86,15 +88,19 @@ def compare(
         user: the columns that make a user, where tables do not say it themselves; metadata survives Parquet, not CSV.
         model: the column of models' names of a table of several models, where it does not say it itself.
         level: of the intervals; a p-value up to 1 − level, after correction, counts as a difference.
-        margin: the difference that does not matter, in the metric's units; or a dict by metric (others: 0).
-        test: the p-value that is corrected and judged: ``sign_flip``, the randomisation test, which assumes no distribution,
-            or ``t``, the paired t test. Both are given.
+        margin: the difference that does not matter, in the metric's units; or a dict by metric (others: 0). Whether a difference
+            is beyond it or within is judged by t, and corrected as other p-values are.
+        test: the p-value that is corrected and judged: ``sign_flip``, the randomisation test, which assumes that differences are
+            symmetric about 0 where models are alike; or ``t``, the paired t test, which assumes normal ones, or many users.
+            Both are given. Where up to 16 users differ, or all by as much, the signs are all counted and none is drawn.
         correction: for the number of metrics × models: ``holm``, ``benjamini_hochberg`` or ``none``.
-        replicates: of the randomisation test; its smallest p-value is 1 / (replicates + 1).
+        replicates: of the randomisation test; the smallest p-value that is drawn is 1 / (replicates + 1). If that cannot decide as
+            many comparisons, a warning says so, and the t test's p-value stands for it.
         seed: of its signs.
         by: attributes of the user that part the users into slices, for a look at who wins and who loses: columns of the tables,
-            such as those that ``score_users(by=…)`` keeps, or others joined to them. Slices are judged by the paired t test,
-            corrected for all comparisons of slices; they change nothing of the rows of all users.
+            such as those that ``score_users(by=…)`` keeps, or others joined to them. Slices are judged by all signs where
+            these can be counted, else by the paired t test, corrected for all comparisons of slices; they change nothing of the
+            rows of all users.
         totals: with slices for every total over some of the attributes, as a cube has them.
 
     Returns:
@@ -120,6 +126,9 @@ def compare(
     margins = margins_of(margin, tables, labels)
     tables.check_attributes(parted)
     size = _size_of_state(len(labels), max(len(names) - 1, 1), replicates)
+    directions = {label: direction_of(tables, label) for label in labels}
+    n_others = max(len(names) - 1, 1)
+    resolution = resolution_of(replicates, len(labels) * n_others, level, correction) if test == "sign_flip" else 0.0
     run = paired_batches(baseline, len(labels), replicates, seed, len(parted))
     everyone, slices = by_slice(tables.collected(labels, run, size, parted))
     owners = by_owner(everyone)
@@ -129,13 +138,14 @@ def compare(
     others = [name for name in models if name != baseline]
 
     def judged(found: list[tuple[str, str, str, Comparison]], test: str) -> tuple[ComparisonRow, ...]:
-        p_values = adjusted([each.p_sign_flip if test == "sign_flip" else each.p_t for *_, each in found], correction)
+        stated = [each.p_of(test, margins[label], resolution) for label, _, _, each in found]
+        p_values = adjusted([p for p, _ in stated], correction)
         return tuple(
-            _row(label, name, baseline, users, each, p, margins[label], larger_is_better(tables, label))
-            for (label, name, users, each), p in zip(found, p_values.tolist(), strict=True)
+            _row(label, name, baseline, users, each, p, p_test, margins[label], directions[label].larger_is_better)
+            for (label, name, users, each), p, (_, p_test) in zip(found, p_values.tolist(), stated, strict=True)
         )
 
-    rows = judged(_comparisons(owners, labels, others, baseline, level, replicates), test)
+    rows = judged(_comparisons(owners, directions, others, baseline, level, replicates), test)
     groups: dict[Key, list[State]] = {}
     for key, state in slices.items():
         for group in roll(len(parted), totals=totals)(key):
@@ -144,9 +154,9 @@ def compare(
     for group in in_order(list(groups)):
         name = slice_name(parted, group)
         if name != "all":
-            sliced += _comparisons(by_owner(merged(groups[group])), labels, others, baseline, level, 0, name)
+            sliced += _comparisons(by_owner(merged(groups[group])), directions, others, baseline, level, 0, name)
     return ModelComparison(
-        rows, level, test, replicates, seed, baseline=baseline, correction=correction, sliced=judged(sliced, "t"),
+        rows, level, test, replicates, seed, baseline=baseline, correction=correction, sliced=judged(sliced, "sign_flip"),
         _differences=lambda: tables.differences(labels, baseline),
     )  # fmt: skip
 
@@ -169,7 +179,7 @@ def _size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
 
 def _comparisons(
     owners: dict[Owner, State],
-    labels: list[str],
+    directions: Mapping[str, Direction],
     models: list[str],
     baseline: str,
     level: float,
@@ -178,22 +188,30 @@ def _comparisons(
 ) -> list[tuple[str, str, str, Comparison]]:
     """Metric by metric and model by model the comparison of some users: label, model, which users, figures."""
     # A model without a row has no state.
-    empty = PairedAccumulator(len(labels), replicates=replicates).state()
+    empty = PairedAccumulator(len(directions), replicates=replicates).state()
     states = {
         name: {field: owners.get(name, {}).get(field, entries) for field, entries in empty.items()} for name in models
     }
     found = []
-    for place, label in enumerate(labels):
+    for place, (label, direction) in enumerate(directions.items()):
         for name, state in states.items():
             own = {field: entries[place] for field, entries in state.items()}
             # Users of neither table are no concern of the two.
             own["n_undefined"] = _n_of_either(owners, name, baseline) - own["difference_n"]
-            found.append((label, name, users, comparison_of(own, level)))
+            found.append((label, name, users, comparison_of(own, level, direction.bounds)))
     return found
 
 
 def _row(
-    label: str, model: str, baseline: str, users: str, found: Comparison, p: float, margin: float, upwards: bool
+    label: str,
+    model: str,
+    baseline: str,
+    users: str,
+    found: Comparison,
+    p: float,
+    p_test: str,
+    margin: float,
+    upwards: bool,
 ) -> ComparisonRow:
     verdict = verdict_of(
         found.interval,
@@ -231,6 +249,9 @@ def _row(
         larger_is_better=upwards,
         verdict=verdict.word,
         sentence=verdict.sentence,
+        interval_method=found.interval.method,
+        p_test=p_test,
+        p_margin=found.p_beyond(margin) if margin else math.nan,
     )
 
 
@@ -259,8 +280,10 @@ def all_pairs(
         model: the column of models' names.
         level: of the intervals of all pairs of a metric together.
         margin: the difference that does not matter.
-        test: the p-value that is judged: ``tukey``, by the studentized range, or ``randomised``, by permuting the models
-            within each user, for up to 8 models, which assumes no distribution. Intervals are Tukey's in either case.
+        test: the p-value that is judged. ``tukey``, by the studentized range, assumes that the differences of all pairs have one
+            spread, and ``randomised``, by permuting the models within each user, for up to 8 models, that all models' values are
+            exchangeable where two are alike. With one model much noisier than the others both find differences that are not
+            there: ``games_howell`` takes each pair's own spread. Intervals are Tukey's, or those of Games and Howell.
         replicates: of the randomised test; no other test draws any.
         seed: of its permutations.
 
@@ -269,7 +292,7 @@ def all_pairs(
         DataError: a user stands twice in one model's table, or a table counts rows that could not be ranked.
     """
     checked_level(level)
-    one_of("test", test, ("tukey", "randomised"))
+    one_of("test", test, ("tukey", "games_howell", "randomised"))
     checked_replicates(replicates)
     check_seed(seed)
     drawn = replicates if test == "randomised" else 0
@@ -279,7 +302,9 @@ def all_pairs(
     labels = labels_of(tables, metrics)
     margins = margins_of(margin, tables, labels)
     size = _size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
-    owners = by_owner(tables.collected(labels, all_pairs_batches(len(labels), drawn, seed), size))
+    pairwise = test == "games_howell"
+    run = all_pairs_batches(len(labels), drawn, seed, pairwise)
+    owners = by_owner(tables.collected(labels, run, size))
     _check_users(owners, tables)
     models = sorted({*names, *_models_met(owners)})
     check_number(models, drawn)
@@ -287,7 +312,10 @@ def all_pairs(
         msg = f"pairs are of two models or more; the table has {', '.join(map(repr, models)) or 'none'}"
         raise InputError(msg)
     # States of fewer models are of users who lack one.
-    complete = owners.get(tuple(models)) or AllPairsAccumulator(len(labels), len(models), replicates=drawn).state()
+    complete = (
+        owners.get(tuple(models))
+        or AllPairsAccumulator(len(labels), len(models), replicates=drawn, pairwise=pairwise).state()
+    )
     n_users = int(owners[()][N_USERS][0]) if () in owners else 0
     rows = []
     for place, label in enumerate(labels):
@@ -299,10 +327,10 @@ def all_pairs(
             moments_of({field: entries[index] for field, entries in values.items()}).mean
             for index in range(len(models))
         ]
-        upwards = larger_is_better(tables, label)
+        upwards, bounds = direction_of(tables, label)
         rows += [
             _pair_row(label, models, means, n_users, pair, test, margins[label], upwards)
-            for pair in all_pairs_of(state, level)
+            for pair in all_pairs_of(state, level, bounds)
         ]
     return PairwiseComparison(tuple(rows), level, test, drawn, seed)
 
@@ -311,7 +339,7 @@ def _pair_row(
     label: str, models: list[str], means: list[float], n_users: int, pair: Pair, test: str, margin: float, upwards: bool
 ) -> PairRow:
     model, other = models[pair.second], models[pair.first]
-    p = pair.p_tukey if test == "tukey" else pair.p_randomised
+    p = pair.p_of(test, margin)
     verdict = verdict_of(
         pair.interval,
         p,
@@ -339,6 +367,7 @@ def _pair_row(
         margin=margin,
         verdict=verdict.word,
         sentence=verdict.sentence,
+        interval_method=pair.interval.method,
     )
 
 

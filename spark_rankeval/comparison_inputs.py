@@ -6,13 +6,14 @@ import math
 import numbers
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.errors import InputError, MetricError, OptionError, SparkRankEvalWarning, UnknownMetricError
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.options import as_names, check_name, is_name, is_number
 from spark_rankeval.result import Result
 from spark_rankeval.spark.model_tables import ModelTable, ModelTables, read_table
+from spark_rankeval.statistics.intervals import UNBOUNDED
 from spark_rankeval.statistics.permuting import MOST_LABELS
 
 if TYPE_CHECKING:
@@ -155,14 +156,22 @@ def _as_label(column: str) -> str:
     return column.replace("_at_", "@")
 
 
-def larger_is_better(tables: ModelTables, label: str) -> bool:
-    """As the metric says; of a column of an unknown metric, yes."""
+class Direction(NamedTuple):
+    """What a comparison knows of a metric's values: whether larger ones are better, and between which bounds they lie."""
+
+    larger_is_better: bool = True
+    bounds: tuple[float, float] = UNBOUNDED
+
+
+def direction_of(tables: ModelTables, label: str) -> Direction:
+    """As the metric says; of a column of an unknown metric larger values are better, and there are no bounds."""
     for text in (tables.tables[0].metrics[label].definition, label, _as_label(label)):
         try:
-            return parse_metric(text).larger_is_better
+            metric = parse_metric(text).resolve()
         except MetricError:
             continue
-    return True
+        return Direction(metric.larger_is_better, metric.bounds)
+    return Direction()
 
 
 def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> dict[str, float]:
@@ -182,6 +191,27 @@ def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> di
             msg = f"a margin is a finite number from 0 on, or a dict of them by metric; got {one!r} for {label}"
             raise OptionError(msg)
     return {label: float(one) for label, one in margins.items()}
+
+
+def resolution_of(replicates: int, n_comparisons: int, level: float, correction: str) -> float:
+    """The smallest p-value that can be drawn, where it is too large for as many comparisons; else 0.
+
+    Warns of replicates that are enough for one comparison, but not for all of them.
+    """
+    least, n = 1 / (replicates + 1), 1 if correction == "none" else n_comparisons
+    # 1 − 0.95 is not 0.05 in floats.
+    alpha = 1 - level + 1e-12
+    if n * least <= alpha:
+        return 0.0
+    if least <= alpha:
+        needed = math.ceil(n / (1 - level)) - 1
+        msg = (
+            f"{n:,} comparisons corrected by {correction} need {needed:,} replicates before the smallest drawn p-value can decide "
+            f"one, and there are {replicates:,}: below 1/{replicates + 1:,} p is that of the paired t test. Pass replicates={needed}, "
+            "or compare fewer models or metrics"
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+    return least
 
 
 def check_seed(seed: Any) -> None:

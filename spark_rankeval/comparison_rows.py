@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,16 +24,16 @@ class ComparisonRow:
         mean: the model's mean over these users, which may be another than that over all of the model's users.
         baseline_mean: the baseline's mean over the same.
         difference: the mean of the users' differences, model − baseline.
-        relative_lift: difference / baseline's mean; NaN where that is 0.
+        relative_lift: difference / |baseline's mean|; NaN where that is 0.
         std: the standard deviation of the users' differences, divisor n − 1.
         standard_error: of the difference, std / √n.
-        interval_low: the lower end of the t interval of the difference; NaN where there is none.
+        interval_low: the lower end of the interval of the difference, within the metric's bounds; NaN where there is none.
         interval_high: its upper end.
         p_t: the two-sided p-value of the paired t test.
-        p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign;
-            NaN of slices, for which it is not made.
-        p: that of the two which was asked for, corrected for all comparisons of all users;
-            of a slice p_t, corrected for all comparisons of slices.
+        p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign; exact where
+            up to 16 users differ, or all by as much. NaN of slices with more, for which no signs are drawn.
+        p: of what the verdict states, corrected for all comparisons of all users, or for all of slices: without a margin that of
+            the test which was asked for, with one the larger of that and `p_margin`, or `p_margin`. Slices: p_sign_flip, or p_t.
         cohens_d: difference / std, the effect size.
         wins: how many users are better off, having a larger value; of a metric whose smaller values are better, a smaller one.
         ties: for how many users both are equal.
@@ -41,6 +42,10 @@ class ComparisonRow:
         larger_is_better: whether a larger value of the metric is better.
         verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
         sentence: the same in a sentence, with the figures.
+        interval_method: ``t``; ``clopper_pearson`` where all users have the same difference.
+        p_test: what p is of: ``exact`` (all signs of the users who differ), ``sign_flip`` (drawn) or ``t``.
+        p_margin: with a margin the two-sided p-value, not corrected, of what lies nearest: that the difference is beyond ±margin,
+            or within.
     """
 
     metric: str
@@ -68,6 +73,9 @@ class ComparisonRow:
     larger_is_better: bool
     verdict: str
     sentence: str
+    interval_method: str = "t"
+    p_test: str = ""
+    p_margin: float = math.nan
 
 
 def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
@@ -92,13 +100,14 @@ class PairRow:
         difference: model − other.
         interval_low: the lower end of the difference's interval; the intervals of all pairs hold together.
         interval_high: its upper end.
-        q: |difference| / √(residual mean square / n).
-        p_tukey: of Tukey's test in the two-way layout; corrected for the number of pairs.
+        q: |difference| / √(residual mean square / n); of ``games_howell`` / √(variance of the users' differences / 2n).
+        p_tukey: of q by the studentized range; corrected for the number of pairs.
         p_randomised: of the test that permutes models within each user; NaN where it was not asked for.
-        p: that of the two which was asked for.
+        p: that of the two which was asked for; with a margin of what the verdict states.
         margin: the difference that does not matter.
         verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
         sentence: the same in a sentence, with the figures.
+        interval_method: ``tukey`` or ``games_howell``; ``clopper_pearson`` where no user differs from another.
     """
 
     metric: str
@@ -118,3 +127,4 @@ class PairRow:
     margin: float
     verdict: str
     sentence: str
+    interval_method: str = "tukey"

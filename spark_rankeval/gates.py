@@ -14,6 +14,7 @@ from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.options import is_number
 from spark_rankeval.rendering import aligned
 from spark_rankeval.report import Gate
+from spark_rankeval.statistics.intervals import asked_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -329,8 +330,11 @@ def _figure_of(row: SummaryRow) -> _Figure:
 def _same(one: SummaryRow, other: SummaryRow, on: str) -> bool:
     """Whether rows of two runs are the same figure, and the first one has a value."""
     aspects = ["model", "slice", "key", "definition", "dialect", "user_weight"]
-    aspects += ["interval_method", "interval_level"] * (on != "mean")
     same = all(getattr(one, aspect) == getattr(other, aspect) for aspect in aspects)
+    if on != "mean":
+        # Which interval the values allow is no choice of anybody's.
+        intervals = {(asked_for(row.interval_method), row.interval_level) for row in (one, other)}
+        same = same and len(intervals) == 1
     return same and math.isfinite(_figure(one, on))
 
 

@@ -9,7 +9,7 @@ from spark_rankeval.errors import MergeError
 from spark_rankeval.slices import attributes_of
 from spark_rankeval.statistics.carried import added, from_text
 from spark_rankeval.statistics.description import Description, t_interval_of
-from spark_rankeval.statistics.intervals import Interval
+from spark_rankeval.statistics.intervals import Interval, asked_for
 from spark_rankeval.statistics.means import mean_of_sums
 from spark_rankeval.statistics.moments import moments_of_sums
 from spark_rankeval.summary import summary_row
@@ -112,10 +112,11 @@ def _figures(rows: Sequence[SummaryRow], sums: Sums) -> tuple[Moments, Mean | No
     if first.user_weight:
         weighted = mean_of_sums({**counts, "n_without_weight": 0, "n_invalid_weights": 0}, sums, is_weighted=True)
     interval = None
-    if first.interval_method == "t":
+    method = asked_for(first.interval_method)
+    if method == "t":
         interval = t_interval_of(moments, weighted, first.interval_level)
-    elif first.interval_method:
-        interval = Interval.missing(first.interval_level, first.interval_method, NO_BOOTSTRAP)
+    elif method:
+        interval = Interval.missing(first.interval_level, method, NO_BOOTSTRAP)
     return moments, weighted, interval
 
 
@@ -161,7 +162,7 @@ def _what(row: SummaryRow) -> dict[str, object]:
         "definition": row.definition,
         "dialect": row.dialect,
         "user_weight": row.user_weight,
-        "interval": row.interval_method or "none",
+        "interval": asked_for(row.interval_method) or "none",
         # NaN, where none was asked for, is not equal to itself.
         "level": row.interval_level if row.interval_method else None,
         "over_all": row.over_all,

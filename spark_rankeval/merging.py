@@ -12,6 +12,7 @@ from spark_rankeval.merged_summary import merged_rows
 from spark_rankeval.metrics.naming import column_name, parse_metric
 from spark_rankeval.options import check_table
 from spark_rankeval.result import Result
+from spark_rankeval.statistics.intervals import asked_for
 from spark_rankeval.summary import DataQuality, SummaryRow
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def column_of(row: SummaryRow) -> str:
 
 def _words(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[str, ...]:
     lacking = ["medians and quantiles"] * any(row.quantiles for row in rows)
-    lacking += ["bootstrap intervals"] * any(row.interval_method not in ("", "t") for row in rows)
+    lacking += ["bootstrap intervals"] * any(asked_for(row.interval_method) not in ("", "t") for row in rows)
     said = [f"Merged from {len(names)} summaries: {', '.join(names)}. A user who is in several of them counts in each."]
     said += [f"Sums do not tell {' and '.join(lacking)}, which stand as NaN."] * bool(lacking)
     return tuple(said)

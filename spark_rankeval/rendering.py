@@ -7,6 +7,7 @@ import shutil
 import textwrap
 from typing import TYPE_CHECKING
 
+from spark_rankeval.statistics.intervals import asked_for
 from spark_rankeval.summary import SELF_NORMALISED
 
 if TYPE_CHECKING:
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 # Where nothing says how wide the page is.
 _WIDTH = 140
 _NARROWEST_WORDS = 40
-_METHODS = {"": "", "t": "t", "percentile": "percentile bootstrap", "bca": "BCa bootstrap"}
+_METHODS = {
+    "": "",
+    "t": "t",
+    "percentile": "percentile bootstrap",
+    "bca": "BCa bootstrap",
+    "clopper_pearson": "Clopper-Pearson",
+}
 _MOST_LISTED = 4
 # So many models and slices are printed; a table for each.
 _MOST_TABLES = 24
@@ -69,7 +76,7 @@ def title(row: SummaryRow) -> str:
 
 def headers(rows: Sequence[SummaryRow]) -> list[str]:
     """The heads of a table's columns."""
-    return ["metric", "mean", *filter(None, [interval_name(rows[0])]), "std", "users", "undefined"]
+    return ["metric", "mean", *filter(None, [interval_name(_usual(rows))]), "std", "users", "undefined"]
 
 
 def interval_name(row: SummaryRow) -> str:
@@ -85,13 +92,24 @@ def cells(row: SummaryRow) -> list[str]:
     return [row.key, number(row.mean), *interval, number(row.std), f"{row.n_users:,}", f"{row.n_undefined:,}"]
 
 
+def _usual(rows: Sequence[SummaryRow]) -> SummaryRow:
+    """A row whose interval is the one that was asked for; where there is none, the first."""
+    return next((row for row in rows if row.interval_method == asked_for(row.interval_method)), rows[0])
+
+
 def missing_intervals(rows: Sequence[SummaryRow]) -> list[str]:
-    """A sentence for each reason why means have no interval."""
+    """A sentence for each reason why means have no interval, or another than the head of the table says."""
     reasons: dict[str, list[str]] = {}
+    others: dict[str, list[str]] = {}
     for row in rows:
         if row.interval_method and row.no_interval:
             reasons.setdefault(row.no_interval, []).append(row.key)
-    return [f"no interval of {_listed(keys, len(rows))}: {reason}" for reason, keys in reasons.items()]
+        elif row.interval_method != _usual(rows).interval_method:
+            others.setdefault(_METHODS[row.interval_method], []).append(row.key)
+    return [
+        *(f"no interval of {_listed(keys, len(rows))}: {reason}" for reason, keys in reasons.items()),
+        *(f"interval of {_listed(keys, len(rows))}: {method}" for method, keys in others.items()),
+    ]
 
 
 def _listed(keys: list[str], n_rows: int) -> str:
@@ -183,8 +201,22 @@ def render_comparison(
             f"{one:g}{'' if of_all else ' of ' + ', '.join(mine)}" for one, mine in zip(margins, metrics, strict=True)
         ]
         notes.append(f"verdict  differences up to {' or '.join(told)} do not matter")
+    notes += _exceptions(rows, test)
     lines = [*title, *_closing_left(cells, left=2), "", *notes]
     return "\n".join(lines + _of_slices(slices, losses, level))
+
+
+def _exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:
+    """Whose p or interval is of another kind than those of other rows."""
+    exact = [f"{row.metric} of {row.model}" for row in rows if row.p_test == "exact"]
+    by_t = [f"{row.metric} of {row.model}" for row in rows if row.p_test == "t" != test]
+    alike = [f"{row.metric} of {row.model}" for row in rows if row.interval_method == "clopper_pearson"]
+    told = {
+        "p by all signs, none drawn": exact,
+        "p by the paired t test": by_t,
+        "Clopper-Pearson interval, as all users have the same difference": alike,
+    }
+    return [f"{words}: {_listed(keys, 0)}" for words, keys in told.items() if keys]
 
 
 def _of_slices(slices: Sequence[ComparisonRow], losses: Sequence[ComparisonRow], level: float) -> list[str]:
@@ -208,9 +240,7 @@ def _of_slices(slices: Sequence[ComparisonRow], losses: Sequence[ComparisonRow],
         )
         for row in losses
     ]
-    title = (
-        f"the largest losses of {many} (comparison.slices has them all; p of the paired t test, corrected for these)"
-    )
+    title = f"the largest losses of {many} (comparison.slices has them all; p by all signs or the paired t test, corrected for these)"
     return ["", title, *_closing_left([head, *cells], left=3)]
 
 
@@ -245,6 +275,7 @@ def _test(test: str, replicates: int) -> str:
         "sign_flip": f"the sign-flip randomisation test, {replicates:,} replicates",
         "t": "the paired t test",
         "tukey": "Tukey's test in the two-way layout",
+        "games_howell": "the test of Games and Howell, with users as blocks",
         "randomised": f"the randomised Tukey test, {replicates:,} replicates",
     }[test]
 

@@ -6,9 +6,11 @@ import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from spark_rankeval.errors import MetricError
+from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.statistics.carried import as_text
 from spark_rankeval.statistics.description import MEDIAN
-from spark_rankeval.statistics.intervals import Interval
+from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +51,8 @@ class SummaryRow:
         interval_low: the lower end of the mean's confidence interval; NaN where there is none.
         interval_high: the upper end.
         interval_level: the share of such intervals that hold the true mean.
-        interval_method: ``t`` (Student), ``percentile`` or ``bca`` (bootstraps); empty where none was asked for.
+        interval_method: ``t`` (Student), ``percentile`` or ``bca`` (bootstraps); ``clopper_pearson`` in place of ``t`` where all
+            values are 0 or 1, or all are one; empty where none was asked for. No interval leaves the metric's bounds.
         no_interval: why there is no interval; empty where there is one.
         median: half of the users have less; between two users' values each of which is known to within 1/256 of itself, and
             exactly where few users have nearly the same value. NaN over no user, and where no quantile was asked for.
@@ -324,6 +327,7 @@ def summary_row(
     else:
         mean, std, effective_n = weighted.mean, weighted.std, weighted.effective_n
         standard_error = weighted.standard_error
+    interval = fitted(interval, moments, _bounds_of(definition), effective_n)
     sums = moments.sums if weighted is None else weighted.sums
     spoilt = over_all and moments.n_undefined > 0
     if spoilt and interval.method:
@@ -358,6 +362,14 @@ def summary_row(
         over_all=over_all,
         moments="" if sums is None else as_text(sums),
     )
+
+
+def _bounds_of(definition: str) -> tuple[float, float]:
+    """The least and the largest value of a metric; of one that nobody knows here there are none."""
+    try:
+        return parse_metric(definition).bounds
+    except MetricError:
+        return UNBOUNDED
 
 
 def as_json_value(value: Any) -> Any:

@@ -27,7 +27,8 @@ _COLUMNS = (
     "metric string, model string, baseline string, slice string, n bigint, undefined bigint, mean double, baseline_mean double, "
     "difference double, relative_lift double, std double, standard_error double, low double, high double, p_t double, "
     "p_sign_flip double, p double, cohens_d double, wins bigint, ties bigint, losses bigint, margin double, "
-    "larger_is_better boolean, verdict string, sentence string, level double, test string, correction string, time timestamp"
+    "larger_is_better boolean, verdict string, sentence string, level double, test string, correction string, time timestamp, "
+    "interval_method string, p_margin double"
 )
 
 
@@ -92,10 +93,7 @@ def comparisons_table(spark: SparkSession, comparison: ModelComparison, time: da
         "time": time,
     }
     records = [
-        {**asdict(row), **of_all, "test": test}
-        # Slices are judged by the t test whatever was asked for.
-        for rows, test in ((comparison.rows, comparison.test), (comparison.sliced, "t"))
-        for row in rows
+        {**asdict(row), **of_all, "test": row.p_test} for rows in (comparison.rows, comparison.sliced) for row in rows
     ]
     names = {new: old for old, new in _RENAMED.items()}
     columns = [column.split()[0] for column in _COLUMNS.split(", ")]

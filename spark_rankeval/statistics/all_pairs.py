@@ -1,20 +1,34 @@
-"""All pairs of several models on the same users, corrected for their number: Tukey's honestly significant difference."""
+"""All pairs of several models on the same users, corrected for their number.
+
+Tukey's honestly significant difference takes the differences of all pairs to have one spread: a model whose values are noisier
+than the others' breaks it. That of Games and Howell (1976), here with users as blocks, takes each pair's own spread.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.distributions import studentized_range_critical, studentized_range_sf
-from spark_rankeval.statistics.intervals import Interval, checked_level
+from spark_rankeval.statistics.intervals import (
+    UNBOUNDED,
+    Interval,
+    bounds_of_differences,
+    checked_level,
+    interval_without_spread,
+    p_beyond_without_spread,
+)
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
 from spark_rankeval.statistics.permuting import MOST_LABELS, permuted_sums
 from spark_rankeval.statistics.resampling import LIMIT, FixedPoint
+
+if TYPE_CHECKING:
+    from spark_rankeval.statistics.moments import Moments
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -22,15 +36,25 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 # A term of a sum is off by less than this times its size.
 _ROUNDING = 2.0**-40
 _SIDES = ("value", "residual")
+_PAIR = "pair"
 
 
 class AllPairsAccumulator:
     """The values of several columns under several models, of users that come batch by batch.
 
     Users are blocks: a user's values under the models are compared with one another, not with other users'.
+
+    Args:
+        n_columns: how many columns there are.
+        n_models: under how many models each.
+        replicates: of the randomised test; 0: without it.
+        seed: of its permutations.
+        pairwise: whether the differences of each pair have a spread of their own.
     """
 
-    def __init__(self, n_columns: int, n_models: int, *, replicates: int = 0, seed: int = 0) -> None:
+    def __init__(
+        self, n_columns: int, n_models: int, *, replicates: int = 0, seed: int = 0, pairwise: bool = False
+    ) -> None:
         if n_models < 2:
             raise OptionError(f"pairs are of 2 or more models, got {n_models!r}")
         if replicates < 0:
@@ -43,6 +67,9 @@ class AllPairsAccumulator:
         self._shape = (n_columns, n_models)
         self._replicates, self._seed = replicates, seed
         self._moments = {side: MomentsAccumulator(n_columns * n_models) for side in _SIDES}
+        self._pairs = list(itertools.combinations(range(n_models), 2)) if pairwise else []
+        if pairwise:
+            self._moments[_PAIR] = MomentsAccumulator(n_columns * len(self._pairs))
         self._n_excessive = np.zeros(n_columns, np.int64)
         self._dealt = FixedPoint.zeros((n_columns, n_models, replicates))
 
@@ -67,6 +94,9 @@ class AllPairsAccumulator:
         for column, model in itertools.product(range(n_columns), range(n_models)):
             for side, numbers in zip(_SIDES, (values, residuals), strict=True):
                 self._moments[side].add(column * n_models + model, numbers[column, model, used[column]])
+        for column, (place, (first, second)) in itertools.product(range(n_columns), enumerate(self._pairs)):
+            of_column = values[column][:, used[column]]
+            self._moments[_PAIR].add(column * len(self._pairs) + place, of_column[second] - of_column[first])
         if self._replicates:
             residuals = np.where(used[:, None], residuals, 0.0)
             moved = residuals.any(axis=(0, 1))
@@ -82,7 +112,7 @@ class AllPairsAccumulator:
         }
         for side, moments in self._moments.items():
             fields |= {
-                f"{side}_{name}": numbers.reshape(*self._shape, *numbers.shape[1:])
+                f"{side}_{name}": numbers.reshape(self._shape[0], -1, *numbers.shape[1:])
                 for name, numbers in moments.state().items()
             }
         return fields
@@ -98,9 +128,11 @@ class Pair:
         n: how many users have a value under every model.
         difference: the mean of the second less the mean of the first.
         interval: of the difference; all pairs' intervals hold at once with the probability `level`.
-        q: |difference| / √(residual mean square / n).
-        p_tukey: P(Q ≥ q) of the studentized range of as many means, (n − 1)(models − 1) degrees of freedom: already corrected
-            for the number of pairs.
+        error: √(residual mean square / n); where pairs have a spread of their own, that of the users' differences, / √(2n).
+        q: |difference| / error.
+        df: degrees of freedom of the error: (n − 1)(models − 1), or n − 1.
+        p_tukey: P(Q ≥ q) of the studentized range of as many means: already corrected for the number of pairs. Without
+            spread the signs' 2^(1 − n), times the number of pairs.
         p_randomised: (b + 1) / (B + 1), b of B replicates, in which models' labels are permuted within each user, having a
             range of means at least as large as the difference (Carterette, TOIS 2012); NaN without replicates.
     """
@@ -110,12 +142,35 @@ class Pair:
     n: int
     difference: float
     interval: Interval
+    error: float
     q: float
+    df: int
+    n_models: int
     p_tukey: float
     p_randomised: float
+    bounds: tuple[float, float] = field(default=UNBOUNDED, repr=False)
+
+    def p_of(self, test: str, margin: float = 0.0) -> float:
+        """The p-value of what a verdict would state: of any difference, or of one beyond ±margin or within, whichever is nearer.
+
+        Args:
+            test: ``randomised``, or one by the studentized range.
+            margin: the difference that does not matter.
+        """
+        p = self.p_randomised if test == "randomised" else self.p_tukey
+        if not margin or math.isnan(p):
+            return p
+        if self.error:
+            beyond = studentized_range_sf(abs(abs(self.difference) - margin) / self.error, self.n_models, self.df)
+        else:
+            n_pairs = math.comb(self.n_models, 2)
+            beyond = min(1.0, n_pairs * p_beyond_without_spread(self.difference, self.n, margin, self.bounds))
+        return max(p, beyond) if abs(self.difference) > margin else beyond
 
 
-def all_pairs_of(state: dict[str, Any], level: float = 0.95) -> tuple[Pair, ...]:
+def all_pairs_of(
+    state: dict[str, Any], level: float = 0.95, bounds: tuple[float, float] = UNBOUNDED
+) -> tuple[Pair, ...]:
     """The pairs of one column's models from its merged state: every field of `AllPairsAccumulator.state`, one entry each.
 
     The residual mean square is that of the two-way layout, value = user + model + residual (Tukey 1953; Carterette 2012).
@@ -123,31 +178,32 @@ def all_pairs_of(state: dict[str, Any], level: float = 0.95) -> tuple[Pair, ...]
     Args:
         state: of the column.
         level: of the intervals, together.
+        bounds: the least and the largest value that there can be; those that values break are none.
     """
     checked_level(level)
     n_models = len(state["value_n"])
-    values, residuals = (
-        [
-            moments_of({name.removeprefix(f"{side}_"): each[model] for name, each in state.items() if name.startswith(f"{side}_")})
-            for model in range(n_models)
-        ]
-        for side in _SIDES
-    )  # fmt: skip
+    values, residuals, of_pairs = (_moments(state, side) for side in (*_SIDES, _PAIR))
     n = values[0].n
+    bounds = bounds_of_differences(bounds, *values)
     excessive = int(state["n_excessive"]) > 0
-    df = (n - 1) * (n_models - 1)
+    df = n - 1 if of_pairs else (n - 1) * (n_models - 1)
     square = math.fsum(side.std**2 for side in residuals) / (n_models - 1)
-    error = math.sqrt(square / n) if n > 1 and not excessive else math.nan
     critical = studentized_range_critical(level, n_models, df) if n > 1 else math.nan
     size = max(1.0, *(abs(end) for side in values for end in (side.least, side.greatest)))
     dealt = FixedPoint(state["dealt_ones"], state["dealt_fraction"]).carried().floats()
     # Sums that differ by no more than the rounding of values can do are equal.
     ranges = np.ptp(dealt, axis=0) + n * size * _ROUNDING
     pairs = []
-    for first, second in itertools.combinations(range(n_models), 2):
+    combinations = list(itertools.combinations(range(n_models), 2))
+    for place, (first, second) in enumerate(combinations):
+        spread = of_pairs[place].std / math.sqrt(2) if of_pairs else math.sqrt(square)
+        # Below this, differences are equal but for rounding.
+        spread = 0.0 if spread <= size * _ROUNDING else spread
+        error = spread / math.sqrt(n) if n > 1 and not excessive else math.nan
         # Residuals differ as values do, and without the rounding of large ones.
         difference = math.nan if excessive else residuals[second].mean - residuals[first].mean
         q = _ratio(abs(difference), error)
+        by_range = math.nan if math.isnan(q) else studentized_range_sf(q, n_models, df)
         total = abs(residuals[second].total - residuals[first].total)
         pairs.append(
             Pair(
@@ -155,21 +211,38 @@ def all_pairs_of(state: dict[str, Any], level: float = 0.95) -> tuple[Pair, ...]
                 second=second,
                 n=n,
                 difference=difference,
-                interval=_interval(difference, critical * error, n, level, excessive),
+                interval=_interval(
+                    difference, critical * error, n, level, excessive, "games_howell" if of_pairs else "tukey"
+                ).within(bounds)
+                if error
+                else replace(
+                    interval_without_spread(difference, n, 1 - (1 - level) / len(combinations), bounds), level=level
+                ),
+                error=error,
                 q=q,
-                p_tukey=math.nan if math.isnan(q) else studentized_range_sf(q, n_models, df),
+                df=df,
+                n_models=n_models,
+                p_tukey=min(1.0, len(combinations) * 2.0 ** (1 - n)) if math.isinf(q) else by_range,
                 p_randomised=math.nan if excessive or not n else _randomised_p(ranges, total),
+                bounds=bounds,
             )
         )
     return tuple(pairs)
 
 
-def _interval(difference: float, reach: float, n: int, level: float, excessive: bool) -> Interval:
+def _moments(state: dict[str, Any], side: str) -> list[Moments]:
+    """The moments of each model's or pair's values; none of a side that the state does not have."""
+    fields = {name.removeprefix(f"{side}_"): each for name, each in state.items() if name.startswith(f"{side}_")}
+    places = range(len(fields["n"]) if fields else 0)
+    return [moments_of({name: each[place] for name, each in fields.items()}) for place in places]
+
+
+def _interval(difference: float, reach: float, n: int, level: float, excessive: bool, method: str) -> Interval:
     if excessive:
-        return Interval.missing(level, "tukey", "values too large to be compared")
+        return Interval.missing(level, method, "values too large to be compared")
     if n < 2:
-        return Interval.missing(level, "tukey", "no user" if n == 0 else "one user has no spread")
-    return Interval(difference - reach, difference + reach, level, "tukey")
+        return Interval.missing(level, method, "no user" if n == 0 else "one user has no spread")
+    return Interval(difference - reach, difference + reach, level, method)
 
 
 def _ratio(difference: float, error: float) -> float:

@@ -136,6 +136,8 @@ def bca_interval(samples: BootstrapMeans, mean: Mean, level: float = 0.95) -> In
 
 # Weights are held to 2⁻⁴²: of those that are smaller in the mean too few digits are left.
 _LEAST_MEAN_WEIGHT = 2.0**-20
+# Values are held to 2⁻⁴², too: of a smaller spread too few digits are left.
+_LEAST_SPREAD = 2.0**-32
 # 1 − 0.9 is a little less than 0.1.
 _SAME_COUNT = 1e-6
 # Means of the same users that differ by less are equal but for the units that are added.
@@ -149,8 +151,6 @@ def _interval(
     reason = _why_none(samples, mean, level)
     if reason:
         return Interval.missing(level, method, reason)
-    if samples.means[0] == samples.means[-1]:
-        return Interval(mean.mean, mean.mean, level, method)
     ends = []
     for z in (normal_quantile((1 - level) / 2), normal_quantile((1 + level) / 2)):
         shifted = bias + z
@@ -174,5 +174,9 @@ def _why_none(samples: BootstrapMeans, mean: Mean, level: float) -> str:
         < mean.n * _LEAST_MEAN_WEIGHT,
         f"a level of {level:g} needs {needed:,} replicates, and there are {n_samples:,}": n_samples < needed,
         "no user was drawn into any sample": not len(samples.means),
+        "all users have the same value, or nearly so, and with them every sample: ci='t' takes the metric's bounds": mean.std
+        == 0,
+        f"values differ by less than can be resampled, about {_LEAST_SPREAD:.0e}: take ci='t'": mean.std
+        < _LEAST_SPREAD,
     }
     return next((reason for reason, holds in problems.items() if holds), "")

@@ -1,17 +1,24 @@
-"""Student t intervals of a mean."""
+"""Intervals of a mean: Student's t, and what stands for it where values have no spread or are shares of users."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import OptionError
 from spark_rankeval.options import is_number
+from spark_rankeval.statistics.binomial import share_interval
 from spark_rankeval.statistics.distributions import t_critical
 
 if TYPE_CHECKING:
     from spark_rankeval.statistics.moments import Moments
+
+
+#: Bounds of what has none.
+UNBOUNDED = (-math.inf, math.inf)
+T, CLOPPER_PEARSON = "t", "clopper_pearson"
+_NO_SPREAD = "all users have the same value, which has no bounds: nothing says how far others lie"
 
 
 @dataclass(frozen=True)
@@ -22,7 +29,7 @@ class Interval:
         low: the lower end; NaN where there is none.
         high: the upper end; NaN where there is none.
         level: the share of such intervals that hold the true value, 0.95 say.
-        method: ``t``, ``percentile``, ``bca`` or ``tukey``.
+        method: ``t``, ``percentile``, ``bca``, ``tukey`` or ``games_howell``; ``clopper_pearson`` where it stands for one of these.
         reason: why there is no interval, in a few words; empty where there is one.
     """
 
@@ -36,6 +43,10 @@ class Interval:
     def missing(cls, level: float, method: str, reason: str) -> Interval:
         """No interval, and why."""
         return cls(math.nan, math.nan, level, method, reason)
+
+    def within(self, bounds: tuple[float, float]) -> Interval:
+        """The part of it that lies within bounds."""
+        return replace(self, low=max(self.low, bounds[0]), high=min(self.high, bounds[1])) if self else self
 
     def __bool__(self) -> bool:
         return not self.reason
@@ -75,3 +86,88 @@ def t_interval(mean: float, standard_error: float, n: int, level: float = 0.95) 
         return Interval.missing(level, "t", "the mean or its spread is not finite")
     reach = t_critical(level, n - 1) * standard_error
     return Interval(mean - reach, mean + reach, level, "t")
+
+
+def asked_for(method: str) -> str:
+    """The method that an interval was asked for by: that of Clopper and Pearson stands for t where t does not fit the values."""
+    return T if method == CLOPPER_PEARSON else method
+
+
+def fitted(interval: Interval, moments: Moments, bounds: tuple[float, float], effective_n: float) -> Interval:
+    """The interval of a mean as its values allow.
+
+    Values without spread, and values that are all 0 or 1, have the interval of Clopper and Pearson instead of Student's t,
+    which is far too short for them. Other ends stay within the bounds.
+
+    Args:
+        interval: of the mean.
+        moments: of the users' values.
+        bounds: the least and the largest value that there can be; those that values break are none.
+        effective_n: how many users of equal weights would do as well.
+    """
+    if not interval:
+        return interval
+    low, high = kept_bounds(bounds, moments)
+    if interval.method == T and moments.least == moments.greatest:
+        return interval_without_spread(moments.least, effective_n, interval.level, (low, high))
+    hits = moments.n - moments.n_zero
+    is_share = moments.least == 0 and moments.greatest == 1 and moments.sums is not None and moments.sums["y"] == hits
+    if interval.method == T and is_share and effective_n == moments.n:
+        return Interval(*share_interval(hits, moments.n, interval.level), interval.level, CLOPPER_PEARSON)
+    return interval.within((low, high))
+
+
+def kept_bounds(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
+    """The bounds, if all values keep within them; else none."""
+    kept = all(bounds[0] <= each.least and each.greatest <= bounds[1] for each in values)
+    return bounds if kept else UNBOUNDED
+
+
+def bounds_of_differences(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
+    """The least and the largest difference between values of which these are the bounds, if all keep within them."""
+    low, high = kept_bounds(bounds, *values)
+    return low - high, high - low
+
+
+def interval_without_spread(value: float, n: float, level: float, bounds: tuple[float, float]) -> Interval:
+    """The interval of the mean of n users who all have one value.
+
+    With the tail a = (1 − level)/2, others are at most 1 − a^(1/n) of all users (Clopper and Pearson 1934), and lie
+    anywhere within the bounds. Of shares it is their interval.
+
+    Args:
+        value: of every user.
+        n: how many these are.
+        level: the share of intervals that hold the true mean.
+        bounds: the least and the largest value that there can be.
+    """
+    low, high = bounds
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return Interval.missing(level, T, _NO_SPREAD)
+    others = 1 - ((1 - level) / 2) ** (1 / n)
+    return Interval(value - others * (value - low), value + others * (high - value), level, CLOPPER_PEARSON)
+
+
+def p_beyond_without_spread(value: float, n: int, margin: float, bounds: tuple[float, float]) -> float:
+    """The two-sided p-value, where n users have one difference, of what lies nearest: that the mean is beyond ±margin, or within.
+
+    It falls to 1 − level where `interval_without_spread` ends at the margin.
+
+    Args:
+        value: of every user.
+        n: how many these are.
+        margin: above 0.
+        bounds: the least and the largest value that there can be.
+    """
+    limits = (math.copysign(margin, value),) if abs(value) > margin else (-margin, margin)
+    return min(1.0, 2 * max(_p_of_limit(value, n, limit, bounds) for limit in limits))
+
+
+def _p_of_limit(value: float, n: int, limit: float, bounds: tuple[float, float]) -> float:
+    """How likely n users with one value are at the most, where the true mean is not on the value's side of a limit."""
+    end = bounds[0] if value > limit else bounds[1]
+    if value == limit or not math.isfinite(end):
+        return 1.0
+    # A mean at the limit needs others, and the fewest where all of them lie as far away as they can.
+    alike = (end - limit) / (end - value) if end != value else 0.0
+    return float(max(alike, 0.0) ** n)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spark_rankeval.statistics.sign_flips import smallest
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -15,9 +17,9 @@ Array = np.ndarray[Any, Any]
 def merged(states: Iterable[dict[str, Array]]) -> dict[str, Array]:
     """The state of all rows, from the states of parts of them, in any order.
 
-    Fields are added, but for the extremes, whose names end in ``least`` and ``greatest``. The states of `MomentsAccumulator`,
-    `MeanAccumulator`, `BootstrapAccumulator`, `PairedAccumulator` and `AllPairsAccumulator` are merged by this; quantile
-    sketches have a merge of their own.
+    Fields are added, but for the extremes, whose names end in ``least`` and ``greatest``, and the few ``smallest``. The states
+    of `MomentsAccumulator`, `MeanAccumulator`, `BootstrapAccumulator`, `PairedAccumulator` and `AllPairsAccumulator` are
+    merged by this; quantile sketches have a merge of their own.
 
     Args:
         states: one or more, of one accumulator's options.
@@ -31,6 +33,8 @@ def merged(states: Iterable[dict[str, Array]]) -> dict[str, Array]:
                 total[name] = np.minimum(total[name], values)
             elif name.endswith("greatest"):
                 total[name] = np.maximum(total[name], values)
+            elif name.endswith("smallest"):
+                total[name] = smallest(total[name], values)
             else:
                 total[name] = total[name] + values
     return total

@@ -36,6 +36,8 @@ _SMALL = 2.0**53 / _UNIT / _ROWS
 # Between these a value is held exactly in units of 2⁻⁶⁴, and its square does not overflow a 64-bit sum of units of 1 over
 # billions of users. Others, which are rare among metrics, are added on a wider grid; what is too large for that, as floats.
 _FINE, _WIDE, _HUGE = 2.0**-11, 2.0**15, 2.0**255
+# The grid of exact sums ends at 2⁻⁵¹²: of columns with nothing above these, too few digits are left of sums, or of squares.
+_LEAST_SUMMED, _LEAST_SQUARED = 2.0**-440, 2.0**-220
 # Splits a float into two halves of at most 26 bits, whose products are exact (Dekker 1971).
 _HALVES = 2.0**27 + 1
 
@@ -202,9 +204,11 @@ class Moments:
         n: how many values there are; NaN is none.
         n_undefined: how many were NaN.
         n_zero: how many are exactly 0.
-        mean: the exact mean of the values, rounded once; NaN for no value. Values from 2²⁵⁵ on add as floats.
-        std: the standard deviation of the sample (divisor n − 1); NaN for fewer than two values. Squares of values from 2⁻¹¹
-            to 2¹⁵ are rounded to 53 bits before they are added: its relative error is about 2⁻⁵⁴ · (mean / std)².
+        mean: the exact mean of the values, rounded once; NaN for no value, and where all are below 2⁻⁴⁴⁰, of which exact sums
+            hold too few digits. Values from 2²⁵⁵ on add as floats.
+        std: the standard deviation of the sample (divisor n − 1); NaN for fewer than two values, and where all are below 2⁻²²⁰,
+            but differ. Squares of values from 2⁻¹¹ to 2¹⁵ are rounded to 53 bits, and to units of 2⁻⁶⁴, before they are
+            added: its relative error is about 2⁻⁵⁴ · (mean / std)², of values near 2⁻¹¹ 2⁻⁴³ · (mean / std)².
         least: the smallest value; NaN for no value.
         greatest: the largest value; NaN for no value.
         total: the exact sum, rounded once.
@@ -263,7 +267,10 @@ def moments_of_sums(
     std = math.nan if n < 2 else 0.0
     if n > 1 and least != greatest:
         std = math.sqrt(max(Fraction(0), (squares - total * total / n) / (n - 1)))
-    mean = float(total / n)
+    largest = max(abs(least), abs(greatest))
+    if 0 < largest < _LEAST_SQUARED and least != greatest:
+        std = math.nan
+    mean = float(total / n) if largest >= _LEAST_SUMMED or largest == 0 else math.nan
     return Moments(n, n_undefined, n_zero, mean, std, least, greatest, total=float(total), sums=sums)
 
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spark_rankeval.statistics.distributions import t_sf
-from spark_rankeval.statistics.intervals import t_interval
+from spark_rankeval.statistics.exact import ExactSums, exact_sum
+from spark_rankeval.statistics.intervals import (
+    UNBOUNDED,
+    bounds_of_differences,
+    interval_without_spread,
+    p_beyond_without_spread,
+    t_interval,
+)
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
 from spark_rankeval.statistics.resampling import (
     LIMIT,
@@ -19,6 +26,7 @@ from spark_rankeval.statistics.resampling import (
     exact_sums,
     resampled_sums,
 )
+from spark_rankeval.statistics.sign_flips import MOST, exact_p, smallest
 
 if TYPE_CHECKING:
     from spark_rankeval.statistics.intervals import Interval
@@ -34,6 +42,7 @@ _ROUNDING = 2.0**-41
 
 _SIDES = ("difference", "value", "baseline")
 _COUNTS = ("n_undefined", "n_excessive", "wins", "losses")
+_KEPT = "size_smallest"
 _SUMS = ("heads_ones", "heads_fraction", "total_ones", "total_fraction")
 
 
@@ -54,6 +63,9 @@ class PairedAccumulator:
         shape = (n_columns, replicates)
         self._heads = FixedPoint.zeros(shape)
         self._total = FixedPoint.zeros(n_columns)
+        self._kept = np.full((n_columns, MOST), np.inf)
+        # How large the values are whose differences are added: by so much of these are sums off.
+        self._magnitudes = ExactSums(n_columns)
 
     def add(self, users: Array, values: Floats, baseline: Floats) -> None:
         """Take in users.
@@ -69,16 +81,18 @@ class PairedAccumulator:
             difference = np.where(both, values - baseline, 0.0)
         size = np.maximum(np.maximum(np.abs(values), np.abs(baseline)), 1.0)
         difference[(np.abs(difference) <= TIE * size) & (size < np.inf)] = 0.0
-        # Infinities less infinities are as little of a number as infinities are, but they are not undefined.
+        wins, losses = difference > 0, difference < 0
+        # Infinities less infinities are as little of a number as infinities are, but they are not undefined, and nobody's win.
         difference[np.isnan(difference)] = np.inf
         excessive = both & ~(np.abs(difference) < LIMIT)
-        self._counts += np.stack(
-            [np.count_nonzero(which, axis=1) for which in (~both, excessive, difference > 0, difference < 0)]
-        )
+        self._counts += np.stack([np.count_nonzero(which, axis=1) for which in (~both, excessive, wins, losses)])
         for column, used in enumerate(both):
             for side, numbers in zip(_SIDES, (difference, values, baseline), strict=True):
                 self._moments[side].add(column, numbers[column, used])
         difference[excessive] = 0.0
+        self._kept = smallest(self._kept, np.where(difference == 0, np.inf, np.abs(difference)))
+        for column, changes in enumerate(difference != 0):
+            self._magnitudes.add(column, size[column, changes])
         # Who changes nothing needs no sign.
         moved = difference.any(axis=0)
         difference, users = difference[:, moved], users[moved]
@@ -92,6 +106,7 @@ class PairedAccumulator:
         fields |= dict(zip(_SUMS, (*self._heads, *self._total), strict=True))
         for side, moments in self._moments.items():
             fields |= {f"{side}_{name}": numbers for name, numbers in moments.state().items()}
+        fields |= {_KEPT: self._kept, "magnitudes": self._magnitudes.state()["limbs"]}
         return {name: numbers.copy() for name, numbers in fields.items()}
 
 
@@ -105,15 +120,18 @@ class Comparison:
         mean: the model's mean over them.
         baseline_mean: the baseline's mean over them.
         difference: the mean of the differences, model − baseline.
-        relative_lift: difference / baseline's mean; NaN where that is 0.
-        std: the standard deviation of the differences, divisor n − 1.
+        relative_lift: difference / |baseline's mean|; NaN where that is 0.
+        std: the standard deviation of the differences, divisor n − 1; 0 where they are equal but for rounding.
         standard_error: of the difference, std / √n.
-        interval: the t interval of the difference.
+        interval: the t interval of the difference, within its bounds; without spread `interval_without_spread`.
         t: the paired t statistic, difference / standard error.
-        p_t: its two-sided p-value with n − 1 degrees of freedom. 1 where no user differs.
-        p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign: (b + 1) /
-            (B + 1), b of B replicates having a sum at least as far from 0 (Fisher 1935; Phipson and Smyth 2010). Sums that
-            differ by no more than the rounding of values can do are equal. NaN without replicates.
+        p_t: its two-sided p-value with n − 1 degrees of freedom. 1 where no user differs. Differences without spread have no t
+            but signs: 2^(1 − n).
+        p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign. Where few
+            users differ, or all by as much, all signs are counted (`sign_flips.exact_p`); else (b + 1) / (B + 1), b of B
+            replicates having a sum at least as far from 0 (Fisher 1935; Phipson and Smyth 2010). Sums that differ by no more
+            than the rounding of values can do are equal. NaN where there are neither few nor replicates.
+        p_is_exact: whether all signs are counted.
         replicates: B.
         cohens_d: difference / std, the effect size of paired differences (d_z).
         wins: how many users are better off with the model.
@@ -133,19 +151,61 @@ class Comparison:
     t: float
     p_t: float
     p_sign_flip: float
+    p_is_exact: bool
     replicates: int
     cohens_d: float
     wins: int
     ties: int
     losses: int
+    bounds: tuple[float, float] = field(default=UNBOUNDED, repr=False)
+
+    @property
+    def least_p(self) -> float:
+        """The smallest p that the signs of these users can give."""
+        return min(1.0, 2.0 ** (1 - self.wins - self.losses))
+
+    def p_of(self, test: str, margin: float = 0.0, resolution: float = 0.0) -> tuple[float, str]:
+        """The p-value of what a verdict would state, before correction, and what it is of: ``exact``, ``sign_flip`` or ``t``.
+
+        Who is better by more than a margin is better at all: the larger of the two p-values holds.
+
+        Args:
+            test: ``sign_flip`` or ``t``; the latter also where signs were neither few nor drawn.
+            margin: the difference that does not matter.
+            resolution: a drawn p-value up to this is too coarse; the t test's holds instead, but no less than all signs can give.
+        """
+        p, name = self.p_t, "t"
+        if test == "sign_flip" and not math.isnan(self.p_sign_flip):
+            p, name = self.p_sign_flip, "exact" if self.p_is_exact else "sign_flip"
+            if p <= resolution and not self.p_is_exact:
+                p, name = max(min(p, self.p_t), self.least_p), "t"
+        if not margin:
+            return p, name
+        beyond = self.p_beyond(margin)
+        return (p, name) if abs(self.difference) > margin and p > beyond else (beyond, "t")
+
+    def p_beyond(self, margin: float) -> float:
+        """The two-sided p-value of what lies nearest: that the difference is beyond ±margin, or that it is within.
+
+        It is 1 − level where the interval at that level ends at the margin (two one-sided tests; Schuirmann 1987).
+
+        Args:
+            margin: above 0.
+        """
+        if self.n < 2 or math.isnan(self.t):
+            return math.nan
+        if self.std:
+            return min(1.0, 2 * t_sf(abs(abs(self.difference) - margin) / self.standard_error, self.n - 1))
+        return p_beyond_without_spread(self.difference, self.n, margin, self.bounds)
 
 
-def comparison_of(state: dict[str, Any], level: float = 0.95) -> Comparison:
+def comparison_of(state: dict[str, Any], level: float = 0.95, bounds: tuple[float, float] = UNBOUNDED) -> Comparison:
     """The comparison of one column from its merged state: every field of `PairedAccumulator.state`, one entry each.
 
     Args:
         state: of the column.
         level: of the interval.
+        bounds: the least and the largest value that the two can have; those that values break are none.
     """
     difference, value, baseline = (
         moments_of(
@@ -154,27 +214,44 @@ def comparison_of(state: dict[str, Any], level: float = 0.95) -> Comparison:
         for side in _SIDES
     )
     n, wins, losses = difference.n, int(state["wins"]), int(state["losses"])
-    error = difference.std / math.sqrt(n) if n else math.nan
+    bounds = bounds_of_differences(bounds, value, baseline)
+    tolerance = float(exact_sum(state["magnitudes"])) * _ROUNDING
+    # Each is off by a share of the tolerance: what lies closer together has no spread but that of rounding.
+    has_spread = difference.greatest - difference.least > 4 * tolerance / max(wins + losses, 1)
+    std = difference.std if n < 2 or has_spread else 0.0
+    error = std / math.sqrt(n) if n else math.nan
     t = _ratio(difference.mean, error)
+    p_sign_flip, p_is_exact = _sign_flip_p(state, difference, tolerance)
+    interval = t_interval(difference.mean, error, n, level)
+    if interval:
+        interval = interval.within(bounds) if std else interval_without_spread(difference.mean, n, level, bounds)
     return Comparison(
         n=n,
         n_undefined=int(state["n_undefined"]),
         mean=value.mean,
         baseline_mean=baseline.mean,
         difference=difference.mean,
-        relative_lift=difference.mean / baseline.mean if baseline.mean else math.nan,
-        std=difference.std,
+        relative_lift=difference.mean / abs(baseline.mean) if baseline.mean else math.nan,
+        std=std,
         standard_error=error,
-        interval=t_interval(difference.mean, error, n, level),
+        interval=interval,
         t=t,
-        p_t=math.nan if math.isnan(t) else min(1.0, 2 * t_sf(abs(t), n - 1)),
-        p_sign_flip=_sign_flip_p(state, n, value, baseline),
+        p_t=_t_p(t, n),
+        p_sign_flip=p_sign_flip,
+        p_is_exact=p_is_exact,
         replicates=len(state["heads_ones"]),
-        cohens_d=_ratio(difference.mean, difference.std),
+        cohens_d=_ratio(difference.mean, std),
         wins=wins,
         ties=n - wins - losses,
         losses=losses,
+        bounds=bounds,
     )
+
+
+def _t_p(t: float, n: int) -> float:
+    if math.isnan(t):
+        return math.nan
+    return 2.0 ** (1 - n) if math.isinf(t) else min(1.0, 2 * t_sf(abs(t), n - 1))
 
 
 def _ratio(difference: float, spread: float) -> float:
@@ -184,15 +261,16 @@ def _ratio(difference: float, spread: float) -> float:
     return difference / spread
 
 
-def _sign_flip_p(state: dict[str, Any], n: int, value: Moments, baseline: Moments) -> float:
-    if n == 0 or int(state["n_excessive"]):
-        return math.nan
-    if not len(state["heads_ones"]):
-        return math.nan
-    heads = FixedPoint(state["heads_ones"], state["heads_fraction"]).carried().floats()
+def _sign_flip_p(state: dict[str, Any], difference: Moments, tolerance: float) -> tuple[float, bool]:
+    """The p-value of the sign-flip test, and whether it counts all signs."""
+    if difference.n == 0 or int(state["n_excessive"]):
+        return math.nan, False
     total = float(FixedPoint(np.asarray(state["total_ones"]), np.asarray(state["total_fraction"])).carried().floats())
+    largest = max(abs(difference.least), abs(difference.greatest))
+    p = exact_p(state[_KEPT], int(state["wins"]), int(state["losses"]), total, largest, tolerance)
+    if not math.isnan(p) or not len(state["heads_ones"]):
+        return p, not math.isnan(p)
+    heads = FixedPoint(state["heads_ones"], state["heads_fraction"]).carried().floats()
     # Heads keep their sign and tails lose theirs.
-    flipped = np.abs(2 * heads - total)
-    size = max(1.0, *(abs(end) for side in (value, baseline) for end in (side.least, side.greatest)))
-    as_far = np.count_nonzero(flipped >= abs(total) - n * size * _ROUNDING)
-    return (int(as_far) + 1) / (len(flipped) + 1)
+    as_far = np.count_nonzero(np.abs(2 * heads - total) >= abs(total) - tolerance)
+    return (int(as_far) + 1) / (len(heads) + 1), False

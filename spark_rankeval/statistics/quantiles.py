@@ -27,6 +27,7 @@ Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 _LEADING_BITS = 8
 _SHIFT = 52 - _LEADING_BITS
+_LEAST_NORMAL, _RAISED = 2.0**-1022, 64
 #: The ordered values next to a quantile are known to within this share of themselves.
 RELATIVE_ACCURACY = 2.0**-_LEADING_BITS
 # Buckets are brought together when so many wait.
@@ -54,7 +55,7 @@ class QuantileAccumulator:
         column, distinct, times = counted.column, counted.values, counted.times
         if not len(distinct):
             return
-        size = np.abs(distinct).view(np.int64) >> _SHIFT
+        size = _leading_bits(np.abs(distinct))
         buckets = np.where(distinct < 0, -size, size)
         # Of ordered values a bucket's are neighbours, and its least is the first.
         starts = np.flatnonzero(starts_of_runs(column, buckets))
@@ -75,6 +76,15 @@ class QuantileAccumulator:
     def state(self) -> dict[str, Array]:
         """The state so far, a row a bucket that holds a value: ``column``, ``bucket``, ``count`` (added) and ``least``."""
         return merged_sketches(self._pending)
+
+
+def _leading_bits(sizes: Floats) -> Array:
+    """Of each size the exponent and the first bits of the fraction, as one whole number that grows with it; 0 for 0."""
+    normal = sizes >= _LEAST_NORMAL
+    # The bits of smaller numbers do not begin with a one: 2^64 times as large they do.
+    raised = np.where(normal, sizes, sizes * 2.0**_RAISED).view(np.int64) >> _SHIFT
+    bits: Array = raised + np.where(normal, _RAISED << _LEADING_BITS, 0)
+    return bits
 
 
 def merged_sketches(states: Iterable[dict[str, Array]]) -> dict[str, Array]:

@@ -42,15 +42,15 @@ def verdict_of(
 ) -> Verdict:
     """The verdict on a difference, from its interval and p-value.
 
-    Whether the difference is *relevant* is read from the interval alone. If it lies within ±margin, there is no relevant
-    difference, however small p is. That is two one-sided tests (TOST; Schuirmann 1987) at the interval's level, each with
-    α = (1 − level)/2: the 95 % interval is stricter than the 90 % one that TOST at α = 5 % would use. If the interval lies
-    beyond the margin on one side, and p, corrected for the other comparisons made, is at most 1 − level, the model is better
-    or worse. All else is undecided. Without a margin (0) any difference is relevant, and none can be shown not to be there.
+    Nothing is decided unless p, corrected for the other comparisons made, is at most 1 − level. Then the interval says what:
+    if it lies beyond the margin on one side, the model is better or worse; if it lies within ±margin, there is no relevant
+    difference. The latter is two one-sided tests (TOST; Schuirmann 1987) at the interval's level, each with
+    α = (1 − level)/2: the 95 % interval is stricter than the 90 % one that TOST at α = 5 % would use. All else is undecided.
+    Without a margin (0) any difference is relevant, and none can be shown not to be there.
 
     Args:
         interval: of the difference, model − baseline.
-        p: of the difference, after correction.
+        p: after correction; with a margin that of lying beyond it or within, whichever is nearer; else of any difference.
         margin: the largest difference that does not matter, in units of the metric; 0 or more.
         difference: the mean difference.
         names: of the model and the baseline.
@@ -67,9 +67,7 @@ def verdict_of(
     says = {
         BETTER: f"{model} is better than {baseline} on {metric}" + (f" by more than {within}" if margin else ""),
         WORSE: f"{model} is worse than {baseline} on {metric}" + (f" by more than {within}" if margin else ""),
-        NO_RELEVANT_DIFFERENCE: f"{model} and {baseline} differ by less than {within} on {metric}"
-        if margin
-        else f"{model} and {baseline} do not differ on {metric}",
+        NO_RELEVANT_DIFFERENCE: f"{model} and {baseline} differ by less than {within} on {metric}",
         UNDECIDED: f"whether {model} is better or worse than {baseline} on {metric} is undecided",
     }[word]
     figures = (
@@ -81,13 +79,14 @@ def verdict_of(
 
 
 def _word(interval: Interval, p: float, margin: float, higher_is_better: bool) -> str:
-    if -margin <= interval.low and interval.high <= margin:
-        return NO_RELEVANT_DIFFERENCE
     # 1 − 0.95 is not 0.05 in floats.
-    significant = p <= 1 - interval.level + 1e-12
-    if significant and interval.low > margin:
+    if not p <= 1 - interval.level + 1e-12:
+        return UNDECIDED
+    if margin and -margin <= interval.low and interval.high <= margin:
+        return NO_RELEVANT_DIFFERENCE
+    if interval.low > margin:
         return BETTER if higher_is_better else WORSE
-    if significant and interval.high < -margin:
+    if interval.high < -margin:
         return WORSE if higher_is_better else BETTER
     return UNDECIDED
 

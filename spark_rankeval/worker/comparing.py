@@ -143,7 +143,7 @@ def merge_comparisons(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
         yield placed(None, held)
 
 
-def all_pairs_batches(n_metrics: int, replicates: int, seed: int) -> Run:
+def all_pairs_batches(n_metrics: int, replicates: int, seed: int, pairwise: bool = False) -> Run:
     """A function for ``mapInArrow``: all models as the columns of one block a user.
 
     The state has `AllPairsAccumulator`'s fields for the set of all models that the partition met, and the models' counts.
@@ -154,6 +154,7 @@ def all_pairs_batches(n_metrics: int, replicates: int, seed: int) -> Run:
         n_metrics: how many values a row has.
         replicates: of the permutations of the models' labels; 0: none.
         seed: of these.
+        pairwise: whether the differences of each pair have a spread of their own.
     """
 
     @in_worker
@@ -169,7 +170,7 @@ def all_pairs_batches(n_metrics: int, replicates: int, seed: int) -> Run:
                 # Nothing raises here; that there are too many models for permutations is said by the driver.
                 dealt = replicates if len(models) <= MOST_LABELS else 0
                 accumulator = (
-                    AllPairsAccumulator(n_metrics, len(models), replicates=dealt, seed=seed)
+                    AllPairsAccumulator(n_metrics, len(models), replicates=dealt, seed=seed, pairwise=pairwise)
                     if len(models) > 1
                     else None
                 )

@@ -156,9 +156,14 @@ def test_samples_without_a_user_are_left_out():
     assert len(drawn.means) == 4000 - drawn.n_empty
 
 
-def test_equal_values_have_an_interval_of_no_width():
+def test_equal_values_have_no_interval_and_it_says_so():
     for interval in intervals([0.1] * 50):
-        assert (interval.low, interval.high) == pytest.approx((0.1, 0.1), rel=1e-11)
+        assert "all users have the same value" in interval.reason
+
+
+def test_values_that_differ_by_less_than_the_units_of_sums_have_no_interval():
+    for interval in intervals(np.array([1.0, 2.0, 4.0]) * 1e-13):
+        assert "differ by less than can be resampled" in interval.reason
 
 
 def test_values_too_large_to_add_up_have_no_interval():

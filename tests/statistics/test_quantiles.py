@@ -102,3 +102,11 @@ def test_no_value_has_no_quantile():
 def test_a_share_lies_between_0_and_1(share):
     with pytest.raises(OptionError, match=r"\[0, 1\]"):
         quantiles_of(state_of([1.0]), 0, [share])
+
+
+def test_the_least_numbers_are_known_as_well_as_others():
+    values = np.append(np.arange(1, 4000) * 2.0**-1060, [2.0**-1022, 2.0**-1021, 0.0, -(2.0**-1050)])
+    state = state_of(values)
+    for share in (0.1, 0.5, 0.9):
+        expected = np.quantile(values, share)
+        assert abs(quantiles_of(state, 0, [share])[0] - expected) <= expected * 2.0**-8 + 2.0**-1074
