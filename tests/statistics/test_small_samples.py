@@ -1,0 +1,199 @@
+"""Few users, and users who are all alike: what is said of them is no surer than what they can show."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from spark_rankeval.statistics.binomial import share_interval, sign_test_p
+from spark_rankeval.statistics.intervals import fitted, interval_without_spread, mean_interval
+from spark_rankeval.statistics.merging import merged
+from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
+from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
+from spark_rankeval.statistics.verdict import verdict_of
+
+SHARE = (0.0, 1.0)
+RNG = np.random.default_rng(301)
+
+
+def column(state, index=0):
+    return {name: values[index] for name, values in state.items()}
+
+
+def compared(values, baseline, replicates=0, bounds=SHARE, parts=1):
+    values, baseline = np.atleast_2d(np.asarray(values, float)), np.atleast_2d(np.asarray(baseline, float))
+    states = []
+    for part in np.array_split(np.arange(values.shape[1]), parts):
+        pairs = PairedAccumulator(1, replicates=replicates)
+        pairs.add(part, values[:, part], baseline[:, part])
+        states.append(pairs.state())
+    return comparison_of(column(merged(states)), bounds=bounds)
+
+
+def moments(values):
+    accumulator = MomentsAccumulator(1)
+    accumulator.add(0, np.asarray(values, float))
+    return moments_of(column(accumulator.state()))
+
+
+def word(comparison, margin=0.0):
+    p, _ = comparison.p_of("sign_flip", margin)
+    return verdict_of(comparison.interval, p, margin=margin, difference=comparison.difference).word
+
+
+def every_sign_p(difference):
+    sums = [abs(np.dot(signs, difference)) for signs in itertools.product((-1, 1), repeat=len(difference))]
+    return np.mean(np.array(sums) >= abs(difference.sum()) - 1e-9)
+
+
+@pytest.mark.parametrize("n_users", [1, 2, 3, 7, 11])
+def test_the_signs_of_few_users_are_all_counted(n_users):
+    values, baseline = RNG.integers(0, 6, (2, n_users)) / 5
+    result = compared(values, baseline)
+    assert result.p_is_exact
+    assert result.p_sign_flip == every_sign_p(values - baseline)
+    assert compared(values, baseline, parts=min(n_users, 3)) == result
+
+
+def test_sixteen_users_who_differ_are_few_and_more_are_not_unless_all_differ_by_as_much():
+    few = RNG.random(40)
+    few[16:] = 0
+    assert compared(few, np.zeros(40)).p_sign_flip == 2.0**-15
+    few[16] = 0.5
+    assert math.isnan(compared(few, np.zeros(40)).p_sign_flip)
+    assert not compared(few, np.zeros(40), replicates=99).p_is_exact
+    hits = np.repeat([1.0, -1.0, 0.0], [200, 150, 900])
+    assert compared(np.maximum(hits, 0), np.maximum(-hits, 0)).p_sign_flip == pytest.approx(
+        stats.binomtest(200, 350).pvalue, rel=1e-10
+    )
+    # Shares of hits that differ by a fifth, but for rounding.
+    fifths = compared(np.repeat([0.6, 0.4, 0.2], 8), np.repeat([0.4, 0.2, 0.0], 8))
+    assert fifths.p_sign_flip == pytest.approx(2.0**-23)
+    assert fifths.std == 0
+
+
+@pytest.mark.parametrize("n_users", [2, 3, 5])
+def test_users_who_gain_alike_are_no_proof(n_users):
+    result = compared([1.0] * n_users, [0.0] * n_users)
+    assert (result.p_t, result.p_sign_flip) == (2.0 ** (1 - n_users), 2.0 ** (1 - n_users))
+    assert (word(result), word(result, 0.01)) == ("undecided", "undecided")
+    low, high = result.interval.low, result.interval.high
+    # All users won, or all lost: the interval of a share, of −1 and 1.
+    expected = stats.binomtest(n_users, n_users).proportion_ci(0.95, "exact")
+    assert (low, high) == pytest.approx((2 * expected.low - 1, 1.0))
+
+
+def test_users_who_do_not_differ_are_alike_only_if_they_are_many():
+    for n_users, expected in ((3, "undecided"), (1000, "no relevant difference")):
+        same = compared([0.5] * n_users, [0.5] * n_users)
+        assert (same.p_t, same.p_sign_flip, word(same)) == (1, 1, "undecided")
+        assert word(same, 0.01) == expected
+
+
+def test_without_bounds_no_spread_says_nothing():
+    result = compared([3.0] * 50, [2.0] * 50, bounds=(0.0, math.inf))
+    assert "no bounds" in result.interval.reason
+    assert (word(result), word(result, 0.5)) == ("undecided", "undecided")
+
+
+def test_of_many_users_a_gain_of_all_alike_is_one():
+    assert word(compared([1.0] * 30, [0.0] * 30)) == "better"
+    assert word(compared([1.0] * 30, [0.0] * 30), 0.5) == "better"
+
+
+def test_a_p_beyond_the_margin_is_5_percent_where_the_interval_ends_at_it():
+    users = RNG.random((2, 40)) * [[1.0], [0.8]]
+    for result in (compared(*users), compared([0.3] * 40, [0.0] * 40)):
+        low, high = result.interval.low, result.interval.high
+        for margin in (abs(low), abs(high)):
+            assert result.p_beyond(margin) == pytest.approx(0.05, rel=1e-9)
+    assert result.p_of("t", 0.5)[0] == result.p_beyond(0.5)
+
+
+def test_who_is_better_by_more_than_a_margin_is_better():
+    result = compared([0.9, 0.8, 0.9, 0.85], [0.1, 0.0, 0.1, 0.06])
+    assert result.p_beyond(0.1) < 0.001
+    assert result.p_of("sign_flip", 0.1) == (0.125, "exact")
+
+
+def test_a_drawn_p_below_the_resolution_is_that_of_t_and_no_less_than_signs_can_give():
+    ours, theirs = RNG.random((2, 60))
+    result = compared(ours + 1, theirs, replicates=99, bounds=(0, 2))
+    assert result.p_of("sign_flip") == (0.01, "sign_flip")
+    assert result.p_of("sign_flip", resolution=0.01) == (max(result.p_t, 2.0**-59), "t")
+    narrow = compared(0.5 + ours[:17] / 1e6, [0.0] * 17, replicates=99)
+    assert narrow.p_t < 1e-50
+    assert narrow.p_of("sign_flip", resolution=0.01) == (2.0**-16, "t")
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 3), (1, 3), (3, 3), (2, 100), (50, 100), (99, 100), (1234, 100_000)])
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
+def test_the_interval_of_a_share_is_scipys(k, n, level):
+    expected = stats.binomtest(k, n).proportion_ci(level, "exact")
+    assert share_interval(k, n, level) == pytest.approx((expected.low, expected.high), rel=1e-9)
+
+
+@pytest.mark.parametrize(("wins", "losses"), [(0, 0), (1, 0), (5, 2), (600, 400), (10**6, 10**6 - 5000)])
+def test_the_sign_test_is_scipys(wins, losses):
+    expected = stats.binomtest(wins, wins + losses).pvalue if wins else 1.0
+    assert sign_test_p(wins, losses) == sign_test_p(losses, wins) == pytest.approx(expected, rel=1e-7)
+
+
+def shown(values, bounds=SHARE):
+    figures = moments(values)
+    return fitted(mean_interval(figures), figures, bounds, float(len(values)))
+
+
+def test_shares_of_users_have_the_interval_of_clopper_and_pearson():
+    for values in ([0.0] * 30, [1.0] * 30, [1.0] + [0.0] * 9, [1.0, 0.0]):
+        expected = stats.binomtest(int(sum(values)), len(values)).proportion_ci(0.95, "exact")
+        interval = shown(values)
+        assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high), rel=1e-9)
+        assert interval.method == "clopper_pearson"
+    assert shown([1.0, 0.0, 0.5]).method == "t"
+
+
+def test_an_interval_stays_within_the_bounds_that_values_keep():
+    few = [0.0, 0.2, 0.8]
+    plain = mean_interval(moments(few))
+    assert plain.low < 0
+    assert plain.high > 1 - 1e-9 or plain.high < 1
+    assert (shown(few).low, shown(few).high) == (0.0, min(plain.high, 1.0))
+    # A recall of lists with duplicates can exceed 1: such bounds are none.
+    assert shown([0.0, 0.2, 1.8]) == mean_interval(moments([0.0, 0.2, 1.8]))
+
+
+def test_values_that_are_all_one_have_an_interval_as_long_as_others_may_lie_away():
+    interval = shown([0.25] * 10)
+    others = 1 - 0.025 ** (1 / 10)
+    assert (interval.low, interval.high) == pytest.approx((0.25 * (1 - others), 0.25 + 0.75 * others))
+    assert interval == interval_without_spread(0.25, 10, 0.95, SHARE)
+    assert "no bounds" in shown([3.0] * 10, (0.0, math.inf)).reason
+
+
+def test_a_large_value_of_both_models_is_no_tolerance():
+    ours = np.append(RNG.random(200) + 0.3, 1e11)
+    theirs = np.append(RNG.random(200), 1e11)
+    without = compared(ours[:-1], theirs[:-1], replicates=999, bounds=(0, math.inf))
+    result = compared(ours, theirs, replicates=999, bounds=(0, math.inf))
+    assert result.p_sign_flip == without.p_sign_flip == 0.001
+
+
+def test_infinity_less_infinity_is_nobodys_win():
+    result = compared([1.0, math.inf, 3.0], [0.5, math.inf, 4.0], replicates=9)
+    assert (result.wins, result.ties, result.losses) == (1, 1, 1)
+
+
+def test_a_lift_has_the_sign_of_the_difference():
+    result = compared([-0.1, -0.2], [-0.4, -0.2], bounds=(-1.0, 1.0))
+    assert result.relative_lift == pytest.approx(0.5)
+
+
+def test_values_below_what_exact_sums_hold_have_no_mean_rather_than_a_wrong_one():
+    assert math.isnan(moments([1e-160, 2e-160]).mean)
+    tiny = moments([1e-100, 3e-100])
+    assert tiny.mean == pytest.approx(2e-100)
+    assert math.isnan(tiny.std)
+    assert moments([1e-60, 3e-60]).std == pytest.approx(math.sqrt(2) * 1e-60)

@@ -1,0 +1,166 @@
+"""Simulate evaluations of which the truth is known: how often verdicts are false, and how often intervals hold the true mean.
+
+`python tools/simulate_statistics.py` prints the tables of docs/statistics.md, in some three minutes; a test runs a short version.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
+from spark_rankeval.statistics.bootstrap import BootstrapAccumulator, bca_interval, bootstrap_means_of
+from spark_rankeval.statistics.intervals import fitted, mean_interval
+from spark_rankeval.statistics.means import MeanAccumulator, mean_of
+from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
+from spark_rankeval.statistics.multiplicity import adjusted
+from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
+from spark_rankeval.statistics.verdict import UNDECIDED, verdict_of
+
+Array = np.ndarray[Any, Any]
+
+LEVEL = 0.95
+SHARE = (0.0, 1.0)
+# Reciprocal ranks of a first hit that is equally often at each of ten places, or missing.
+RECIPROCAL_RANKS = np.append(1 / np.arange(1, 10), 0.0)
+
+
+def column(state: dict[str, Array], index: int) -> dict[str, Any]:
+    """The state of one column."""
+    return {name: values[index] for name, values in state.items()}
+
+
+def hit_rates(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Users' hit rates, 3 in 10 of them 1."""
+    return (rng.random(shape) < 0.3).astype(float)
+
+
+def continuous(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Users' values without any two alike."""
+    return rng.beta(1, 2, shape)
+
+
+def any_false_verdict(values: Array, baseline: Array, family: int, margin: float, truth: float) -> float:
+    """The share of families of comparisons in which a verdict is false.
+
+    Args:
+        values: comparisons × users.
+        baseline: the same of the baseline.
+        family: how many comparisons are corrected together.
+        margin: the difference that does not matter.
+        truth: the true difference.
+    """
+    pairs = PairedAccumulator(len(values), replicates=0)
+    pairs.add(np.arange(values.shape[1]), values, baseline)
+    state = pairs.state()
+    comparisons = [comparison_of(column(state, place), LEVEL, SHARE) for place in range(len(values))]
+    n_false = 0
+    for first in range(0, len(values), family):
+        members = comparisons[first : first + family]
+        p_values = adjusted([each.p_of("sign_flip", margin)[0] for each in members])
+        words = [
+            verdict_of(each.interval, p, margin=margin, difference=each.difference).word
+            for each, p in zip(members, p_values.tolist(), strict=True)
+        ]
+        # A true difference of a margin is neither beyond it nor within, and without a margin none is true.
+        true = {UNDECIDED} if truth == margin else {UNDECIDED, "no relevant difference"}
+        n_false += any(word not in true for word in words)
+    return n_false / (len(values) // family)
+
+
+def false_slices(rng: np.random.Generator, draw: Any, n_users: int, runs: int, slices: int = 50) -> float:
+    """How often any of some slices, in which two models are alike, has a verdict."""
+    shape = (runs * slices, n_users)
+    return any_false_verdict(draw(rng, shape), draw(rng, shape), slices, 0.0, 0.0)
+
+
+def false_margins(rng: np.random.Generator, n_users: int, runs: int, family: int = 20, margin: float = 0.05) -> float:
+    """How often any of some differences that are as large as the margin is said to be beyond it or within."""
+    shape = (runs * family, n_users)
+    baseline = rng.random(shape) * 0.5 + 0.2
+    return any_false_verdict(baseline + margin + rng.normal(0, 0.1, shape), baseline, family, margin, margin)
+
+
+def coverage(rng: np.random.Generator, draw: Any, truth: float, n_users: int, runs: int) -> tuple[float, float]:
+    """How often t without more, and the interval that stands in the table, hold the true mean."""
+    values = draw(rng, (runs, n_users))
+    moments = MomentsAccumulator(runs)
+    for place, sample in enumerate(values):
+        moments.add(place, sample)
+    state = moments.state()
+    held = np.zeros(2)
+    for place in range(runs):
+        figures = moments_of(column(state, place))
+        plain = mean_interval(figures, LEVEL)
+        shown = fitted(plain, figures, SHARE, float(n_users))
+        # Ends are off by the last digits.
+        held += [interval.low - 1e-12 <= truth <= interval.high + 1e-12 for interval in (plain, shown)]
+    return float(held[0] / runs), float(held[1] / runs)
+
+
+def bca_coverage(rng: np.random.Generator, draw: Any, truth: float, n_users: int, runs: int) -> float:
+    """How often the BCa bootstrap holds the true mean; no interval does not."""
+    values = draw(rng, (runs, n_users))
+    held = 0
+    for number, sample in enumerate(values):
+        means, samples = MeanAccumulator(1), BootstrapAccumulator(1, replicates=1000, seed=number)
+        means.add(0, sample)
+        samples.add(np.arange(n_users), sample[None])
+        interval = bca_interval(bootstrap_means_of(column(samples.state(), 0)), mean_of(column(means.state(), 0)))
+        held += interval.low <= truth <= interval.high
+    return held / runs
+
+
+def false_pairs(rng: np.random.Generator, n_users: int, runs: int, pairwise: bool, n_models: int = 5) -> float:
+    """How often any pair of models is told apart whose means are equal, one of the models being ten times noisier."""
+    scale = np.ones(n_models)
+    scale[-1] = 10.0
+    blocks = AllPairsAccumulator(runs, n_models, pairwise=pairwise)
+    blocks.add(np.arange(n_users), rng.normal(size=(runs, n_models, n_users)) * scale[:, None])
+    state = blocks.state()
+    p_values = [[pair.p_tukey for pair in all_pairs_of(column(state, run), LEVEL)] for run in range(runs)]
+    return float(np.mean(np.min(p_values, axis=1) <= 1 - LEVEL))
+
+
+def share(rate: float) -> Any:
+    """Draws of 0 and 1."""
+    return lambda rng, shape: (rng.random(shape) < rate).astype(float)
+
+
+def reciprocal_ranks(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Users' reciprocal ranks."""
+    return rng.choice(RECIPROCAL_RANKS, shape)
+
+
+def tables() -> str:
+    """The tables of the page, as Markdown."""
+    rng = np.random.default_rng(211)
+    lines = ["| users in a slice | hit rate | continuous |", "|---:|---:|---:|"]
+    for n_users in (2, 3, 5, 10, 20, 40):
+        hits, other = (false_slices(rng, draw, n_users, 400) for draw in (hit_rates, continuous))
+        lines.append(f"| {n_users} | {hits:.3f} | {other:.3f} |")
+    lines += ["", "| rate | users | Student's t | in the table |", "|---:|---:|---:|---:|"]
+    for rate in (0.02, 0.1, 0.5):
+        for n_users in (3, 5, 10, 30, 100):
+            plain, shown = coverage(rng, share(rate), rate, n_users, 2000)
+            lines.append(f"| {rate} | {n_users} | {plain:.3f} | {shown:.3f} |")
+    lines += ["", "| users | Student's t | BCa |", "|---:|---:|---:|"]
+    for n_users in (3, 5, 10, 30, 100):
+        truth = float(RECIPROCAL_RANKS.mean())
+        student = coverage(rng, reciprocal_ranks, truth, n_users, 2000)[1]
+        lines.append(f"| {n_users} | {student:.3f} | {bca_coverage(rng, reciprocal_ranks, truth, n_users, 1000):.3f} |")
+    lines += ["", "| 20 comparisons with a margin, of 50 users | any false verdict |", "|---|---:|"]
+    lines.append(f"| differences as large as the margin | {false_margins(rng, 50, 400):.3f} |")
+    lines += ["", "| 5 models, one ten times noisier, 50 users | any false difference |", "|---|---:|"]
+    for name, pairwise in (("tukey", False), ("games_howell", True)):
+        lines.append(f"| `{name}` | {false_pairs(rng, 50, 1000, pairwise):.3f} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(tables())
