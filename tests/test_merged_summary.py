@@ -228,3 +228,12 @@ def test_a_sum_reads_back_to_the_last_bit_and_has_one_text(whole, power):
     assert from_text(text).get("y", 0) == value
     assert as_text(from_text(text)) == text
     assert as_text({"y": value * 4 / 4}) == text
+
+
+def test_days_of_shares_and_of_other_values_merge_whatever_interval_each_allows():
+    parts = [np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0]), np.array([0.5, 0.25])]
+    days_of = [summary_of(part) for part in parts]
+    assert [day.interval_method for day in days_of] == ["clopper_pearson", "clopper_pearson", "t"]
+    assert known(merge(*days_of[:2])) == known(summary_of(np.concatenate(parts[:2])))
+    assert known(merge(*days_of)) == known(summary_of(np.concatenate(parts)))
+    assert merge(*days_of).interval_method == "t"

@@ -194,3 +194,13 @@ def test_without_intervals_there_is_no_column_of_them():
     assert Reader(summary_as_html([plain], {"": QUALITY})).rows[0] == ["metric", "mean", "std", "users", "undefined"]
     assert "| metric | mean | std |" in summary_as_markdown([plain])
     assert "no interval" not in render_summary([plain], {"": QUALITY})
+
+
+def test_an_interval_of_another_kind_than_the_head_says_is_named():
+    share = replace(ROW, metric="hit_rate@10", interval_method="clopper_pearson")
+    lines = render_summary([share, ROW], {"": QUALITY}).split("\n")
+    assert "95% interval (t)" in lines[1]
+    assert lines[4] == "interval of hit_rate@10: Clopper-Pearson"
+    alone = render_summary([share], {"": QUALITY})
+    assert "95% interval (Clopper-Pearson)" in alone
+    assert "interval of" not in alone

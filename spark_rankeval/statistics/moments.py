@@ -270,7 +270,7 @@ def moments_of_sums(
     largest = max(abs(least), abs(greatest))
     if 0 < largest < _LEAST_SQUARED and least != greatest:
         std = math.nan
-    mean = float(total / n) if largest >= _LEAST_SUMMED or largest == 0 else math.nan
+    mean = float(total / n) if largest >= _LEAST_SUMMED else least if least == greatest else math.nan
     return Moments(n, n_undefined, n_zero, mean, std, least, greatest, total=float(total), sums=sums)
 
 

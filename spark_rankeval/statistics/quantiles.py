@@ -79,11 +79,16 @@ class QuantileAccumulator:
 
 
 def _leading_bits(sizes: Floats) -> Array:
-    """Of each size the exponent and the first bits of the fraction, as one whole number that grows with it; 0 for 0."""
-    normal = sizes >= _LEAST_NORMAL
+    """Of each size the exponent and the first bits of the fraction, as one whole number that grows with it; 0 for 0.
+
+    Args:
+        sizes: from 0 on; written over.
+    """
     # The bits of smaller numbers do not begin with a one: 2^64 times as large they do.
-    raised = np.where(normal, sizes, sizes * 2.0**_RAISED).view(np.int64) >> _SHIFT
-    bits: Array = raised + np.where(normal, _RAISED << _LEADING_BITS, 0)
+    small = sizes < _LEAST_NORMAL
+    sizes[small] *= 2.0**_RAISED
+    bits: Array = sizes.view(np.int64) >> _SHIFT
+    bits[~small] += _RAISED << _LEADING_BITS
     return bits
 
 

@@ -12,7 +12,14 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
 from spark_rankeval import all_pairs, compare, detectable_difference, differences, evaluate, score_users, summarise
-from spark_rankeval.errors import DataError, InputError, MetricError, OptionError, UnknownMetricError
+from spark_rankeval.errors import (
+    DataError,
+    InputError,
+    MetricError,
+    OptionError,
+    SparkRankEvalWarning,
+    UnknownMetricError,
+)
 from spark_rankeval.spark import states
 
 METRICS = {"ndcg@10": "ndcg_at_10", "recall@5": "recall_at_5", "percentile_rank": "percentile_rank"}
@@ -628,3 +635,57 @@ def test_a_column_of_a_distance_without_metadata_is_better_when_smaller(spark):
     table = spark.createDataFrame(rows, "user long, model string, kendall_distance_at_5 double")
     found = compare(table, "near", user="user", model="model", replicates=99, test="t")
     assert found["kendall_distance_at_5"].verdict == "worse"
+
+
+def test_small_slices_are_judged_by_all_their_signs(spark):
+    """Six users a slice who all gain alike, of a metric between 0 and 1: t would be infinite, and p 0."""
+    rows = [(u, m, float(m == "new"), f"s{u % 40}") for u in range(240) for m in ("old", "new")]
+    table = spark.createDataFrame(rows, "user long, model string, hit_rate_at_5 double, part string")
+    found = compare(table, "old", user="user", model="model", by="part", replicates=9)
+    assert {row.p_test for row in found.sliced} == {"exact"}
+    assert {row.p_sign_flip for row in found.sliced} == {2.0**-5}
+    assert {row.verdict for row in found.sliced} == {"undecided"}
+    (row,) = found.rows
+    assert (row.verdict, row.p_test, row.interval_method, row.interval_high) == (
+        "better",
+        "exact",
+        "clopper_pearson",
+        1,
+    )
+    assert "Clopper-Pearson interval, as all users have the same difference: hit_rate_at_5 of new" in repr(found)
+    margin = compare(table, "old", user="user", model="model", margin=0.5, replicates=9).rows[0]
+    assert (margin.verdict, margin.p) == ("better", margin.p_margin)
+    assert 0 < margin.p < 1e-6
+
+
+def test_too_few_replicates_for_as_many_comparisons_are_warned_of_and_t_stands_for_them(spark):
+    rng = np.random.default_rng(9)
+    models = ["old", *(f"m{place}" for place in range(8))]
+    rows = [(u, m, float(rng.random() / 4 + (m != "old") / 2)) for u in range(40) for m in models]
+    table = spark.createDataFrame(rows, "user long, model string, ndcg_at_5 double")
+    few = {model: table.where(f"model = '{model}'").drop("model") for model in models}
+    with pytest.warns(SparkRankEvalWarning, match="8 comparisons corrected by holm need 159 replicates"):
+        found = compare(few, "old", user="user", replicates=99)
+    assert {row.p_test for row in found.rows} == {"t"}
+    assert {row.verdict for row in found.rows} == {"better"}
+    assert "p by the paired t test: ndcg_at_5 of m0, " in repr(found)
+
+
+def test_all_pairs_by_the_spread_of_each_pair(tables, users):
+    found = all_pairs(tables, metrics="ndcg@10", test="games_howell", margin=0.001)
+    assert {row.interval_method for row in found.rows} == {"games_howell"}
+    everyone = users["old"]
+    for model in MODELS[1:]:
+        everyone = everyone.merge(users[model], on="user", suffixes=("", f"_{model}"))
+    values = everyone[["ndcg_at_10", *(f"ndcg_at_10_{model}" for model in MODELS[1:])]].dropna()
+    values.columns = MODELS
+    for row in found.rows:
+        error = (values[row.model] - values[row.other]).std() / math.sqrt(2 * len(values))
+        assert row.q == pytest.approx(abs(row.difference) / error, rel=1e-9)
+        assert row.p == pytest.approx(
+            max(row.p_tukey, stats.studentized_range.sf(abs(abs(row.difference) - 0.001) / error, 3, len(values) - 1))
+            if abs(row.difference) > 0.001
+            else stats.studentized_range.sf(abs(abs(row.difference) - 0.001) / error, 3, len(values) - 1),
+            abs=1e-9,
+        )
+    assert "the test of Games and Howell" in repr(found)

@@ -114,3 +114,13 @@ def test_bad_calls_and_bad_rows_are_errors(spark, tables):
     with pytest.raises(DataError, match="predictions that repeat an item of their user: 3"):
         dialect_map(twice, labels, "rr", score="score")
     assert dialect_map(twice, labels, "rr", score="score", on_invalid="drop").data_quality.n_duplicate_predictions == 3
+
+
+def test_relevant_labels_are_counted_by_the_threshold_of_the_call(tables):
+    options = {"score": "score", "relevance": "grade", "relevance_threshold": 2}
+    counted = dialect_map(*tables, "rr", dialects=["trec_eval"], **options).data_quality
+    assert counted.n_relevant == evaluate(*tables, "rr", **options).data_quality.n_relevant
+    assert (
+        counted.n_relevant
+        < dialect_map(*tables, "rr", dialects=["trec_eval"], score="score", relevance="grade").data_quality.n_relevant
+    )

@@ -180,3 +180,53 @@ def test_infinite_values_leave_no_p():
 def test_what_cannot_be_compared_is_refused(n_models, replicates, says):
     with pytest.raises(OptionError, match=says):
         AllPairsAccumulator(1, n_models, replicates=replicates)
+
+
+def own_spreads(values, bounds=(-math.inf, math.inf), parts=1):
+    accumulators = []
+    for part in np.array_split(np.arange(values.shape[2]), parts):
+        accumulators.append(AllPairsAccumulator(*values.shape[:2], pairwise=True))
+        accumulators[-1].add(part, values[:, :, part])
+    return all_pairs_of(column(merged(each.state() for each in accumulators)), bounds=bounds)
+
+
+def test_games_and_howell_take_the_spread_of_each_pair():
+    values = RNG.normal(size=(1, 4, 30)) * [[1.0], [2.0], [0.1], [9.0]]
+    pairs = own_spreads(values)
+    assert repr(own_spreads(values, parts=3)) == repr(pairs)
+    for pair in pairs:
+        differences = values[0, pair.second] - values[0, pair.first]
+        error = differences.std(ddof=1) / math.sqrt(2 * 30)
+        q = abs(differences.mean()) / error
+        assert pair.q == pytest.approx(q, rel=1e-10)
+        assert pair.p_tukey == pytest.approx(stats.studentized_range.sf(q, 4, 29), abs=1e-10)
+        reach = stats.studentized_range.isf(0.05, 4, 29) * error
+        assert (pair.interval.low, pair.interval.high) == pytest.approx(
+            (differences.mean() - reach, differences.mean() + reach), rel=1e-7
+        )
+        assert pair.interval.method == "games_howell"
+
+
+@pytest.mark.parametrize("pairwise", [False, True])
+def test_the_p_of_a_margin_is_5_percent_where_the_interval_ends_at_it(pairwise):
+    values = RNG.normal(size=(1, 3, 40)) + np.array([[0.0], [4.0], [9.0]])
+    pairs = own_spreads(values) if pairwise else all_pairs_of(column(state_of(values)))
+    for pair in pairs:
+        for margin in (pair.interval.low, pair.interval.high):
+            assert pair.p_of("tukey", margin) == pytest.approx(0.05, rel=1e-6)
+    assert pair.p_of("tukey") == pair.p_tukey
+
+
+def test_models_that_are_alike_are_not_known_to_be_by_few_users():
+    for n_users, p in ((3, 1.0), (2000, 0.0)):
+        (pair,) = own_spreads(np.full((1, 2, n_users), 0.5), bounds=(0.0, 1.0))
+        others = 1 - 0.025 ** (1 / n_users)
+        assert (pair.interval.low, pair.interval.high) == pytest.approx((-others, others))
+        assert (pair.p_tukey, pair.interval.method) == (1, "clopper_pearson")
+        assert pair.p_of("games_howell", 0.1) == pytest.approx(p, abs=1e-9)
+
+
+def test_users_who_all_gain_alike_are_no_certainty():
+    (pair,) = own_spreads(np.array([[[0.5] * 3, [0.75] * 3]]))
+    assert pair.p_tukey == 0.25
+    assert "no bounds" in pair.interval.reason

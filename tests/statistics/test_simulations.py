@@ -1,0 +1,43 @@
+"""The simulations of docs/statistics.md, cut short: verdicts are as seldom false, and intervals hold as often, as they say."""
+
+import numpy as np
+import pytest
+from effort import examples
+from scipy import stats
+
+from tools import simulate_statistics as simulated
+
+RUNS = examples(60, 1000)
+
+
+def at_most(share, runs):
+    """What a share of so many runs exceeds once in a thousand times."""
+    return stats.binom.ppf(0.999, runs, share) / runs
+
+
+@pytest.mark.parametrize("n_users", [2, 3, 5, 10, 20])
+@pytest.mark.parametrize("draw", [simulated.hit_rates, simulated.continuous])
+def test_slices_in_which_models_are_alike_have_no_verdict(draw, n_users):
+    rng = np.random.default_rng(311)
+    assert simulated.false_slices(rng, draw, n_users, examples(20, 400), slices=50) <= at_most(0.05, examples(20, 400))
+
+
+@pytest.mark.parametrize("n_users", [3, 10, 100])
+@pytest.mark.parametrize("rate", [0.02, 0.1, 0.5])
+def test_the_interval_of_a_share_holds_it(rate, n_users):
+    rng = np.random.default_rng(312)
+    runs = examples(300, 5000)
+    _, shown = simulated.coverage(rng, simulated.share(rate), rate, n_users, runs)
+    assert 1 - shown <= at_most(0.05, runs)
+
+
+def test_a_difference_as_large_as_the_margin_has_no_verdict():
+    rng = np.random.default_rng(313)
+    assert simulated.false_margins(rng, 50, RUNS) <= at_most(0.05, RUNS)
+
+
+def test_a_noisy_model_makes_no_difference_to_games_and_howell():
+    rng = np.random.default_rng(314)
+    runs = examples(150, 1000)
+    assert simulated.false_pairs(rng, 50, runs, pairwise=True) <= at_most(0.05, runs)
+    assert simulated.false_pairs(rng, 50, runs, pairwise=False) > 0.08
