@@ -204,7 +204,7 @@ def _differences(comparison: Comparison, models: Sequence[str], distributions: S
     if sliced:
         folded.append(
             tables.differences_table(
-                f"{caption} by slice; p of the paired t test, corrected over the slices",
+                f"{caption} by slice; p by all signs or the paired t test, corrected over the slices",
                 sliced,
                 comparison.level,
                 slices=True,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,8 +132,6 @@ class Pair:
         error: √(residual mean square / n); where pairs have a spread of their own, that of the users' differences, / √(2n).
         q: |difference| / error.
         df: degrees of freedom of the error: (n − 1)(models − 1), or n − 1.
-        p_tukey: P(Q ≥ q) of the studentized range of as many means: already corrected for the number of pairs. Without
-            spread the signs' 2^(1 − n), times the number of pairs.
         p_randomised: (b + 1) / (B + 1), b of B replicates, in which models' labels are permuted within each user, having a
             range of means at least as large as the difference (Carterette, TOIS 2012); NaN without replicates.
     """
@@ -146,9 +145,20 @@ class Pair:
     q: float
     df: int
     n_models: int
-    p_tukey: float
     p_randomised: float
     bounds: tuple[float, float] = field(default=UNBOUNDED, repr=False)
+
+    @cached_property
+    def p_tukey(self) -> float:
+        """P(Q ≥ q) of the studentized range of as many means: already corrected for the number of pairs.
+
+        Without spread it is that of the users' signs, 2^(1 − n), times the number of pairs.
+        """
+        if math.isnan(self.q):
+            return math.nan
+        if math.isinf(self.q):
+            return min(1.0, math.comb(self.n_models, 2) * 2.0 ** (1 - self.n))
+        return studentized_range_sf(self.q, self.n_models, self.df)
 
     def p_of(self, test: str, margin: float = 0.0) -> float:
         """The p-value of what a verdict would state: of any difference, or of one beyond ±margin or within, whichever is nearer.
@@ -203,7 +213,6 @@ def all_pairs_of(
         # Residuals differ as values do, and without the rounding of large ones.
         difference = math.nan if excessive else residuals[second].mean - residuals[first].mean
         q = _ratio(abs(difference), error)
-        by_range = math.nan if math.isnan(q) else studentized_range_sf(q, n_models, df)
         total = abs(residuals[second].total - residuals[first].total)
         pairs.append(
             Pair(
@@ -222,7 +231,6 @@ def all_pairs_of(
                 q=q,
                 df=df,
                 n_models=n_models,
-                p_tukey=min(1.0, len(combinations) * 2.0 ** (1 - n)) if math.isinf(q) else by_range,
                 p_randomised=math.nan if excessive or not n else _randomised_p(ranges, total),
                 bounds=bounds,
             )

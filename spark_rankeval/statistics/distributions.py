@@ -89,6 +89,7 @@ def t_critical(level: float, df: float) -> float:
     return _t_isf((1.0 - _probability(level)) / 2, df)
 
 
+@lru_cache(maxsize=4096)
 def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
     """P(T > t) of T = (Z + noncentrality) / S: what the t statistic is when there is a difference."""
     if math.isinf(t):
@@ -121,6 +122,7 @@ def studentized_range_sf(q: float, groups: int, df: float) -> float:
     )
 
 
+@lru_cache(maxsize=4096)
 def studentized_range_critical(level: float, groups: int, df: float) -> float:
     """The q with P(Q ≤ q) = level."""
     alpha = 1.0 - _probability(level)

@@ -1,7 +1,6 @@
 """The job that compares models: from runs, from tables, from one table of several models."""
 
 import json
-import math
 
 import pytest
 
@@ -79,9 +78,9 @@ def test_the_job_says_what_compare_says_and_keeps_it(spark, tables, tmp_path, ca
             figures.difference, figures.interval_low, figures.interval_high, figures.p
         )  # fmt: skip
         assert (row.n, row.undefined, row.margin) == (figures.n_users, figures.n_undefined, figures.margin)
-    assert {row.test for row in rows.values() if row.slice == "all"} == {"sign_flip"}
-    assert {row.test for row in rows.values() if row.slice != "all"} == {"t"}
-    assert math.isnan(rows["rr", "country=DE"].p_sign_flip)
+        assert (row.test, row.interval_method) == (figures.p_test, figures.interval_method)
+        assert str(row.p_margin) == str(figures.p_margin)
+    assert not any(row.test == "sign_flip" for row in rows.values() if row.slice != "all")
     (line,) = spark.read.text(f"{tmp_path}/out/manifests/run_id=day").collect()
     manifest = json.loads(line.value)
     options = {name: value for name, value in expected.to_dict().items() if name not in ("rows", "slices")}
