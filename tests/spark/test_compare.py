@@ -222,7 +222,7 @@ def test_verdicts_follow_the_margin(tables):
 
 
 def test_it_prints_as_a_table_and_reads_as_pandas_and_json(tables, compared):
-    text = repr(compare(tables, "old", margin=0.001, replicates=99))
+    text = repr(compare(tables, "old", margin=0.001, replicates=199))
     head, line = text.splitlines()[1:3]
     assert text.startswith("baseline 'old'\n")
     assert head.split() == [
@@ -234,7 +234,7 @@ def test_it_prints_as_a_table_and_reads_as_pandas_and_json(tables, compared):
     assert line.split()[:6] == ["ndcg@10", "new", str(row.n_users), *means]
     assert f"{row.interval_low:+.4f} to {row.interval_high:+.4f}" in line
     assert f"{row.wins}/{row.ties}/{row.losses}" in line
-    assert "sign-flip randomisation test, 99 replicates, corrected for 6 comparisons (holm)" in text
+    assert "sign-flip randomisation test, 199 replicates, corrected for 6 comparisons (holm)" in text
     assert "differences up to 0.001 do not matter" in text
     frame = compared.to_pandas()
     assert frame["p"].tolist() == [row.p for row in compared.rows]
