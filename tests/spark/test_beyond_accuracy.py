@@ -135,6 +135,8 @@ def test_all_measures_come_at_once_and_equal_the_naive_ones(tables, result, worl
     assert alone["ndcg@3"] == result["ndcg@3"]
 
 
+# Text ids and arrays have the naive measures of whole lists by day.
+@pytest.mark.night
 def test_whole_lists_have_the_same_measures(tables, world):
     check(evaluate(metrics=[*OF_USERS, *OF_ALL, "ndcg@3"], prune="never", **tables), world)
 
