@@ -84,8 +84,7 @@ def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
     about = about.where("user < 1000")
     told = {"by": "country", "user_weight": "spend"}
     fresh = evaluate(predictions, labels, METRICS, attributes=about, ci=ci, **told, **OPTIONS)
-    per_user = score_users(predictions, labels, METRICS, attributes=about, **told, **OPTIONS)
-    assert summarise(per_user, by="country", ci=ci).to_dict() == fresh.to_dict()
+    assert summarise(fresh.per_user, by="country", ci=ci).to_dict() == fresh.to_dict()
     assert fresh.write(tmp_path / "users").to_dict() == fresh.to_dict()
     # No partitioning changes a digit.
     spread = evaluate(
