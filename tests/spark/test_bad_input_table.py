@@ -738,8 +738,8 @@ def test_rows_in_are_rows_ranked_and_rows_reported_under_every_plan(spark):
     )
     excluded = spark.createDataFrame([("a", "x"), ("b", "w"), ("d", None)], "user string, item string")
     kinds = ("invalid_predictions", "duplicate_predictions", "invalid_labels", "conflicting_labels")
-    plans = itertools.product((["rr@2"], ["rr"]), ({}, {"exclude": excluded}, {"prune": "never"}), ("rank", "drop"))
-    for metrics, options, infinite in part_of(plans, 5):
+    plans = itertools.product(("rank", "drop"), (["rr@2"], ["rr"]), ({}, {"exclude": excluded}, {"prune": "never"}))
+    for infinite, metrics, options in part_of(plans, 5):
         on_invalid = dict.fromkeys(kinds, "drop") | {"infinite_scores": infinite}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SparkRankEvalWarning)
