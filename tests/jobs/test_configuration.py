@@ -97,6 +97,8 @@ def test_without_pyyaml_a_sentence_says_what_to_install(tmp_path, monkeypatch):
         ("evaluation: {ci: [t]}", "evaluation.ci must be one of 't'"),
         ("!!python/object/apply:os.getcwd []", "could not determine a constructor"),
         ("a: \x07", "is not YAML"),
+        ("password: *hunter2", "is not YAML: found undefined alias ***"),
+        ("password: !hunter2 x", "a value that begins with *, & or ! needs quotes"),
         ("output: hunter2\npassword: 'hunter2", "is not YAML: found unexpected end of stream"),
     ],
 )

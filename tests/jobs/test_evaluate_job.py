@@ -493,7 +493,7 @@ def test_every_offender_is_named_at_once():
         ),
         (
             changed(predictions={"options": {"token": ["t0"]}}),
-            "predictions.options.token must be a text or true or false or a whole number or a number; found {'token': ***}",
+            "predictions.options.token must be a text or true or false or a whole number or a number; found a list",
         ),
         ({**SMALLEST, "columns": "user"}, "columns must be a section, [columns]; found 'user'"),
     ],

@@ -42,8 +42,17 @@ TEXTS = {
     "https://host/t?X-Amz-Security-Token=hunter2": "hunter2",
     "https://host/t?key=hunter2": "hunter2",
     "https://host/t?access_token=hunter2&x=1": "hunter2",
+    "mongodb://u:hun'ter2@host/db": "hun'ter2",
+    "mongodb://u:hun ter2@host/db": "hun ter2",
+    "mongodb://u:hun<ter2@host/db": "hun<ter2",
+    "s3a://AKIA:1234/hunter2@bucket/t": "1234/hunter2",
 }
 JDBC = {
+    "jdbc:sqlserver://db;user=sa;password=correct hunt er2;encrypt=true": "correct hunt er2",
+    "jdbc:sqlserver://db;password={hun}}ter2};encrypt=true": "hun}}ter2",
+    "jdbc:postgresql://db/shop?password=hun'ter2)&x=1": "hun'ter2)",
+    "jdbc:oracle:thin:scott/hun ter2@db:1521/shop": "hun ter2",
+    "jdbc:snowflake://acct/?private_key_base64=hunter2": "hunter2",
     "jdbc:mysql://shop:hunter2@db:3306/shop": "hunter2",
     "jdbc:mysql://shop:hun@t/er2@db:3306/shop": "hun@t/er2",
     "jdbc:postgresql://shop:12/hunter2@db/shop": "12/hunter2",

@@ -37,7 +37,7 @@ from spark_rankeval.worker.exposures import (
     merge_exposures,
     slots_of,
 )
-from spark_rankeval.worker.packing import STATE, pack
+from spark_rankeval.worker.packing import PLACE, STATE, pack
 from spark_rankeval.worker.scoring import score
 from spark_rankeval.worker.states import MergedStates
 from spark_rankeval.worker.task import ScoringTask, View
@@ -86,7 +86,8 @@ def added_up_by_spark(rows, n_reducers, placed_by):
     for reducer in range(n_reducers):
         added_up = table.filter(pa.array(place == reducer)).group_by(keys).aggregate([(COUNT, "sum")])
         columns = {name: added_up[name] for name in (SLOT, KEY, KIND)} | {COUNT: added_up[f"{COUNT}_sum"]}
-        yield pa.table({STATE: pa.nulls(len(added_up), pa.binary()), **columns})
+        no_states = {PLACE: pa.nulls(len(added_up), pa.int32()), STATE: pa.nulls(len(added_up), pa.binary())}
+        yield pa.table({**no_states, **columns})
 
 
 def astuple(totals):
