@@ -140,6 +140,10 @@ def test_what_is_no_secret_stays(text):
     assert redacted(text) == text
 
 
+def test_a_secret_that_is_in_a_longer_one_leaves_nothing_of_it():
+    assert redacted("it says hunter2 or hunter2day", {"hunter2", "hunter2day"}) == "it says *** or ***"
+
+
 @pytest.mark.parametrize("name", ["keyword_column", "keyspace", "author", "passthrough", "bypass", "sep", "tokenizer"])
 def test_names_are_read_by_words(name):
     assert not names_secret(name)
