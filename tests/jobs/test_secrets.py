@@ -67,9 +67,17 @@ CASES = [
     *({"predictions": {"path": text}} for text in TEXTS),
     *({"output": {"path": text, "run_id": "day"}} for text in TEXTS),
     *({"predictions": {"format": "jdbc", "options": {"url": url, "dbtable": "t"}}} for url in JDBC),
+    {"predictions": {"path": ["s3a://bucket/t", "s3a://AKIA:hunter2@bucket/u"]}},
     {"mlflow": {"tracking_uri": "https://u:hunter2@mlflow:5000"}},
 ]
-SECRETS = [*["hunter2"] * (len(OPTIONS) + len(HEADERS)), *TEXTS.values(), *TEXTS.values(), *JDBC.values(), "hunter2"]
+SECRETS = [
+    *["hunter2"] * (len(OPTIONS) + len(HEADERS)),
+    *TEXTS.values(),
+    *TEXTS.values(),
+    *JDBC.values(),
+    "hunter2",
+    "hunter2",
+]
 
 
 def texts_of(value):
