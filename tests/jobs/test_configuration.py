@@ -384,6 +384,10 @@ def test_a_run_is_named_by_one_rule_wherever_it_is_named(run_id):
         ({"output": {"path": "o", "report": "s3a://bucket/page.html"}}, "output.report is true"),
         ({"report": {"title": "x"}}, "none is written; set output.report = true"),
         (
+            {"evaluation": {"metrics": "rr", "ci": "none"}, "gates": {"rr": {"min": 0.1, "on": "ci_low"}}},
+            "gates.'rr' has on = 'ci_low', and no interval is asked for (ci)",
+        ),
+        (
             {"output": {"path": "o", "report": True}, "report": {"dialects": ["mllbi"]}},
             "report.dialects: no dialect is called 'mllbi'",
         ),

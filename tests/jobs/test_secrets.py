@@ -76,9 +76,17 @@ CASES = [
     *({"predictions": {"path": text}} for text in TEXTS),
     *({"output": {"path": text, "run_id": "day"}} for text in TEXTS),
     *({"predictions": {"format": "jdbc", "options": {"url": url, "dbtable": "t"}}} for url in JDBC),
+    {"predictions": {"path": ["s3a://bucket/t", "s3a://AKIA:hunter2@bucket/u"]}},
     {"mlflow": {"tracking_uri": "https://u:hunter2@mlflow:5000"}},
 ]
-SECRETS = [*["hunter2"] * (len(OPTIONS) + len(HEADERS)), *TEXTS.values(), *TEXTS.values(), *JDBC.values(), "hunter2"]
+SECRETS = [
+    *["hunter2"] * (len(OPTIONS) + len(HEADERS)),
+    *TEXTS.values(),
+    *TEXTS.values(),
+    *JDBC.values(),
+    "hunter2",
+    "hunter2",
+]
 
 
 def texts_of(value):
@@ -147,6 +155,10 @@ def test_no_output_has_a_secret(settings, secret, mlflow_client, capsys):
 )  # fmt: skip
 def test_what_is_no_secret_stays(text):
     assert redacted(text) == text
+
+
+def test_a_secret_that_is_in_a_longer_one_leaves_nothing_of_it():
+    assert redacted("it says hunter2 or hunter2day", {"hunter2", "hunter2day"}) == "it says *** or ***"
 
 
 @pytest.mark.parametrize("name", ["keyword_column", "keyspace", "author", "passthrough", "bypass", "sep", "tokenizer"])
