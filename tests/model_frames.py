@@ -12,7 +12,7 @@ from spark_rankeval import comparison
 from spark_rankeval.spark.model_tables import MetricColumn, ModelTable, ModelTables
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.worker.comparing import CONFLICTS, INVALID, MODEL, NOBODY, ROWS, USER, slice_field, value_field
-from spark_rankeval.worker.packing import unpacked
+from spark_rankeval.worker.packing import unpacked_by_place
 
 BATCH = 64
 METRICS = {"ndcg@10": "ndcg_at_10", "recall@5": "recall_at_5", "percentile_rank": "percentile_rank"}
@@ -84,7 +84,7 @@ class ModelFrames(ModelTables):
         users = pa.table(columns)
         parts = [users.take(pa.array(part)) for part in np.array_split(np.arange(len(rows)), self.n_partitions)]
         states = [run(iter(part.combine_chunks().to_batches(max_chunksize=BATCH))) for part in parts]
-        return merged(unpacked(chain.from_iterable(states)))
+        return merged(chain.from_iterable(unpacked_by_place(chain.from_iterable(states))))
 
 
 def _compared_by(function, frames, columns, n_partitions, **options):

@@ -38,7 +38,7 @@ _AUTHORITY = re.compile(r"[^/?#;]*")
 _PORT = re.compile(r":\d+$")
 # A value that is a URL as a whole may have any sign in its password.
 _WHOLE_URL = re.compile(
-    r"\A(?P<before>(?:jdbc:)?[a-z][a-z0-9+.-]*://)(?P<rest>(?:(?!://).)*@)", re.IGNORECASE | re.DOTALL
+    r"\A(?P<before>(?:jdbc:)?[a-z][a-z\d+.-]*://)(?P<rest>(?:(?!://).)*@)", re.IGNORECASE | re.DOTALL
 )
 # jdbc:oracle:thin:USER/PASSWORD@host.
 _WHOLE_ORACLE_URL = re.compile(r"\A(?P<before>jdbc:oracle:\w+:)[^/@]+/(?P<password>.+)@", re.IGNORECASE | re.DOTALL)
