@@ -390,25 +390,37 @@ def test_no_users_have_no_values(metric):
         assert variant.compute(batch_of([])).shape == (0,)
 
 
-@pytest.mark.parametrize("ties", ["item_asc", "item_desc"])
-@EVERY
-def test_ids_that_are_relabelled_in_their_order_change_nothing(metric, ties):
-    def renamed(item):
-        return item**3 + 10 * item - 4000
+def renamed(item):
+    return item**3 + 10 * item - 4000
 
-    users = [
-        ([(renamed(i), score) for i, score in p], [(renamed(i), grade) for i, grade in labels]) for p, labels in USERS
-    ]
-    before, after = batch_of(USERS, ties=ties), batch_of(users, ties=ties)
+
+BY_TIES = {ties: batch_of(USERS, ties=ties) for ties in ("item_asc", "item_desc", "position")}
+RELABELLED = [
+    ([(renamed(i), score) for i, score in p], [(renamed(i), grade) for i, grade in labels]) for p, labels in USERS
+]
+TRANSFORMED = [([(item, math.atan(score) * 1000 - 7) for item, score in p], labels) for p, labels in USERS]
+
+
+@pytest.fixture(scope="module", params=["item_asc", "item_desc"])
+def before_and_relabelled(request):
+    return BY_TIES[request.param], batch_of(RELABELLED, ties=request.param)
+
+
+@EVERY
+def test_ids_that_are_relabelled_in_their_order_change_nothing(metric, before_and_relabelled):
+    before, after = before_and_relabelled
     for variant in computed(metric):
         np.testing.assert_array_equal(variant.compute(before), variant.compute(after))
 
 
-@pytest.mark.parametrize("ties", ["item_asc", "item_desc", "position"])
+@pytest.fixture(scope="module", params=BY_TIES)
+def before_and_transformed(request):
+    return BY_TIES[request.param], batch_of(TRANSFORMED, ties=request.param)
+
+
 @EVERY
-def test_scores_that_are_transformed_monotonically_change_nothing(metric, ties):
-    users = [([(item, math.atan(score) * 1000 - 7) for item, score in p], labels) for p, labels in USERS]
-    before, after = batch_of(USERS, ties=ties), batch_of(users, ties=ties)
+def test_scores_that_are_transformed_monotonically_change_nothing(metric, before_and_transformed):
+    before, after = before_and_transformed
     if metric.name == "pearson":
         assert not np.allclose(metric().compute(before), metric().compute(after), equal_nan=True)
         return
@@ -437,9 +449,6 @@ def test_the_order_of_ties_matters_only_to_a_metric_that_says_so(metric):
         assert alike or variant.order_of_ties_matters, variant
         changed |= not alike
     assert changed == any(variant.order_of_ties_matters for variant in computed(metric))
-
-
-BY_TIES = {ties: batch_of(USERS, ties=ties) for ties in ("item_asc", "item_desc", "position")}
 
 
 @functools.cache

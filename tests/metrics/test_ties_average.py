@@ -115,8 +115,9 @@ def test_without_ties_it_is_the_ordinary_value_to_the_bit(metric, users):
         np.testing.assert_array_equal(variant.compute(batch), expected, err_msg=str(variant))
 
 
-@EVERY
-def test_neither_the_split_into_batches_nor_into_pieces_changes_a_bit(metric, monkeypatch):
+@pytest.fixture(scope="module")
+def users_and_splits():
+    """Users of all lengths, and batches of them: seven, and one each."""
     rng = np.random.default_rng(54)
     users = [*random_users(rng, 60), *small_users(55, 20)]
     users += [
@@ -124,18 +125,24 @@ def test_neither_the_split_into_batches_nor_into_pieces_changes_a_bit(metric, mo
         for n in (90, 400)
     ]
     users = [users[place] for place in rng.permutation(len(users))]
+    parted = (np.array_split(np.arange(len(users)), 7), np.arange(len(users))[:, None])
+    return users, [[batch_of([users[place] for place in part]) for part in parts] for parts in parted]
+
+
+@EVERY
+def test_neither_the_split_into_batches_nor_into_pieces_changes_a_bit(metric, users_and_splits, monkeypatch):
     some = part_of(averages(metric, cutoffs=(None, 3, 10, 50), undefined=("nan",)), 7)
 
-    def figures(of):
-        batch = batch_of(of)
+    def figures(batch):
         return np.stack([variant.compute(batch) for variant in some])
 
-    whole = figures(users)
-    for parts in (np.array_split(np.arange(len(users)), 7), np.arange(len(users))[:, None]):
-        split = np.concatenate([figures([users[place] for place in part]) for part in parts], axis=1)
-        np.testing.assert_array_equal(split, whole)
+    users, splits = users_and_splits
+    whole = figures(batch_of(users))
+    for split in splits:
+        np.testing.assert_array_equal(np.concatenate(list(map(figures, split)), axis=1), whole)
     monkeypatch.setattr(expected_ties, "_PLACES", 5)
-    np.testing.assert_array_equal(figures(users), whole)
+    # A batch remembers what was computed of it: this is another.
+    np.testing.assert_array_equal(figures(batch_of(users)), whole)
 
 
 @pytest.mark.parametrize("k", [None, 1, 4, 10, 30])
