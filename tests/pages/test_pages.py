@@ -1,11 +1,10 @@
 """Examples that people copy: those of all written pages, with what they print."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 from documented import PAGES, ROOT, differences_of, examples_of, goes_on_with_the_quickstart
-from pyspark.ml import recommendation
+from pyspark.ml.recommendation import ALS
 from readme_names import results_of_all_kinds, tables_of_all_kinds
 
 import spark_rankeval
@@ -41,7 +40,8 @@ def all_results(readme_names):
 @pytest.fixture
 def few_blocks(monkeypatch):
     """ALS parts its users and items by 10, each of which is a task of so few ratings."""
-    monkeypatch.setattr(recommendation, "ALS", partial(recommendation.ALS, numUserBlocks=1, numItemBlocks=1))
+    fit = ALS._fit
+    monkeypatch.setattr(ALS, "_fit", lambda als, table: fit(als.setNumBlocks(1), table))
 
 
 @pytest.fixture
