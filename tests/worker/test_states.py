@@ -1,5 +1,7 @@
 """The states of partitions: their bytes depend on the users alone, they are bounded, and no way of merging changes them."""
 
+from itertools import chain
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -115,6 +117,14 @@ def test_states_that_had_to_make_room_merge_into_those_that_had_not(monkeypatch)
     assert all(states.place_of(key) == place for place, some in rows.items() for key in as_states(unpack(some[0])))
     assert figures(whole(run()(batches_of(table, np.arange(N_USERS), 100)))) == figures(expected)
     assert len(expected) == 41
+
+
+@pytest.mark.parametrize("keys", [(), ("slice",)], ids=["all users", "slices"])
+def test_states_of_several_partitions_are_those_of_one(keys):
+    table = users()
+    partitions = np.array_split(np.arange(N_USERS), 3)
+    apart = chain.from_iterable(run(keys)(batches_of(table, rows, 50)) for rows in partitions)
+    assert figures(whole(apart)) == figures(whole(run(keys)(batches_of(table, np.arange(N_USERS), 50))))
 
 
 def test_what_is_too_large_to_be_merged_is_counted(monkeypatch):
