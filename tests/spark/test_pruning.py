@@ -88,14 +88,20 @@ def test_items_and_scores_of_the_two_heaps_stay_aligned(spark):
 def test_dropping_duplicates_comes_before_leaving_out(spark):
     # Twenty copies of one item would fill what is kept; the labelled item stands right behind the best of them, before the worst.
     rows = [(1, 7, 1.0 - n / 40) for n in range(40)] + [(1, 8, 0.5), (1, 9, 0.4)]
-    # And so would those of no item, which are better than the other user's labelled one.
-    rows += [(2, None, 1.0 + n / 40) for n in range(40)] + [(2, 8, 0.5)]
     predictions = spark.createDataFrame(rows, "user int, item int, score double")
-    labels = spark.createDataFrame([(1, 8), (2, 8)], "user int, item int")
+    labels = spark.createDataFrame([(1, 8)], "user int, item int")
     result = evaluate(predictions, labels, ["rr@2"], score="score", on_invalid="drop")
-    assert result["rr@2"] == (0.5 + 1) / 2
-    quality = result.data_quality
-    assert (quality.n_duplicate_predictions, quality.n_invalid_predictions, quality.n_predictions) == (39, 40, 4)
+    assert result["rr@2"] == 0.5
+    assert result.data_quality.n_duplicate_predictions == 39
+    assert result.data_quality.n_predictions == 3
+
+
+def test_predictions_of_no_item_are_not_among_the_best(spark):
+    rows = [(1, None, 1.0 + n) for n in range(40)] + [(1, 8, 0.5), (1, 9, 0.4)]
+    predictions = spark.createDataFrame(rows, "user int, item int, score double")
+    labels = spark.createDataFrame([(1, 9)], "user int, item int")
+    scored = score_users(predictions, labels, ["rr@2"], score="score", on_invalid={"invalid_predictions": "drop"})
+    assert [(row["rr_at_2"], row["n_invalid_predictions"]) for row in scored.collect()] == [(0.5, 40)]
 
 
 def test_a_result_explains_its_plan(tables):
