@@ -119,16 +119,6 @@ def test_states_that_had_to_make_room_merge_into_those_that_had_not(monkeypatch)
     assert len(expected) == 41
 
 
-<<<<<<< HEAD
-def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_too_large_is_counted(monkeypatch):
-    def merged(n_parts):
-        """The rows of several tasks, each with all places, as they meet in one partition."""
-        parts = [order[part::n_parts] for part in range(n_parts)]
-        met = pa.Table.from_batches([row for part in parts for row in run()(batches_of(table, part, 100))])
-        return [
-            unpack(state) for state in rows_of(merge_batches(met.sort_by("place").to_batches(max_chunksize=3)))[None]
-        ]
-=======
 @pytest.mark.parametrize("keys", [(), ("slice",)], ids=["all users", "slices"])
 def test_states_of_several_partitions_are_those_of_one(keys):
     table = users()
@@ -137,11 +127,14 @@ def test_states_of_several_partitions_are_those_of_one(keys):
     assert figures(whole(apart)) == figures(whole(run(keys)(batches_of(table, np.arange(N_USERS), 50))))
 
 
-def test_what_is_too_large_to_be_merged_is_counted(monkeypatch):
-    def merged():
-        (row,) = [row for some in rows_of(merge_batches(run()(batches_of(table, order, 100)))).values() for row in some]
-        return unpack(row)
->>>>>>> fast-figures
+def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_too_large_is_counted(monkeypatch):
+    def merged(n_parts):
+        """The rows of several tasks, each with all places, as they meet in one partition."""
+        parts = [order[part::n_parts] for part in range(n_parts)]
+        met = pa.Table.from_batches([row for part in parts for row in run()(batches_of(table, part, 100))])
+        return [
+            unpack(state) for state in rows_of(merge_batches(met.sort_by("place").to_batches(max_chunksize=3)))[None]
+        ]
 
     table, order = users(40), np.arange(N_USERS)
     places = {states.place_of(key) for tree in merged(1) for key in as_states(tree)}
