@@ -490,7 +490,7 @@ def test_every_offender_is_named_at_once():
         (changed(evaluation={"quantiles": ["a"]}), "evaluation.quantiles must be a list of numbers; found ['a']"),
         (
             changed(predictions={"options": {"sep": []}}),
-            "predictions.options.sep must be a text or true or false or a whole number or a number; found {'sep': []}",
+            "predictions.options.sep must be a text or true or false or a whole number or a number; found a list",
         ),
         (
             changed(predictions={"options": {"token": ["t0"]}}),
