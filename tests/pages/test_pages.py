@@ -6,6 +6,7 @@ import pytest
 from documented import PAGES, ROOT, differences_of, examples_of, goes_on_with_the_quickstart
 from pyspark.ml.recommendation import ALS
 from readme_names import results_of_all_kinds, tables_of_all_kinds
+from shuffles import settings_of
 
 import spark_rankeval
 
@@ -50,10 +51,8 @@ def several_partitions(spark, request):
     if request.node.callspec.id != "concepts.md":
         yield
         return
-    usual = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", "8")
-    yield
-    spark.conf.set("spark.sql.shuffle.partitions", usual)
+    with settings_of(spark, {"spark.sql.shuffle.partitions": "8"}):
+        yield
 
 
 def of_pages():
