@@ -125,7 +125,7 @@ def compare(
     labels = labels_of(tables, metrics)
     margins = margins_of(margin, tables, labels)
     tables.check_attributes(parted)
-    size = _size_of_state(len(labels), max(len(names) - 1, 1), replicates)
+    size = size_of_state(len(labels), max(len(names) - 1, 1), replicates)
     directions = {label: direction_of(tables, label) for label in labels}
     n_others = max(len(names) - 1, 1)
     resolution = resolution_of(replicates, len(labels) * n_others, level, correction) if test == "sign_flip" else 0.0
@@ -161,7 +161,7 @@ def compare(
     )  # fmt: skip
 
 
-def _size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
+def size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
     """About how many bytes the state of a partition has, as it travels.
 
     Raises:
@@ -301,7 +301,7 @@ def all_pairs(
     check_number(names, drawn)
     labels = labels_of(tables, metrics)
     margins = margins_of(margin, tables, labels)
-    size = _size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
+    size = size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
     pairwise = test == "games_howell"
     run = all_pairs_batches(len(labels), drawn, seed, pairwise)
     owners = by_owner(tables.collected(labels, run, size))

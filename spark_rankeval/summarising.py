@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +22,7 @@ from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.ids import check_types, model_in, name_in
 from spark_rankeval.spark.named_columns import check_unambiguous, facts_of, find_column
-from spark_rankeval.spark.scoring import describe_table
+from spark_rankeval.spark.scoring import check_size, describe_table
 from spark_rankeval.spark.storage import exists, publish, staged
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.summary import SELF_NORMALISED, DataQuality, summary_row
@@ -145,6 +146,20 @@ def summarise(
     warn_if_apart({} if missing else qualities, some)
     words = ("The table of users was summarised as it is.",)
     return result_of(lambda: per_user, rows, qualities, words, options, slices, totals, weight)
+
+
+def check_memory(
+    per_user: DataFrame, *, by: str | Sequence[str], weighted: bool, ci: str | None, level: float, replicates: int, seed: int,
+    quantiles: Sequence[float],
+) -> None:  # fmt: skip
+    """Refuse what `summarise` of a table of `score_users` would refuse for the memory that it takes; no job runs.
+
+    Raises:
+        OptionError: a slice's replicates do not fit into memory, or an option is not known.
+    """
+    kinds = Counter(facts_of(field.metadata).get("kind") for field in per_user.schema.fields)
+    options = DescriptionOptions.given(ci, level, replicates, seed, quantiles, weighted=weighted)
+    check_size(kinds["metric"], kinds["count"], options, n_keys=kinds["model"] + len(as_names("by", by)))
 
 
 def _counts_of(per_user: DataFrame, facts: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[str]]:
