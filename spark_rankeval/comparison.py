@@ -127,8 +127,7 @@ def compare(
     tables.check_attributes(parted)
     size = size_of_state(len(labels), max(len(names) - 1, 1), replicates)
     directions = {label: direction_of(tables, label) for label in labels}
-    n_others = max(len(names) - 1, 1)
-    resolution = resolution_of(replicates, len(labels) * n_others, level, correction) if test == "sign_flip" else 0.0
+    resolution = resolution_of(test, replicates, len(labels) * max(len(names) - 1, 0), level, correction)
     run = paired_batches(baseline, len(labels), replicates, seed, len(parted))
     everyone, slices = by_slice(tables.collected(labels, run, size, parted))
     owners = by_owner(everyone)
@@ -136,6 +135,9 @@ def compare(
     models = names or _models_met(owners)
     check_baseline(baseline, models or [""])
     others = [name for name in models if name != baseline]
+    if not names:
+        # The models of one table of several are known only now.
+        resolution = resolution_of(test, replicates, len(labels) * len(others), level, correction)
 
     def judged(found: list[tuple[str, str, str, Comparison]], test: str) -> tuple[ComparisonRow, ...]:
         stated = [each.p_of(test, margins[label], resolution) for label, _, _, each in found]

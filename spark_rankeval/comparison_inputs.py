@@ -193,11 +193,13 @@ def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> di
     return {label: float(one) for label, one in margins.items()}
 
 
-def resolution_of(replicates: int, n_comparisons: int, level: float, correction: str) -> float:
-    """The smallest p-value that can be drawn, where it is too large for as many comparisons; else 0.
+def resolution_of(test: str, replicates: int, n_comparisons: int, level: float, correction: str) -> float:
+    """The smallest p-value that can be drawn, where it is too large for as many comparisons; else 0, as where none is drawn.
 
     Warns of replicates that are enough for one comparison, but not for all of them.
     """
+    if test != "sign_flip":
+        return 0.0
     least, n = 1 / (replicates + 1), 1 if correction == "none" else n_comparisons
     # 1 − 0.95 is not 0.05 in floats.
     alpha = 1 - level + 1e-12

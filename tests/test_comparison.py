@@ -2,11 +2,12 @@
 
 import json
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 import pytest
-from model_frames import METRICS, MODELS, both, compare_frames, pairs_of_frames, users_of_models
+from model_frames import METRICS, MODELS, ModelFrames, both, compare_frames, pairs_of_frames, users_of_models
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
@@ -186,7 +187,7 @@ def test_all_pairs_of_too_many_or_too_few_models(users):
         pairs_of_frames(many, METRICS, test="randomised")
     with pytest.raises(InputError, match="pairs are of two models or more; the table has 'old'"):
         pairs_of_frames({"old": users["old"]}, METRICS)
-    with pytest.raises(OptionError, match="test must be one of 'tukey', 'randomised'"):
+    with pytest.raises(OptionError, match="test must be one of 'tukey', 'games_howell', 'randomised'"):
         pairs_of_frames(users, METRICS, test="t")
     row = pairs_of_frames({**users, "none": users["new"][:0]}, METRICS)["ndcg@10", "none", "old"]
     n_of_any = len(pd.concat(users.values())["user"].unique())
@@ -245,8 +246,12 @@ def test_a_slice_is_compared_as_its_users_alone(parted, users, compared):
         interval = expected.confidence_interval(0.95)
         assert (row.interval_low, row.interval_high) == pytest.approx((interval.low, interval.high), rel=1e-10)
         assert row.p_t == pytest.approx(expected.pvalue, rel=1e-9)
-        assert math.isnan(row.p_sign_flip)
-        p_values.append(row.p_t)
+        # No sign is drawn of a slice: where few users differ, or all by as much, all are counted.
+        sizes = np.abs(new - old)[np.abs(new - old) > 1e-9]
+        counted = len(sizes) <= 16 or np.ptp(sizes) < 1e-9
+        assert math.isnan(row.p_sign_flip) != counted
+        assert row.p_test == ("exact" if counted else "t")
+        p_values.append(row.p_sign_flip if counted else row.p_t)
     assert [row.p for row in found.sliced] == pytest.approx(multipletests(p_values, method="holm")[1], rel=1e-10)
     assert "of users with country=DE" in found.sliced[0].sentence
     assert found.slices["slice"].tolist() == [row.slice for row in found.sliced]
@@ -335,6 +340,13 @@ def test_too_few_replicates_for_as_many_comparisons_are_warned_of_and_t_stands_f
     assert {row.p_test for row in found.rows} == {"t"}
     assert {row.verdict for row in found.rows} == {"better"}
     assert "p by the paired t test: ndcg_at_5 of m0, " in repr(found)
+
+    # One table of several models tells how many only when it is read.
+    with (
+        patch.object(ModelFrames, "names", []),
+        pytest.warns(SparkRankEvalWarning, match="8 comparisons corrected by holm need 159 replicates"),
+    ):
+        assert compare_frames(frames, ["ndcg_at_5"], "old", replicates=99).to_dict() == found.to_dict()
 
 
 def test_all_pairs_by_the_spread_of_each_pair(users):

@@ -17,6 +17,7 @@ import numpy as np
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.distributions import studentized_range_critical, studentized_range_sf
 from spark_rankeval.statistics.intervals import (
+    NOT_KNOWN,
     UNBOUNDED,
     Interval,
     bounds_of_differences,
@@ -250,6 +251,8 @@ def _interval(difference: float, reach: float, n: int, level: float, excessive: 
         return Interval.missing(level, method, "values too large to be compared")
     if n < 2:
         return Interval.missing(level, method, "no user" if n == 0 else "one user has no spread")
+    if math.isnan(reach):
+        return Interval.missing(level, method, NOT_KNOWN)
     return Interval(difference - reach, difference + reach, level, method)
 
 

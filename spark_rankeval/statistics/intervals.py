@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: Bounds of what has none.
 UNBOUNDED = (-math.inf, math.inf)
 T, CLOPPER_PEARSON = "t", "clopper_pearson"
+#: Why there is no interval of values of which floats cannot tell it.
+NOT_KNOWN = "the mean or its spread is not known: values are too large, too small or too close together"
 _NO_SPREAD = "all users have the same value, which has no bounds: nothing says how far others lie"
 
 
@@ -83,7 +85,7 @@ def t_interval(mean: float, standard_error: float, n: int, level: float = 0.95) 
     if n < 2:
         return Interval.missing(level, "t", "no user" if n == 0 else "one user has no spread")
     if not (math.isfinite(mean) and math.isfinite(standard_error)):
-        return Interval.missing(level, "t", "the mean or its spread is not finite")
+        return Interval.missing(level, "t", NOT_KNOWN)
     reach = t_critical(level, n - 1) * standard_error
     return Interval(mean - reach, mean + reach, level, "t")
 
@@ -108,8 +110,8 @@ def fitted(interval: Interval, moments: Moments, bounds: tuple[float, float], ef
     if not interval:
         return interval
     low, high = kept_bounds(bounds, moments)
-    if interval.method == T and moments.least == moments.greatest:
-        return interval_without_spread(moments.least, effective_n, interval.level, (low, high))
+    if interval.method == T and interval.low == interval.high:
+        return interval_without_spread(interval.low, effective_n, interval.level, (low, high))
     hits = moments.n - moments.n_zero
     is_share = moments.least == 0 and moments.greatest == 1 and moments.sums is not None and moments.sums["y"] == hits
     if interval.method == T and is_share and effective_n == moments.n:

@@ -38,6 +38,13 @@ _SMALL = 2.0**53 / _UNIT / _ROWS
 _FINE, _WIDE, _HUGE = 2.0**-11, 2.0**15, 2.0**255
 # The grid of exact sums ends at 2⁻⁵¹²: of columns with nothing above these, too few digits are left of sums, or of squares.
 _LEAST_SUMMED, _LEAST_SQUARED = 2.0**-440, 2.0**-220
+# Values that differ by less than this times their size are equal but for rounding.
+_ALIKE = 2.0**-40
+# A sum of squared deviations is known if it is so many times what the rounding of squares can do: to 3 digits of the spread,
+# and far more of many users.
+_KNOWN = 1 << 10
+# Squares are rounded by up to half a unit, and to 53 bits.
+_HALF_UNIT, _HALF_BIT = 2.0**-65, 2.0**-54
 # Splits a float into two halves of at most 26 bits, whose products are exact (Dekker 1971).
 _HALVES = 2.0**27 + 1
 
@@ -206,9 +213,9 @@ class Moments:
         n_zero: how many are exactly 0.
         mean: the exact mean of the values, rounded once; NaN for no value, and where all are below 2⁻⁴⁴⁰, of which exact sums
             hold too few digits. Values from 2²⁵⁵ on add as floats.
-        std: the standard deviation of the sample (divisor n − 1); NaN for fewer than two values, and where all are below 2⁻²²⁰,
-            but differ. Squares of values from 2⁻¹¹ to 2¹⁵ are rounded to 53 bits, and to units of 2⁻⁶⁴, before they are
-            added: its relative error is about 2⁻⁵⁴ · (mean / std)², of values near 2⁻¹¹ 2⁻⁴³ · (mean / std)².
+        std: the standard deviation of the sample (divisor n − 1); 0 where all values are equal but for rounding. NaN for fewer
+            than two values, and where it is not known to 3 digits: where all values are below 2⁻²²⁰, or lie closer together than
+            the rounding of their squares allows. Squares of values from 2⁻¹¹ to 2¹⁵ are rounded to 53 bits, and to units of 2⁻⁶⁴.
         least: the smallest value; NaN for no value.
         greatest: the largest value; NaN for no value.
         total: the exact sum, rounded once.
@@ -263,15 +270,23 @@ def moments_of_sums(
         nan = math.nan
         return Moments(n, n_undefined, n_zero, mean=nan, std=nan, least=nan, greatest=nan, total=0.0)
     total, squares = sums.get("y", Fraction(0)), sums.get("yy", Fraction(0))
-    # Each square is rounded before it is added: of equal values the difference is noise, not spread.
-    std = math.nan if n < 2 else 0.0
-    if n > 1 and least != greatest:
-        std = math.sqrt(max(Fraction(0), (squares - total * total / n) / (n - 1)))
     largest = max(abs(least), abs(greatest))
-    if 0 < largest < _LEAST_SQUARED and least != greatest:
-        std = math.nan
+    std = math.nan if n < 2 else 0.0
+    if n > 1 and greatest - least > largest * _ALIKE:
+        deviations = squares - total * total / n
+        is_known = largest >= _LEAST_SQUARED and deviations > n * _KNOWN * _rounding_of_square(least, greatest)
+        std = math.sqrt(deviations / (n - 1)) if is_known else math.nan
     mean = float(total / n) if largest >= _LEAST_SUMMED else least if least == greatest else math.nan
     return Moments(n, n_undefined, n_zero, mean, std, least, greatest, total=float(total), sums=sums)
+
+
+def _rounding_of_square(least: float, greatest: float) -> Fraction:
+    """By how much a square can be off; those on the wider grid are exact."""
+    largest = max(abs(least), abs(greatest))
+    smallest = min(abs(least), abs(greatest)) if least * greatest > 0 else 0.0
+    if largest < _FINE or smallest >= _WIDE:
+        return Fraction(0)
+    return Fraction(max(_HALF_UNIT, min(largest, _WIDE) ** 2 * _HALF_BIT))
 
 
 def _exact(state: dict[str, Any], limbs: tuple[str, ...]) -> Fraction:

@@ -170,15 +170,18 @@ class Comparison:
         Who is better by more than a margin is better at all: the larger of the two p-values holds.
 
         Args:
-            test: ``sign_flip`` or ``t``; the latter also where signs were neither few nor drawn.
+            test: ``sign_flip`` or ``t``. Where signs were neither few nor drawn, the t test's holds for the former, too, but no less
+                than all signs can give.
             margin: the difference that does not matter.
-            resolution: a drawn p-value up to this is too coarse; the t test's holds instead, but no less than all signs can give.
+            resolution: a drawn p-value up to this is too coarse, and the same holds instead, where it is smaller.
         """
         p, name = self.p_t, "t"
-        if test == "sign_flip" and not math.isnan(self.p_sign_flip):
-            p, name = self.p_sign_flip, "exact" if self.p_is_exact else "sign_flip"
-            if p <= resolution and not self.p_is_exact:
-                p, name = max(min(p, self.p_t), self.least_p), "t"
+        if test == "sign_flip":
+            p, drawn = max(p, self.least_p), self.p_sign_flip
+            if self.p_is_exact:
+                p, name = self.p_sign_flip, "exact"
+            elif not math.isnan(drawn) and (drawn > resolution or not p < drawn):
+                p, name = drawn, "sign_flip"
         if not margin:
             return p, name
         beyond = self.p_beyond(margin)

@@ -46,7 +46,7 @@ def tables(spark, users):
 
 @pytest.fixture(scope="module")
 def compared(tables):
-    return compare(tables, "old", replicates=99)
+    return compare(tables, "old", replicates=199)
 
 
 def without_p(rows):
@@ -81,9 +81,9 @@ def test_no_form_of_the_tables_changes_a_digit(spark, tables, compared, tmp_path
         "read back beside fresh": stored | {"new": tables["new"]},
     }
     for name, form in forms.items():
-        assert compare(form, "old", replicates=99) == compared, name
+        assert compare(form, "old", replicates=199) == compared, name
     by_name = {(row.metric, row.model): row for row in compared.rows}
-    rows = compare(marked(long.repartition(5), kinds).orderBy("user"), "old", replicates=99).rows
+    rows = compare(marked(long.repartition(5), kinds).orderBy("user"), "old", replicates=199).rows
     assert {(row.metric, row.model): row for row in rows} == by_name
     assert [row.model for row in rows[:2]] == ["new", "other"]
     told = {"model": "variant", "user": "user", "metrics": ["ndcg@10"], "replicates": 9}
@@ -92,12 +92,12 @@ def test_no_form_of_the_tables_changes_a_digit(spark, tables, compared, tmp_path
 
 def test_partitions_merged_by_tasks_give_the_same(tables, compared, monkeypatch):
     monkeypatch.setattr(states, "_TAKEN_BY_DRIVER", 0)
-    assert compare(tables, "old", replicates=99) == compared
+    assert compare(tables, "old", replicates=199) == compared
 
 
 def test_the_number_of_shuffle_partitions_changes_nothing(spark, tables, compared):
     with shuffled_into(spark, 7):
-        assert compare(tables, "old", replicates=99) == compared
+        assert compare(tables, "old", replicates=199) == compared
 
 
 def test_several_columns_make_a_user_in_any_order(spark, tables, compared):

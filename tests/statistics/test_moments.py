@@ -227,7 +227,11 @@ def test_the_variance_of_values_close_together_is_off_by_no_more_than_the_roundi
     mean = exact_sum(values) / 1000
     exact = sum((Fraction(value) - mean) ** 2 for value in values.tolist()) / 999
     rounding = centre**2 * 2.0**-52 + 2.0**-64
-    assert moments(values).std ** 2 == pytest.approx(float(exact), rel=1e-12, abs=rounding)
+    # Of less than 3 digits nothing is said; squares of the largest are exact.
+    if centre < 2**15 and exact < 256 * rounding:
+        assert math.isnan(moments(values).std)
+    else:
+        assert moments(values).std ** 2 == pytest.approx(float(exact), rel=1e-12, abs=rounding)
 
 
 def test_no_value_has_no_figures():

@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 from spark_rankeval.statistics.binomial import share_interval, sign_test_p
-from spark_rankeval.statistics.intervals import fitted, interval_without_spread, mean_interval
+from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
+from spark_rankeval.statistics.intervals import NOT_KNOWN, fitted, interval_without_spread, mean_interval, t_interval
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
@@ -198,3 +199,51 @@ def test_values_below_what_exact_sums_hold_have_no_mean_rather_than_a_wrong_one(
     assert tiny.mean == pytest.approx(2e-100)
     assert math.isnan(tiny.std)
     assert moments([1e-60, 3e-60]).std == pytest.approx(math.sqrt(2) * 1e-60)
+
+
+def test_a_p_by_t_where_no_sign_was_drawn_is_no_less_than_signs_can_give():
+    narrow = compared(0.5 + RNG.random(17) / 1e6, [0.0] * 17)
+    assert narrow.p_t < 1e-50
+    assert narrow.p_of("sign_flip") == (2.0**-16, "t")
+    assert narrow.p_of("t") == (narrow.p_t, "t")
+
+
+def test_a_drawn_p_stands_where_t_has_none_that_is_smaller():
+    outlier = np.append(RNG.random(20) / 100 + 0.01, 50.0)
+    result = compared(outlier, np.zeros(21), replicates=99, bounds=(0, math.inf))
+    assert result.p_sign_flip == 0.01 < result.p_t
+    assert result.p_of("sign_flip", resolution=0.01) == (0.01, "sign_flip")
+
+
+def test_values_that_are_one_but_for_rounding_have_no_spread():
+    thirds = [1 / 3, 1 - 2 / 3, 1 / 3 + 1e-16]
+    assert len(set(thirds)) == 3
+    assert moments(thirds).std == 0
+    interval = shown(thirds)
+    assert interval.method == "clopper_pearson"
+    assert interval.high - interval.low > 0.7
+
+
+def test_equal_values_of_users_with_weights_have_no_spread_either():
+    weighted = t_interval(0.25, 0.0, 10)
+    interval = fitted(weighted, moments([0.25] * 9 + [0.5]), SHARE, 7.0)
+    assert interval == interval_without_spread(0.25, 7.0, 0.95, SHARE)
+
+
+@pytest.mark.parametrize(("middle", "spread", "is_known"), [
+    (5e-4, 1e-5, True), (5e-4, 1e-7, True), (5e-4, 1e-9, False),
+    (1.0, 1e-4, True), (1.0, 1e-8, False), (3e4, 1.0, True), (3e4, 1e-6, False), (1e6, 1e-3, True),
+])  # fmt: skip
+def test_a_spread_has_three_digits_or_a_reason(middle, spread, is_known):
+    values = middle + spread * RNG.standard_normal(500)
+    figures = moments(values)
+    assert figures.std == pytest.approx(values.std(ddof=1) if is_known else math.nan, rel=1e-4, nan_ok=True)
+    assert mean_interval(figures).reason == ("" if is_known else NOT_KNOWN)
+
+
+def test_pairs_whose_spread_is_not_known_have_a_reason():
+    blocks = AllPairsAccumulator(1, 2, pairwise=True)
+    values = np.array([np.zeros(50), 1 + 1e-9 * RNG.standard_normal(50)])
+    blocks.add(np.arange(50), values[None])
+    (pair,) = all_pairs_of(column(blocks.state()))
+    assert (math.isnan(pair.p_tukey), pair.interval.reason) == (True, NOT_KNOWN)
