@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from spark_rankeval.statistics.binomial import share_interval, sign_test_p
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
+from spark_rankeval.statistics.binomial import share_interval, sign_test_p
 from spark_rankeval.statistics.intervals import NOT_KNOWN, fitted, interval_without_spread, mean_interval, t_interval
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
