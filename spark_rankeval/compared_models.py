@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -13,7 +14,7 @@ from spark_rankeval.comparison_rows import ComparisonRow, PairRow, largest_losse
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.plotting import WIDTH
-from spark_rankeval.rendering import render_comparison, render_pairs
+from spark_rankeval.rendering import exceptions, render_comparison, render_pairs
 from spark_rankeval.summary import as_json_value
 
 if TYPE_CHECKING:
@@ -205,6 +206,7 @@ class ModelComparison(_Compared[ComparisonRow]):
             "p_margin",
         ]
         tables = _html(self.to_pandas().drop(columns=["slice", "p_t", "p_sign_flip", *hidden]))
+        tables += "".join(f"<p>{html.escape(words)}</p>" for words in exceptions(self.rows, self.test))
         losses = self.largest_losses(_MOST_LOSSES)
         if len(losses):
             tables += "<p>the slices with the largest losses</p>" + _html(losses.drop(columns=[*hidden, "p_sign_flip"]))

@@ -12,7 +12,7 @@ from spark_rankeval.extras import needs_extra
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.curves import expand
 from spark_rankeval.metrics.naming import parse_metric, reads_as
-from spark_rankeval.rendering import interval_name, number
+from spark_rankeval.rendering import interval_name, number, usual
 from spark_rankeval.spark.binning import Grid, binned
 from spark_rankeval.spark.named_columns import facts_of
 from spark_rankeval.summary import SELF_NORMALISED
@@ -349,7 +349,7 @@ def _mean(row: SummaryRow, place: str, *, of_users: bool = False) -> Estimate:
 
 def interval_reading(rows: Sequence[SummaryRow], mark: str, how: str = "") -> str:
     """What the ends of the intervals are, in a sentence."""
-    name = interval_name(rows[0]) if rows else ""
+    name = interval_name(usual(rows)) if rows else ""
     if not name:
         return "Mean over users; no intervals were asked for."
     return f"Mean over users; {mark}: {name}{', ' if how else ''}{how}."

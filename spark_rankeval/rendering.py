@@ -76,7 +76,7 @@ def title(row: SummaryRow) -> str:
 
 def headers(rows: Sequence[SummaryRow]) -> list[str]:
     """The heads of a table's columns."""
-    return ["metric", "mean", *filter(None, [interval_name(_usual(rows))]), "std", "users", "undefined"]
+    return ["metric", "mean", *filter(None, [interval_name(usual(rows))]), "std", "users", "undefined"]
 
 
 def interval_name(row: SummaryRow) -> str:
@@ -92,7 +92,7 @@ def cells(row: SummaryRow) -> list[str]:
     return [row.key, number(row.mean), *interval, number(row.std), f"{row.n_users:,}", f"{row.n_undefined:,}"]
 
 
-def _usual(rows: Sequence[SummaryRow]) -> SummaryRow:
+def usual(rows: Sequence[SummaryRow]) -> SummaryRow:
     """A row whose interval is the one that was asked for; where there is none, the first."""
     return next((row for row in rows if row.interval_method == asked_for(row.interval_method)), rows[0])
 
@@ -104,7 +104,7 @@ def missing_intervals(rows: Sequence[SummaryRow]) -> list[str]:
     for row in rows:
         if row.interval_method and row.no_interval:
             reasons.setdefault(row.no_interval, []).append(row.key)
-        elif row.interval_method != _usual(rows).interval_method:
+        elif row.interval_method != usual(rows).interval_method:
             others.setdefault(_METHODS[row.interval_method], []).append(row.key)
     return [
         *(f"no interval of {_listed(keys, len(rows))}: {reason}" for reason, keys in reasons.items()),
@@ -201,12 +201,12 @@ def render_comparison(
             f"{one:g}{'' if of_all else ' of ' + ', '.join(mine)}" for one, mine in zip(margins, metrics, strict=True)
         ]
         notes.append(f"verdict  differences up to {' or '.join(told)} do not matter")
-    notes += _exceptions(rows, test)
+    notes += exceptions(rows, test)
     lines = [*title, *_closing_left(cells, left=2), "", *notes]
     return "\n".join(lines + _of_slices(slices, losses, level))
 
 
-def _exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:
+def exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:
     """Whose p or interval is of another kind than those of other rows."""
     exact = [f"{row.metric} of {row.model}" for row in rows if row.p_test == "exact"]
     by_t = [f"{row.metric} of {row.model}" for row in rows if row.p_test == "t" != test]

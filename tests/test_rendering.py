@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
+from spark_rankeval.plotting import interval_reading
 from spark_rankeval.rendering import render_summary
 from spark_rankeval.summary import DataQuality, SummaryRow
 
@@ -204,3 +205,9 @@ def test_an_interval_of_another_kind_than_the_head_says_is_named():
     alone = render_summary([share], {"": QUALITY})
     assert "95% interval (Clopper-Pearson)" in alone
     assert "interval of" not in alone
+
+
+def test_a_chart_names_the_interval_that_the_table_names():
+    share = replace(ROW, metric="hit_rate@10", interval_method="clopper_pearson")
+    assert "95% interval (t)" in interval_reading([share, ROW], "the line")
+    assert "95% interval (Clopper-Pearson)" in interval_reading([share], "the line")

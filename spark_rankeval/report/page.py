@@ -15,7 +15,7 @@ import spark_rankeval
 from spark_rankeval.charts.marks import ON_DARK
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.plotting import headline_keys, one_of_each
-from spark_rankeval.rendering import missing_intervals, render_apart
+from spark_rankeval.rendering import exceptions, missing_intervals, render_apart
 from spark_rankeval.report import tables
 from spark_rankeval.report.pictures import picture
 from spark_rankeval.summary import SELF_NORMALISED
@@ -197,7 +197,8 @@ def _differences(comparison: Comparison, models: Sequence[str], distributions: S
     words = [
         f"Each model against {comparison.baseline}, on the users for whom both have a value. p is of "
         f"{test.get(comparison.test, comparison.test)}, {corrected} for all comparisons; d is the difference divided by the "
-        "standard deviation of the users' differences."
+        "standard deviation of the users' differences.",
+        *exceptions(rows, comparison.test),
     ]
     caption = f"Differences to {comparison.baseline}"
     folded = []

@@ -411,3 +411,12 @@ print(spark_rankeval.__file__)
     )  # fmt: skip
     assert "spark_rankeval.zip" in done.stdout, done.stderr
     assert len(Page(tmp_path / "r.html").all("figure")) == 2
+
+
+def test_differences_whose_p_or_interval_is_of_another_kind_are_named(tmp_path):
+    first, *others = comparison().rows
+    exact = replace(first, p_test="exact", interval_method="clopper_pearson")
+    page = Page(full_report(tmp_path / "exact.html", comparison=replace(comparison(), rows=(exact, *others))))
+    words = page.words(page.section("differences"))
+    assert f"p by all signs, none drawn: {first.metric} of {first.model}" in words
+    assert f"as all users have the same difference: {first.metric} of {first.model}" in words
