@@ -14,6 +14,8 @@ def binomial_sf(k: int, n: int, share: float) -> float:
     """P(X ≥ k) of a binomial X: how often `n` draws, each a hit with the probability `share`, have `k` hits or more."""
     if k <= 0:
         return 1.0
+    if k == n:
+        return math.pow(share, n)
     return 0.0 if k > n else _beta_cdf(share, k, n - k + 1)
 
 
