@@ -37,7 +37,7 @@ def detectable_difference(
     Returns:
         a row a metric, model and slice: metric, model, slice, n_users, std, std_of (``values`` or ``differences``),
         detectable_difference in the metric's units, and relative, that ÷ the mean of the result or the baseline. NaN with
-        fewer than two users.
+        fewer than two users, and for users without spread, who do not tell how far others lie apart.
 
     Raises:
         OptionError: the power or the level is none.
@@ -64,7 +64,7 @@ def detectable_difference(
             raise UnknownMetricError(msg)
     rows = []
     for label, model, users, n_users, std, std_of, mean in known:
-        found = smallest_difference(std, n_users, level, power)
+        found = smallest_difference(std, n_users, level, power) if std else math.nan
         rows.append((label, model, users, n_users, std, std_of, found, found / abs(mean) if mean else float("nan")))
     names = ["metric", "model", "slice", "n_users", "std", "std_of", "detectable_difference", "relative"]
     return pd.DataFrame(rows, columns=names)

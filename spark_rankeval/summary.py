@@ -367,7 +367,7 @@ def summary_row(
 def _bounds_of(definition: str) -> tuple[float, float]:
     """The least and the largest value of a metric; of one that nobody knows here there are none."""
     try:
-        return parse_metric(definition).bounds
+        return parse_metric(definition).resolve().bounds
     except MetricError:
         return UNBOUNDED
 
