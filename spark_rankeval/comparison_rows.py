@@ -43,7 +43,8 @@ class ComparisonRow:
         verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
         sentence: the same in a sentence, with the figures.
         interval_method: ``t``; ``clopper_pearson`` where all users have the same difference.
-        p_test: what p is of: ``exact`` (all signs of the users who differ), ``sign_flip`` (drawn) or ``t``.
+        p_test: what p is of: ``exact`` (all signs of the users who differ), ``sign_flip`` (drawn), ``t``, or ``clopper_pearson`` (a
+            margin, where all users have the same difference).
         p_margin: with a margin the two-sided p-value, not corrected, of what lies nearest: that the difference is beyond ±margin,
             or within.
     """

@@ -165,7 +165,7 @@ class Comparison:
         return min(1.0, 2.0 ** (1 - self.wins - self.losses))
 
     def p_of(self, test: str, margin: float = 0.0, resolution: float = 0.0) -> tuple[float, str]:
-        """The p-value of what a verdict would state, before correction, and what it is of: ``exact``, ``sign_flip`` or ``t``.
+        """The p-value of what a verdict would state, before correction, and what it is of: see `ComparisonRow.p_test`.
 
         Who is better by more than a margin is better at all: the larger of the two p-values holds.
 
@@ -185,7 +185,7 @@ class Comparison:
         if not margin:
             return p, name
         beyond = self.p_beyond(margin)
-        return (p, name) if abs(self.difference) > margin and p > beyond else (beyond, "t")
+        return (p, name) if abs(self.difference) > margin and p > beyond else (beyond, self.interval.method)
 
     def p_beyond(self, margin: float) -> float:
         """The two-sided p-value of what lies nearest: that the difference is beyond ±margin, or that it is within.
