@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_rankeval.errors import MergeError
 from spark_rankeval.slices import attributes_of
 from spark_rankeval.statistics.carried import added, from_text
-from spark_rankeval.statistics.description import Description, t_interval_of
+from spark_rankeval.statistics.description import Description, as_known, t_interval_of
 from spark_rankeval.statistics.intervals import Interval, asked_for
 from spark_rankeval.statistics.means import mean_of_sums
 from spark_rankeval.statistics.moments import moments_of_sums
@@ -110,7 +110,8 @@ def _figures(rows: Sequence[SummaryRow], sums: Sums) -> tuple[Moments, Mean | No
     )
     weighted = None
     if first.user_weight:
-        weighted = mean_of_sums({**counts, "n_without_weight": 0, "n_invalid_weights": 0}, sums, is_weighted=True)
+        of_sums = mean_of_sums({**counts, "n_without_weight": 0, "n_invalid_weights": 0}, sums, is_weighted=True)
+        weighted = as_known(of_sums, moments)
     interval = None
     method = asked_for(first.interval_method)
     if method == "t":

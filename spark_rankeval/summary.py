@@ -327,7 +327,7 @@ def summary_row(
     else:
         mean, std, effective_n = weighted.mean, weighted.std, weighted.effective_n
         standard_error = weighted.standard_error
-    interval = fitted(interval, moments, _bounds_of(definition), effective_n)
+    interval = fitted(interval, moments, _bounds_of(definition), weighted)
     sums = moments.sums if weighted is None else weighted.sums
     spoilt = over_all and moments.n_undefined > 0
     if spoilt and interval.method:

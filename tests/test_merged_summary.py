@@ -237,3 +237,24 @@ def test_days_of_shares_and_of_other_values_merge_whatever_interval_each_allows(
     assert known(merge(*days_of[:2])) == known(summary_of(np.concatenate(parts[:2])))
     assert known(merge(*days_of)) == known(summary_of(np.concatenate(parts)))
     assert merge(*days_of).interval_method == "t"
+
+
+@pytest.mark.parametrize(("weights", "method"), [([2.0, 2.0, 2.0], "clopper_pearson"), ([1.0, 2.0, 3.0], "t")])
+def test_days_of_weighted_shares_merge_as_well(weights, method):
+    parts = [np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 1.0])]
+    found = merge(*(summary_of(part, weights) for part in parts))
+    assert found.interval_method == method
+    assert known(found) == known(summary_of(np.concatenate(parts), weights * 2))
+
+
+@pytest.mark.parametrize(
+    ("size", "mean", "std"), [(1e-160, math.nan, math.nan), (1e-100, 7 / 3, math.nan), (1e-60, 7 / 3, 0.9)]
+)
+def test_of_weighted_values_too_small_for_exact_sums_nothing_is_said(size, mean, std):
+    parts, weights = [np.array([1.0, 3.0, 2.0]) * size] * 2, [1.0, 3.0, 2.0]
+    found = merge(*(summary_of(part, weights) for part in parts))
+    expected = summary_of(np.concatenate(parts), weights * 2)
+    assert known(found) == known(expected)
+    assert expected.mean / size == pytest.approx(mean, nan_ok=True)
+    assert math.isnan(expected.std) == math.isnan(std)
+    assert bool(expected.no_interval) == math.isnan(std)

@@ -103,7 +103,7 @@ def coverage(rng: np.random.Generator, draw: Any, truth: float, n_users: int, ru
     for place in range(runs):
         figures = moments_of(column(state, place))
         plain = mean_interval(figures, LEVEL)
-        shown = fitted(plain, figures, SHARE, float(n_users))
+        shown = fitted(plain, figures, SHARE)
         # Ends are off by the last digits.
         held += [interval.low - 1e-12 <= truth <= interval.high + 1e-12 for interval in (plain, shown)]
     return float(held[0] / runs), float(held[1] / runs)

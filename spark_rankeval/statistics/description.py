@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from spark_rankeval.statistics.bootstrap import (
 from spark_rankeval.statistics.intervals import Interval, checked_level, mean_interval, t_interval
 from spark_rankeval.statistics.means import Mean, MeanAccumulator, mean_of
 from spark_rankeval.statistics.merging import merged
-from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of
+from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of, too_small
 from spark_rankeval.statistics.quantiles import QuantileAccumulator, merged_sketches, quantiles_of
 from spark_rankeval.statistics.resampling import checked_replicates
 from spark_rankeval.statistics.tally import tallies
@@ -226,7 +226,7 @@ def descriptions_of(state: State, options: DescriptionOptions) -> list[Descripti
             median, *found = quantiles_of(state["quantiles"], index, (MEDIAN, *options.quantiles))
             quantiles = dict(zip(options.quantiles, found, strict=True))
         is_weighted = options.weighted or index in options.normalised
-        weighted = mean_of(_column(state["means"], index)) if is_weighted else None
+        weighted = as_known(mean_of(_column(state["means"], index)), moments) if is_weighted else None
         interval = _interval(state, index, moments, weighted, options)
         described.append(Description(moments, interval, median, quantiles, weighted))
     return described
@@ -257,6 +257,19 @@ def _interval(
         return t_interval_of(moments, weighted, options.level)
     samples = bootstrap_means_of(_column(state["bootstrap"], index))
     return _RESAMPLED[options.method](samples, mean_of(_column(state["means"], index)), options.level)
+
+
+def as_known(weighted: Mean, moments: Moments) -> Mean:
+    """The weighted mean and its spread, each NaN where exact sums hold too few digits of such small values.
+
+    Args:
+        weighted: the weighted mean.
+        moments: of the same values, of which the extremes are read.
+    """
+    sum_too_small, squares_too_small = too_small(moments.least, moments.greatest)
+    if sum_too_small:
+        weighted = replace(weighted, mean=math.nan)
+    return replace(weighted, std=math.nan, standard_error=math.nan) if squares_too_small else weighted
 
 
 def t_interval_of(moments: Moments, weighted: Mean | None, level: float) -> Interval:

@@ -10,8 +10,10 @@ from spark_rankeval.errors import OptionError
 from spark_rankeval.options import is_number
 from spark_rankeval.statistics.binomial import share_interval
 from spark_rankeval.statistics.distributions import t_critical
+from spark_rankeval.statistics.means import name_of_term
 
 if TYPE_CHECKING:
+    from spark_rankeval.statistics.means import Mean
     from spark_rankeval.statistics.moments import Moments
 
 
@@ -95,7 +97,7 @@ def asked_for(method: str) -> str:
     return T if method == CLOPPER_PEARSON else method
 
 
-def fitted(interval: Interval, moments: Moments, bounds: tuple[float, float], effective_n: float) -> Interval:
+def fitted(interval: Interval, moments: Moments, bounds: tuple[float, float], weighted: Mean | None = None) -> Interval:
     """The interval of a mean as its values allow.
 
     Values without spread, and values that are all 0 or 1, have the interval of Clopper and Pearson instead of Student's t,
@@ -105,18 +107,26 @@ def fitted(interval: Interval, moments: Moments, bounds: tuple[float, float], ef
         interval: of the mean.
         moments: of the users' values.
         bounds: the least and the largest value that there can be; those that values break are none.
-        effective_n: how many users of equal weights would do as well.
+        weighted: the weighted mean; None: users have no weights.
     """
     if not interval:
         return interval
     low, high = kept_bounds(bounds, moments)
+    effective_n = float(moments.n) if weighted is None else weighted.effective_n
     if interval.method == T and interval.low == interval.high:
         return interval_without_spread(interval.low, effective_n, interval.level, (low, high))
-    hits = moments.n - moments.n_zero
-    is_share = moments.least == 0 and moments.greatest == 1 and moments.sums is not None and moments.sums["y"] == hits
-    if interval.method == T and is_share and effective_n == moments.n:
-        return Interval(*share_interval(hits, moments.n, interval.level), interval.level, CLOPPER_PEARSON)
+    if interval.method == T and effective_n == moments.n and _are_shares(moments, weighted):
+        ends = share_interval(moments.n - moments.n_zero, moments.n, interval.level)
+        return Interval(*ends, interval.level, CLOPPER_PEARSON)
     return interval.within((low, high))
+
+
+def _are_shares(moments: Moments, weighted: Mean | None) -> bool:
+    """Whether all values are 0 or 1, and both are there: between these, only they are as large as their squares."""
+    sums, weight = (moments.sums, 0) if weighted is None else (weighted.sums, 1)
+    if not sums or (moments.least, moments.greatest) != (0, 1):
+        return False
+    return sums.get(name_of_term(weight, 1)) == sums.get(name_of_term(weight, 2))
 
 
 def kept_bounds(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:

@@ -234,6 +234,13 @@ class Moments:
     sums: Mapping[str, Fraction] | None = field(default_factory=dict, repr=False, hash=False)
 
 
+def too_small(least: float, greatest: float) -> tuple[bool, bool]:
+    """Whether exact sums hold too few digits of values between these, and of their squares."""
+    largest = max(abs(least), abs(greatest))
+    differ = least != greatest
+    return differ and largest < _LEAST_SUMMED, differ and largest < _LEAST_SQUARED
+
+
 def moments_of(state: dict[str, Any]) -> Moments:
     """The figures of one column from its merged state: every field of `MomentsAccumulator.state`, one entry each."""
     least, greatest = float(state["least"]), float(state["greatest"])
@@ -271,12 +278,13 @@ def moments_of_sums(
         return Moments(n, n_undefined, n_zero, mean=nan, std=nan, least=nan, greatest=nan, total=0.0)
     total, squares = sums.get("y", Fraction(0)), sums.get("yy", Fraction(0))
     largest = max(abs(least), abs(greatest))
+    sum_too_small, squares_too_small = too_small(least, greatest)
     std = math.nan if n < 2 else 0.0
     if n > 1 and greatest - least > largest * _ALIKE:
         deviations = squares - total * total / n
-        is_known = largest >= _LEAST_SQUARED and deviations > n * _KNOWN * _rounding_of_square(least, greatest)
+        is_known = not squares_too_small and deviations > n * _KNOWN * _rounding_of_square(least, greatest)
         std = math.sqrt(deviations / (n - 1)) if is_known else math.nan
-    mean = float(total / n) if largest >= _LEAST_SUMMED else least if least == greatest else math.nan
+    mean = math.nan if sum_too_small else least if least == greatest else float(total / n)
     return Moments(n, n_undefined, n_zero, mean, std, least, greatest, total=float(total), sums=sums)
 
 

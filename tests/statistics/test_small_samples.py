@@ -10,6 +10,7 @@ from scipy import stats
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.statistics.binomial import share_interval, sign_test_p
 from spark_rankeval.statistics.intervals import NOT_KNOWN, fitted, interval_without_spread, mean_interval, t_interval
+from spark_rankeval.statistics.means import MeanAccumulator, mean_of
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
@@ -145,7 +146,7 @@ def test_the_sign_test_is_scipys(wins, losses):
 
 def shown(values, bounds=SHARE):
     figures = moments(values)
-    return fitted(mean_interval(figures), figures, bounds, float(len(values)))
+    return fitted(mean_interval(figures), figures, bounds)
 
 
 def test_shares_of_users_have_the_interval_of_clopper_and_pearson():
@@ -225,9 +226,12 @@ def test_values_that_are_one_but_for_rounding_have_no_spread():
 
 
 def test_equal_values_of_users_with_weights_have_no_spread_either():
-    weighted = t_interval(0.25, 0.0, 10)
-    interval = fitted(weighted, moments([0.25] * 9 + [0.5]), SHARE, 7.0)
-    assert interval == interval_without_spread(0.25, 7.0, 0.95, SHARE)
+    values, weights = np.array([0.25] * 9 + [0.5]), np.array([1.0] * 5 + [2.0] * 4 + [0.0])
+    accumulator = MeanAccumulator(1, weighted=True)
+    accumulator.add(0, values, weights)
+    weighted = mean_of(column(accumulator.state()))
+    interval = fitted(t_interval(weighted.mean, weighted.standard_error, 10), moments(values), SHARE, weighted)
+    assert interval == interval_without_spread(0.25, weighted.effective_n, 0.95, SHARE)
 
 
 @pytest.mark.parametrize(("middle", "spread", "is_known"), [
