@@ -199,7 +199,6 @@ def all_pairs_of(
     excessive = int(state["n_excessive"]) > 0
     df = n - 1 if of_pairs else (n - 1) * (n_models - 1)
     square = math.fsum(side.std**2 for side in residuals) / (n_models - 1)
-    critical = studentized_range_critical(level, n_models, df) if n > 1 else math.nan
     size = max(1.0, *(abs(end) for side in values for end in (side.least, side.greatest)))
     dealt = FixedPoint(state["dealt_ones"], state["dealt_fraction"]).carried().floats()
     # Sums that differ by no more than the rounding of values can do are equal.
@@ -214,6 +213,13 @@ def all_pairs_of(
         # Residuals differ as values do, and without the rounding of large ones.
         difference = math.nan if excessive else residuals[second].mean - residuals[first].mean
         q = _ratio(abs(difference), error)
+        if error == 0:
+            level_of_one = 1 - (1 - level) / len(combinations)
+            interval = replace(interval_without_spread(difference, n, level_of_one, bounds), level=level)
+        else:
+            reach = studentized_range_critical(level, n_models, df) * error if error > 0 else math.nan
+            method = "games_howell" if of_pairs else "tukey"
+            interval = _interval(difference, reach, n, level, excessive, method).within(bounds)
         total = abs(residuals[second].total - residuals[first].total)
         pairs.append(
             Pair(
@@ -221,13 +227,7 @@ def all_pairs_of(
                 second=second,
                 n=n,
                 difference=difference,
-                interval=_interval(
-                    difference, critical * error, n, level, excessive, "games_howell" if of_pairs else "tukey"
-                ).within(bounds)
-                if error
-                else replace(
-                    interval_without_spread(difference, n, 1 - (1 - level) / len(combinations), bounds), level=level
-                ),
+                interval=interval,
                 error=error,
                 q=q,
                 df=df,
