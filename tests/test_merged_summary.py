@@ -239,9 +239,12 @@ def test_days_of_shares_and_of_other_values_merge_whatever_interval_each_allows(
     assert merge(*days_of).interval_method == "t"
 
 
-@pytest.mark.parametrize(("weights", "method"), [([2.0, 2.0, 2.0], "clopper_pearson"), ([1.0, 2.0, 3.0], "t")])
-def test_days_of_weighted_shares_merge_as_well(weights, method):
-    parts = [np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 1.0])]
+@pytest.mark.parametrize(
+    ("weights", "last", "method"),
+    [([2.0, 2.0, 2.0], 0.0, "clopper_pearson"), ([2.0, 2.0, 2.0], 0.5, "t"), ([1.0, 2.0, 3.0], 0.0, "t")],
+)
+def test_days_of_weighted_shares_merge_as_well(weights, last, method):
+    parts = [np.array([0.0, 1.0, 1.0]), np.array([1.0, 0.0, last])]
     found = merge(*(summary_of(part, weights) for part in parts))
     assert found.interval_method == method
     assert known(found) == known(summary_of(np.concatenate(parts), weights * 2))
