@@ -79,6 +79,7 @@ class Contents:
         qualities: what the users and their rows were like, by model.
         plan: in sentences, how the data was brought together.
         plots: the charts of the result.
+        notes: what the figures could be taken for and are not.
         comparison: of models with a baseline; None: none.
         gates: the conditions that the run had to meet, in order.
         dialects: the rows of a map of dialects.
@@ -91,6 +92,7 @@ class Contents:
     qualities: Mapping[str, DataQuality]
     plan: Sequence[str]
     plots: ResultPlots
+    notes: Sequence[str] = ()
     comparison: Comparison | None = None
     gates: Sequence[Gate] = ()
     dialects: Sequence[DialectRow] = ()

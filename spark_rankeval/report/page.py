@@ -168,7 +168,7 @@ def _means(contents: Contents, of_all: list[SummaryRow]) -> Section:
     return Section(
         "means",
         "Means",
-        words=missing_intervals(of_all),
+        words=[*contents.notes, *missing_intervals(of_all)],
         pictures=_drawn([contents.plots.means]),
         tables=[tables.means_table("The same in figures", shown)],
         folded=folded,
