@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval import metrics as _families  # noqa: F401 - fills the registry
-from spark_rankeval.dialects import EVERY_METRIC, every_dialect, find_dialect
+from spark_rankeval.dialects import EVERY_METRIC, STANDARD, every_dialect, find_dialect
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
 from spark_rankeval.metrics.curves import expand
@@ -146,6 +146,34 @@ def choice_in_words(name: str, new: Any, old: Any) -> str:
         old: the value that is usual, for what there are no words of.
     """
     return _CHOICES.get((name, new), f"{name}: {new!r}, not {old!r}")
+
+
+def agrees_with_standard(dialect: Dialect, metric: Metric, *, graded: bool) -> bool:
+    """Whether a dialect's formula gives what that of ``standard`` gives: on the same ranking, and with the same relevant items.
+
+    Args:
+        dialect: that has the metric.
+        metric: AP or NDCG, with or without a cutoff.
+        graded: whether labels have grades other than 0 and 1.
+    """
+    formulas = [metric.resolve(one).chosen() for one in (dialect, STANDARD)]
+    if metric.k is None and dialect.ranking.unpredicted_labels == "last" and formulas[0].get("denominator") == "hits":
+        # In a whole list that holds every label the hits are all relevant items.
+        formulas[0]["denominator"] = "labels"
+    for formula in formulas:
+        for name in ("relevance_threshold", "below_threshold", "undefined", "ties"):
+            formula.pop(name, None)
+        # Without a cutoff min(γ, k) is γ; a logarithm's base cancels in a ratio; a grade of 1 gains 1 in any way.
+        if metric.k is None and formula.get("denominator") == "min_k_labels":
+            formula["denominator"] = "labels"
+        if formula.get("discount") == "ln":
+            formula["discount"] = "log2"
+        if not graded:
+            formula.pop("gain", None)
+            # Of equal grades each order is the best one.
+            if formula.get("ideal") == "label_order":
+                formula["ideal"] = "labels"
+    return formulas[0] == formulas[1]
 
 
 def has(dialect: Dialect, metric: type[Metric]) -> bool:

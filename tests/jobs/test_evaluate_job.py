@@ -40,7 +40,7 @@ def test_the_example_evaluates_what_the_quick_start_wrote(spark, quickstart_run,
     done = run_job("evaluate.py", "--config", example_config, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     table = done.stdout.partition("\n\nrun ")[0]
-    assert table.startswith("model 'als', dialect 'default'\nmetric ")
+    assert table.startswith("model 'als', dialect 'standard'\nmetric ")
     assert table in quickstart_done.stdout
     output = folder / "output/evaluation"
     said = manifest(output)

@@ -26,7 +26,7 @@ def test_runs_without_an_argument_and_prints_both_tables(quickstart_run, quickst
     ]
     assert "1,501 ratings of 100 movies by 30 users" in done.stdout
     for model in MODELS:
-        assert f"model '{model}', dialect 'default'" in done.stdout
+        assert f"model '{model}', dialect 'standard'" in done.stdout
     for metric in quickstart.METRICS:
         assert len(re.findall(rf"^{re.escape(metric)} +[0-9.]+ ", done.stdout, re.MULTILINE)) == len(MODELS)
 
