@@ -147,7 +147,7 @@ def compare(
             sliced += _comparisons(by_owner(merged(groups[group])), labels, others, baseline, level, 0, name)
     return ModelComparison(
         rows, level, test, replicates, seed, baseline=baseline, correction=correction, sliced=judged(sliced, "t"),
-        _differences=lambda: tables.differences(labels, baseline),
+        _differences=lambda: tables.differences(labels, baseline), notes=tables.notes(labels),
     )  # fmt: skip
 
 
@@ -304,7 +304,7 @@ def all_pairs(
             _pair_row(label, models, means, n_users, pair, test, margins[label], upwards)
             for pair in all_pairs_of(state, level)
         ]
-    return PairwiseComparison(tuple(rows), level, test, drawn, seed)
+    return PairwiseComparison(tuple(rows), level, test, drawn, seed, tables.notes(labels))
 
 
 def _pair_row(

@@ -168,8 +168,10 @@ def evaluate(
         population=population, prune=prune, model=model, by=by, attributes=attributes, user_weight=user_weight,
         training=training, items=items, baseline=baseline, category=category, vector=vector,
     )  # fmt: skip
+    # Who wants no notes wants none of what is written either.
+    scoring = scoring if notes else replace(scoring, standards={})
     per_user = scoring.per_user
-    scoring = scoring.with_standards() if notes else scoring
+    scoring = scoring.with_standards()
     options = replace(options, normalised=scoring.task.normalised, n_plain=len(scoring.beside))
     need_users(scoring.sources.predictions.user, options, "name the column of users with user=")
     plan = scoring.plan(exact=False)

@@ -55,8 +55,12 @@ def summary_as_html(rows: Sequence[SummaryRow], qualities: Mapping[str, DataQual
             f"<thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>"
         )
         parts += [_html_line(words) for words in [*missing_intervals(mine), *below] if words]
-    parts += [_html_line(f"note  {note}") for note in notes]
-    return f"<div>{''.join(parts)}</div>"
+    return f"<div>{''.join(parts)}{notes_as_html(notes)}</div>"
+
+
+def notes_as_html(notes: Sequence[str]) -> str:
+    """What figures could be taken for and are not, a line each."""
+    return "".join(_html_line(f"note  {note}") for note in notes)
 
 
 def _html_row(tag: str, texts: Sequence[str] | map[str]) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _DECIDING = {"ap": ("denominator", "hits"), "ndcg": ("ideal", "retrieved")}
 # A metric at more cutoffs than these is a curve, of which one point has the other value.
 _FEW = 6
+_ELSEWHERE = "most systems' definition gives other values: ask for dialect='standard'"
 _CUTOFF = re.compile(r"@\d+$")
 
 
@@ -72,11 +73,9 @@ def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
     if not few:
         return ""
     keys = list(dict.fromkeys(row.key for row in few))
-    judge = "judges" if len(keys) == 1 else "judge"
-    first = f"{_named(few)} {judge} the order of what was retrieved, not what was missed"
     known = [row for row in few if not math.isnan(row.standard_mean)]
     if not known:
-        return f"{first}; most systems' definition gives other values: ask for dialect='standard'"
+        return f"{_judging(_named(few), len(keys))}; {_ELSEWHERE}"
     by_model: dict[str, dict[str, float]] = {}
     for row in known:
         by_model.setdefault(row.model, {})[row.key] = row.standard_mean
@@ -86,7 +85,7 @@ def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
     for model, values in by_model.items():
         figures = [number(value) if whole else f"{key} is {number(value)}" for key, value in values.items()]
         told.append(_listed(figures) + (f" ({model})" if len(by_model) > 1 else ""))
-    return f"{first}; by most systems' definition (dialect='standard') " + " ".join(
+    return f"{_judging(_named(few), len(keys))}; by most systems' definition (dialect='standard') " + " ".join(
         filter(None, [subject, "; ".join(told)])
     )
 
@@ -130,6 +129,15 @@ def _parsed(text: str) -> Metric | None:
         return parse_metric(text)
     except MetricError:
         return None
+
+
+def note_of_labels(labels: Sequence[str]) -> str:
+    """The same of metrics by their labels, whose other values nobody knows; empty without any."""
+    return f"{_judging(_listed(labels), len(labels))}; {_ELSEWHERE}" if labels else ""
+
+
+def _judging(subject: str, n: int) -> str:
+    return f"{subject} {'judges' if n == 1 else 'judge'} the order of what was retrieved, not what was missed"
 
 
 def _named(rows: Sequence[SummaryRow]) -> str:

@@ -30,7 +30,12 @@ def render_summary(rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuali
     for mine, below in tables_to_show(rows, qualities):
         lines += [title(mine[0]), *aligned([headers(mine), *map(cells, mine)]), *missing_intervals(mine), ""]
         lines += [*below, *[""] * bool(below)]
-    return "\n".join([*lines[:-1], *(f"note   {note}" for note in notes)])
+    return with_notes("\n".join(lines[:-1]), notes)
+
+
+def with_notes(text: str, notes: Sequence[str]) -> str:
+    """A text, and below it what its figures could be taken for and are not."""
+    return "\n".join([text, *(f"note   {note}" for note in notes)])
 
 
 def tables_to_show(

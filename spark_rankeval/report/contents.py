@@ -50,6 +50,8 @@ class Comparison(Protocol):
     def replicates(self) -> int: ...  # noqa: D102
     @property
     def plot(self) -> ComparisonPlots: ...  # noqa: D102
+    @property
+    def notes(self) -> tuple[str, ...]: ...  # noqa: D102
 
 
 class DialectRow(Protocol):

@@ -197,7 +197,8 @@ def _differences(comparison: Comparison, models: Sequence[str], distributions: S
     words = [
         f"Each model against {comparison.baseline}, on the users for whom both have a value. p is of "
         f"{test.get(comparison.test, comparison.test)}, {corrected} for all comparisons; d is the difference divided by the "
-        "standard deviation of the users' differences."
+        "standard deviation of the users' differences.",
+        *comparison.notes,
     ]
     caption = f"Differences to {comparison.baseline}"
     folded = []
