@@ -78,9 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         threshold = 4.0 if options.ratings else 3.0
 
     def job() -> None:
+        file = options.ratings or str(SAMPLE)
+        if "://" not in file and not Path(file).exists():
+            msg = f"--ratings: there is no file {file}"
+            raise ConfigurationError(msg)
         say("starting Spark")
         with job_session("spark_rankeval quickstart") as spark:
-            quickstart(spark, options.ratings or str(SAMPLE), options.output.rstrip("/"), threshold)
+            quickstart(spark, file, options.output.rstrip("/"), threshold)
 
     return run_job("quickstart", job)
 
@@ -155,11 +159,8 @@ def read_ratings(spark: SparkSession, file: str) -> DataFrame:
     MovieLens has published three forms: fields between ``::`` or tabs without a header, and CSV with one.
 
     Raises:
-        ConfigurationError: the file is not there, or is in none of these forms.
+        ConfigurationError: the file is in none of these forms.
     """
-    if "://" not in file and not Path(file).exists():
-        msg = f"--ratings: there is no file {file}"
-        raise ConfigurationError(msg)
     first = spark.read.text(file).head()
     line = "" if first is None else first[0]
     separator = next((text for text in ("::", "\t", ",") if text in line), ",")

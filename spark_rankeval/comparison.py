@@ -119,7 +119,7 @@ def compare(
     labels = labels_of(tables, metrics)
     margins = margins_of(margin, tables, labels)
     tables.check_attributes(parted)
-    size = _size_of_state(len(labels), max(len(names) - 1, 1), replicates)
+    size = size_of_state(len(labels), max(len(names) - 1, 1), replicates)
     run = paired_batches(baseline, len(labels), replicates, seed, len(parted))
     everyone, slices = by_slice(tables.collected(labels, run, size, parted))
     owners = by_owner(everyone)
@@ -151,7 +151,7 @@ def compare(
     )  # fmt: skip
 
 
-def _size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
+def size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
     """About how many bytes the state of a partition has, as it travels.
 
     Raises:
@@ -278,7 +278,7 @@ def all_pairs(
     check_number(names, drawn)
     labels = labels_of(tables, metrics)
     margins = margins_of(margin, tables, labels)
-    size = _size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
+    size = size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
     owners = by_owner(tables.collected(labels, all_pairs_batches(len(labels), drawn, seed), size))
     _check_users(owners, tables)
     models = sorted({*names, *_models_met(owners)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +24,7 @@ from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.ids import check_types, model_in, name_in
 from spark_rankeval.spark.named_columns import check_unambiguous, facts_of, find_column
-from spark_rankeval.spark.scoring import describe_table
+from spark_rankeval.spark.scoring import check_size, describe_table
 from spark_rankeval.spark.storage import exists, publish, staged
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.summary import SELF_NORMALISED, DataQuality, summary_row
@@ -161,6 +162,20 @@ def _means_beside(standards: Mapping[str, str], values: Sequence[Description]) -
     """The means of the last values, by the columns of the metrics beside which they stand."""
     last = values[len(values) - len(standards) :]
     return {column: value.mean for column, value in zip(standards, last, strict=True)}
+
+
+def check_memory(
+    per_user: DataFrame, *, by: str | Sequence[str], weighted: bool, ci: str | None, level: float, replicates: int, seed: int,
+    quantiles: Sequence[float],
+) -> None:  # fmt: skip
+    """Refuse what `summarise` of a table of `score_users` would refuse for the memory that it takes; no job runs.
+
+    Raises:
+        OptionError: a slice's replicates do not fit into memory, or an option is not known.
+    """
+    kinds = Counter(facts_of(field.metadata).get("kind") for field in per_user.schema.fields)
+    options = DescriptionOptions.given(ci, level, replicates, seed, quantiles, weighted=weighted)
+    check_size(kinds["metric"], kinds["count"], options, n_keys=kinds["model"] + len(as_names("by", by)))
 
 
 def _counts_of(per_user: DataFrame, facts: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[str]]:

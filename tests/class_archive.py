@@ -6,10 +6,10 @@ Java does this by itself (class data sharing): a JVM that is told `-XX:ArchiveCl
 import os
 import sys
 
-from processes import CLASS_ARCHIVE
+from processes import CLASS_ARCHIVE, FIRST_COMPILER
 from sessions import SETTINGS
 
-OPTIONS = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ArchiveClassesAtExit={CLASS_ARCHIVE} -Xlog:disable"
+OPTIONS = f"{FIRST_COMPILER} -XX:ArchiveClassesAtExit={CLASS_ARCHIVE}"
 
 
 def main():

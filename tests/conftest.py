@@ -13,7 +13,9 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "classic_alone(need): cannot run on Spark Connect, which has no such thing")
     config.addinivalue_line("markers", "connect_alone(need): is about a Connect server, whose client knows something")
-    config.addinivalue_line("markers", "night: takes long and sees little more than its neighbours; FULL_LENGTH=1 runs it")
+    config.addinivalue_line(
+        "markers", "night: takes long and sees little more than its neighbours; FULL_LENGTH=1 runs it"
+    )
 
 
 def pytest_collection_modifyitems(config, items):

@@ -10,7 +10,7 @@ FULL_LENGTH = bool(os.environ.get("FULL_LENGTH"))
 
 
 def part_of(cases, stride):
-    """All cases at night, and by day every so-manieth: a prime stride meets all values of each parameter that varies faster."""
+    """All cases at night, and by day one in so many: a prime stride meets all values of each parameter that varies faster."""
     return list(cases) if FULL_LENGTH else list(itertools.islice(cases, 0, None, stride))
 
 

@@ -3,6 +3,7 @@
 Predictions are (item, score) pairs, all scores None where the list comes in rank order; labels are (item, grade) pairs.
 """
 
+import functools
 import itertools
 import math
 from fractions import Fraction
@@ -272,6 +273,7 @@ def rbp_residual(user, k, p=0.8, below_threshold="keep", relevance_threshold=Non
 
 
 def gap(user, k, probabilities=None, below_threshold="keep", relevance_threshold=None):
+    @functools.cache
     def enough(gain):
         if probabilities is None:
             return gain
@@ -340,11 +342,12 @@ def auc(user, k, decay=1.0, weighting="sample", relevance_threshold=None):
             fpr_step = Fraction(not hit[i + 1], n_others)
             area += weight[i] * fpr_step * Fraction(found + found + hit[i + 1], n_hits) / 2
         return area
-    scores = scores_of(user)
+    places = {}
+    for j, score in enumerate(scores_of(user)):
+        places.setdefault(score, []).append(j)
     won = lower = Fraction(0)
     # From the bottom up, a score at a time: the weight of other items below, and of those with this score.
-    for score in sorted(set(scores)):
-        here = [j for j in range(len(hit)) if scores[j] == score]
+    for _, here in sorted(places.items()):
         equal = sum(weight[j] for j in here if not hit[j])
         won += sum(weight[j] for j in here if hit[j]) * (lower + Fraction(equal) / 2)
         lower += equal
@@ -375,7 +378,7 @@ def iprec(user, k, recall=0.0, rounding="ceil", relevance_threshold=None):
         needed = math.floor(recall * gamma + 0.9)
     else:
         needed = math.floor(Fraction(recall * gamma) + Fraction(1, 2))
-    found = [user.n_hits(j, relevance_threshold) for j in range(1, len(user.items) + 1)]
+    found = itertools.accumulate(user.is_hit(item, relevance_threshold) for item in user.items)
     return max((Fraction(h, j) for j, h in enumerate(found, start=1) if h >= needed), default=0)
 
 
@@ -404,7 +407,8 @@ def pearson_of(xs, ys):
     if len(xs) < 2 or any(math.isinf(value) for value in (*xs, *ys)):
         return math.nan
     xs, ys = [Fraction(x) for x in xs], [Fraction(y) for y in ys]
-    xs, ys = [x - sum(xs) / len(xs) for x in xs], [y - sum(ys) / len(ys) for y in ys]
+    x_mean, y_mean = sum(xs) / len(xs), sum(ys) / len(ys)
+    xs, ys = [x - x_mean for x in xs], [y - y_mean for y in ys]
     product = sum(x * x for x in xs) * sum(y * y for y in ys)
     if not product:
         return math.nan

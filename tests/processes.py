@@ -16,9 +16,8 @@ SPARK_HOME = Path(pyspark.__file__).parent
 # eight. It belongs to one environment and one Java; with another, or none, the JVM reads the classes as always.
 CLASS_ARCHIVE = Path(sys.prefix, "spark-classes.jsa")
 # For the sessions of the tests: a query that runs once is not worth the second compiler, nor threads that collect garbage.
-SUBMIT_OPTIONS = (
-    f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:SharedArchiveFile={CLASS_ARCHIVE} -Xshare:auto -Xlog:disable"
-)
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+SUBMIT_OPTIONS = f"{FIRST_COMPILER} -XX:SharedArchiveFile={CLASS_ARCHIVE} -Xshare:auto"
 
 
 def free_port():

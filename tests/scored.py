@@ -13,6 +13,20 @@ from spark_rankeval.worker.task import ScoringTask
 KNOWN = Lists(scored_arrays=True, label_arrays=True, relevances=("grade",))
 
 
+def scores_in(dialect, metrics, users, threshold=None, ties=None):
+    """What the worker makes of users, as `values_in` takes them: what each metric is a value of, and the scores."""
+    resolved = resolve(parse_metrics(metrics), dialect, threshold, KNOWN, ties)
+    views, values = views_of(resolved, dialect, KNOWN, ties=ties, threshold=threshold)
+    task = ScoringTask(tuple(views), prediction_arrays=True, label_arrays=True, unusual_grades=dialect.unusual_grades)
+    columns = {ITEMS: (0, 0), SCORES: (0, 1), LABELS: (1, 0), grades_column(0): (1, 1)}
+    types = dict(zip(columns, (pa.string(), pa.float64()) * 2, strict=True))
+    arrays = {
+        name: pa.array([[pair[field] for pair in user[side]] for user in users.values()], pa.list_(types[name]))
+        for name, (side, field) in columns.items()
+    }
+    return values, score(task, pa.RecordBatch.from_pydict(arrays))
+
+
 def values_in(dialect, metrics, users, threshold=None, ties=None):
     """Every metric of every user in a dialect, by label and then by the user's name; without a value no entry.
 
@@ -23,17 +37,8 @@ def values_in(dialect, metrics, users, threshold=None, ties=None):
         threshold: the caller's relevance threshold.
         ties: the caller's rule for ties.
     """
-    resolved = resolve(parse_metrics(metrics), dialect, threshold, KNOWN, ties)
-    views, values = views_of(resolved, dialect, KNOWN, ties=ties, threshold=threshold)
-    task = ScoringTask(tuple(views), prediction_arrays=True, label_arrays=True, unusual_grades=dialect.unusual_grades)
-    columns = {ITEMS: (0, 0), SCORES: (0, 1), LABELS: (1, 0), grades_column(0): (1, 1)}
-    types = dict(zip(columns, (pa.string(), pa.float64()) * 2, strict=True))
-    arrays = {
-        name: pa.array([[pair[field] for pair in user[side]] for user in users.values()], pa.list_(types[name]))
-        for name, (side, field) in columns.items()
-    }
-    found = score(task, pa.RecordBatch.from_pydict(arrays)).metrics
+    values, scores = scores_in(dialect, metrics, users, threshold, ties)
     return {
         value.label: {name: float(one) for name, one in zip(users, column, strict=True) if not math.isnan(one)}
-        for value, column in zip(values, found, strict=True)
+        for value, column in zip(values, scores.metrics, strict=True)
     }

@@ -19,7 +19,8 @@ PLATFORMS = ("classic", "connect")
 
 # What a test costs is the way of a few rows through Spark, so that Spark does no more with them than it must: one task at a time in one
 # partition, no plan that changes while it runs, no code that is made and compiled for one query. Four files took 98 s with Spark's own
-# settings and 70 s with these. Tests about partitions, plans and retries set their own; jobs, pages and the fuzz run with Spark's.
+# settings and 70 s with these. Tests about partitions, plans and retries set their own; jobs in processes of their own and the fuzz run
+# with Spark's.
 SETTINGS = {
     # Four attempts a task, as on a cluster; local[1] alone never retries.
     "spark.master": "local[1,4]",

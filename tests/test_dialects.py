@@ -12,6 +12,7 @@ from spark_rankeval.errors import DialectError
 from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.metrics.ranking import RankingPolicy
+from spark_rankeval.views import Lists, policy_of
 
 # What a system computes of whole lists alone.
 WHOLE_LISTS = {("ap", "sklearn")}
@@ -97,3 +98,11 @@ def test_a_repeated_item_is_one_hit_of_precision_and_each_time_one_of_ap_in_repl
     lists = lists_of([(in_order([1, 1, 2, 2]), ungraded([1, 2]))])
     batch, _ = ranked(lists, **vars(replace(replay.ranking_of(resolved), ties="position")))
     assert resolved.compute(batch).tolist() == [expected]
+
+
+@pytest.mark.parametrize(("arrays", "asked", "ties"), [
+    (True, None, "position"), (False, None, "item_asc"), (True, "item_desc", "item_desc"), (True, "average", "item_asc"),
+])  # fmt: skip
+def test_only_arrays_with_scores_have_an_order_of_equal_ones(arrays, asked, ties):
+    lists = Lists(scored_arrays=arrays, label_arrays=False)
+    assert policy_of(RankingPolicy(ties="position"), lists, asked, keep_best=False).ties == ties

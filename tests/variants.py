@@ -1,6 +1,7 @@
 """Every metric of the registry in every combination of its parameters' choices."""
 
 import contextlib
+import functools
 import itertools
 import math
 
@@ -38,7 +39,12 @@ def variants(metric, cutoffs=CUTOFFS, **only):
     Combinations that the metric refuses (a decay that needs another denominator, an ideal that needs a cutoff) are left
     out.
     """
-    items = metric.parameters()
+    return list(_variants(metric, cutoffs, tuple(only.items())))
+
+
+@functools.cache
+def _variants(metric, cutoffs, only):
+    items, only = metric.parameters(), dict(only)
     choices = [only.get(item.name) or values_of(item) for item in items]
     made = []
     for k in cutoffs if metric.takes_cutoff else (None,):

@@ -59,10 +59,16 @@ def claim(run: Run) -> None:
 def stop_if_superseded(run: Run) -> None:
     """Look whether the run's name is still this attempt's.
 
+    An earlier attempt may write its last status after it has lost the name: the name is taken back then, or both would stop.
+
     Raises:
         SupersededError: another attempt has it, or is about to take it.
     """
     latest = max(_claims(run), default=None)
+    if latest is not None and latest < _own(run):
+        _write_line(run, "running")
+        _name_file(run)
+        latest = max(_claims(run), default=None)
     if latest != _own(run):
         since = "" if latest is None else f", which began at {latest.started},"
         raise superseded(run, f"another attempt{since} has taken the name")

@@ -141,6 +141,7 @@ def _results(config: CompareConfig, tables: Mapping[str, DataFrame | None]) -> M
 def _check(config: CompareConfig, results: Mapping[str, DataFrame] | DataFrame) -> dict[str, str]:
     """Find what can be found before a job; gives the metrics with their definitions."""
     from spark_rankeval import comparison_inputs as inputs  # noqa: PLC0415
+    from spark_rankeval.comparison import size_of_state  # noqa: PLC0415
 
     asked = config.comparison
     tables = inputs.read_results(results, asked.user, asked.model)
@@ -150,6 +151,8 @@ def _check(config: CompareConfig, results: Mapping[str, DataFrame] | DataFrame) 
     if config.report.distributions:
         inputs.labels_of(tables, config.report.distributions)
     tables.check_attributes(as_names("by", asked.by))
+    n_models = len(inputs.names_of(results, tables))
+    size_of_state(len(labels), max(n_models - 1, 1), asked.replicates)
     return {label: tables.tables[0].metrics[label].definition for label in labels}
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.extras import needs_extra
+from spark_rankeval.jobs.secrets import HIDDEN
 
 
 def read_file(path: str) -> dict[str, Any]:
@@ -44,18 +46,18 @@ def _read_yaml(path: str, text: str) -> dict[str, Any]:
             keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
             twice = [key for index, key in enumerate(keys) if key in keys[:index]]
             if twice:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {twice[0]!r} stands twice", node.start_mark
-                )
+                msg = f"{path} is not YAML: the key {twice[0]!r} stands twice (line {node.start_mark.line + 1})"
+                raise ConfigurationError(msg)
             return super().construct_mapping(node, deep=deep)
 
     try:
         # The loader makes plain values alone, as yaml.safe_load does.
         settings = yaml.load(text, Loader)
     except yaml.MarkedYAMLError as error:
-        # Not the lines around it, in which a password may stand.
+        # Not the lines around it, in which a password may stand, nor the words of it that YAML quotes.
         line = "" if error.problem_mark is None else f" (line {error.problem_mark.line + 1})"
-        msg = f"{path} is not YAML: {error.problem}{line}"
+        problem = re.sub(r"'[^'\s]{2,}'", HIDDEN, error.problem or "")
+        msg = f"{path} is not YAML: {problem}{line}; a value that begins with *, & or ! needs quotes"
         raise ConfigurationError(msg) from error
     except (yaml.YAMLError, RecursionError) as error:
         msg = f"{path} is not YAML: {type(error).__name__}"

@@ -200,10 +200,12 @@ def _frames(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> d
     from spark_rankeval.evaluation import score_users_to_describe  # noqa: PLC0415
     from spark_rankeval.jobs import runs  # noqa: PLC0415
     from spark_rankeval.jobs.partitions import check_columns  # noqa: PLC0415
+    from spark_rankeval.summarising import check_memory  # noqa: PLC0415
 
     call, asked = _call(config, tables), config.evaluation
     score = score_users_to_describe if asked.notes else score_users
     frames = {runs.PER_USER: score(**call)}
+    check_memory(frames[runs.PER_USER], by=asked.by, weighted=bool(asked.user_weight), **asked.intervals())
     if asked.on_invalid == "quarantine" or parted(asked.metrics)[1]:
         # The table of rejected rows knows all metrics, so that what those of all lists together lack is found here.
         frames[runs.QUARANTINE] = quarantine(**{**call, "metrics": asked.metrics})

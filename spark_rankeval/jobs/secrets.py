@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 HIDDEN = "***"
 #: The key of the only tables whose keys name options of Spark's readers. All other free names are their author's own:
@@ -27,24 +27,34 @@ _WEAK = ("pass", "auth", "key", "sig", "sas")
 _OF_KEYS = re.compile(
     r"access|account|api|auth|client|encryption|master|private|pvt|sas|secret|shared|ssh|ssl|storage|subscription"
 )
+_ENCODINGS = ("base", "64", "b", "pem", "der", "hex")
 
 # What stands behind :// up to the end of the word: a password may hold any sign but quotes and blanks.
 _URL = re.compile(
-    r"(?P<before>(?P<jdbc>\bjdbc:)?(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)(?P<rest>(?:(?!://)[^\s'\"<>])*@)",
+    r"(?P<before>(?:\bjdbc:)?(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)(?P<rest>(?:(?!://)[^\s'\"<>])*@)",
     re.IGNORECASE,
 )
 _AUTHORITY = re.compile(r"[^/?#;]*")
 _PORT = re.compile(r":\d+$")
+# A value that is a URL as a whole may have any sign in its password.
+_WHOLE_URL = re.compile(
+    r"\A(?P<before>(?:jdbc:)?[a-z][a-z\d+.-]*://)(?P<rest>(?:(?!://).)*@)", re.IGNORECASE | re.DOTALL
+)
 # jdbc:oracle:thin:USER/PASSWORD@host.
+_WHOLE_ORACLE_URL = re.compile(r"\A(?P<before>jdbc:oracle:\w+:)[^/@]+/(?P<password>.+)@", re.IGNORECASE | re.DOTALL)
 _ORACLE_URL = re.compile(r"(?P<before>jdbc:oracle:\w+:)[^\s/@'\"]+/(?P<password>[^\s'\"]+)@", re.IGNORECASE)
 _HEADER = re.compile(
-    r"(?P<before>\bAuthorization['\"]?\s*[:=]\s*['\"]?|\bBearer\s+)(?P<value>(?:(?:Bearer|Basic|Digest|Negotiate)\s+)?[^\s'\",;}]+)",
+    r"(?P<before>\bAuthorization['\"]?\s*[:=]\s*['\"]?|\bBearer\s+)(?P<value>(?:[a-z][\w-]*\s+)?[^\s'\",;}]+)",
     re.IGNORECASE,
 )
 # password=…, as in the parameters of a URL, and 'password': '…': the name, and what follows it.
-_NAME = re.compile(r"(?P<mark>[?&;]?)(?<![\w.-])(?P<name>[\w.-]*\w)(?P<quote>['\"]?)\s*(?P<sign>[=:])\s*")
+_NAME = re.compile(r"(?P<mark>[?&;]?)(?<![\w.-])(?P<name>[\w.-]*\w)(?P<quote>\\*['\"]?)\s*(?P<sign>[=:])\s*")
 # A comma ends a value if another name follows it.
-_VALUE = re.compile(r"\"[^\"\n]*\"?|'[^'\n]*'?|\{[^}]*\}|\[[^\]]*\]|(?:[^\s'\"&;,)}]|,(?![\s'\"]|$|[\w.-]+=))+")
+_VALUE = re.compile(
+    r"\\+\"[^\"\n]*\"?|\"[^\"\n]*\"?|'[^'\n]*'?|\{[^}]*\}|\[[^\]]*\]|(?:[^\s'\"&;,)}]|,(?![\s'\"]|$|[\w.-]+=))+"
+)
+# In a URL of JDBC nothing else ends a value, and what is in braces has its closing braces twice.
+_JDBC_VALUE = re.compile(r"\{(?:[^}]|\}\})*\}?|[^;&]+")
 # Shorter passwords of URLs are hidden there alone: anywhere else they may be a part of any word.
 _LEAST = 4
 
@@ -75,7 +85,7 @@ def secrets_of(settings: Any) -> set[str]:
         if are_options and names_secret(name) and not isinstance(value, bool):
             found.add(str(value))
         if isinstance(value, str):
-            _without(value, lambda secret: found.update({secret} if len(secret) >= _LEAST else ()))
+            _without(value, lambda secret: found.update({secret} if len(secret) >= _LEAST else ()), is_setting=True)
 
     _visited(settings, look)
     return found - {""}
@@ -143,7 +153,7 @@ def _visited(settings: Any, visit: Callable[..., Any], name: str = "", *, are_op
 def _hidden(name: str, value: Any, *, are_options: bool) -> Any:
     if are_options and names_secret(name):
         return HIDDEN
-    return redacted(value) if isinstance(value, str) else value
+    return _without(value, lambda _: None, is_setting=True) if isinstance(value, str) else value
 
 
 def _words(name: str) -> list[str]:
@@ -151,24 +161,34 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(name)]
 
 
+def _without_encoding(words: list[str]) -> list[str]:
+    """The words of a name without those at its end that say how a value is written: privateKeyBase64."""
+    while words and words[-1] in _ENCODINGS:
+        words = words[:-1]
+    return words
+
+
 def _variants(secret: str) -> set[str]:
     """A secret as it is, and as it is written in URLs, JSON and Python."""
     return {secret, quote(secret, safe=""), quote(secret), json.dumps(secret)[1:-1], repr(secret)[1:-1]}
 
 
-def _without(text: str, note: Callable[[str], object]) -> str:
+def _without(text: str, note: Callable[[str], object], *, is_setting: bool = False) -> str:
     """A text without what looks like a secret in it.
 
     Args:
         text: any.
         note: is told of each.
+        is_setting: the text is the value of a setting as a whole, and no sentence with a URL in it: if it begins as a URL, blanks and
+            quotes are parts of it.
     """
 
     def url(match: re.Match[str]) -> str:
         authority = _AUTHORITY.match(match["rest"])[0]  # type: ignore[index] # it matches the empty text, too
-        # A password with a slash in it may begin as a port does; of databases it is hidden even so.
+        # A password with a slash in it may begin as a port does; of databases and of S3, which has no ports, it is hidden even so.
         ends_in_slash = match["rest"][len(authority) :].startswith("/")
-        named = authority if match["jdbc"] and ends_in_slash else _PORT.sub("", authority)
+        has_no_port = match["before"].lower().startswith(("jdbc:", "s3"))
+        named = authority if has_no_port and ends_in_slash else _PORT.sub("", authority)
         if ":" not in named.partition("]")[2 if named.startswith("[") else 0]:
             return match[0]
         # As servers read it, and as whoever did not escape a slash meant it.
@@ -186,23 +206,32 @@ def _without(text: str, note: Callable[[str], object]) -> str:
         note(match["value"].split()[-1])
         return f"{match['before']}{HIDDEN}"
 
-    for pattern, hide in ((_URL, url), (_ORACLE_URL, oracle), (_HEADER, header)):
+    whole = ((_WHOLE_URL, url), (_WHOLE_ORACLE_URL, oracle)) if is_setting else ()
+    for pattern, hide in (*whole, (_URL, url), (_ORACLE_URL, oracle), (_HEADER, header)):
         text = pattern.sub(hide, text)
-    return _without_assigned(text, note)
+    is_jdbc = is_setting and text.lower().startswith("jdbc:")
+    return _without_assigned(text, note, (_VALUE, _JDBC_VALUE) if is_jdbc else (_VALUE,))
 
 
-def _without_assigned(text: str, note: Callable[[str], object]) -> str:
-    """A text without the values of names that say that they are secrets."""
+def _without_assigned(text: str, note: Callable[[str], object], values: Sequence[re.Pattern[str]]) -> str:
+    """A text without the values of names that say that they are secrets.
+
+    Args:
+        text: any.
+        note: is told of each.
+        values: what a value may be; the longest that matches is hidden, and all are told.
+    """
     parts, end = [], 0
     for match in _NAME.finditer(text):
-        value = _VALUE.match(text, match.end())
+        matches = [each for pattern in values if (each := pattern.match(text, match.end()))]
+        value = max(matches, key=lambda each: each.end(), default=None)
         if match.start() < end or value is None or not _assigns_secret(match):
             continue
         first = value[0][0]
         mark = first if first in "'\"" else ""
-        plain = value[0].strip("'\"{}")
-        note(plain)
-        note(unquote(plain))
+        for plain in (each[0].strip("'\"{}\\") for each in matches):
+            note(plain)
+            note(unquote(plain))
         closing = mark if len(value[0]) > 1 and value[0].endswith(mark) else ""
         parts += [text[end : match.end()], mark, HIDDEN, closing]
         end = value.end()
@@ -215,7 +244,7 @@ def _assigns_secret(match: re.Match[str]) -> bool:
     A label such as token_ndcg names none, and neither do the common words of a sentence before a colon.
     """
     for part in match["name"].split("."):
-        *before, last = _words(part) or [""]
+        *before, last = _without_encoding(_words(part)) or [""]
         if _STRONG.fullmatch(last):
             return True
         if last == "key" and before and _OF_KEYS.fullmatch(before[-1]):

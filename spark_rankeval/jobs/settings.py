@@ -9,7 +9,7 @@ from datetime import date, time
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from spark_rankeval.jobs.secrets import shown
+from spark_rankeval.jobs.secrets import OPTIONS, shown
 
 Section = TypeVar("Section")
 # Which of the two a hint is depends on what stands in it, and on the version of Python.
@@ -59,15 +59,16 @@ def _misfits(hint: object, value: object, path: str) -> list[str]:
     """What is wrong with a value that does not fit: of a table of texts and numbers its entries."""
     if get_origin(hint) is Mapping and isinstance(value, Mapping):
         inside = get_args(hint)[1]
-        # Their names say which of them are secrets.
         return [
-            f"{path}.{name} must be {words_of(inside)}; found {shown({name: one})}"
+            f"{path}.{name} must be {words_of(inside)}; found a {type(one).__name__}"
             for name, one in value.items()
             if not isinstance(name, str) or not fits(inside, one)
         ]
     if isinstance(value, date | time) and fits(hint, str(value)):
         return [f"{path} must be {words_of(hint)}; found the date {value}, which is a text in quotes: '{value}'"]
-    return [f"{path} must be {words_of(hint)}; found {shown(value)}"]
+    # What names nothing as secret may be secret all the same.
+    seen = f"a {type(value).__name__}" if path.endswith(f".{OPTIONS}") else shown(value)
+    return [f"{path} must be {words_of(hint)}; found {seen}"]
 
 
 def _sections(section: type, settings: object, problems: list[str], path: str) -> dict[str, object]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # What MLflow takes in names; anything else becomes an underscore.
 _UNWANTED = re.compile(r"[^\w\-. /]")
 # MLflow takes names of 250 characters and a file system of 255 bytes; some are kept for ".ci_high" and "definition.".
-_LONGEST_NAME = 230
+_LONGEST_NAME = 215
 # The longest value of a tag.
 _LONGEST_TAG = 5000
 # What is told of all users beside the mean: what its name ends in, and the attribute of a summary's row.

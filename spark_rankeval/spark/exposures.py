@@ -64,7 +64,9 @@ def slices_of(roll: Callable[[Key], Iterable[Key]]) -> Callable[[Key], list[str]
     return named
 
 
-def exposure_rows(users: DataFrame, run: Callable[[Batches], Batches], item_type: T.DataType) -> DataFrame:
+def exposure_rows(
+    users: DataFrame, run: Callable[[Batches], Batches], item_type: T.DataType, *, have_slices: bool
+) -> DataFrame:
     """A row a partition with the state of some users and the exposure of some items: items part the rows, not users.
 
     One shuffle brings the counts of an item together and spreads the states, so that all is one action. Nothing that depends on
@@ -74,6 +76,7 @@ def exposure_rows(users: DataFrame, run: Callable[[Batches], Batches], item_type
         users: the grouped table.
         run: gives a state and rows of exposure of a partition of it.
         item_type: the type of items.
+        have_slices: users are of slices, whose states are many.
     """
     fields = {
         PLACE: T.IntegerType(),
@@ -92,7 +95,11 @@ def exposure_rows(users: DataFrame, run: Callable[[Batches], Batches], item_type
     place = [PLACE, SLOT, KEY, ITEM]
     # Spark adds up where the rows are, because its keys include all that they are placed by; what does not fit into memory it spills.
     whole = rows.repartition(*place).groupBy(*place, KIND, _ROW, STATE).agg(F.sum(COUNT).alias(COUNT))
-    return whole.select(STATE, SLOT, KEY, KIND, COUNT).mapInArrow(
+    together = whole.select(PLACE, STATE, SLOT, KEY, KIND, COUNT)
+    if have_slices:
+        # Adaptive execution may put several places into one partition: their states are merged one place after the other.
+        together = together.sortWithinPartitions(PLACE)
+    return together.mapInArrow(
         merge_exposures(MergedStates),
         T.StructType([T.StructField(STATE, T.BinaryType()), T.StructField(EXPOSURE, T.BinaryType())]),
     )
@@ -102,7 +109,9 @@ def collected_rows(rows: DataFrame) -> tuple[list[bytes], list[bytes]]:
     """The states of users and the exposure of items, packed, in one action."""
     with workers_explained():
         found = rows.collect()
-    return [bytes(row[0]) for row in found if row[0] is not None], [bytes(row[1]) for row in found]
+    return [bytes(row[0]) for row in found if row[0] is not None], [
+        bytes(row[1]) for row in found if row[1] is not None
+    ]
 
 
 @dataclass(frozen=True)

@@ -261,7 +261,7 @@ class Scoring:
         if slots_of(self.task):
             run = state_of_batches(self.task, options, NO_USER, tuple(keys), slices_of(roll))
             _packed_size(empty, options, n_keys=len(keys))
-            packed, exposures = collected_rows(exposure_rows(frame, run, grouping.item_type()))
+            packed, exposures = collected_rows(exposure_rows(frame, run, grouping.item_type(), have_slices=bool(keys)))
             found = _by_group(packed, empty, options, n_keys=len(keys), roll=roll)
             found = self._with_corpus_level(found, exposures, options)
         else:
@@ -372,6 +372,21 @@ def _packed_size(empty: TableState, options: DescriptionOptions, *, n_keys: int)
         OptionError: it does not fit into memory.
     """
     n_values, n_counts = (len(part["n"]) for part in (empty.values["moments"], empty.counts))
+    return check_size(n_values, n_counts, options, n_keys=n_keys)
+
+
+def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_keys: int) -> int:
+    """About how many bytes the state of a group has as it travels.
+
+    Args:
+        n_values: how many values a user has.
+        n_counts: how many counts.
+        options: what is to be said of the values.
+        n_keys: how many columns part the users.
+
+    Raises:
+        OptionError: it does not fit into memory.
+    """
     n_bytes = bytes_of_a_group(n_values, n_counts, options)
     if n_bytes > (MERGED_BYTES if n_keys else _LARGEST_STATE):
         raise OptionError(_too_large(None, n_values - options.n_plain, options))

@@ -38,12 +38,14 @@ def collected_states(states: DataFrame, merge: Run, n_bytes: int, *, have_places
 
     Args:
         states: rows of `STATE_SCHEMA`.
-        merge: for ``mapInArrow``: one row instead of the many of a partition.
+        merge: for ``mapInArrow``: one row instead of the many of a place, which come one after the other.
         n_bytes: about how many bytes the state of a partition has, as it travels.
         have_places: rows have places, which are merged each by itself, so that no two of the results have a group in common.
     """
     widths = [_WIDTH] * (n_bytes > _TAKEN_BY_DRIVER) + [1] * (n_bytes > _LARGE)
     for width in [_WIDTH] if have_places else widths:
-        states = states.select(meeting_place(width), STATE).repartition(PLACE).mapInArrow(merge, STATE_SCHEMA)
+        met = states.select(meeting_place(width), STATE).repartition(PLACE)
+        # Adaptive execution may put several places into one partition: they are merged one after the other even so.
+        states = met.sortWithinPartitions(PLACE).mapInArrow(merge, STATE_SCHEMA)
     with workers_explained():
         return [bytes(row[STATE]) for row in states.collect()]

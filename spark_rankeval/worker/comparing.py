@@ -12,10 +12,10 @@ from spark_rankeval.statistics.all_pairs import AllPairsAccumulator
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.paired import PairedAccumulator
 from spark_rankeval.statistics.permuting import MOST_LABELS
-from spark_rankeval.worker.packing import placed, unpacked
+from spark_rankeval.worker.packing import placed, unpacked_by_place
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import filled, numbers, whole_numbers
-from spark_rankeval.worker.states import groups, place_of
+from spark_rankeval.worker.states import HELD_BYTES, groups, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -53,6 +53,10 @@ def value_field(index: int) -> str:
     return f"value_{index}"
 
 
+# What a value of a model takes in memory without replicates, measured.
+_PAIR = 8_000
+
+
 def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int, n_attributes: int = 0) -> Run:
     """A function for ``mapInArrow``: every model against the baseline.
 
@@ -73,6 +77,7 @@ def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int, n_
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         everyone = _Pairs(baseline, n_metrics, replicates, seed)
         slices: dict[Key, _Pairs] = {}
+        n_bytes = 0
         n_conflicts = np.zeros(1, np.int64)
         for batch in batches:
             users = _read(batch, n_metrics)
@@ -81,18 +86,29 @@ def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int, n_
                 continue
             n_conflicts += whole_numbers(batch.column(CONFLICTS)).sum()
             for key, rows in groups([batch.column(name) for name in keys], batch.num_rows):
-                slices.setdefault(key, _Pairs(baseline, n_metrics, 0, seed)).add(users.only(rows))
+                pairs = slices.setdefault(key, _Pairs(baseline, n_metrics, 0, seed))
+                n_bytes -= pairs.n_bytes
+                pairs.add(users.only(rows))
+                n_bytes += pairs.n_bytes
+                if n_bytes > HELD_BYTES:
+                    yield from _of_slices(slices)
+                    slices, n_bytes = {}, 0
         yield placed(None, everyone.state() | {_owned((), N_CONFLICTS): n_conflicts})
-        by_place: dict[int, State] = {}
-        for key, pairs in slices.items():
-            # A slice that only rows of nobody name is none.
-            if pairs.n_users:
-                state = {_in_slice(key, name): entries for name, entries in pairs.state().items()}
-                by_place.setdefault(place_of(key), {}).update(state)
-        for place, state in by_place.items():
-            yield placed(place, state)
+        yield from _of_slices(slices)
 
     return run
+
+
+def _of_slices(slices: Mapping[Key, _Pairs]) -> Iterator[pa.RecordBatch]:
+    """The states of slices as rows, those of one place together."""
+    by_place: dict[int, State] = {}
+    for key, pairs in slices.items():
+        # A slice that only rows of nobody name is none.
+        if pairs.n_users:
+            state = {_in_slice(key, name): entries for name, entries in pairs.state().items()}
+            by_place.setdefault(place_of(key), {}).update(state)
+    for place, state in by_place.items():
+        yield placed(place, state)
 
 
 class _Pairs:
@@ -105,6 +121,11 @@ class _Pairs:
         self._counts = _Counts(baseline)
         self._accumulators: list[tuple[list[str], PairedAccumulator]] = []
         self.n_users = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """About how much memory these sums take, those of the sign flips aside, which slices do without."""
+        return self._n_metrics * _PAIR * sum(len(models) for models, _ in self._accumulators)
 
     def add(self, users: _Users) -> None:
         """Take in users."""
@@ -133,11 +154,10 @@ class _Pairs:
 
 @in_worker
 def merge_comparisons(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: one state instead of the many of a partition."""
-    # One after the other: all of them at once might not fit into memory.
-    states = unpacked(batches)
-    held = next(states, None)
-    if held is not None:
+    """For ``mapInArrow``: one state instead of the many of a place. A partition has the rows of a place together."""
+    for states in unpacked_by_place(batches):
+        # One after the other: all of them at once might not fit into memory.
+        held = next(states)
         for state in states:
             held = merged([held, state])
         yield placed(None, held)

@@ -277,24 +277,33 @@ def merge_exposures(merging: Callable[[], Merging]) -> Callable[[Batches], Batch
 
     @in_worker
     def run(batches: Batches) -> Batches:
-        states, n_states = merging(), 0
         tables: list[pa.Table] = []
+        states, place = merging(), None
+        n_states = 0
         for batch in batches:
             whole = pa.Table.from_batches([batch])
-            for packed in whole[STATE].drop_null():
-                states.add(unpack(packed.as_py()))
+            for packed in whole.filter(whole[STATE].is_valid()).select([PLACE, STATE]).to_pylist():
+                if n_states and packed[PLACE] != place:
+                    yield _merged_row(states, None)
+                    states, n_states = merging(), 0
+                states.add(unpack(packed[STATE]))
+                place = packed[PLACE]
                 n_states += 1
             tables.append(_items_of(whole.filter(whole[STATE].is_null())))
             if sum(table.nbytes for table in tables) > _HELD:
                 tables = [_added_up(tables, N_ITEMS)]
         if tables:
-            columns = {
-                STATE: pa.array([pack(states.tree()) if n_states else None], pa.binary()),
-                EXPOSURE: pa.array([pack(_histogram(_added_up(tables, N_ITEMS)))], pa.binary()),
-            }
-            yield pa.RecordBatch.from_pydict(columns)
+            yield _merged_row(states if n_states else None, _histogram(_added_up(tables, N_ITEMS)))
 
     return run
+
+
+def _merged_row(states: Merging | None, histogram: Mapping[str, Any] | None) -> pa.RecordBatch:
+    columns = {
+        STATE: pa.array([None if states is None else pack(states.tree())], pa.binary()),
+        EXPOSURE: pa.array([None if histogram is None else pack(histogram)], pa.binary()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def _items_of(rows: pa.Table) -> pa.Table:

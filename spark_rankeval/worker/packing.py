@@ -10,6 +10,7 @@ import json
 import math
 import zlib
 from collections.abc import Mapping
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,8 +90,8 @@ def placed(place: int | None, state: Mapping[str, Any]) -> pa.RecordBatch:
     )
 
 
-def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-    """The states of rows."""
-    for batch in batches:
-        for cell in batch.column(batch.schema.get_field_index(STATE)):
-            yield unpack(cell.as_py())
+def unpacked_by_place(batches: Iterable[pa.RecordBatch]) -> Iterator[Iterator[dict[str, Any]]]:
+    """The states of rows, those of one place after those of another; each has to be read before the next."""
+    cells = (cell for batch in batches for cell in zip(batch.column(PLACE), batch.column(STATE), strict=True))
+    for _, of_a_place in groupby(cells, key=lambda cell: cell[0].as_py()):
+        yield (unpack(state.as_py()) for _, state in of_a_place)

@@ -19,7 +19,7 @@ from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
 from spark_rankeval.worker.facts import TOTALS, in_parts
-from spark_rankeval.worker.packing import placed, unpacked
+from spark_rankeval.worker.packing import placed, unpacked_by_place
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import ABSENT, ITEMS, USER_HASH, USER_WEIGHT, filled, numbers, whole_numbers
 from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, WEIGHT_SUMS, score
@@ -42,6 +42,8 @@ PLACES = 32
 HELD_BYTES, MERGED_BYTES = 1 << 26, 1 << 26
 # What a value takes in memory: its moments, its quantiles (seldom more), the sums of its mean, a replicate.
 _MOMENTS, _SKETCH, _MEANS, _REPLICATE = 650, 4_000, 2_600, 32
+# Codes of groups up to here are whole numbers of 64 bits.
+_MOST_CODES = 1 << 62
 # So many users of small batches are parted into groups together.
 _TOGETHER = 1 << 16
 # The field of a row that has the number of groups instead of their states; the names of groups are JSON arrays.
@@ -393,8 +395,14 @@ def groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | 
         return
     encoded = [column.dictionary_encode("encode") for column in columns]
     code = np.zeros(n_rows, np.int64)
+    n_codes = 1
     for one in encoded:
+        if n_codes * len(one.dictionary) > _MOST_CODES:
+            # As many as there are combinations so far: their product would leave 64 bits, and codes meet.
+            distinct, code = np.unique(code, return_inverse=True)
+            n_codes = len(distinct)
         code = code * len(one.dictionary) + filled(one.indices, 0)
+        n_codes *= len(one.dictionary)
     ordered = np.argsort(code, kind="stable")
     for rows in np.split(ordered, np.flatnonzero(np.diff(code[ordered])) + 1) if n_rows else ():
         yield tuple(column[int(rows[0])].as_py() for column in columns), rows
@@ -431,12 +439,11 @@ class MergedStates:
 
 @in_worker
 def merge_batches(batches: Batches) -> Batches:
-    """For ``mapInArrow``: one row of states instead of the many of a partition."""
-    merged, n_rows = MergedStates(), 0
-    for tree in unpacked(batches):
-        n_rows += 1
-        merged.add(tree)
-    if n_rows:
+    """For ``mapInArrow``: one row of states instead of the many of a place. A partition has the rows of a place together."""
+    for trees in unpacked_by_place(batches):
+        merged = MergedStates()
+        for tree in trees:
+            merged.add(tree)
         yield placed(None, merged.tree())
 
 

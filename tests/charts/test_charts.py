@@ -8,6 +8,8 @@ import re
 import altair as alt
 import pytest
 import vl_convert
+from altair.utils.schemapi import debug_mode
+from effort import part_of
 from hypothesis import given
 from hypothesis import strategies as st
 from summary_rows import difference, models_rows, pair, row, undefined
@@ -327,12 +329,16 @@ def test_colours_have_contrast_on_light_and_dark():
         assert contrast(ON_DARK[colour], dark) >= 4.5, colour
 
 
-@pytest.mark.parametrize("width", [560, 240])
+@pytest.mark.parametrize("width", part_of([240, 560], 2))
 def test_long_names_do_not_make_a_chart_much_wider(width):
     long = "a_very_long_name_" * 20
     compared = ComparisonPlots((difference(model=long, baseline=long),), (), long, 0.95, [long])
-    result = plots(models_rows((long, "b"), slices=[long]), (long, "b"))
-    for chart in (compared(width=width), result.curve("ndcg", width=width), result.means(width=width),
-                  result.slices("ndcg@10", width=width), result.quantiles(width=width)):  # fmt: skip
-        drawn = vl_convert.vegalite_to_svg(chart.properties(title="").to_dict())
+    result = plots(models_rows((long, "b"), slices=[long], recalls=False), (long, "b"))
+    # Other tests have the form of these charts checked.
+    with debug_mode(False):
+        charts = (compared(width=width), result.curve("ndcg", width=width), result.means(width=width),
+                  result.slices("ndcg@10", width=width), result.quantiles(width=width))  # fmt: skip
+        specs = [chart.properties(title="").to_dict(validate=False) for chart in charts]
+    for spec in specs:
+        drawn = vl_convert.vegalite_to_svg(spec)
         assert float(re.search(r' width="(\d+)"', drawn)[1]) < width + 480

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import SUBMIT_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,6 +15,8 @@ ROOT = Path(__file__).parents[2]
 def run(job, *arguments, cwd, **environment):
     # The job is to find its own way, not that of the session of these tests.
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
+    # Frames of the first compiler are large: what ALS makes, step by step, is read by a recursion that is as deep.
+    inherited["SPARK_SUBMIT_OPTS"] = f"{SUBMIT_OPTIONS} -Xss4m"
     command = [sys.executable, str(ROOT / "jobs" / job), *map(str, arguments)]
     return subprocess.run(
         command, cwd=cwd, env=inherited | environment, capture_output=True, text=True, timeout=300, check=False
@@ -38,8 +41,18 @@ def quickstart_run(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def quickstart():
-    spec = importlib.util.spec_from_file_location("quickstart", ROOT / "jobs" / "quickstart.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def job_module():
+    """Reads the file of a job as a module."""
+
+    def read(name):
+        spec = importlib.util.spec_from_file_location(name, ROOT / "jobs" / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def quickstart(job_module):
+    return job_module("quickstart")

@@ -89,6 +89,26 @@ def test_the_earlier_attempt_stops_at_its_next_write_and_spoils_nothing(
     )
 
 
+def test_a_status_that_the_earlier_attempt_writes_too_late_does_not_take_the_name_back(attempt, output, monkeypatch):
+    began = []
+
+    def earlier():
+        with attempt() as run:
+            began.append(run)
+            raise RuntimeError
+
+    monkeypatch.setattr(runs, "stop_if_superseded", lambda run: None)
+    with pytest.raises(RuntimeError):
+        earlier()
+    monkeypatch.undo()
+    with attempt() as run:
+        # The earlier one looked before this one claimed the name, and writes that it has failed after.
+        attempts.write_status(began[0], "failed", exit_code=1)
+        finish(run)
+    assert (said(output, "status")["attempt"], said(output, "status")["state"]) == (run.attempt, "succeeded")
+    assert said(output, "manifests")
+
+
 def test_a_write_that_began_before_the_claim_and_ended_after_it_leaves_no_manifest(attempt, output, monkeypatch):
     """What is looked at before a write may change while it lasts: the later attempt finds that its table is another's."""
     write_partition = runs.write_partition

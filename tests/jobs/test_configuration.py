@@ -97,6 +97,8 @@ def test_without_pyyaml_a_sentence_says_what_to_install(tmp_path, monkeypatch):
         ("evaluation: {ci: [t]}", "evaluation.ci must be one of 't'"),
         ("!!python/object/apply:os.getcwd []", "could not determine a constructor"),
         ("a: \x07", "is not YAML"),
+        ("password: *hunter2", "is not YAML: found undefined alias ***"),
+        ("password: !hunter2 x", "a value that begins with *, & or ! needs quotes"),
         ("output: hunter2\npassword: 'hunter2", "is not YAML: found unexpected end of stream"),
     ],
 )
@@ -381,6 +383,10 @@ def test_a_run_is_named_by_one_rule_wherever_it_is_named(run_id):
         ({"output": {"path": "o", "report": "nowhere/page.html"}}, "output.report is true"),
         ({"output": {"path": "o", "report": "s3a://bucket/page.html"}}, "output.report is true"),
         ({"report": {"title": "x"}}, "none is written; set output.report = true"),
+        (
+            {"evaluation": {"metrics": "rr", "ci": "none"}, "gates": {"rr": {"min": 0.1, "on": "ci_low"}}},
+            "gates.'rr' has on = 'ci_low', and no interval is asked for (ci)",
+        ),
         (
             {"output": {"path": "o", "report": True}, "report": {"dialects": ["mllbi"]}},
             "report.dialects: no dialect is called 'mllbi'",

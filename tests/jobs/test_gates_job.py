@@ -1,6 +1,10 @@
 """Gates of the evaluation job, its runs in MLflow, and the history that they make, in the session of the tests."""
 
+import contextlib
+import io
 import json
+import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,48 +15,69 @@ from spark_rankeval.jobs.runs import read_metrics
 from spark_rankeval.jobs.trend import main as trend
 
 
+def start_in(folder, run_id, hits, gates="", more="", evaluation="", options=()):
+    """Run the job on users of whom a share is served well; its exit code."""
+    rows = [f"{user},{'a' if user < hits else 'b'},1\n" for user in range(10)]
+    (folder / "p.csv").write_text("user,item,score\n" + "".join(rows))
+    (folder / "l.csv").write_text(
+        "user,item,country\n" + "".join(f"{user},a,{'DE' if user % 2 else 'FR'}\n" for user in range(10))
+    )
+    text = f"""
+        [predictions]
+        path = "{folder}/p.csv"
+        format = "csv"
+        [labels]
+        path = "{folder}/l.csv"
+        format = "csv"
+        [columns]
+        score = "score"
+        [evaluation]
+        metrics = ["rr", "precision@1"]
+        {evaluation}
+        [output]
+        path = "{folder}/out"
+        run_id = "{run_id}"
+        {more}
+        [gates]
+        {gates}
+    """
+    (folder / "job.toml").write_text(text if gates else text.replace("[gates]", ""))
+    return main(["--config", str(folder / "job.toml"), *options])
+
+
 @pytest.fixture
 def start(spark, tmp_path):
-    """Run the job on users of whom a share is served well; its exit code."""
-
-    def run(run_id, hits, gates="", more="", evaluation="", options=()):
-        rows = [f"{user},{'a' if user < hits else 'b'},1\n" for user in range(10)]
-        (tmp_path / "p.csv").write_text("user,item,score\n" + "".join(rows))
-        (tmp_path / "l.csv").write_text(
-            "user,item,country\n" + "".join(f"{user},a,{'DE' if user % 2 else 'FR'}\n" for user in range(10))
-        )
-        text = f"""
-            [predictions]
-            path = "{tmp_path}/p.csv"
-            format = "csv"
-            [labels]
-            path = "{tmp_path}/l.csv"
-            format = "csv"
-            [columns]
-            score = "score"
-            [evaluation]
-            metrics = ["rr", "precision@1"]
-            {evaluation}
-            [output]
-            path = "{tmp_path}/out"
-            run_id = "{run_id}"
-            {more}
-            [gates]
-            {gates}
-        """
-        (tmp_path / "job.toml").write_text(text if gates else text.replace("[gates]", ""))
-        return main(["--config", str(tmp_path / "job.toml"), *options])
-
-    return run
+    return lambda *arguments, **options: start_in(tmp_path, *arguments, **options)
 
 
-@pytest.fixture
-def gates_of(spark, tmp_path):
-    def rows(run_id):
-        found = spark.read.parquet(f"{tmp_path}/out/gates/run_id={run_id}").collect()
-        return [(row["name"], row["rule"], row["passed"], row["found"]) for row in found]
+def gates_of(spark, folder, run_id):
+    rows = spark.read.parquet(f"{folder}/out/gates/run_id={run_id}").collect()
+    return [(row["name"], row["rule"], row["passed"], row["found"]) for row in rows]
 
-    return rows
+
+@pytest.fixture(scope="module")
+def days(spark, tmp_path_factory):
+    """Four runs: without gates, failed, good, and the last one repeated; their exit codes and gates, as each has left them."""
+    folder = tmp_path_factory.mktemp("days")
+    gate, codes, gates = "rr = { max_drop = 0.1 }", [start_in(folder, "007", 8)], []
+    for run_id, hits in (("2026-10-02", 5), ("2026-10-03", 7), ("2026-10-03", 8)):
+        codes.append(start_in(folder, run_id, hits, gate))
+        gates += gates_of(spark, folder, run_id)
+    return SimpleNamespace(folder=folder, codes=codes, gates=gates)
+
+
+@pytest.fixture(scope="module")
+def sliced(spark, tmp_path_factory):
+    """A run with slices and MLflow that fails gates, and what it printed."""
+    folder = tmp_path_factory.mktemp("sliced")
+    more = f'report = true\n[mlflow]\nexperiment = "shop"\ntracking_uri = "file://{folder}/mlruns"'
+    gates = 'germany = { metric = "rr", slice = "country=DE", min = 0.5 }\nrr = { slice = "*", max = 1 }\n'
+    gates += 'japan = { metric = "rr", slice = "country=JP", min = 0 }'
+    with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stderr(io.StringIO()):
+        patched.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+        patched.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        code = start_in(folder, "day1", 6, gates, more, 'by = "country"')
+    return SimpleNamespace(folder=folder, code=code)
 
 
 def manifest(tmp_path, run_id):
@@ -65,7 +90,7 @@ def status(tmp_path, run_id):
     return json.loads(file.read_text())
 
 
-def test_a_gate_that_is_not_met_is_4_and_everything_is_written(start, gates_of, tmp_path, capsys, spark):
+def test_a_gate_that_is_not_met_is_4_and_everything_is_written(start, tmp_path, capsys, spark):
     assert start("day1", 6, 'rr = { min = 0.5 }\n"P@1" = { min = 0.7, on = "mean" }', "report = true") == 4
     out, err = capsys.readouterr()
     assert err == "evaluate: gates failed: precision@1: mean at least 0.7; found 0.6\n"
@@ -74,7 +99,7 @@ def test_a_gate_that_is_not_met_is_4_and_everything_is_written(start, gates_of, 
         "rr           mean at least 0.5  passed  0.6",
     ]
     assert "run day1 written to" in out
-    assert gates_of("day1") == [("rr", "min", True, "0.6"), ("precision@1", "min", False, "0.6")]
+    assert gates_of(spark, tmp_path, "day1") == [("rr", "min", True, "0.6"), ("precision@1", "min", False, "0.6")]
     said = manifest(tmp_path, "day1")
     assert (said["gates_failed"], "gates" in said) == (1, False)
     assert set(said["outputs"]) == {"per_user", "metrics", "gates", "reports"}
@@ -87,51 +112,20 @@ def test_a_gate_that_is_not_met_is_4_and_everything_is_written(start, gates_of, 
     assert read_metrics(spark, f"{tmp_path}/out").count() == 2
 
 
-def test_gates_are_events(start, capsys):
-    gates = 'rr = { min = 0.5, max_drop = 0.1 }\nfloor = { metric = "rr", min = 0.9 }'
-    assert start("day1", 6, gates, options=["--log-format", "json"]) == 4
-    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    found = [one for one in told if one["event"] == "gate"]
-    assert [[one[name] for name in ("gate", "rule", "on", "passed", "value", "limit")] for one in found] == [
-        ["rr", "min", "mean", True, 0.6, 0.5],
-        ["rr", "max_drop", "mean", True, 0.6, None],
-        ["rr", "min", "mean", False, 0.6, 0.9],
+def test_drops_are_from_the_newest_run_that_failed_no_gate(days):
+    # A run without gates has failed none, and keeps its name, which is a number for others. The run before the third one has failed.
+    assert days.codes == [0, 4, 0, 0]
+    assert days.gates == [
+        ("rr", "max_drop", False, "0.5, after 0.8 in 007"),
+        ("rr", "max_drop", True, "0.7, after 0.8 in 007"),
+        # It is not compared with itself.
+        ("rr", "max_drop", True, "0.8, after 0.8 in 007"),
     ]
 
 
-def test_drops_are_from_the_newest_run_that_failed_no_gate(start, gates_of, capsys):
-    gate = "rr = { max_drop = 0.1 }"
-    assert start("2026-10-01", 8, gate) == 0
-    assert gates_of("2026-10-01") == [("rr", "max_drop", True, "0.8; no earlier good run has this figure")]
-    assert start("2026-10-02", 5, gate) == 4
-    # Against the first run, since the second one failed.
-    assert start("2026-10-03", 6, gate) == 4
-    assert start("2026-10-04", 7, gate) == 0
-    assert gates_of("2026-10-04") == [("rr", "max_drop", True, "0.7, after 0.8 in 2026-10-01")]
-    # A run without gates has failed none.
-    assert start("007", 9) == 0
-    assert start("2026-10-06", 8, gate) == 0
-    assert gates_of("2026-10-06") == [("rr", "max_drop", True, "0.8, after 0.9 in 007")]
-    # It is not compared with itself, and another definition is another figure.
-    assert start("2026-10-06", 8, gate) == 0
-    assert gates_of("2026-10-06") == [("rr", "max_drop", True, "0.8, after 0.9 in 007")]
-    assert start("2026-10-07", 1, gate, evaluation='dialect = "lenskit"') == 0
-    capsys.readouterr()
-
-
-def test_a_run_without_a_manifest_is_no_earlier_one(start, gates_of, tmp_path):
-    assert start("day1", 9) == 0
-    (file,) = (tmp_path / "out/manifests/run_id=day1").glob("*.txt")
-    file.unlink()
-    assert start("day2", 1, "rr = { max_drop = 0.1 }") == 0
-    assert "no earlier good run" in gates_of("day2")[0][3]
-
-
-def test_gates_of_slices_and_undefined_means(start, gates_of):
-    gates = 'germany = { metric = "rr", slice = "country=DE", min = 0.5 }\nrr = { slice = "*", max = 1 }\n'
-    gates += 'japan = { metric = "rr", slice = "country=JP", min = 0 }'
-    assert start("day1", 6, gates, evaluation='by = "country"') == 4
-    assert [(name, passed) for name, _, passed, _ in gates_of("day1")] == [
+def test_gates_of_slices_and_undefined_means(spark, sliced):
+    assert sliced.code == 4
+    assert [(name, passed) for name, _, passed, _ in gates_of(spark, sliced.folder, "day1")] == [
         ("rr in country=DE", True), ("rr in country=DE", True), ("rr in country=FR", True), ("rr in country=JP", False),
     ]  # fmt: skip
 
@@ -158,56 +152,60 @@ def test_a_wrong_gate_is_a_wrong_config_before_any_job(start, tmp_path, capsys, 
     assert not (tmp_path / "out").exists()
 
 
-def test_runs_make_a_history_and_merge(start, spark, tmp_path, capsys):
-    assert (start("day1", 6), start("day2", 8)) == (0, 0)
-    capsys.readouterr()
-    found = history(spark.read.parquet(f"{tmp_path}/out/metrics"))
-    assert [(run, row.mean) for run, _, row in found.of("rr").rows] == [("day1", 0.6), ("day2", 0.8)]
-    both = merge(read_metrics(spark, f"{tmp_path}/out"))
-    assert (both["rr"], both.summary[0].n_users) == (0.7, 20)
-    manifests = [manifest(tmp_path, run) for run in ("day1", "day2")]
-    counted = merge(read_metrics(spark, f"{tmp_path}/out"), manifests)
-    assert (counted.summary, counted.data_quality.n_users) == (both.summary, 20)
+def test_runs_make_a_history_and_merge(spark, days):
+    output = f"{days.folder}/out"
+    runs = ["007", "2026-10-02", "2026-10-03"]
+    table = history(spark.read.parquet(f"{output}/metrics"))
+    assert [(run, row.mean) for run, _, row in table.of("rr").rows] == list(zip(runs, [0.8, 0.5, 0.8], strict=True))
+    all_runs = merge(read_metrics(spark, output))
+    assert (all_runs["rr"], all_runs.summary[0].n_users) == (pytest.approx(0.7), 30)
+    manifests = [manifest(days.folder, run) for run in runs]
+    counted = merge(read_metrics(spark, output), manifests)
+    assert (counted.summary, counted.data_quality.n_users) == (all_runs.summary, 30)
     with pytest.raises(
-        InputError, match="no manifest says what the rows of data were like for run day2; give one for each run"
+        InputError, match="no manifest says what the rows of data were like for run 2026-10-03; give one for each run"
     ):
-        merge(read_metrics(spark, f"{tmp_path}/out"), manifests[:1])
+        merge(read_metrics(spark, output), manifests[:2])
 
 
 # --- MLflow
 
 
 @pytest.fixture
-def client(tmp_path, monkeypatch):
+def client(monkeypatch):
+    """Makes the client of a folder's runs."""
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     from mlflow import MlflowClient
 
-    return MlflowClient(tracking_uri=f"file://{tmp_path}/mlruns")
+    return lambda folder: MlflowClient(tracking_uri=f"file://{folder}/mlruns")
 
 
-def test_a_run_is_in_mlflow(start, tmp_path, client):
-    more = f'report = true\n[mlflow]\nexperiment = "shop"\ntracking_uri = "file://{tmp_path}/mlruns"'
-    assert start("day1", 6, "rr = { min = 0.9 }", more, 'by = "country"') == 4
-    (run,) = client.search_runs([client.get_experiment_by_name("shop").experiment_id])
+def test_a_run_is_in_mlflow(sliced, client):
+    (run,) = client(sliced.folder).search_runs([client(sliced.folder).get_experiment_by_name("shop").experiment_id])
     assert run.data.metrics["rr"] == 0.6
     assert run.data.metrics["precision_at_1.country.DE"] == 0.6
     assert run.data.metrics["rr.ci_low"] < 0.6 < run.data.metrics["rr.ci_high"]
     assert run.data.params["definition.rr"].startswith("rr(")
     assert (run.info.run_name, run.info.status) == ("day1", "FAILED")
-    assert sorted(file.path for file in client.list_artifacts(run.info.run_id)) == ["manifest.json", "report.html"]
+    files = client(sliced.folder).list_artifacts(run.info.run_id)
+    assert sorted(file.path for file in files) == ["manifest.json", "report.html"]
 
 
-@pytest.mark.parametrize(("least", "code"), [(0.9, 4), (0.5, 1)])
-def test_tracking_that_fails_hides_no_gate(start, tmp_path, client, monkeypatch, capsys, least, code):
-    assert client is not None
+@pytest.fixture
+def full_server(client, tmp_path, monkeypatch):
+    """The settings of a server that refuses every run."""
 
     def refuse(*_, **__):
         raise RuntimeError("disk full")
 
     monkeypatch.setattr("spark_rankeval.jobs.tracking._log_run", refuse)
-    more = f'[mlflow]\nexperiment = "shop"\ntracking_uri = "file://{tmp_path}/mlruns"'
-    assert start("day1", 6, f"rr = {{ min = {least} }}", more) == code
+    return f'[mlflow]\nexperiment = "shop"\ntracking_uri = "{client(tmp_path).tracking_uri}"'
+
+
+@pytest.mark.parametrize(("least", "code"), [(0.9, 4), (0.5, 1)])
+def test_tracking_that_fails_hides_no_gate(start, tmp_path, full_server, capsys, least, code):
+    assert start("day1", 6, f"rr = {{ min = {least} }}", full_server) == code
     out, err = capsys.readouterr()
     (line,) = err.splitlines()
     tracking = "tracking failed: the tables and the manifest of run day1 are whole; MLflow at "
@@ -220,8 +218,18 @@ def test_tracking_that_fails_hides_no_gate(start, tmp_path, client, monkeypatch,
     assert (status(tmp_path, "day1")["exit_code"], status(tmp_path, "day1")["error"]) == (
         code, line.partition(" failed: ")[2],
     )  # fmt: skip
-    assert start("day1", 6, "rr = { min = 0.9 }", more, options=["--log-format", "json"]) == 4
+
+
+def test_gates_are_events_and_tracking_that_fails_is_one(start, full_server, capsys):
+    gates = 'rr = { min = 0.5, max_drop = 0.1 }\nfloor = { metric = "rr", min = 0.9 }'
+    assert start("day1", 6, gates, full_server, options=["--log-format", "json"]) == 4
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    of_gates = [one for one in told if one["event"] == "gate"]
+    assert [[one[name] for name in ("gate", "rule", "on", "passed", "value", "limit")] for one in of_gates] == [
+        ["rr", "min", "mean", True, 0.6, 0.5],
+        ["rr", "max_drop", "mean", True, 0.6, None],
+        ["rr", "min", "mean", False, 0.6, 0.9],
+    ]
     assert [one["event"] for one in told][-2:] == ["tracking failed", "failed"]
 
 
@@ -236,29 +244,26 @@ def test_a_server_of_mlflow_that_is_not_there_ends_the_run_before_it_begins(star
 # --- the history as a job
 
 
-def test_trend_prints_tables_and_writes_a_page(start, spark, tmp_path, capsys):
-    assert (start("day1", 6), start("day2", 8, "rr = { min = 0.5 }")) == (0, 0)
-    capsys.readouterr()
-    output = f"{tmp_path}/out"
-    assert trend(["--output", output, "--metric", "P@1"]) == 0
+def test_trend_prints_tables_and_writes_a_page(spark, days, tmp_path, capsys):
+    output = shutil.copytree(days.folder / "out", tmp_path / "out")
+    assert trend(["--output", str(output), "--metric", "P@1"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert (lines[0], [line.split()[0] for line in lines[2:]]) == ("precision@1", ["day1", "day2"])
-    (file,) = (tmp_path / "out/manifests/run_id=day1").glob("*.txt")
-    page = tmp_path / "trend.html"
-    assert trend(["--config", str(tmp_path / "job.toml"), "--html", str(page)]) == 0
-    assert capsys.readouterr().out == f"2 runs of 2 metrics written to {page}\n"
-    assert "limit min 0.5" in page.read_text()
-    assert start("day3", 1, "rr = { min = 0.5 }") == 4
-    capsys.readouterr()
-    assert trend(["--output", output, "--metric", "rr"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "precision@1"
     assert [(line.split()[0], "gates failed" in line) for line in lines[2:]] == [
-        ("day1", False), ("day2", False), ("day3", True),
+        ("007", False), ("2026-10-02", True), ("2026-10-03", False),
     ]  # fmt: skip
+    page = tmp_path / "trend.html"
+    config = ["--config", str(days.folder / "job.toml"), "--set", "gates.rr.min=0.5"]
+    assert trend([*config, "--html", str(page)]) == 0
+    assert capsys.readouterr().out == f"3 runs of 2 metrics written to {page}\n"
+    assert "limit min 0.5" in page.read_text()
+    (file,) = (output / "manifests/run_id=007").glob("*.txt")
     file.unlink()
-    assert trend(["--output", output]) == 0
+    assert trend(["--output", str(output)]) == 0
     # What no manifest names is no whole run.
-    assert "day1" not in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "2026-10-03" in shown
+    assert "007" not in shown
 
 
 def test_a_trend_shows_the_usual_points_of_curves(start, spark, tmp_path, capsys):
@@ -280,10 +285,8 @@ def test_a_trend_shows_the_usual_points_of_curves(start, spark, tmp_path, capsys
     assert capsys.readouterr().err.endswith(", … (132 in all)\n")
 
 
-def test_a_slice_that_no_run_has_is_named_with_those_that_are(start, tmp_path, capsys):
-    assert start("day1", 6, evaluation='by = "country"') == 0
-    capsys.readouterr()
-    output = f"{tmp_path}/out"
+def test_a_slice_that_no_run_has_is_named_with_those_that_are(sliced, capsys):
+    output = f"{sliced.folder}/out"
     assert trend(["--output", output, "--slice", "country=GB"]) == 2
     said = "no run has a slice 'country=GB'; did you mean 'country=FR' or 'country=DE'? There are: all, country=DE, country=FR"
     assert f"trend: wrong config: {said}" in capsys.readouterr().err

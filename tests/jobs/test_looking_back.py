@@ -1,6 +1,8 @@
 """What gates and trends read of earlier runs: the rows they need, while other runs write."""
 
 import json
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,10 +45,20 @@ def four_days(spark, tmp_path_factory):
     return output
 
 
-def outcomes(spark, output, gates, rows):
-    run = SimpleNamespace(spark=spark, output=str(output), run_id="today", started=at(9))
+def outcomes(spark, output, gates, rows, day=9):
+    run = SimpleNamespace(spark=spark, output=str(output), run_id="today", started=at(day))
     found = gating.outcomes_of(run, read_gates(gates), SimpleNamespace(summary=tuple(rows)))
     return [(one.name, one.passed, one.earlier) for one in found]
+
+
+@contextmanager
+def without_manifest(output, run_id, elsewhere):
+    (file,) = (output / f"manifests/run_id={run_id}").glob("part-*")
+    file.rename(elsewhere / file.name)
+    try:
+        yield
+    finally:
+        (elsewhere / file.name).rename(file)
 
 
 @pytest.fixture
@@ -77,6 +89,15 @@ def test_a_look_back_collects_the_rows_of_its_figures_alone(spark, four_days, n_
         ("rr of als in country=A", False, "day1"), ("rr of pop in country=A", False, "day1"),
     ]  # fmt: skip
     assert n_collected == [1, 0, 2]
+
+
+def test_what_no_gate_looks_back_at(spark, four_days, tmp_path):
+    gate, today = {"rr": {"max_drop": 0.1, "model": "als"}}, row("rr", 0.25, model="als")
+    # A run that began later, the same figure of another definition, and a run without a manifest.
+    assert outcomes(spark, four_days, gate, [today], day=2.5) == [("rr of als", True, "day1")]
+    assert outcomes(spark, four_days, gate, [replace(today, dialect="lenskit")]) == [("rr of als", True, "")]
+    with without_manifest(four_days, "day3", tmp_path):
+        assert outcomes(spark, four_days, gate, [today]) == [("rr of als", True, "day1")]
 
 
 def test_ends_of_intervals_look_back_at_a_run_that_has_them(spark, four_days):
@@ -136,12 +157,8 @@ def test_a_trend_collects_the_metrics_and_whole_runs_it_shows(spark, four_days, 
     assert {one.key for _, _, one in read_history(spark, str(four_days), metrics=["rr", "recall@5"]).rows} == {
         "rr", "recall@5",
     }  # fmt: skip
-    (file,) = (four_days / "manifests/run_id=day3").glob("part-*")
-    file.rename(tmp_path / file.name)
-    try:
+    with without_manifest(four_days, "day3", tmp_path):
         assert list(read_history(spark, str(four_days), metrics=["rr"]).runs) == ["day0", "day1", "day2"]
-    finally:
-        (tmp_path / file.name).rename(file)
     assert n_collected == [6, 16, 6]
 
 

@@ -6,6 +6,8 @@ import sys
 import venv
 from pathlib import Path
 
+from processes import SUBMIT_OPTIONS
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 from pyspark.sql import SparkSession
@@ -27,7 +29,12 @@ def test_a_python_that_lacks_packages_is_named(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         cwd=tmp_path,
-        env=inherited | {"PYSPARK_PYTHON": str(tmp_path / "bare/bin/python"), "PYTHONPATH": str(ROOT)},
+        env={
+            **inherited,
+            "PYSPARK_PYTHON": str(tmp_path / "bare/bin/python"),
+            "PYTHONPATH": str(ROOT),
+            "SPARK_SUBMIT_OPTS": SUBMIT_OPTIONS,
+        },
         capture_output=True,
         text=True,
         timeout=300,

@@ -1,3 +1,4 @@
+import json
 import math
 import re
 import statistics
@@ -8,6 +9,8 @@ from documented import ROOT, differences_of, examples_of, goes_on_with_the_quick
 import spark_rankeval
 from spark_rankeval import compare, summarise
 from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.jobs.config import load_config
+from spark_rankeval.jobs.evaluate_config import EvaluateConfig
 
 MODELS = ["als", "popularity"]
 
@@ -147,6 +150,46 @@ def test_other_files_are_refused(spark, quickstart, tmp_path, text):
 def test_a_missing_file_is_one_line(quickstart, spark, capsys):
     assert quickstart.main(["--ratings", "nowhere.csv"]) == 2
     assert capsys.readouterr().err == "quickstart: wrong config: --ratings: there is no file nowhere.csv\n"
+
+
+# --- the example of each job, as users start it
+
+
+def test_the_example_evaluates_what_the_quick_start_wrote_and_is_a_history(
+    spark, quickstart_run, run_job, example_config
+):
+    folder, quickstart_done = quickstart_run
+    done = run_job("evaluate.py", "--config", example_config, cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    table = done.stdout.partition("\n\nrun ")[0]
+    assert table.startswith("model 'als', dialect 'standard'\nmetric ")
+    assert table in quickstart_done.stdout
+    output = folder / "output/evaluation"
+    (file,) = (output / "manifests").glob("run_id=*/*.txt")
+    said = json.loads(file.read_text(), parse_constant=pytest.fail)
+    result = summarise(spark.read.parquet(said["outputs"]["per_user"].replace("output", str(folder / "output"), 1)))
+    metrics = spark.read.parquet(str(output / "metrics")).collect()
+    assert [row.metric for row in metrics] == list(load_config(str(example_config), EvaluateConfig).evaluation.metrics)
+    assert {row.metric: row.value for row in metrics} == {row.metric: row.mean for row in result.summary}
+    assert {row.run_id for row in metrics} == {said["run_id"]}
+    assert said["data_quality"] == result.to_dict()["data_quality"]
+    assert said["versions"]["spark"] == spark.version
+    assert set(said["inputs"]) == {"predictions", "labels"}
+    # With the options that a JVM has by itself: nothing of what it says while it starts is seen.
+    shown = run_job(
+        "trend.py", "--output", "output/evaluation", "--metric", "ndcg@10", cwd=folder, SPARK_SUBMIT_OPTS=""
+    )
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.startswith("ndcg@10\n")
+    assert said["run_id"] in shown.stdout
+
+
+def test_the_example_compares_what_the_quick_start_wrote(quickstart_run, run_job, example_config):
+    folder, quickstart_done = quickstart_run
+    done = run_job("compare.py", "--config", example_config.with_name("compare.toml"), cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    *_, sentence, _ = quickstart_done.stdout.strip().split("\n\n")
+    assert sentence in done.stdout.splitlines()
 
 
 def test_what_the_readme_makes_of_its_tables(spark, quickstart_run, monkeypatch):

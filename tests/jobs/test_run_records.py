@@ -1,25 +1,63 @@
 """What a run leaves beside its tables: status, events, reports, and what a dry run says of it."""
 
+import contextlib
+import io
 import json
 import re
 import shutil
+import warnings
+from types import SimpleNamespace
 
 import pytest
 
-from spark_rankeval.jobs import runs
+from spark_rankeval.errors import SparkRankEvalWarning
+from spark_rankeval.jobs import reporting, runs
 from spark_rankeval.jobs.compare import main as compare
 from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.jobs.events import EventLog
 
 
-@pytest.fixture
-def files(spark, tmp_path):
+@pytest.fixture(scope="module")
+def prepared(spark, tmp_path_factory):
+    """A folder with the inputs of a run."""
+    folder = tmp_path_factory.mktemp("inputs")
     predictions = [(1, "a", 0.5), (1, "b", 0.9), (2, "a", 0.1)]
     spark.createDataFrame(predictions, "user int, item string, score double").coalesce(1).write.parquet(
-        f"{tmp_path}/predictions"
+        f"{folder}/predictions"
     )
-    (tmp_path / "l.csv").write_text("user,item\n1,a\n2,a\n")
-    return tmp_path
+    (folder / "l.csv").write_text("user,item\n1,a\n2,a\n")
+    return folder
+
+
+@pytest.fixture
+def files(prepared, tmp_path):
+    return shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+
+
+def started(folder, *arguments):
+    """Run the job: its exit code, and what it printed."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = start(folder, *arguments)
+    return SimpleNamespace(folder=folder, code=code, out=out.getvalue(), err=err.getvalue())
+
+
+@pytest.fixture(scope="module")
+def finished(prepared, tmp_path_factory):
+    """A run that the job has named, and what it told."""
+    folder = shutil.copytree(prepared, tmp_path_factory.mktemp("finished"), dirs_exist_ok=True)
+    return started(folder, "--log-format", "json")
+
+
+@pytest.fixture(scope="module")
+def full(prepared, tmp_path_factory):
+    """The run ``day``, which was asked for everything that a run can leave, and what it told."""
+    asked = (
+        "run_id=day", "on_invalid=quarantine", "gates={rr={min=0.1}}", "output.report=true", "report.distributions=['rr']",
+        "report.dialects=['mllib']", "report.title=Nightly", 'labels.options={"token"="t0ken"}',
+    )  # fmt: skip
+    folder = shutil.copytree(prepared, tmp_path_factory.mktemp("full"), dirs_exist_ok=True)
+    return started(folder, *[word for one in asked for word in ("--set", one)])
 
 
 def start(folder, *arguments):
@@ -45,10 +83,11 @@ def status(spark, folder, run_id):
     return json.loads(line.value)
 
 
-def copy_run(output):
-    """Make another run of the run ``day``."""
-    for partition in output.glob("*/run_id=day"):
-        shutil.copytree(partition, partition.with_name("run_id=other"))
+def copy_run(of, folder, *names):
+    """Make runs of these names of the only run of a folder."""
+    for partition in (of.folder / "out").glob("*/run_id=*"):
+        for name in names:
+            shutil.copytree(partition, folder / "out" / partition.parent.name / f"run_id={name}")
 
 
 def runs_with_a_manifest(folder):
@@ -57,21 +96,33 @@ def runs_with_a_manifest(folder):
     return {file.parent.name.removeprefix("run_id=") for file in files if file.stat().st_size}
 
 
+def the_only_file(folder):
+    (file,) = folder.iterdir()
+    return file.name
+
+
+def read_events(lines):
+    return [json.loads(line) for line in lines.splitlines()]
+
+
 def events(capsys):
-    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    return read_events(capsys.readouterr().err)
 
 
-def test_status_and_events_of_a_run_that_succeeds(spark, files, capsys):
-    assert start(files, "--log-format", "json", "--set", "run_id=day") == 0
-    told = events(capsys)
+def test_status_and_events_of_a_run_that_succeeds(spark, finished):
+    assert finished.code == 0
+    told = read_events(finished.err)
     assert [one["event"] for one in told] == ["started", "running", *["written"] * 3, "succeeded"]
-    assert [one["run_id"] for one in told] == [None, *["day"] * 5]
+    run_id = told[-1]["run_id"]
+    assert [one["run_id"] for one in told] == [None, *[run_id] * 5]
     assert [one["what"] for one in told if one["event"] == "written"] == ["per_user", "metrics", "manifests"]
     assert told[-1]["exit_code"] == 0
     assert all(re.match(r"\d{4}-\d\d-\d\dT", one["time"]) and one["job"] == "evaluate" for one in told)
-    found = status(spark, files, "day")
+    found = status(spark, finished.folder, run_id)
     assert (found["state"], found["exit_code"], found["error"], found["job"]) == ("succeeded", 0, None, "evaluate")
     assert found["started"] < found["finished"]
+    # A file that has a name.
+    assert the_only_file(finished.folder / f"out/status/run_id={run_id}") == "status.json"
 
 
 def test_status_and_events_of_a_run_that_fails(spark, files, capsys, monkeypatch):
@@ -83,6 +134,7 @@ def test_status_and_events_of_a_run_that_fails(spark, files, capsys, monkeypatch
     found = status(spark, files, "day")
     assert (found["state"], found["exit_code"], found["kind"]) == ("failed", 3, "bad data")
     assert "null user" in found["error"]
+    assert the_only_file(files / "out/status/run_id=day") == "status.json"
 
     def crash(*_):
         # What the driver was doing when it was killed.
@@ -109,20 +161,23 @@ def test_a_wrong_config_is_an_event_too(tmp_path, capsys):
 
 
 def test_warnings_are_events_for_programs_alone(capsys, recwarn):
-    import warnings
-
     log = EventLog("job", "json")
-    with log.warnings_told():
+    with log.warnings_told({"population": "evaluation.population"}):
         warnings.warn("token=t0 looks odd", UserWarning, stacklevel=1)
-    (told,) = events(capsys)
-    assert (told["event"], told["kind"], told["warning"]) == ("warning", "UserWarning", "token=*** looks odd")
+        warnings.warn("population='predicted' leaves them out", SparkRankEvalWarning, stacklevel=1)
+    told = events(capsys)
+    assert {one["event"] for one in told} == {"warning"}
+    assert [(one["kind"], one["warning"]) for one in told] == [
+        ("UserWarning", "token=*** looks odd"),
+        ("SparkRankEvalWarning", 'evaluation.population = "predicted" leaves them out'),
+    ]
     assert len(recwarn) == 0
 
 
-def test_a_rerun_that_stops_midway_leaves_no_manifest_of_its_own_run(spark, files, monkeypatch):
+def test_a_rerun_that_stops_midway_leaves_no_manifest_of_its_own_run(finished, files, monkeypatch):
     """The earlier manifest would stand beside tables that it does not describe."""
-    assert start(files, "--set", "run_id=day") == 0
-    copy_run(files / "out")
+    copy_run(finished, files, "day", "other")
+    assert runs_with_a_manifest(files) == {"day", "other"}
 
     def crash(*_):
         raise RuntimeError
@@ -137,14 +192,12 @@ def test_a_rerun_that_stops_midway_leaves_no_manifest_of_its_own_run(spark, file
 
 @pytest.mark.parametrize("is_here", [True, False])
 def test_a_rerun_that_asks_for_less_leaves_nothing_of_the_earlier_run_beside_its_manifest(
-    spark, files, monkeypatch, is_here
+    spark, full, files, monkeypatch, is_here
 ):
-    more = ("--set", "output.report=true", "--set", "on_invalid=quarantine", "--set", "gates={rr={min=0.1}}")
+    copy_run(full, files, "day", "other")
     if not is_here:
         # On storage that is none of the driver's disks only Spark can write.
         monkeypatch.setattr("spark_rankeval.jobs.attempts.on_this_disk", lambda place: files / "not" / "here")
-    assert start(files, "--set", "run_id=day", *more) == 0
-    copy_run(files / "out")
     assert start(files, "--set", "run_id=day") == 0
     (line,) = spark.read.text(f"{files}/out/manifests/run_id=day").collect()
     assert set(json.loads(line.value)["outputs"]) == {"per_user", "metrics"}
@@ -224,20 +277,8 @@ def test_what_the_columns_tell_is_refused_before_any_job_and_leaves_an_earlier_r
     assert [path for path in (files / "out").rglob("*") if path.is_file()] == [earlier]
 
 
-def test_the_status_of_a_run_is_a_file_that_has_a_name(files):
-    folder = files / "out/status/run_id=day"
-    for code, more in (
-        (0, ()),
-        (3, ("--set", f"predictions.path={files}/wrong.csv", "--set", "predictions.format=csv")),
-    ):
-        (files / "wrong.csv").write_text("user,item,score\n1,a,0.5\n1,a,0.5\n")
-        assert start(files, "--set", "run_id=day", *more) == code
-        assert json.loads((folder / "status.json").read_text())["exit_code"] == code
-        assert [path.name for path in folder.iterdir()] == ["status.json"]
-
-
-def test_a_run_of_another_job_is_not_replaced(spark, files, capsys):
-    assert start(files, "--set", "run_id=day") == 0
+def test_a_run_of_another_job_is_not_replaced(spark, finished, files, capsys):
+    copy_run(finished, files, "day")
     (files / "compare.toml").write_text(f"""
         [models.a]
         path = "{files}/out/per_user/run_id=day"
@@ -249,7 +290,6 @@ def test_a_run_of_another_job_is_not_replaced(spark, files, capsys):
         path = "{files}/out"
         run_id = "day"
     """)
-    capsys.readouterr()
     assert compare(["--config", str(files / "compare.toml")]) == 2
     said = f"there is a run 'day' of jobs/evaluate.py in {files}/out, whose manifest this one would replace; choose another"
     assert said in capsys.readouterr().err
@@ -261,17 +301,15 @@ def test_tables_that_name_users_differently_are_told(files, capsys):
     (files / "l.csv").write_text("user,item\n11,a\n12,a\n13,b\n")
     words = "none of 3 users with labels has predictions: do both tables name users alike?"
     advice = 'The others count as users for whom nothing was found; evaluation.population = "predicted" leaves them out'
-    assert start(files, "--set", "output.report=true", "--set", "run_id=day") == 0
+    assert start(files, "--set", f"output.report={files}/page.html", "--set", "run_id=day") == 0
     out, err = capsys.readouterr()
     assert err == f"evaluate: warning: {words} {advice}\n"
     assert f"\n!      {words}\n" in out
-    page = (files / "out/reports/run_id=day/report.html").read_text()
+    page = (files / "page.html").read_text()
+    assert not (files / "out/reports").exists()
     assert page.index(words) < page.index('<h2 id="means-heading"')
     (manifest,) = (files / "out/manifests/run_id=day").glob("*.txt")
     assert json.loads(manifest.read_text())["data_quality"]["n_in_both"] == 0
-    assert start(files, "--log-format", "json") == 0
-    (told,) = [one for one in events(capsys) if one["event"] == "warning"]
-    assert told["warning"] == f"{words} {advice}"
 
 
 @pytest.mark.filterwarnings("always::spark_rankeval.errors.SparkRankEvalWarning")
@@ -296,14 +334,15 @@ def test_a_job_counts_who_is_in_both_where_an_evaluation_cannot_know(spark, file
 
 def test_a_dry_run_reads_no_rows_and_writes_nothing(spark, jobs_of, files, capsys):
     codes = []
+    asked = ("--set", "output.report=true", "--set", "on_invalid=quarantine")
     # The footer of a file of Parquet is read by a job of one task; text that says its columns by none.
-    assert jobs_of(lambda: codes.append(start(files, "--dry-run", "--set", "output.report=true"))) <= 1
+    assert jobs_of(lambda: codes.append(start(files, "--dry-run", *asked))) <= 1
     assert codes == [0]
     said = capsys.readouterr().out
     run_id = re.match(r"run (r\w{12}), not started\n", said)[1]
     assert f"  predictions  parquet {files}/predictions (1 file): user int, item string, score double" in said
     assert "\nmetrics, dialect 'default'\n  rr      rr(" in said
-    for name in ("per_user", "metrics", "reports", "manifests", "status"):
+    for name in ("per_user", "quarantine", "metrics", "reports", "manifests", "status"):
         assert re.search(rf"^  {name} +{re.escape(str(files))}/out/{name}/run_id={run_id}$", said, re.MULTILINE)
     assert not (files / "out").exists()
     # Tables of the catalogue have their columns there.
@@ -324,37 +363,34 @@ def test_a_dry_run_folds_curves(files, capsys):
     assert shown[-2].endswith("  7 more")
 
 
-def test_the_run_that_a_dry_run_names_is_the_one_that_runs(files, capsys):
-    assert start(files, "--dry-run") == 0
+def test_the_run_that_a_dry_run_names_is_the_one_that_runs(finished, capsys):
+    assert start(finished.folder, "--dry-run") == 0
     named = re.match(r"run (r\w{12}), not started\n", capsys.readouterr().out)[1]
-    assert start(files) == 0
-    assert f"run {named} written to" in capsys.readouterr().out
+    assert f"run {named} written to" in finished.out
 
 
-def test_a_report_is_beside_the_manifest_and_tells_how_it_was_made(files, capsys):
-    asked = ("output.report=true", "report.distributions=['rr']", "report.dialects=['mllib']", "report.title=Nightly")
-    overrides = [word for one in asked for word in ("--set", one)]
-    assert start(files, "--set", "run_id=day", "--set", 'labels.options={"token"="t0ken"}', *overrides) == 0
-    assert "written to" in capsys.readouterr().out
-    page = (files / "out/reports/run_id=day/report.html").read_text()
+def test_a_report_is_beside_the_manifest_and_tells_how_it_was_made(full):
+    assert full.code == 0
+    assert "written to" in full.out
+    page = (full.folder / "out/reports/run_id=day/report.html").read_text()
     assert "<title>Nightly" in page
     for text in ("mllib", "spark_rankeval", "config", "seed", "n_files"):
         assert text in page
     assert "t0ken" not in page
-    (manifest,) = (files / "out/manifests/run_id=day").glob("*.txt")
+    (manifest,) = (full.folder / "out/manifests/run_id=day").glob("*.txt")
     assert json.loads(manifest.read_text())["outputs"]["reports"].endswith("out/reports/run_id=day")
 
 
-def test_a_report_elsewhere(spark, files, monkeypatch):
-    assert start(files, "--set", f"output.report={files}/page.html", "--set", "run_id=day") == 0
-    assert "<h1" in (files / "page.html").read_text()
-    assert not (files / "out/reports").exists()
-    # On storage that is none of the driver's disks Spark writes the page.
-    monkeypatch.setattr("spark_rankeval.jobs.attempts.on_this_disk", lambda place: files / "not" / "here")
-    assert start(files, "--set", "output.report=true", "--set", "run_id=day") == 0
-    (row,) = spark.read.text(f"{files}/out/reports/run_id=day", wholetext=True).collect()
-    assert row.value.startswith("<!")
-    assert row.value.rstrip().endswith("</html>")
+def test_on_storage_that_is_none_of_the_drivers_disks_spark_writes_the_page(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(reporting, "stop_if_superseded", lambda _: None)
+    monkeypatch.setattr(runs, "stop_if_superseded", lambda _: None)
+    output = SimpleNamespace(path=f"{tmp_path}/out", report=True)
+    run = runs.Run(spark, "evaluate", SimpleNamespace(output=output), {}, EventLog("evaluate"), "day")
+    page = "<!doctype html>\n<p>Köln</p>\n</html>\n"
+    reporting.write_report(run, lambda path: path.write_text(page, encoding="utf-8"))
+    (row,) = spark.read.text(run.place("reports"), wholetext=True).collect()
+    assert row.value == f"{page}\n"
+    assert run.written == {"reports": run.place("reports")}
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,17 @@ TEXTS = {
     "https://host/t?X-Amz-Security-Token=hunter2": "hunter2",
     "https://host/t?key=hunter2": "hunter2",
     "https://host/t?access_token=hunter2&x=1": "hunter2",
+    "mongodb://u:hun'ter2@host/db": "hun'ter2",
+    "mongodb://u:hun ter2@host/db": "hun ter2",
+    "mongodb://u:hun<ter2@host/db": "hun<ter2",
+    "s3a://AKIA:1234/hunter2@bucket/t": "1234/hunter2",
 }
 JDBC = {
+    "jdbc:sqlserver://db;user=sa;password=correct hunt er2;encrypt=true": "correct hunt er2",
+    "jdbc:sqlserver://db;password={hun}}ter2};encrypt=true": "hun}}ter2",
+    "jdbc:postgresql://db/shop?password=hun'ter2)&x=1": "hun'ter2)",
+    "jdbc:oracle:thin:scott/hun ter2@db:1521/shop": "hun ter2",
+    "jdbc:snowflake://acct/?private_key_base64=hunter2": "hunter2",
     "jdbc:mysql://shop:hunter2@db:3306/shop": "hunter2",
     "jdbc:mysql://shop:hun@t/er2@db:3306/shop": "hun@t/er2",
     "jdbc:postgresql://shop:12/hunter2@db/shop": "12/hunter2",
@@ -67,9 +76,17 @@ CASES = [
     *({"predictions": {"path": text}} for text in TEXTS),
     *({"output": {"path": text, "run_id": "day"}} for text in TEXTS),
     *({"predictions": {"format": "jdbc", "options": {"url": url, "dbtable": "t"}}} for url in JDBC),
+    {"predictions": {"path": ["s3a://bucket/t", "s3a://AKIA:hunter2@bucket/u"]}},
     {"mlflow": {"tracking_uri": "https://u:hunter2@mlflow:5000"}},
 ]
-SECRETS = [*["hunter2"] * (len(OPTIONS) + len(HEADERS)), *TEXTS.values(), *TEXTS.values(), *JDBC.values(), "hunter2"]
+SECRETS = [
+    *["hunter2"] * (len(OPTIONS) + len(HEADERS)),
+    *TEXTS.values(),
+    *TEXTS.values(),
+    *JDBC.values(),
+    "hunter2",
+    "hunter2",
+]
 
 
 def texts_of(value):
@@ -138,6 +155,10 @@ def test_no_output_has_a_secret(settings, secret, mlflow_client, capsys):
 )  # fmt: skip
 def test_what_is_no_secret_stays(text):
     assert redacted(text) == text
+
+
+def test_a_secret_that_is_in_a_longer_one_leaves_nothing_of_it():
+    assert redacted("it says hunter2 or hunter2day", {"hunter2", "hunter2day"}) == "it says *** or ***"
 
 
 @pytest.mark.parametrize("name", ["keyword_column", "keyspace", "author", "passthrough", "bypass", "sep", "tokenizer"])

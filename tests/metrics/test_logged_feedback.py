@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import User, estimate
@@ -78,7 +79,7 @@ def logged_users(draw):
     ]
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(by_day=60, at_night=150), deadline=None, derandomize=True)
 @given(logged=logged_users(), choice=st.integers(0, 10**6))
 def test_every_estimate_equals_the_oracle_for_any_weights(logged, choice):
     users, weights = logged
@@ -100,13 +101,18 @@ def test_every_variant_of_every_estimate_equals_the_oracle(kind):
         compare(variant, batch, SOME, SOME_WEIGHTS)
 
 
-@pytest.mark.parametrize("metric", VARIANTS[::5], ids=str)
-def test_no_split_into_batches_changes_a_bit(metric):
-    whole, _ = weighted(SOME, SOME_WEIGHTS)
+@pytest.fixture(scope="module")
+def whole_and_parts():
     parts = [weighted(SOME[i : i + 7], SOME_WEIGHTS[i : i + 7])[0] for i in range(0, len(SOME), 7)]
+    return weighted(SOME, SOME_WEIGHTS)[0], parts, RankingBatch.concatenate(parts)
+
+
+@pytest.mark.parametrize("metric", VARIANTS[::5], ids=str)
+def test_no_split_into_batches_changes_a_bit(metric, whole_and_parts):
+    whole, parts, together = whole_and_parts
     values = np.concatenate([metric.compute(part) for part in parts])
     assert values.tobytes() == metric.compute(whole).tobytes()
-    assert metric.compute(RankingBatch.concatenate(parts)).tobytes() == values.tobytes()
+    assert metric.compute(together).tobytes() == values.tobytes()
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -336,27 +342,29 @@ def test_estimates_are_right_in_the_mean_over_logs(logs, name):
     assert clipped[:, 0].std() < ips[:, 0].std()
 
 
+@pytest.fixture(scope="module")
+def worlds():
+    """The figures of a log of each of many worlds drawn anew."""
+    asked, told = [text for ips, snips, *_ in LOGGED.values() for text in (ips, snips)], []
+    for seed in range(200):
+        grades, chance, _ = world(1000 + seed)
+        told.append(figures(asked, weighted(*drawn(grades, chance, np.random.default_rng(5000 + seed)))[0]))
+    return told
+
+
 @pytest.mark.parametrize("name", LOGGED)
 @pytest.mark.parametrize("which", [0, 1], ids=["ips", "snips"])
-def test_the_standard_error_is_that_of_users_and_logs(logs, name, which):
+def test_the_standard_error_is_that_of_users_and_logs(logs, worlds, name, which):
     """Over worlds drawn anew the error of users covers; of one world it cannot be too small."""
     truth, found = logs
     means, errors = np.array([mean_and_error(log[LOGGED[name][which]]) for log in found]).T
     assert (np.abs(means - truth[name]) < 1.96 * errors).mean() > 0.93
-    covered, spread = 0, []
     expected = {
         "dcg": (np.linspace(0.8, 0.1, CATALOGUE) * DISCOUNT)[:K].sum(),
         "precision": np.linspace(0.8, 0.1, CATALOGUE)[:K].mean(),
     }
-    n_worlds = 200
-    for seed in range(n_worlds):
-        grades, chance, _ = world(1000 + seed)
-        batch = weighted(*drawn(grades, chance, np.random.default_rng(5000 + seed)))[0]
-        mean, error = mean_and_error(figures([LOGGED[name][which]], batch)[LOGGED[name][which]])
-        covered += abs(mean - expected[name]) < 1.96 * error
-        spread.append((mean, error))
-    means, errors = np.array(spread).T
-    assert 0.90 < covered / n_worlds <= 0.99
+    means, errors = np.array([mean_and_error(told[LOGGED[name][which]]) for told in worlds]).T
+    assert 0.90 < (np.abs(means - expected[name]) < 1.96 * errors).mean() <= 0.99
     assert errors.mean() == pytest.approx(means.std(ddof=1), rel=0.2)
 
 

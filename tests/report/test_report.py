@@ -5,6 +5,7 @@ import re
 import stat
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from spark_rankeval import package_zip
 from spark_rankeval.errors import MissingExtraError, OptionError, SparkRankEvalError, UnknownMetricError
 from spark_rankeval.report import Gate
 from spark_rankeval.report.page import Section, document
-from spark_rankeval.report.pictures import NARROW, WIDE
+from spark_rankeval.report.pictures import NARROW, WIDE, Picture
 from spark_rankeval.report.tables import MOST_ROWS, Table
 from spark_rankeval.report.writing import write_page
 from spark_rankeval.result import Result
@@ -53,6 +54,12 @@ class Page:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     return Page(full_report(tmp_path_factory.mktemp("report") / "report.html"))
+
+
+@pytest.fixture
+def without_charts(monkeypatch):
+    """Charts take nearly all the time of a report, also where a test reads its words alone."""
+    monkeypatch.setattr("spark_rankeval.report.page.picture", lambda draw: Picture("title", "", "words", "", ""))
 
 
 def plain(rows, **others):
@@ -171,7 +178,7 @@ def test_it_opens_offline_and_runs_nothing(page):
 
 def test_what_others_wrote_is_text(tmp_path):
     models = (NASTY, "als")
-    rows = result(models, slices=[f"country={NASTY}"]).summary
+    rows = result(models, slices=[f"country={NASTY}"], cutoffs=(10,), recalls=False).summary
     rows = tuple(replace(one, metric=f"{one.metric} {NASTY}", dialect=NASTY, relevance=NASTY) for one in rows)
     nasty = Result(rows, dict.fromkeys(models, QUALITY), {}, (NASTY,), None, None)
     compared = comparison(models, [NASTY])
@@ -211,6 +218,7 @@ def test_a_report_of_nobody_says_so(tmp_path):
     assert "NaN" not in page.text
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_a_model_that_has_predictions_for_hardly_a_user_is_told_first(tmp_path):
     qualities = {"als": replace(QUALITY, n_in_both=None), "strange": replace(QUALITY, n_in_both=12)}
     told = Result((row(model="als"), row(model="strange")), qualities, {}, (), None, None)
@@ -223,6 +231,7 @@ def test_a_model_that_has_predictions_for_hardly_a_user_is_told_first(tmp_path):
     assert cells["users with labels and predictions"] == ["–", "12"]
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_of_a_curve_under_other_dialects_the_usual_points_are_shown(tmp_path):
     metrics = [f"ndcg@{k}" for k in range(1, 31)]
     rows = [
@@ -247,7 +256,16 @@ def test_without_intervals_there_is_no_column_of_them(tmp_path):
     assert "no intervals were asked for" in page.words(page.section("means"))
 
 
-@pytest.mark.parametrize(
+def test_drawings_hold_only_what_draws(page):
+    drawings = page.all(f"{SVG}svg")
+    for root in drawings:
+        for one in root.iter():
+            assert not {"class", "id", "role", "clip-path", "pointer-events", "aria-label"} & set(one.attrib)
+            assert one.get("opacity") not in ("0", "1")
+    assert sum(len(ET.tostring(root)) for root in drawings) < 250_000
+
+
+LARGE = pytest.mark.parametrize(
     ("n_models", "options"),
     [
         (20, {"cutoffs": tuple(range(1, 101))}),
@@ -255,11 +273,24 @@ def test_without_intervals_there_is_no_column_of_them(tmp_path):
     ],
     ids=["models", "slices"],
 )
-def test_large_results_stay_below_2_megabytes(tmp_path, n_models, options):
+
+
+def large_report(path, n_models, options):
     models = [f"model {n} with a name" for n in range(n_models)]
-    large = result(models, **options)
-    path = large.report(tmp_path / "r.html", comparison=comparison(models, [f"city={n}" for n in range(2000)]))
-    assert path.stat().st_size < 2_000_000
+    return result(models, **options).report(path, comparison=comparison(models, [f"city={n}" for n in range(2000)]))
+
+
+@pytest.mark.usefixtures("without_charts")
+@LARGE
+def test_the_tables_of_large_results_stay_below_600_kilobytes(tmp_path, n_models, options):
+    assert large_report(tmp_path / "r.html", n_models, options).stat().st_size < 600_000
+
+
+# The charts take half a minute: what they leave out is seen of any, and how many points and slices they have of each kind.
+@pytest.mark.night
+@LARGE
+def test_large_results_stay_below_2_megabytes(tmp_path, n_models, options):
+    assert large_report(tmp_path / "r.html", n_models, options).stat().st_size < 2_000_000
 
 
 def test_a_report_replaces_an_older_one_whole_or_not_at_all(tmp_path):
@@ -299,28 +330,34 @@ def test_wrong_arguments_are_errors_that_say_what_is_right(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("package", ["altair", "vl_convert", "jinja2"])
-@pytest.mark.parametrize("call", ["plot('ndcg@10')", "report(sys.argv[1])"])
-def test_a_missing_package_is_an_error_that_says_how_to_install_it(tmp_path, package, call):
-    if package != "altair" and call.startswith("plot"):
-        package = "altair"
-    code = f"""
-import sys
-sys.modules[{package!r}] = None
-from reports import result
-try:
-    result(("als",), cutoffs=(10,)).{call}
-except ImportError as error:
-    print(type(error).__name__, error)
-"""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "r.html")], capture_output=True, text=True, check=False,
+def run(code, *arguments):
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False,
         env={"PYTHONPATH": ":".join([str(Path(__file__).parents[1]), *sys.path]), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
-    assert f"need the package {package}, which is not installed: pip install 'spark-rankeval[report]'" in done.stdout, (
-        done
-    )
-    assert done.stdout.startswith("MissingExtraError")
+
+
+def test_a_missing_package_is_an_error_that_says_how_to_install_it(tmp_path):
+    code = """
+import sys
+from reports import result
+made = result(("als",), cutoffs=(10,))
+for package, call in (
+    ("altair", lambda: made.plot("ndcg@10")), *((one, lambda: made.report(sys.argv[1])) for one in ("altair", "vl_convert", "jinja2"))
+):
+    sys.modules[package] = None
+    try:
+        call()
+    except ImportError as error:
+        print(type(error).__name__, error)
+    del sys.modules[package]
+"""
+    done = run(code, tmp_path / "r.html")
+    lines = done.stdout.splitlines()
+    for package, line in zip(("altair", "altair", "vl_convert", "jinja2"), lines, strict=True):
+        assert line.startswith("MissingExtraError"), done
+        says = f"need the package {package}, which is not installed: pip install 'spark-rankeval[report]'"
+        assert says in line
     assert issubclass(MissingExtraError, SparkRankEvalError)
 
 
@@ -332,13 +369,11 @@ made = result(("als",), cutoffs=(10,))
 repr(made.plot), dir(made), repr(comparison().plot), made.to_dict()
 print(sorted({"altair", "vl_convert", "jinja2"} & set(sys.modules)))
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True,
-        env={"PYTHONPATH": ":".join([str(Path(__file__).parents[1]), *sys.path]), "PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
-    assert done.stdout.strip() == "[]"
+    done = run(code)
+    assert done.stdout.strip() == "[]", done.stderr
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_gates_and_manifest_are_told_in_the_order_given(tmp_path):
     gates = [replace(GATES[1], name=name) for name in ("b", "a")]
     page = Page(plain([row()]).report(tmp_path / "r.html", gates=gates, manifest=dict(reversed(MANIFEST.items()))))
@@ -347,6 +382,7 @@ def test_gates_and_manifest_are_told_in_the_order_given(tmp_path):
     assert captions == ["The run", "inputs", "config", "versions"]
 
 
+@pytest.mark.usefixtures("without_charts")
 @pytest.mark.parametrize(
     ("manifest", "expected"),
     [
@@ -362,14 +398,16 @@ def test_the_head_says_which_run_it_is(tmp_path, manifest, expected):
 
 def test_the_package_as_a_zip_writes_reports(tmp_path):
     archive = package_zip(tmp_path)
-    code = (
-        "import sys, spark_rankeval; from reports import result; result(('als',), cutoffs=(10,)).report(sys.argv[1]); "
-    )
-    code += "print(spark_rankeval.__file__)"
+    code = """
+import sys, spark_rankeval
+from reports import result
+result(("als",), cutoffs=(10,), recalls=False, slices=()).report(sys.argv[1])
+print(spark_rankeval.__file__)
+"""
     tests = [place for place in sys.path if "packages" in place or place.endswith("tests")]
     done = subprocess.run(
         [sys.executable, "-P", "-W", "ignore", "-c", code, str(tmp_path / "r.html")], capture_output=True, text=True,
         check=False, cwd=tmp_path, env={"PYTHONPATH": ":".join([archive, *tests]), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     assert "spark_rankeval.zip" in done.stdout, done.stderr
-    assert len(Page(tmp_path / "r.html").all("figure")) == 5
+    assert len(Page(tmp_path / "r.html").all("figure")) == 2

@@ -1,10 +1,13 @@
 """The table of bad input in docs/reliability.md, a class a row: ``pytest tests/spark/test_bad_input_table.py -k TestTies``."""
 
+import itertools
 import math
 import warnings
+from collections import Counter
 from contextlib import nullcontext
 
 import pytest
+from effort import part_of
 from pyspark.sql import functions as F
 
 from spark_rankeval import evaluate, quarantine, score_users, summarise
@@ -13,8 +16,30 @@ from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankE
 NAN, INF = math.nan, math.inf
 GOOD = [("a", "x", 3.0), ("a", "y", 2.0), ("a", "z", 1.0), ("b", "x", 1.0)]
 LIKED = [("a", "y", 1.0), ("b", "x", 2.0)]
-CUT, WHOLE = ["precision@2", "ndcg@2"], ["rr", "ndcg@2"]
+CUT, WHOLE = ["precision@2", "ndcg@2", "cg@2"], ["rr", "ndcg@2", "cg@2"]
 COLUMNS = {"score": "score", "relevance": "grade"}
+# What the tables hold of a user beside the predictions x, y and z and the label y: further predictions, and further labels.
+LISTED, LIKED_ITEM = [("x", 3.0), ("y", 2.0), ("z", 1.0)], [("y", 1.0)]
+MORE = {
+    "nothing": ([], []),
+    # As many as would fill all that pruning keeps.
+    "null item": ([(None, 9.0)] * 12, [(None, 1.0)]),
+    "null score": ([("w", None)], []),
+    # It would be the best of all to Spark.
+    "NaN score": ([("w", NAN)], []),
+    "repeated predictions": ([("z", 9.0), ("x", 0.5), ("x", 0.25)], []),
+    "equal labels": ([], [("y", 1.0)] * 2),
+    "conflicting labels": ([], [("y", 3.0), ("y", 3.0), ("y", 0.0)]),
+    "null grade": ([], [("w", None)]),
+    "NaN grade": ([], [("w", NAN)]),
+    "negative grades": ([], [("w", -1.0), ("v", -INF)]),
+    "grade above 1,023": ([], [("w", 1024.0)]),
+}
+# And the users who have nothing else.
+ALONE = {"invalid rows alone": ([(None, 9.0)], []), None: ([("x", 9.0), (None, None)], [("y", 1.0)])}
+COUNTS = {
+    "n_invalid_predictions": 17, "n_invalid_labels": 7, "n_duplicate_predictions": 3, "n_conflicting_labels": 2
+}  # fmt: skip
 
 
 def predictions(spark, *more):
@@ -30,6 +55,7 @@ def refused(call, **counts):
         call()
     assert caught.value.counts == counts
     assert "\n" not in str(caught.value)
+    assert "Traceback" not in str(caught.value)
     return str(caught.value)
 
 
@@ -45,42 +71,119 @@ def accounted(quality):
     )
 
 
-class TestNullUserNullItem:
-    BAD = ((None, "x", 9.0), ("a", None, 9.0), ("b", None, 9.0))
+@pytest.fixture(scope="module")
+def tables(spark):
+    """All kinds of bad rows, each of a user of its name."""
+    all_users = {user: (LISTED + listed, LIKED_ITEM + liked) for user, (listed, liked) in MORE.items()} | ALONE
+    rows_of = [[(user, *pair) for user, sides in all_users.items() for pair in sides[side]] for side in (0, 1)]
+    return (
+        spark.createDataFrame(rows_of[0], "user string, item string, score double"),
+        spark.createDataFrame(rows_of[1], "user string, item string, grade double"),
+    )
 
-    def test_error_with_counts_and_an_example(self, spark):
-        said = refused(
-            lambda: evaluate(predictions(spark, *self.BAD), labels(spark, (None, "y", 1.0)), CUT, **COLUMNS),
-            n_invalid_predictions=3,
-            n_invalid_labels=1,
+
+class Evaluated:
+    """What an evaluation of `tables` refuses, and what it has of each user where bad rows are left out."""
+
+    def __init__(self, tables, metrics):
+        self.metrics = metrics
+        self.refusal = refused(lambda: evaluate(*tables, metrics, **COLUMNS), **COUNTS)
+        self.result = evaluate(*tables, metrics, on_invalid="quarantine", **COLUMNS)
+        self.users = {row["user"]: row for row in self.result.per_user.collect()}
+        self.rejected = self.result.quarantine.collect()
+
+    def values(self, user):
+        return [self.users[user][self.result.columns[metric]] for metric in self.metrics]
+
+    def counts(self, user):
+        """How many rows of a user were left out, by kind."""
+        row = self.users[user].asDict()
+        return {
+            name: row[name]
+            for name in (*COUNTS, "n_duplicate_labels", "n_negative_grades", "n_infinite_scores")
+            if row[name]
+        }
+
+    def quarantined(self, user):
+        of_user = [row for row in self.rejected if row["user"] == user]
+        return sorted(
+            ((row["table"], row["item"], row["score"], row["grade"], row["reason"]) for row in of_user), key=repr
         )
-        assert "null user (user): 1, for example user=None, item='x', score=9.0" in said
-        assert "null prediction item: 2, for example user=" in said
-        assert "on_invalid='drop'" in said
 
-    @pytest.mark.parametrize("metrics", [CUT, WHOLE], ids=["pruned", "whole"])
-    def test_drop_and_quarantine_evaluate_the_rest(self, spark, metrics):
-        bad = predictions(spark, *self.BAD), labels(spark, (None, "y", 1.0))
-        clean = evaluate(predictions(spark), labels(spark), metrics, **COLUMNS)
-        dropped = evaluate(*bad, metrics, on_invalid="quarantine", **COLUMNS)
-        assert dropped.summary == clean.summary
-        assert accounted(dropped.data_quality) == (7, 3)
-        assert dropped.quarantine.columns == ["table", "user", "item", "score", "grade", "reason"]
-        assert rows(dropped.quarantine, "table", "user", "item", "score", "grade", "reason") == [
-            ("labels", None, "y", None, 1.0, "null user (user)"),
-            ("predictions", "a", None, 9.0, None, "null prediction item"),
-            ("predictions", "b", None, 9.0, None, "null prediction item"),
-            ("predictions", None, "x", 9.0, None, "null user (user)"),
+
+@pytest.fixture(scope="module", params=[CUT, WHOLE], ids=["pruned", "whole"])
+def evaluated(tables, request):
+    return Evaluated(tables, request.param)
+
+
+class TestNullUserNullItem:
+    def test_error_with_counts_and_an_example(self, evaluated):
+        for words in (
+            "predictions that cannot be ranked: 17 (",
+            "labels that cannot be used: 7 (",
+            "null user (user): 2, for example user=None, item=",
+            "null user (user): 1, for example user=None, item='y', relevance=1.0",
+            "null prediction item: 13, for example user='",
+            "null label item: 1, for example user='null item', item=None, relevance=1.0",
+            "on_invalid='drop'",
+        ):
+            assert words in evaluated.refusal
+
+    def test_drop_and_quarantine_evaluate_the_rest(self, evaluated):
+        assert evaluated.values("null item") == evaluated.values("nothing")
+        assert evaluated.counts("null item") == {"n_invalid_predictions": 12, "n_invalid_labels": 1}
+        assert evaluated.quarantined("null item") == [
+            ("labels", None, None, 1.0, "null label item"),
+            *[("predictions", None, 9.0, None, "null prediction item")] * 12,
+        ]
+        assert evaluated.result.quarantine.columns == ["table", "user", "item", "score", "grade", "reason"]
+        assert evaluated.quarantined(None) == [
+            ("labels", "y", None, 1.0, "null user (user)"),
+            ("predictions", "x", 9.0, None, "null user (user)"),
+            ("predictions", None, None, None, "null user (user)"),
         ]
 
-    def test_the_quarantine_is_lazy_alone_and_can_be_written(self, spark, tmp_path):
-        frame = quarantine(predictions(spark, *self.BAD), labels(spark), CUT, **COLUMNS)
-        frame.write.parquet(str(tmp_path / "rejected"))
-        assert spark.read.parquet(str(tmp_path / "rejected")).count() == 3
+    def test_nobody_is_no_user_and_somebody_with_invalid_rows_alone_is(self, evaluated):
+        quality = evaluated.result.data_quality
+        assert set(evaluated.users) == {*MORE, "invalid rows alone"}
+        assert (quality.n_users, quality.n_without_predictions, quality.n_without_relevant) == (len(MORE) + 1, 1, 1)
+        for row in evaluated.result.summary:
+            values = [user[evaluated.result.columns[row.key]] for user in evaluated.users.values()]
+            defined = [value for value in values if not math.isnan(value)]
+            assert (row.n_users, row.n_undefined) == (len(defined), 1)
+            assert row.mean == pytest.approx(sum(defined) / len(MORE), rel=1e-12)
+
+    def test_rows_in_are_rows_ranked_and_rows_reported(self, evaluated):
+        """Of every user, and of all together with those of nobody."""
+        for user, (listed, liked) in MORE.items():
+            assert accounted(evaluated.users[user]) == (len(LISTED) + len(listed), 1 + len(liked)), user
+        n_rows = [sum(len(sides[side]) for sides in (MORE | ALONE).values()) for side in (0, 1)]
+        expected = n_rows[0] + len(LISTED) * len(MORE), n_rows[1] + len(MORE)
+        assert accounted(evaluated.result.data_quality) == expected
+
+    def test_a_table_of_users_keeps_the_counts(self, tables, evaluated):
+        refused(lambda: summarise(score_users(*tables, evaluated.metrics, **COLUMNS)), **COUNTS)
+        dropped = summarise(score_users(*tables, evaluated.metrics, on_invalid="drop", **COLUMNS))
+        assert dropped.summary == evaluated.result.summary
+        assert dropped.data_quality.to_dict() == evaluated.result.data_quality.to_dict()
         with pytest.raises(InputError, match="not the rows: take evaluate"):
-            _ = summarise(score_users(predictions(spark), labels(spark), CUT, **COLUMNS)).quarantine
+            _ = dropped.quarantine
+
+    def test_the_quarantine_is_lazy_alone(self, tables, evaluated, jobs_of):
+        frames = []
+        assert jobs_of(lambda: frames.append(quarantine(*tables, evaluated.metrics, **COLUMNS))) == 0
+        assert sorted(map(repr, frames[0].collect())) == sorted(map(repr, evaluated.rejected))
         with pytest.raises(OptionError, match="there is no option 'scores'; there are user, item, score"):
-            quarantine(predictions(spark), labels(spark), CUT, scores="score")
+            quarantine(*tables, evaluated.metrics, scores="score")
+
+    @pytest.mark.parametrize("arrays", [False, True], ids=["rows", "arrays"])
+    def test_a_nan_is_no_item(self, spark, arrays):
+        mine = spark.createDataFrame([(1, NAN, 2.0), (1, 5.0, 1.0)], "user int, item double, score double")
+        theirs = mine.where("item = 5").drop("score")
+        if arrays:
+            mine = mine.groupBy("user").agg(F.collect_list(F.struct("item", "score")).alias("item"))
+        assert "NaN item: 1" in refused(lambda: evaluate(mine, theirs, "rr", score="score"), n_invalid_predictions=1)
+        assert evaluate(mine, theirs, "rr", score="score", on_invalid="drop")["rr"] == 1.0
 
     @pytest.mark.parametrize("name", ["table", "Table", "Item", "reason"])
     def test_a_column_with_the_name_of_one_of_the_quarantine_is_an_error_before_any_job(self, spark, jobs_of, name):
@@ -103,21 +206,18 @@ class TestNullUserNullItem:
 
 
 class TestNullOrNaNScoreNullOrWrongRank:
-    def test_scores_are_an_error_and_never_ranked(self, spark):
-        # NaN would be the best of all to Spark.
-        bad = predictions(spark, ("a", "w", NAN), ("a", "v", None))
-        said = refused(lambda: evaluate(bad, labels(spark), CUT, **COLUMNS), n_invalid_predictions=2)
-        assert "null score: 1, for example user='a', item='v'" in said
-        assert "NaN score: 1, for example user='a', item='w', score=nan" in said
-        for metrics in (CUT, WHOLE):
-            dropped = evaluate(bad, labels(spark), metrics, on_invalid="drop", **COLUMNS)
-            assert dropped.summary == evaluate(predictions(spark), labels(spark), metrics, **COLUMNS).summary
-            assert rows(dropped.quarantine, "item", "reason") == [("v", "null score"), ("w", "NaN score")]
+    @pytest.mark.parametrize(("user", "shown"), [("null score", "None"), ("NaN score", "nan")])
+    def test_scores_are_an_error_and_never_ranked(self, evaluated, user, shown):
+        assert f"{user}: 1, for example user='{user}', item='w', score={shown}" in evaluated.refusal
+        assert evaluated.values(user) == evaluated.values("nothing")
+        assert evaluated.counts(user) == {"n_invalid_predictions": 1}
+        assert [(item, reason) for _, item, _, _, reason in evaluated.quarantined(user)] == [("w", user)]
 
     def test_ranks(self, spark):
         ranks = [
             ("a", "x", 1.0),
             ("a", "y", 2.0),
+            ("a", "y", 3.0),
             ("b", "x", None),
             ("b", "y", -1.0),
             ("b", "z", 1.5),
@@ -125,11 +225,19 @@ class TestNullOrNaNScoreNullOrWrongRank:
             ("b", "v", INF),
         ]
         ranked = spark.createDataFrame(ranks, "user string, item string, place double")
-        said = refused(lambda: evaluate(ranked, labels(spark), CUT, rank="place"), n_invalid_predictions=5)
+        said = refused(
+            lambda: evaluate(ranked, labels(spark), CUT, rank="place"),
+            n_invalid_predictions=5, n_duplicate_predictions=1,
+        )  # fmt: skip
         for reason in ("null rank: 1", "negative rank: 1", "fractional rank: 1", "NaN rank: 1", "infinite rank: 1"):
             assert reason in said
         result = evaluate(ranked, labels(spark), "rr", rank="place", on_invalid="drop")
-        assert (result["rr"], result.data_quality.n_without_predictions) == (0.25, 1)
+        quality = result.data_quality
+        assert (result["rr"], quality.n_without_predictions, quality.n_invalid_predictions) == (0.25, 1, 5)
+        # Of repeated ranks the smallest is the best.
+        assert ("y", 3.0, "repeats an item of the user, ranked better") in rows(
+            result.quarantine, "item", "place", "reason"
+        )
 
 
 class TestInfiniteScore:
@@ -149,6 +257,12 @@ class TestInfiniteScore:
             assert summarise(table)["rr"] == 1.0
         with pytest.raises(DataError, match="predictions that cannot be ranked: 2"):
             summarise(table, {"infinite_scores": "error"})
+        without = score_users(
+            predictions(spark, *self.BAD), labels(spark), "rr", on_invalid={"infinite_scores": "drop"}, **COLUMNS
+        )
+        with warnings.catch_warnings(action="error", category=SparkRankEvalWarning):
+            # They are not there, whatever is thought of them now.
+            assert summarise(without, {"infinite_scores": "rank"}).data_quality.n_infinite_scores == 2
 
     @pytest.mark.parametrize("metrics", [CUT, WHOLE], ids=["pruned", "whole"])
     def test_an_error_or_dropped_on_request_whatever_other_rows_are(self, spark, metrics):
@@ -166,56 +280,71 @@ class TestInfiniteScore:
         assert "NaN score: 1" in said
         assert "infinite score" not in said
         result = run(infinite_scores="drop", invalid_predictions="drop")
-        assert result.summary == evaluate(predictions(spark), labels(spark), metrics, **COLUMNS).summary
+        # Of a the second is liked, of b the only one.
+        first, of_a = {"precision@2": 0.5, "rr": 0.75}, 1 / math.log2(3)
+        assert [row.mean for row in result.summary] == pytest.approx(
+            [first[metrics[0]], (of_a + 1) / 2, 1.5], abs=1e-12
+        )
         assert (result.data_quality.n_infinite_scores, result.data_quality.n_invalid_predictions) == (2, 3)
         assert accounted(result.data_quality)[0] == 7
         assert rows(result.quarantine, "item", "reason")[0] == ("q", "NaN score")
 
 
 class TestDuplicatePrediction:
-    BAD = (("a", "z", 9.0), ("b", "x", 0.5), ("b", "x", 0.25))
+    def test_error_with_counts(self, evaluated):
+        words = "predictions that repeat an item of their user: 3 (for example user='repeated predictions', item="
+        assert words in evaluated.refusal
 
-    def test_error_with_counts(self, spark):
-        said = refused(
-            lambda: evaluate(predictions(spark, *self.BAD), labels(spark), WHOLE, **COLUMNS), n_duplicate_predictions=3
-        )
-        assert "predictions that repeat an item of their user: 3 (for example user=" in said
+    def test_the_best_rank_is_kept_and_the_others_counted(self, evaluated):
+        # z moves to the top, and pushes y out of the first two.
+        assert evaluated.values("repeated predictions") == [
+            {"precision@2": 0.0, "rr": 1 / 3}[evaluated.metrics[0]],
+            0,
+            0,
+        ]
+        assert evaluated.counts("repeated predictions") == {"n_duplicate_predictions": 3}
+        assert evaluated.quarantined("repeated predictions") == [
+            ("predictions", "x", 0.25, None, "repeats an item of the user, ranked better"),
+            ("predictions", "x", 0.5, None, "repeats an item of the user, ranked better"),
+            ("predictions", "z", 1.0, None, "repeats an item of the user, ranked better"),
+        ]
 
-    @pytest.mark.parametrize("on_invalid", ["drop", {"duplicate_predictions": "drop"}], ids=["drop", "by kind"])
-    @pytest.mark.parametrize("metrics", [["rr@2"], ["rr"]], ids=["pruned", "whole"])
-    def test_the_best_rank_is_kept_and_the_others_counted(self, spark, metrics, on_invalid):
+    def test_of_all_kinds_these_alone_may_be_dropped(self, spark):
+        bad = predictions(spark, ("a", "z", 9.0), ("b", "x", 0.5), ("b", "x", 0.25))
         given = labels(spark, ("a", "z", 1.0))
-        result = evaluate(predictions(spark, *self.BAD), given, metrics, on_invalid=on_invalid, **COLUMNS)
-        assert result[metrics[0]] == 1.0
+        result = evaluate(bad, given, "rr@2", on_invalid={"duplicate_predictions": "drop"}, **COLUMNS)
+        assert result["rr@2"] == 1.0
         assert result.data_quality.n_duplicate_predictions == 3
         assert accounted(result.data_quality) == (7, 3)
-        assert rows(result.quarantine, "user", "item", "score", "reason") == [
-            ("a", "z", 1.0, "repeats an item of the user, ranked better"),
-            ("b", "x", 0.25, "repeats an item of the user, ranked better"),
-            ("b", "x", 0.5, "repeats an item of the user, ranked better"),
-        ]
+        assert result.quarantine.count() == 3
 
 
 class TestDuplicateLabel:
-    def test_equal_grades_are_merged_and_counted(self, spark):
-        result = evaluate(predictions(spark), labels(spark, ("a", "y", 1.0)), WHOLE, on_invalid="quarantine", **COLUMNS)
-        assert result.summary == evaluate(predictions(spark), labels(spark), WHOLE, **COLUMNS).summary
-        assert (result.data_quality.n_duplicate_labels, accounted(result.data_quality)) == (1, (4, 3))
-        assert result.quarantine.count() == 0
+    def test_equal_grades_are_merged_and_counted(self, evaluated):
+        assert evaluated.values("equal labels") == evaluated.values("nothing")
+        assert evaluated.counts("equal labels") == {"n_duplicate_labels": 2}
+        assert evaluated.quarantined("equal labels") == []
 
-    def test_different_grades_are_an_error_or_the_highest_counts(self, spark):
-        bad = labels(spark, ("a", "y", 3.0), ("a", "y", 3.0), ("a", "y", 0.0))
-        said = refused(lambda: evaluate(predictions(spark), bad, WHOLE, **COLUMNS), n_conflicting_labels=2)
-        assert "with relevances [0.0, 1.0, 3.0]" in said
-        result = evaluate(predictions(spark), bad, "cg@2", on_invalid={"conflicting_labels": "drop"}, **COLUMNS)
-        assert result["cg@2"] == (3.0 + 2.0) / 2
-        quality = result.data_quality
-        assert (quality.n_conflicting_labels, quality.n_duplicate_labels, accounted(quality)) == (2, 1, (4, 5))
+    def test_different_grades_are_an_error_or_the_highest_counts(self, evaluated):
+        words = (
+            "labels that repeat an item of their user with another grade: 2 (for example user='conflicting labels', "
+        )
+        assert words + "item='y' 4 times, with relevances [0.0, 1.0, 3.0]" in evaluated.refusal
+        *others, gain = evaluated.values("conflicting labels")
+        assert (others, gain) == (evaluated.values("nothing")[:2], 3.0)
+        assert evaluated.counts("conflicting labels") == {"n_duplicate_labels": 1, "n_conflicting_labels": 2}
         reason = "repeats an item of the user with a lower grade"
-        assert rows(result.quarantine, "table", "item", "grade", "reason") == [
-            ("labels", "y", 0.0, reason),
-            ("labels", "y", 1.0, reason),
+        assert evaluated.quarantined("conflicting labels") == [
+            ("labels", "y", None, 0.0, reason),
+            ("labels", "y", None, 1.0, reason),
         ]
+
+    def test_of_all_kinds_these_alone_may_be_dropped(self, spark):
+        bad = labels(spark, ("a", "y", 3.0), ("a", "x", 1.0))
+        result = evaluate(predictions(spark), bad, "ndcg@2", on_invalid={"conflicting_labels": "drop"}, **COLUMNS)
+        of_a = (1 + 7 / math.log2(3)) / (7 + 1 / math.log2(3))
+        assert result["ndcg@2"] == pytest.approx((of_a + 1) / 2, abs=1e-12)
+        assert result.data_quality.n_conflicting_labels == 1
 
 
 class TestIdsOfDifferentTypes:
@@ -286,7 +415,7 @@ class TestUsersInOneTableOnly:
             evaluate(mine, theirs, "rr", population="all", **COLUMNS)
 
     def test_tables_that_hardly_share_a_user_are_warned_of(self, spark):
-        """21 users with labels, 2 of whom have predictions; and 19, 2 of whom do: more than one in ten."""
+        """21 users with labels, 2 of whom have predictions; and 20, 2 of whom do: one in ten."""
         others = [(f"user {n}", "x", 1.0) for n in range(19)]
         few = (predictions(spark), labels(spark, *others))
         said = r"only 2 of 21 users with labels have predictions \(9.5%\): do both tables name users alike\? The others .* 0"
@@ -305,7 +434,9 @@ class TestUsersInOneTableOnly:
         nobody = spark.createDataFrame(others, "user string, item string, grade double")
         with pytest.warns(SparkRankEvalWarning, match=r"none of 19 users with labels has predictions: do .* alike\?$"):
             evaluate(predictions(spark), nobody, "rr", population="predicted", **COLUMNS)
-        assert evaluate(predictions(spark), labels(spark, *others[:17]), "rr", **COLUMNS).data_quality.n_in_both == 2
+        with warnings.catch_warnings(action="error", category=SparkRankEvalWarning):
+            a_tenth = evaluate(predictions(spark), labels(spark, *others[:18]), "rr", **COLUMNS).data_quality
+        assert (a_tenth.n_in_both, a_tenth.n_labelled) == (2, 20)
 
     def test_with_further_users_or_several_models_only_what_is_certain_is_warned_of(self, spark):
         strangers = predictions(spark).withColumn("user", F.concat("user", F.lit("'")))
@@ -332,40 +463,55 @@ class TestUsersInOneTableOnly:
 class TestNegativeNaNOrNullRelevance:
     BAD = (("a", "x", -1.0), ("b", "q", NAN), ("b", "w", None), ("a", "v", -INF))
 
-    def test_error(self, spark):
-        said = refused(
-            lambda: evaluate(predictions(spark), labels(spark, *self.BAD), WHOLE, **COLUMNS), n_invalid_labels=4
-        )
-        for reason in ("negative relevance: 2", "NaN relevance: 1", "null relevance: 1"):
-            assert reason in said
+    def test_error(self, evaluated):
+        above = "relevance above 1,023, the largest grade of a metric (set max_grade or gain='linear'): 1"
+        for reason in ("negative relevance: 2", "NaN relevance: 1", "null relevance: 1", above):
+            assert f"{reason}, for example user=" in evaluated.refusal
+
+    @pytest.mark.parametrize("user", ["null grade", "NaN grade", "negative grades", "grade above 1,023"])
+    def test_dropped(self, evaluated, user):
+        n = len(MORE[user][1])
+        negative = {"n_negative_grades": n} if user == "negative grades" else {}
+        assert evaluated.values(user) == evaluated.values("nothing")
+        assert evaluated.counts(user) == {"n_invalid_labels": n, **negative}
+        reason = user.replace("grades", "grade").replace("grade", "relevance")
+        assert len(evaluated.quarantined(user)) == n
+        assert all(row[-1].startswith(reason) for row in evaluated.quarantined(user))
 
     @pytest.mark.parametrize("arrays", [False, True], ids=["rows", "arrays"])
     def test_dropped_or_clipped(self, spark, arrays):
         bad = labels(spark, *self.BAD)
         if arrays:
             bad = bad.groupBy("user").agg(F.collect_list(F.struct("item", "grade")).alias("item"))
-        metrics = ["cg@2", "bpref"]
-        clean = evaluate(predictions(spark), labels(spark), metrics, **COLUMNS)
-        dropped = evaluate(predictions(spark), bad, metrics, on_invalid="drop", **COLUMNS)
-        assert dropped.summary == clean.summary
-        assert (dropped.data_quality.n_invalid_labels, dropped.data_quality.n_negative_grades) == (4, 2)
-        refused(
-            lambda: evaluate(predictions(spark), bad, metrics, on_invalid={"negative_grades": "clip"}, **COLUMNS),
-            n_invalid_labels=2,
-        )
-        kinds = {"negative_grades": "clip", "invalid_labels": "drop"}
-        clipped = evaluate(predictions(spark), bad, metrics, on_invalid=kinds, **COLUMNS)
-        zeros = evaluate(predictions(spark), labels(spark, ("a", "x", 0.0), ("a", "v", 0.0)), metrics, **COLUMNS)
-        assert clipped.summary == zeros.summary
-        assert clipped["bpref"] < clean["bpref"]
+
+        def run(on_invalid):
+            return evaluate(predictions(spark), bad, ["cg@2", "bpref"], on_invalid=on_invalid, **COLUMNS)
+
+        if arrays:
+            # Those of rows are above.
+            dropped = run("drop")
+            assert [(row.mean, row.n_users) for row in dropped.summary] == [(1.5, 2), (1.0, 2)]
+            assert (dropped.data_quality.n_invalid_labels, dropped.data_quality.n_negative_grades) == (4, 2)
+        mended = {"negative_grades": "clip" if arrays else "drop"}
+        assert "negative" not in refused(lambda: run(mended), n_invalid_labels=2)
+        clipped = run({"negative_grades": "clip", "invalid_labels": "drop"})
+        # Of grade 0, x is known not to be liked, and stands before y.
+        assert [(row.mean, row.n_users) for row in clipped.summary] == [(1.5, 2), (0.5, 2)]
         quality = clipped.data_quality
         assert (quality.n_invalid_labels, quality.n_negative_grades, accounted(quality)[1]) == (2, 2, 6)
         assert rows(clipped.quarantine, "item", "reason") == [("q", "NaN relevance"), ("w", "null relevance")]
-        dropping = {"negative_grades": "drop"}
-        said = refused(
-            lambda: evaluate(predictions(spark), bad, metrics, on_invalid=dropping, **COLUMNS), n_invalid_labels=2
-        )
-        assert "negative" not in said
+
+    def test_what_no_metric_raises_to_a_power_may_be_large_and_not_infinite(self, spark):
+        large = labels(spark, ("a", "q", 1024.0), ("a", "w", INF))
+        metrics = ["rr", "ndcg(gain=linear)@2"]
+        said = refused(lambda: evaluate(predictions(spark), large, metrics, **COLUMNS), n_invalid_labels=1)
+        assert "infinite relevance: 1, for example user='a', item='w'" in said
+
+    def test_a_grade_above_the_scale_of_a_metric_is_an_error(self, spark):
+        given = predictions(spark), labels(spark)
+        said = refused(lambda: evaluate(*given, "err@2", **COLUMNS), n_invalid_labels=1)
+        assert "relevance above 1, the largest grade of a metric" in said
+        assert evaluate(*given, "err(max_grade=2)@2", **COLUMNS)["err@2"] > 0
 
 
 class TestColumns:
@@ -413,7 +559,7 @@ class TestColumns:
                 evaluate(predictions(spark).withColumn("user", column), labels(spark), CUT, score="score")
 
     @pytest.mark.parametrize(
-        "names", [("a.b", "c d", "e`f"), ("ü", "名前", "Ｓ𝄞"), ("select", "'; --", "x\ty"), ("USER", "iTEM", "SCORE")]
+        "names", [("a.b c d", "名前", "e`f"), ("USER", "select", "ü Ｓ𝄞"), ("'; --", "iTEM", "x\ty")]
     )
     def test_any_name_simply_works(self, spark, names):
         mine = predictions(spark, ("a", None, 1.0)).toDF(*names)
@@ -442,21 +588,23 @@ class TestShapes:
         mine, theirs = predictions(spark), labels(spark)
         strangers = theirs.withColumn("user", F.concat(F.lit("not "), "user"))
         one = F.col("user") == "b"
-        for left, right, n_users, mean, words in (
+        shapes = (
             (mine.limit(0), theirs.limit(0), 0, None, "0 users"),
             (mine.limit(0), theirs, 2, 0.0, "2 without predictions (100.0%)"),
             (mine, theirs.limit(0), 2, None, "2 without a relevant label (100.0%)"),
             (mine, strangers, 4, 0.0, "2 without a relevant label (50.0%); 2 without predictions (50.0%)"),
             (mine.where(one), theirs.where(one), 1, 1.0, "1 users"),
-        ):
-            for metrics in (["rr@2"], ["rr"]):
-                warned = pytest.warns(SparkRankEvalWarning, match="none of 2 users with labels has predictions")
-                with warned if mean == 0.0 else nullcontext():
-                    result = evaluate(left, right, metrics, **COLUMNS)
-                assert result.data_quality.n_users == n_users
-                assert math.isnan(result[metrics[0]]) if mean is None else result[metrics[0]] == mean
-                assert words in repr(result)
-                assert "no interval" in repr(result) or mean == 0.0
+        )
+        # Each of both is pruned or whole by day; at night each is both.
+        cases = [(shape, metric) for metric in ("rr@2", "rr") for shape in shapes]
+        for (left, right, n_users, mean, words), metric in part_of(cases, 2):
+            warned = pytest.warns(SparkRankEvalWarning, match="none of 2 users with labels has predictions")
+            with warned if mean == 0.0 else nullcontext():
+                result = evaluate(left, right, [metric], **COLUMNS)
+            assert result.data_quality.n_users == n_users
+            assert math.isnan(result[metric]) if mean is None else result[metric] == mean
+            assert words in repr(result)
+            assert "no interval" in repr(result) or mean == 0.0
 
     def test_a_list_of_100_000_items_10_000_labels_and_a_k_beyond_any_list(self, spark):
         ids = F.col("id").cast("long")
@@ -509,7 +657,9 @@ class TestArrays:
             n_invalid_predictions=len(self.REASONS),
         )
         for reason, *_ in self.REASONS:
-            assert f"{reason}: " in said
+            n = sum(reason == other for other, *_ in self.REASONS)
+            assert f"{reason}: {n}, for example user=" in said
+        assert "user in several rows: 1, for example user=8 in 2 rows" in said
 
     def test_dropped_and_counted(self, tables):
         result = evaluate(*tables, "rr", item=("items", "item"), score="scores", on_invalid="drop")
@@ -588,19 +738,18 @@ def test_rows_in_are_rows_ranked_and_rows_reported_under_every_plan(spark):
     )
     excluded = spark.createDataFrame([("a", "x"), ("b", "w"), ("d", None)], "user string, item string")
     kinds = ("invalid_predictions", "duplicate_predictions", "invalid_labels", "conflicting_labels")
-    for metrics in (["rr@2"], ["rr"]):
-        for options in ({}, {"exclude": excluded}, {"prune": "never"}):
-            for infinite in ("rank", "drop"):
-                on_invalid = dict.fromkeys(kinds, "drop") | {"infinite_scores": infinite}
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", SparkRankEvalWarning)
-                    result = evaluate(
-                        {"one": mine, "two": mine.limit(0)},
-                        theirs,
-                        metrics,
-                        on_invalid=on_invalid,
-                        **options,
-                        **COLUMNS,
-                    )
-                assert accounted(result.qualities["one"]) == (len(GOOD) + len(bad), len(LIKED) + 4)
-                assert accounted(result.qualities["two"])[0] == 0
+    plans = itertools.product(("rank", "drop"), (["rr@2"], ["rr"]), ({}, {"exclude": excluded}, {"prune": "never"}))
+    for infinite, metrics, options in part_of(plans, 5):
+        on_invalid = dict.fromkeys(kinds, "drop") | {"infinite_scores": infinite}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SparkRankEvalWarning)
+            result = evaluate(
+                {"one": mine, "two": mine.limit(0)}, theirs, metrics, on_invalid=on_invalid, **options, **COLUMNS
+            )
+        assert accounted(result.qualities["one"]) == (len(GOOD) + len(bad), len(LIKED) + 4)
+        assert accounted(result.qualities["two"])[0] == 0
+        counted = result.qualities["one"]
+        assert Counter(row["table"] for row in result.quarantine.collect()) == {
+            "predictions": counted.n_invalid_predictions + counted.n_duplicate_predictions,
+            "labels": counted.n_invalid_labels + counted.n_conflicting_labels,
+        }

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,35 +84,61 @@ def tables(spark, world):
     return tables_of(spark, world)
 
 
+@pytest.fixture(scope="module")
+def result(tables):
+    return evaluate(metrics=[*OF_USERS, *OF_ALL, "ndcg@3"], **tables)
+
+
+@pytest.fixture(scope="module")
+def other_world():
+    return random_world(22, n_users=60)
+
+
+@pytest.fixture(scope="module")
+def of_models(spark, tables, other_world):
+    other = spark.createDataFrame(rows_of(other_world.predictions), PAIRS)
+    metrics = ["novelty@3", "diversity(by=vector)@5", "unexpectedness@3", "gini@3", "personalisation@3"]
+    return evaluate(metrics=metrics, **{**tables, "predictions": {"one": tables["predictions"], "other": other}})
+
+
 def known_users(world):
     """Whoever has a row: a list without an entry is none."""
     return [user for user in world.users if world.predictions.get(user) or world.labels.get(user)]
 
 
-def means_of(world, metrics):
-    found = {}
-    for metric in metrics:
-        values = [value(parse_metric(metric).resolve(), world, user) for user in known_users(world)]
-        found[str(parse_metric(metric))] = np.nanmean(values), int(np.isnan(values).sum())
-    return found
+def naive(world, metric, users):
+    """The value of all lists together, or the mean of these users' values."""
+    resolved = parse_metric(metric).resolve()
+    if resolved.name in {parse_metric(one).name for one in OF_ALL}:
+        return value(resolved, world)
+    return np.nanmean([value(resolved, world, user) for user in users])
 
 
-@pytest.mark.parametrize("prune", ["auto", "never"])
-def test_all_measures_come_at_once_and_equal_the_naive_ones(tables, world, prune):
-    result = evaluate(metrics=[*OF_USERS, *OF_ALL, "ndcg@3"], prune=prune, **tables)
-    for metric, (mean, n_undefined) in means_of(world, OF_USERS).items():
-        row = next(row for row in result.summary if row.metric == metric)
-        assert row.mean == pytest.approx(mean, rel=1e-12), metric
-        assert row.n_undefined == n_undefined, metric
-    for metric in OF_ALL:
-        resolved = parse_metric(metric).resolve()
+def check(result, world):
+    """Every row is the naive computation's."""
+    for metric in OF_USERS:
         row = next(row for row in result.summary if row.metric == str(parse_metric(metric)))
-        assert row.mean == pytest.approx(value(resolved, world), rel=1e-12), metric
+        values = [value(parse_metric(metric).resolve(), world, user) for user in known_users(world)]
+        assert row.mean == pytest.approx(np.nanmean(values), rel=1e-12), metric
+        assert row.n_undefined == np.isnan(values).sum(), metric
+    for metric in OF_ALL:
+        row = next(row for row in result.summary if row.metric == str(parse_metric(metric)))
+        assert row.mean == pytest.approx(value(parse_metric(metric).resolve(), world), rel=1e-12), metric
         assert math.isnan(row.interval_low)
         assert "no user has one" in row.no_interval
         assert row.n_users == sum(bool(pairs) for pairs in world.predictions.values())
+
+
+def test_all_measures_come_at_once_and_equal_the_naive_ones(tables, result, world):
+    check(result, world)
     alone = evaluate(metrics="ndcg@3", **tables)
     assert alone["ndcg@3"] == result["ndcg@3"]
+
+
+# Text ids and arrays have the naive measures of whole lists by day.
+@pytest.mark.night
+def test_whole_lists_have_the_same_measures(tables, world):
+    check(evaluate(metrics=[*OF_USERS, *OF_ALL, "ndcg@3"], prune="never", **tables), world)
 
 
 def test_every_user_has_the_value_of_the_naive_measures(tables, world):
@@ -122,18 +149,16 @@ def test_every_user_has_the_value_of_the_naive_measures(tables, world):
         np.testing.assert_allclose(table[column], expected, rtol=1e-12, atol=1e-12, equal_nan=True, err_msg=metric)
 
 
-def test_partitions_change_no_digit(spark, tables):
+def test_partitions_change_no_digit(spark, tables, result):
     apart = {
         name: table.repartition(7, "item") if hasattr(table, "repartition") else table for name, table in tables.items()
     }
-    metrics = [*OF_USERS, *OF_ALL]
-    one = evaluate(metrics=metrics, **tables)
     with shuffled_into(spark, 3):
-        other = evaluate(metrics=metrics, **apart)
-    assert [row.mean for row in one.summary] == [row.mean for row in other.summary]
+        other = evaluate(metrics=[*OF_USERS, *OF_ALL, "ndcg@3"], **apart)
+    assert [row.mean for row in other.summary] == [row.mean for row in result.summary]
 
 
-def test_ids_in_text_are_ids(tables):
+def test_ids_in_text_are_ids(tables, world):
     def in_text(table):
         ids = [f"cast({name} as string) AS {name}" for name in ("user", "item") if name in table.columns]
         return table.selectExpr(*ids, *(name for name in table.columns if name not in ("user", "item")))
@@ -150,17 +175,20 @@ def test_ids_in_text_are_ids(tables):
         "personalisation",
     ]
     metrics += ["serendipity(against=history)", "popularity_ratio", "catalogue_coverage(among=items)"]
-    one, other = (evaluate(metrics=metrics, **given) for given in (tables, named))
-    assert [row.mean for row in one.summary] == pytest.approx([row.mean for row in other.summary], rel=1e-12)
+    means = [row.mean for row in evaluate(metrics=metrics, **named).summary]
+    assert means == pytest.approx([naive(world, metric, known_users(world)) for metric in metrics], rel=1e-12)
 
 
-def test_duplicates_that_are_left_out_are_in_no_measure(tables):
-    twice = tables["predictions"].unionByName(tables["predictions"].selectExpr("user", "item", "score - 9 AS score"))
-    metrics = ["novelty@3", "diversity@3", "gini@3", "repetition@3"]
-    one = evaluate(metrics=metrics, **tables)
-    other = evaluate(metrics=metrics, on_invalid="drop", **{**tables, "predictions": twice})
-    assert other.data_quality.n_duplicate_predictions == one.data_quality.n_predictions
-    assert [row.mean for row in one.summary] == [row.mean for row in other.summary]
+def test_duplicates_that_are_left_out_are_in_no_measure(tables, result):
+    """Nor those of the baseline. A duplicate comes right after the first, whose neighbour it would push out of the list."""
+    twice = {
+        name: tables[name].unionByName(tables[name].selectExpr("user", "item", "score - 0.125 AS score"))
+        for name in ("predictions", "baseline")
+    }
+    metrics = ["novelty@3", "diversity@3", "gini@3", "repetition@3", "unexpectedness@3", "serendipity@3"]
+    other = evaluate(metrics=metrics, on_invalid="drop", **{**tables, **twice})
+    assert other.data_quality.n_duplicate_predictions == result.data_quality.n_predictions
+    assert [row.mean for row in other.summary] == [result[metric] for metric in metrics]
 
 
 def test_slices_have_the_coverage_and_exposure_of_their_own_lists(spark, tables, world):
@@ -180,18 +208,27 @@ def test_slices_have_the_coverage_and_exposure_of_their_own_lists(spark, tables,
             assert row.mean == pytest.approx(expected, rel=1e-12), (str(metric), side)
 
 
-def test_models_side_by_side_have_what_each_has_alone(spark, tables):
-    other = spark.createDataFrame(rows_of(random_world(22, n_users=60).predictions), PAIRS)
-    metrics = ["novelty@3", "diversity(by=vector)@5", "unexpectedness@3", "gini@3", "personalisation@3"]
-    both = evaluate(metrics=metrics, **{**tables, "predictions": {"one": tables["predictions"], "other": other}})
-    for name, predictions in (("one", tables["predictions"]), ("other", other)):
-        users = other.select("user").union(tables["predictions"].select("user"))
-        alone = evaluate(metrics=metrics, users=users, **{**tables, "predictions": predictions})
-        mine = [row.mean for row in both.summary if row.model == name]
-        assert mine == [row.mean for row in alone.summary]
+def test_users_outside_the_population_are_exposed_to_nothing(tables, world):
+    users = [user for user in world.users if world.labels.get(user)]
+    result = evaluate(metrics=["gini@3", "entropy@3"], population="labelled", **tables)
+    for row in result.summary:
+        metric = parse_metric(row.metric).resolve()
+        chosen = {name: choice for name, choice in metric.chosen().items() if name != "undefined"}
+        assert row.mean == pytest.approx(FORMULAS[metric.name](world, metric.k, users=users, **chosen), rel=1e-12)
+        assert FORMULAS[metric.name](world, metric.k, **chosen) != pytest.approx(row.mean)
 
 
-def test_excluded_items_are_in_no_measure(spark, tables, world):
+def test_models_side_by_side_have_the_naive_measures_of_each(of_models, world, other_world):
+    users = sorted({*known_users(world), *(user for user, pairs in other_world.predictions.items() if pairs)})
+    for name, predictions in (("one", world.predictions), ("other", other_world.predictions)):
+        alone = replace(world, predictions=predictions)
+        of_model = [row for row in of_models.summary if row.model == name]
+        assert [row.mean for row in of_model] == pytest.approx(
+            [naive(alone, row.metric, users) for row in of_model], rel=1e-12
+        )
+
+
+def test_excluded_items_are_in_no_measure(tables, world):
     consumed = {(user, item) for user, item in world.training}
     left = {
         user: [(item, score) for item, score in pairs if (user, item) not in consumed]
@@ -199,14 +236,12 @@ def test_excluded_items_are_in_no_measure(spark, tables, world):
     }
     metrics = ["repetition@3", "novelty@3", "gini@3", "unexpectedness@3"]
     excluded = evaluate(metrics=metrics, exclude=tables["training"], **tables)
-    gone = spark.createDataFrame(rows_of(left), PAIRS)
-    users = tables["predictions"].select("user")
-    without = evaluate(metrics=metrics, users=users, **{**tables, "predictions": gone})
     assert excluded["repetition@3"] == 0
-    assert [row.mean for row in excluded.summary] == [row.mean for row in without.summary]
+    without = [naive(replace(world, predictions=left), metric, known_users(world)) for metric in metrics]
+    assert [row.mean for row in excluded.summary] == pytest.approx(without, rel=1e-12)
 
 
-def test_a_list_in_arrays_has_what_users_have_and_its_items_facts_are_refused(spark, tables, world):
+def test_a_list_in_arrays_has_what_users_have_and_its_items_facts_are_refused(spark, tables, result, world):
     rows = [(user, world.list_of(user, None)) for user, pairs in world.predictions.items() if pairs]
     arrays = spark.createDataFrame(rows, "user long, item array<long>")
     base = spark.createDataFrame(
@@ -216,8 +251,7 @@ def test_a_list_in_arrays_has_what_users_have_and_its_items_facts_are_refused(sp
     given = {**tables, "predictions": arrays, "baseline": base}
     del given["score"]
     metrics = ["repetition@3", "unexpectedness@3", "serendipity@3", "entropy@3", "personalisation@3"]
-    found, expected = evaluate(metrics=metrics, **given), evaluate(metrics=metrics, **tables)
-    assert [row.mean for row in found.summary] == [row.mean for row in expected.summary]
+    assert [row.mean for row in evaluate(metrics=metrics, **given).summary] == [result[metric] for metric in metrics]
     with pytest.raises(InputError, match="explode them"):
         evaluate(metrics="novelty@3", **given)
 
@@ -243,43 +277,40 @@ def test_a_table_that_no_measure_needs_is_not_read(spark, tables):
     assert evaluate(metrics="ndcg@3", **{**tables, "items": broken, "baseline": broken})["ndcg@3"] >= 0
 
 
-def test_measures_of_all_lists_have_no_users(tables):
+def test_measures_of_all_lists_have_no_users(tables, result):
     with pytest.raises(MetricError, match="no user has a value"):
         score_users(metrics="gini@3", **tables)
-    result = evaluate(metrics=["gini@3", "novelty@3"], **tables)
     assert "gini_at_3" not in result.per_user.columns
     assert "novelty_at_3" in result.per_user.columns
 
 
-def test_what_is_written_keeps_the_measures_of_all_lists(tables, tmp_path):
-    result = evaluate(metrics=["gini@3", "novelty@3", "entropy@3"], **tables)
-    written = result.write(str(tmp_path / "per_user"))
-    assert [(row.metric, row.mean) for row in written.summary] == [(row.metric, row.mean) for row in result.summary]
+@pytest.fixture(scope="module")
+def few(tables):
+    return evaluate(metrics=["novelty@3", "gini@3", "gini@1", "entropy@3"], quantiles=(0.1, 0.5), **tables)
 
 
-def test_a_result_with_measures_of_all_lists_is_shown_as_any_other(tables, tmp_path):
-    result = evaluate(metrics=["novelty@3", "gini@3", "gini@1"], quantiles=(0.1, 0.5), **tables)
-    assert "no interval of gini@3, gini@1: one value of all lists together" in repr(result)
-    for shown in (result.to_json(), result.to_markdown(), result.to_latex(), result._repr_html_(), result.explain()):
+def test_what_is_written_keeps_the_measures_of_all_lists(few, tmp_path):
+    written = few.write(str(tmp_path / "per_user"))
+    assert [(row.metric, row.mean) for row in written.summary] == [(row.metric, row.mean) for row in few.summary]
+
+
+def test_a_result_with_measures_of_all_lists_is_shown_as_any_other(few, tmp_path):
+    assert "no interval of gini@3, gini@1, entropy@3: one value of all lists together" in repr(few)
+    for shown in (few.to_json(), few.to_markdown(), few.to_latex(), few._repr_html_(), few.explain()):
         assert "gini" in shown
-    assert result.curve("gini")["mean"].tolist() == [result["gini@1"], result["gini@3"]]
-    assert "gini" in result.to_trec(per_query=True)
-    assert result.plot().to_dict()
-    assert result.report(tmp_path / "report.html").exists()
+    assert few.curve("gini")["mean"].tolist() == [few["gini@1"], few["gini@3"]]
+    assert "gini" in few.to_trec(per_query=True)
+    assert few.plot().to_dict()
+    assert few.report(tmp_path / "report.html").exists()
     with pytest.raises(UnknownMetricError, match="no user has a value"):
-        result.plot.histogram("gini@3")
+        few.plot.histogram("gini@3")
     with pytest.raises(MergeError, match="of all lists together"):
-        merge({"monday": result, "tuesday": result})
+        merge({"monday": few, "tuesday": few})
 
 
-def test_models_are_compared_by_the_measures_that_users_have(spark, tables):
-    other = spark.createDataFrame(rows_of(random_world(22, n_users=60).predictions), PAIRS)
-    one, two = (
-        score_users(metrics=["novelty@3", "diversity@3"], **{**tables, "predictions": predictions})
-        for predictions in (tables["predictions"], other)
-    )
-    found = compare({"one": one, "two": two}, baseline="one")
-    assert {row.metric for row in found.rows} == {"novelty@3", "diversity@3"}
+def test_models_are_compared_by_the_measures_that_users_have(of_models):
+    compared = compare(of_models, baseline="one")
+    assert {row.metric for row in compared.rows} == {"novelty@3", "diversity(by='vector')@5", "unexpectedness@3"}
 
 
 WRONG_COLUMNS = {
@@ -305,32 +336,63 @@ def test_wrong_columns_are_named(spark, tables, case):
         evaluate(metrics=metric, **{**tables, **wrong})
 
 
-PAIR, CATEGORY, VECTOR = "user long, item long", "item long, category string", "item long, vector array<double>"
-BY_VECTOR = "diversity(by=vector)@2"
-RAGGED = [(10, [1.0]), (11, [1.0, 2.0]), (12, [1.0, 3.0])]
 WRONG_ROWS = {
-    "null items in training": ("training", [(1, None), (None, 10), (1, 10)], PAIR, "novelty@2", "training.*: 2"),
-    "two categories": ("items", [(10, "a"), (10, "b")], CATEGORY, "diversity@2", "different categories: 1"),
-    "two vectors": ("items", [(10, [1.0]), (10, [2.0])], VECTOR, BY_VECTOR, "different vectors: 1"),
-    "ragged vectors": ("items", RAGGED, VECTOR, BY_VECTOR, "length.*: 1"),
-    "NaN in vectors": ("items", [(10, [math.nan, 1.0]), (11, [1.0, 2.0])], VECTOR, BY_VECTOR, "NaN.*: 1"),
-    "no item": ("items", [(None, "a"), (11, "b")], CATEGORY, "diversity@2", "without an item: 1"),
-    "NaN in a baseline": ("baseline", [(1, 10, math.nan), (1, 11, 1.0)], PAIRS, "unexpectedness@2", "baseline.*: 1"),
+    "training": ([(1, None), (None, 10), (1, 10)], "user long, item long"),
+    "items": (
+        [
+            (10, "a", [1.0, 2.0]),
+            # Two categories, two vectors; a vector that is too short, and one with NaN; a row of no item.
+            (11, "a", [1.0, 3.0]), (11, "b", [1.0, 3.0]), (12, "a", [1.0, 0.0]), (12, "a", [0.0, 1.0]), (13, "a", [1.0]),
+            (14, "a", [math.nan, 1.0]), (None, "a", [1.0, 1.0]),
+        ],
+        "item long, category string, vector array<double>",
+    ),
+    "baseline": ([(1, 10, math.nan), (1, 11, 1.0)], PAIRS),
+}  # fmt: skip
+# What remains of these.
+RIGHT_ROWS = {
+    "training": ([(1, 10)], "user long, item long"),
+    "items": (
+        [(10, "a", [1.0, 2.0]), (11, None, [1.0, 3.0]), (12, "a", None), (13, "a", None), (14, "a", None)],
+        "item long, category string, vector array<double>",
+    ),
+    "baseline": ([(1, 11, 1.0)], PAIRS),
 }
 
 
-@pytest.mark.parametrize("case", WRONG_ROWS)
-def test_rows_that_cannot_be_used_are_counted_and_refused_or_left_out(spark, case):
-    table, rows, schema, metric, words = WRONG_ROWS[case]
-    given = {**tables_of(spark, SIMPLE), table: spark.createDataFrame(rows, schema)}
-    with pytest.raises(DataError, match=words):
-        evaluate(metrics=metric, **given)
-    left_out = evaluate(metrics=metric, on_invalid={"invalid_facts": "drop"}, **given)
-    assert len(left_out.summary) == 1
-    per_user = score_users(metrics=metric, **given)
-    with pytest.raises(DataError, match=r"cannot be used: [12]"):
+def test_rows_that_cannot_be_used_are_counted_and_refused_or_left_out(spark):
+    metrics = ["novelty@2", "diversity@3", "diversity(by=vector)@3", "unexpectedness@2"]
+
+    def given(tables):
+        return {
+            **tables_of(spark, SIMPLE), **{name: spark.createDataFrame(*table) for name, table in tables.items()},
+            "metrics": metrics,
+        }  # fmt: skip
+
+    wrong = given(WRONG_ROWS)
+    with pytest.raises(DataError) as caught:
+        evaluate(**wrong)
+    assert caught.value.counts == {
+        "n_invalid_training": 2, "n_invalid_items": 1, "n_invalid_baseline": 1, "n_conflicting_categories": 1,
+        "n_conflicting_vectors": 1, "n_ragged_vectors": 2,
+    }  # fmt: skip
+    for words in (
+        "training.*: 2",
+        "without an item: 1",
+        "baseline.*: 1",
+        "different categories: 1",
+        "different vectors: 1",
+    ):
+        assert re.search(words, str(caught.value))
+    left_out = evaluate(on_invalid={"invalid_facts": "drop"}, **wrong)
+    right = evaluate(**given(RIGHT_ROWS))
+    assert [row.mean for row in left_out.summary] == pytest.approx([row.mean for row in right.summary], nan_ok=True)
+    scored = score_users(**wrong)
+    per_user = spark.createDataFrame(scored.collect(), scored.schema)
+    with pytest.raises(DataError, match="cannot be used: 8"):
         summarise(per_user)
-    assert summarise(per_user, on_invalid="drop")[metric] == pytest.approx(left_out[metric], nan_ok=True)
+    stored = summarise(per_user, on_invalid="drop")
+    assert [row.mean for row in stored.summary] == pytest.approx([row.mean for row in left_out.summary], nan_ok=True)
 
 
 def test_empty_tables_leave_everything_undefined(spark):
@@ -361,7 +423,9 @@ def test_rows_are_placed_by_what_a_task_that_runs_again_gives_again(spark):
     def run(batches):
         yield from ()
 
-    placed = plan_of(exposure_rows(spark.range(3), run, T.LongType()))
+    # A shuffle into one partition asks no row where it belongs.
+    with shuffled_into(spark, 3):
+        placed = plan_of(exposure_rows(spark.range(3), run, T.LongType(), have_slices=True))
     # One shuffle: whatever adds up is where the rows are.
     (by,) = re.findall(r"hashpartitioning\((.*?), \d+\)", placed)
     assert re.findall(r"([a-z]+)#", by) == ["place", "slot", "slice", "item"]

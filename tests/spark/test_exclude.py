@@ -1,10 +1,14 @@
 """Items to leave out of the predictions before they are ranked."""
 
+from dataclasses import replace
+
 import pytest
 from random_logs import random_logs
+from summary_rows import QUALITY
 
 from spark_rankeval import evaluate, score_users, summarise
 from spark_rankeval.errors import InputError
+from spark_rankeval.summary import DataQuality
 
 CUTOFFS = (1, 3, 10)
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap") for k in CUTOFFS] + ["rr", "auc"]
@@ -76,6 +80,13 @@ def test_arrays_leave_items_out_as_rows_do(spark):
     result = evaluate(predictions, labels, ["rr", "precision@1"], item=("items", "item"), exclude=names)
     assert [result["rr"], result["precision@1"]] == [1.0, 1.0]
     assert result.data_quality.n_excluded == 2
+    # Those that move up are read where nothing else needs more than the first.
+    assert evaluate(predictions, labels, "precision@1", item=("items", "item"), exclude=names)["precision@1"] == 1.0
+
+
+def test_of_several_models_those_left_out_of_each_are_added_up():
+    models = [replace(QUALITY, n_excluded=n) for n in (2, 3)]
+    assert DataQuality.of_models(models).n_excluded == 5
 
 
 def test_excluded_items_must_compare_with_predicted_ones(spark, tables):

@@ -1,6 +1,7 @@
 """A share of the fuzz job that is the same every time; ``make fuzz`` runs ten thousand cases more."""
 
 import pytest
+from effort import examples
 from fuzz import run
 from fuzz_cases import Batch
 
@@ -10,9 +11,10 @@ SEEDS = (2, 12, 24, 564, 5)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nasty_cases_are_as_the_oracle_says_and_no_row_is_lost(spark, seed):
-    batch, wrong, n_rows = run(spark, seed, 100)
+    n_cases = examples(by_day=40, at_night=100)
+    batch, wrong, n_rows = run(spark, seed, n_cases)
     assert wrong == [], batch
-    assert n_rows > 100
+    assert n_rows > n_cases
 
 
 def test_the_share_has_every_form():

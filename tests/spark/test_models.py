@@ -1,7 +1,10 @@
 """Several models in one pass, on the same users."""
 
+import itertools
+
 import pytest
 from chispa import assert_df_equality
+from effort import part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
 
@@ -16,6 +19,7 @@ OPTIONS = {"score": "score", "relevance": "grade"}
 
 @pytest.fixture(scope="module")
 def tables(spark):
+    """Three models' predictions, and the labels."""
     tables = {}
     for seed, name in enumerate(["als", "popular", "random"]):
         logs = random_logs(100, 5, seed=30 + seed)
@@ -28,6 +32,11 @@ def tables(spark):
     return tables, spark.createDataFrame(labels, "user long, item long, grade double")
 
 
+@pytest.fixture(scope="module")
+def together(tables):
+    return evaluate(*tables, METRICS, **OPTIONS)
+
+
 def figures(result, model):
     return [tuple(getattr(row, name) for name in FIELDS) for row in result.summary if row.model == model]
 
@@ -37,8 +46,7 @@ def everyone(tables):
     return users[0].union(users[1]).union(users[2]).distinct()
 
 
-@pytest.mark.parametrize("prune", ["auto", "never"])
-@pytest.mark.parametrize("on_invalid", ["error", "drop"])
+@pytest.mark.parametrize(("prune", "on_invalid"), part_of(itertools.product(["auto", "never"], ["error", "drop"]), 3))
 def test_each_model_has_the_figures_that_it_has_alone_among_the_same_users(tables, prune, on_invalid):
     tables, labels = tables
     options = {**OPTIONS, "prune": prune, "on_invalid": on_invalid}
@@ -56,57 +64,54 @@ def test_each_model_has_the_figures_that_it_has_alone_among_the_same_users(table
     assert "rr@5" not in together
     with pytest.raises(UnknownMetricError, match=r"\('als', 'rr@5'\), \('popular', 'rr@5'\).*pairs"):
         together["rr@5"]
+    for pair in (("nobody", "rr@5"), ("als", "rr@5", 3)):
+        with pytest.raises(UnknownMetricError, match="has the models: 'als', 'popular', 'random'"):
+            together[pair]
     assert together.to_dict()["data_quality_of_models"]["als"]["n_users"] == together.data_quality.n_users
     assert repr(together).count("dialect 'default'") == 3
 
 
-def test_a_column_of_models_is_as_a_dict_of_tables(tables):
+def test_a_column_of_models_is_as_a_dict_of_tables(tables, together):
     tables, labels = tables
     rows = None
     for name, table in tables.items():
         named = table.withColumn("which", F.lit(name))
         rows = named if rows is None else rows.unionByName(named)
     by_column = evaluate(rows.repartition(5), labels, METRICS, model="which", **OPTIONS)
-    by_dict = evaluate(tables, labels, METRICS, **OPTIONS)
-    assert by_column.summary == by_dict.summary
-    assert by_column.qualities == by_dict.qualities
+    assert by_column.summary == together.summary
+    assert by_column.qualities == together.qualities
     long = score_users(rows, labels, METRICS, model="which", **OPTIONS)
     assert long.columns == ["user", "which", "ndcg_at_5", "recall_at_3", "ap_at_5", "rr_at_5", *COUNTS]
 
 
-def test_the_per_user_table_is_long_and_is_summarised_by_model(spark, tables, tmp_path):
+def test_the_per_user_table_is_long_and_is_summarised_by_model(spark, tables, together, tmp_path):
     tables, labels = tables
-    table = score_users(tables, labels, METRICS, **OPTIONS)
+    table = score_users(tables, labels, METRICS, **OPTIONS).persist()
     assert table.columns[:2] == ["user", "model"]
     assert table.count() == 3 * everyone(tables).union(labels.select("user")).distinct().count()
     table.write.parquet(str(tmp_path / "long"))
     stored = summarise(spark.read.parquet(str(tmp_path / "long")))
-    direct = evaluate(tables, labels, METRICS, **OPTIONS)
-    assert stored.summary == direct.summary
-    assert stored.qualities == direct.qualities
+    assert stored.summary == together.summary
+    assert stored.qualities == together.qualities
     alone = score_users({"als": tables["als"]}, labels, METRICS, users=everyone(tables), **OPTIONS)
     assert_df_equality(
         table.where("model = 'als'"), alone, ignore_row_order=True, allow_nan_equality=True, ignore_metadata=True
     )
+    table.unpersist()
 
 
-def test_what_is_summarised_has_the_models_in_the_order_in_which_they_were_named(tables):
+def test_what_is_summarised_has_the_models_in_the_order_in_which_they_were_named(tables, together):
     tables, labels = tables
     named = dict(reversed(tables.items()))
-    per_user = score_users(named, labels, METRICS, **OPTIONS)
-    assert summarise(per_user).summary == evaluate(named, labels, METRICS, **OPTIONS).summary
+    per_user = score_users(named, labels, METRICS, **OPTIONS).persist()
+    assert list(summarise(per_user).summary) == [
+        row for model in named for row in together.summary if row.model == model
+    ]
     assert summarise(per_user.where("model != 'popular'")).models == ["random", "als"]
+    per_user.unpersist()
 
 
-@pytest.mark.parametrize("name", [("nobody", "rr@5"), ("als", "rr@5", 3)])
-def test_a_wrong_pair_is_told_the_models(tables, name):
-    tables, labels = tables
-    result = evaluate(tables, labels, METRICS, **OPTIONS)
-    with pytest.raises(UnknownMetricError, match="has the models: 'als', 'popular', 'random'"):
-        result[name]
-
-
-def test_models_that_come_as_arrays(spark, tables):
+def test_models_that_come_as_arrays(tables, together):
     tables, labels = tables
     arrays = {
         name: table.groupBy("user").agg(
@@ -114,10 +119,7 @@ def test_models_that_come_as_arrays(spark, tables):
         )
         for name, table in tables.items()
     }
-    assert (
-        evaluate(arrays, labels, METRICS, relevance="grade").summary
-        == evaluate(tables, labels, METRICS, **OPTIONS).summary
-    )
+    assert evaluate(arrays, labels, METRICS, relevance="grade").summary == together.summary
     twice = {**arrays, "als": arrays["als"].unionByName(arrays["als"].where("user = 1"))}
     with pytest.raises(DataError, match="model 'als': user in several rows: 1"):
         evaluate(twice, labels, METRICS, relevance="grade")

@@ -132,9 +132,11 @@ def test_arrays_of_a_column_that_pandas_cannot_read_make_no_metric(spark):
         "array('é', 'b')": 0,
         "array(1, 2)": 0,
     }
+    table = spark.sql(f"select {', '.join(f'{ids} items_{place}' for place, ids in enumerate(odd))}")
+    columns = [metrics_column(name, name, "rr") for name in table.columns]
+    row = table.select(*(column.alias(ids) for column, ids in zip(columns, odd, strict=True))).first()
     for ids, n_invalid in odd.items():
-        row = spark.sql(f"select {ids} items").select(metrics_column("items", "items", "rr").alias("m")).first()
-        assert (row["m"]["rr"], row["m"]["n_invalid"]) == (None if n_invalid else 1.0, n_invalid), ids
+        assert (row[ids]["rr"], row[ids]["n_invalid"]) == (None if n_invalid else 1.0, n_invalid), ids
 
 
 def front_doors(spark, name, odd):

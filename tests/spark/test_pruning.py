@@ -13,7 +13,7 @@ METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr")
 
 @pytest.fixture(scope="module")
 def tables(spark):
-    logs = random_logs(300, 5, seed=9, n_items=60)
+    logs = random_logs(120, 5, seed=9, n_items=60)
     assert_tricky(logs, 5)
     users = range(len(logs.predictions))
     # The first user has far more equal scores than are kept.
@@ -86,8 +86,8 @@ def test_items_and_scores_of_the_two_heaps_stay_aligned(spark):
 
 
 def test_dropping_duplicates_comes_before_leaving_out(spark):
-    # Twenty copies of one item would fill what is kept; the labelled item stands right behind it.
-    rows = [(1, 7, 1.0 - n / 1000) for n in range(40)] + [(1, 8, 0.5), (1, 9, 0.4)]
+    # Twenty copies of one item would fill what is kept; the labelled item stands right behind the best of them, before the worst.
+    rows = [(1, 7, 1.0 - n / 40) for n in range(40)] + [(1, 8, 0.5), (1, 9, 0.4)]
     predictions = spark.createDataFrame(rows, "user int, item int, score double")
     labels = spark.createDataFrame([(1, 8)], "user int, item int")
     result = evaluate(predictions, labels, ["rr@2"], score="score", on_invalid="drop")
@@ -96,35 +96,33 @@ def test_dropping_duplicates_comes_before_leaving_out(spark):
     assert result.data_quality.n_predictions == 3
 
 
-@pytest.mark.parametrize(
-    ("metrics", "options", "words"),
-    [
-        (["ndcg@5"], {}, "A user keeps the best 13 predictions while rows are grouped: the largest cutoff is 5."),
-        (["ndcg@5", "rr"], {}, "All predictions of a user are grouped: rr looks at whole lists, without a cutoff."),
-        (["ap", "rr", "ndcg@3"], {}, "ap, rr look at whole lists, without a cutoff."),
-        (["ndcg@5"], {"prune": "never"}, "prune='never' was asked for"),
-        (["ndcg@5"], {"ties": "item_desc"}, "ties='item_desc' needs them"),
-        (["precision@5"], {"dialect": "mllib"}, "each of equal items counts in this dialect"),
-    ],
-)
-def test_explain_says_whether_the_plan_prunes_and_what_prevents_it(tables, metrics, options, words):
-    predictions, labels = tables
-    assert words in evaluate(predictions, labels, metrics, score="score", **options).explain()
+def test_predictions_of_no_item_are_not_among_the_best(spark):
+    rows = [(1, None, 1.0 + n) for n in range(40)] + [(1, 8, 0.5), (1, 9, 0.4)]
+    predictions = spark.createDataFrame(rows, "user int, item int, score double")
+    labels = spark.createDataFrame([(1, 9)], "user int, item int")
+    scored = score_users(predictions, labels, ["rr@2"], score="score", on_invalid={"invalid_predictions": "drop"})
+    assert [(row["rr_at_2"], row["n_invalid_predictions"]) for row in scored.collect()] == [(0.5, 40)]
 
 
-def test_values_do_not_depend_on_partitions_or_batches(spark, tables):
+def test_a_result_explains_its_plan(tables):
+    """Of `choose_plan`, which has its tests without Spark."""
     predictions, labels = tables
-    expected = run(tables)
-    for rows, parts in ((1, 1), (7, 13), (10_000, 2)):
-        settings = {
-            "spark.sql.execution.arrow.maxRecordsPerBatch": str(rows),
-            "spark.sql.shuffle.partitions": str(parts),
-        }
-        with settings_of(spark, settings):
-            shuffled = (predictions.repartition(5), labels.repartition(3))
-            again = run(shuffled)
-            assert again.summary == expected.summary
-            assert values(again.per_user).tobytes() == values(expected.per_user).tobytes()
-            assert (
-                summarise(score_users(*shuffled, METRICS, score="score", relevance="grade")).summary == expected.summary
-            )
+    words = "All predictions of a user are grouped: rr looks at whole lists, without a cutoff."
+    assert words in evaluate(predictions, labels, ["ndcg@5", "rr"], score="score").explain()
+
+
+@pytest.mark.parametrize(("n_rows", "n_partitions"), [(1, 1), (7, 5)])
+def test_values_do_not_depend_on_partitions_or_batches(spark, tables, n_rows, n_partitions):
+    predictions, labels = (table.where("user < 60") for table in tables)
+    expected = run((predictions, labels))
+    settings = {
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(n_rows),
+        "spark.sql.shuffle.partitions": str(n_partitions),
+    }
+    with settings_of(spark, settings):
+        shuffled = (predictions.repartition(3), labels.repartition(2))
+        assert run(shuffled).summary == expected.summary
+        per_user = score_users(*shuffled, METRICS, score="score", relevance="grade").persist()
+        assert values(per_user).tobytes() == values(expected.per_user).tobytes()
+        assert summarise(per_user).summary == expected.summary
+        per_user.unpersist()

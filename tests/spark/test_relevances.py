@@ -22,13 +22,17 @@ def tables(spark):
     )
 
 
+@pytest.fixture(scope="module")
+def both(tables):
+    return evaluate(*tables, METRICS, score="score", relevance=["click", "purchase"])
+
+
 def figures(rows):
     return [tuple(getattr(row, name) for name in FIELDS) for row in rows]
 
 
-def test_each_relevance_has_the_figures_that_it_has_alone(tables):
+def test_each_relevance_has_the_figures_that_it_has_alone(tables, both):
     predictions, labels = tables
-    both = evaluate(predictions, labels, METRICS, score="score", relevance=["click", "purchase"])
     assert [(row.relevance, row.metric) for row in both.summary] == [
         (relevance, row) for relevance in ("click", "purchase") for row in METRICS
     ]
@@ -43,22 +47,21 @@ def test_each_relevance_has_the_figures_that_it_has_alone(tables):
     assert "ndcg@5 [purchase]" in repr(both)
 
 
-def test_the_per_user_table_has_a_column_for_each_and_reads_back(tables, tmp_path):
+def test_the_per_user_table_has_a_column_for_each_and_reads_back(tables, both, tmp_path):
     predictions, labels = tables
     per_user = score_users(predictions, labels, METRICS, score="score", relevance=["click", "purchase"])
     assert per_user.columns[:5] == ["user", "ndcg_at_5_click", "recall_at_3_click", "ap_click", "rr_click"]
     per_user.write.parquet(str(tmp_path / "table"))
     stored = summarise(per_user.sparkSession.read.parquet(str(tmp_path / "table")))
-    direct = evaluate(predictions, labels, METRICS, score="score", relevance=["click", "purchase"])
-    assert stored.summary == direct.summary
+    assert stored.summary == both.summary
 
 
-def test_labels_as_arrays_have_an_array_for_each(spark, tables):
+def test_labels_as_arrays_have_an_array_for_each(tables, both):
     predictions, labels = tables
     arrays = labels.groupBy("user").agg(*(F.collect_list(name).alias(name) for name in ("item", "click", "purchase")))
     options = {"score": "score", "relevance": ["click", "purchase"]}
     from_arrays = evaluate(predictions, arrays, METRICS, **options)
-    assert figures(from_arrays.summary) == figures(evaluate(predictions, labels, METRICS, **options).summary)
+    assert figures(from_arrays.summary) == figures(both.summary)
     structs = labels.groupBy("user").agg(F.collect_list(F.struct("item", "click", "purchase")).alias("item"))
     assert from_arrays.summary == evaluate(predictions, structs, METRICS, **options).summary
 

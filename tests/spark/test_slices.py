@@ -48,6 +48,22 @@ def tables(spark):
     )
 
 
+@pytest.fixture(scope="module")
+def whole(tables):
+    """Of all users, without slices."""
+    return evaluate(*tables[:2], METRICS, **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def by_country(tables):
+    return evaluate(*tables[:2], METRICS, by="country", attributes=tables[2], **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def by_device(tables):
+    return evaluate(*tables[:2], METRICS, by="device", attributes=tables[2], **OPTIONS)
+
+
 def figures(rows):
     return [tuple(getattr(row, name) for name in FIELDS) for row in rows]
 
@@ -56,9 +72,9 @@ def same(one, two):
     return repr(figures(one)) == repr(figures(two))
 
 
-def test_a_slice_has_the_figures_of_its_users_alone(tables):
+def test_a_slice_has_the_figures_of_its_users_alone(tables, whole, by_country):
     predictions, labels, about = tables
-    result = evaluate(predictions, labels, METRICS, by=["country"], attributes=about, **OPTIONS)
+    result = by_country
     assert [row.slice for row in result.summary[:: len(METRICS)]] == [
         "all",
         "country=DE",
@@ -66,11 +82,10 @@ def test_a_slice_has_the_figures_of_its_users_alone(tables):
         "country=JP",
         "country=null",
     ]
-    whole = evaluate(predictions, labels, METRICS, **OPTIONS)
     assert same(result.summary[:3], whole.summary)
     assert result["ndcg@5"] == whole["ndcg@5"]
     assert result.data_quality == whole.data_quality
-    for name in COUNTRIES:
+    for name in ("FR", None):
         users = about.where(F.col("country").eqNullSafe(name)).select(F.col("user").cast("long").alias("user"))
         alone = evaluate(predictions.join(users, "user"), labels.join(users, "user"), METRICS, **OPTIONS)
         mine = [row for row in result.summary if row.slice == f"country={name or 'null'}"]
@@ -83,11 +98,10 @@ def test_a_slice_has_the_figures_of_its_users_alone(tables):
     assert "users with country=FR" in repr(result)
 
 
-def test_totals_are_those_of_a_cube(tables):
+def test_totals_are_those_of_a_cube(tables, by_country):
     predictions, labels, about = tables
     cube = evaluate(predictions, labels, METRICS, by=["country", "device"], attributes=about, totals=True, **OPTIONS)
     finest = evaluate(predictions, labels, METRICS, by=["country", "device"], attributes=about, **OPTIONS)
-    by_country = evaluate(predictions, labels, METRICS, by="country", attributes=about, **OPTIONS)
     slices = {row.slice for row in cube.summary}
     assert {"all", "country=DE", "device=ios", "country=DE, device=ios", "country=null, device=web"} <= slices
     for part in (finest, by_country):
@@ -101,9 +115,8 @@ def test_totals_are_those_of_a_cube(tables):
 
 
 @pytest.mark.parametrize("side", ["labels", "predictions", "users"])
-def test_attributes_may_stand_in_the_other_tables(tables, side):
+def test_attributes_may_stand_in_the_other_tables(tables, by_device, side):
     predictions, labels, about = tables
-    expected = evaluate(predictions, labels, METRICS, by=["device"], attributes=about, users=about.limit(0), **OPTIONS)
     about = about.where("user < 1000").withColumn("user", F.col("user").cast("long"))
     given = {"predictions": predictions, "labels": labels, "users": about.limit(0).select("user")}
     known = labels if side == "labels" else predictions
@@ -115,7 +128,7 @@ def test_attributes_may_stand_in_the_other_tables(tables, side):
         given[side] = given[side].join(about, "user", "left")
     result = evaluate(given["predictions"], given["labels"], METRICS, by=["device"], users=given["users"], **OPTIONS)
     if side == "users":
-        assert same(result.summary, expected.summary)
+        assert same(result.summary, by_device.summary)
     else:
         # Users that this table does not know have no device.
         unknown = (
@@ -128,18 +141,16 @@ def test_attributes_may_stand_in_the_other_tables(tables, side):
         )
 
 
-def test_arrays_and_several_models_have_slices(tables):
+def test_arrays_and_several_models_have_slices(tables, by_device):
     predictions, labels, about = tables
     models = {"one": predictions, "two": predictions.withColumn("score", -F.col("score"))}
     result = evaluate(models, labels, METRICS, by="device", attributes=about, **OPTIONS)
-    for name, table in models.items():
-        alone = evaluate(table, labels, METRICS, by="device", attributes=about, **OPTIONS)
+    turned = evaluate(models["two"], labels, METRICS, by="device", attributes=about, **OPTIONS)
+    for name, alone in (("one", by_device), ("two", turned)):
         assert same([row for row in result.summary if row.model == name], alone.summary)
     arrays = labels.groupBy("user").agg(F.collect_list("item").alias("item"), F.collect_list("grade").alias("grade"))
-    expected = evaluate(predictions, labels, METRICS, by="device", attributes=about, **OPTIONS)
-    assert same(
-        evaluate(predictions, arrays, METRICS, by="device", attributes=about, **OPTIONS).summary, expected.summary
-    )
+    of_arrays = evaluate(predictions, arrays, METRICS, by="device", attributes=about, **OPTIONS)
+    assert same(of_arrays.summary, by_device.summary)
     one_table = (
         predictions.groupBy("user").agg(F.collect_list("item").alias("prediction"))
         .join(arrays.select("user", F.col("item").alias("label")), "user").join(about, "user")
@@ -151,24 +162,18 @@ def test_arrays_and_several_models_have_slices(tables):
     }
 
 
-def test_the_per_user_table_keeps_the_slices_and_is_summarised_by_them(spark, tables, tmp_path):
+def test_the_per_user_table_keeps_the_slices_and_is_summarised_by_them(spark, tables, by_country, tmp_path):
     predictions, labels, about = tables
-    table = score_users(predictions, labels, METRICS, by=["country", "device"], attributes=about, **OPTIONS)
-    assert table.columns[:3] == ["user", "country", "device"]
-    table.write.parquet(str(tmp_path / "table"))
-    stored = spark.read.parquet(str(tmp_path / "table"))
-    expected = evaluate(
-        predictions,
-        labels,
-        METRICS,
-        by=["country"],
-        attributes=about.where("country is null or country <> 'JP'"),
-        **OPTIONS,
-    )
-    assert summarise(stored, by="country").summary == expected.summary
-    assert summarise(stored).summary == expected.summary[: len(METRICS)]
-    written = expected.write(tmp_path / "written")
-    assert (written.summary, written.qualities) == (expected.summary, expected.qualities)
+    known = about.where("country is null or country <> 'JP'")
+    result = evaluate(predictions, labels, METRICS, by=["country", "device"], attributes=known, **OPTIONS)
+    written = result.write(tmp_path / "written")
+    assert (written.summary, written.qualities) == (result.summary, result.qualities)
+    stored = spark.read.parquet(str(tmp_path / "written"))
+    assert stored.columns[:3] == ["user", "country", "device"]
+    again = {row.slice: row for row in summarise(stored, by="country").summary if row.metric == "rr"}
+    expected = {row.slice: row for row in by_country.summary if row.metric == "rr" and row.slice != "country=JP"}
+    assert again == expected
+    assert summarise(stored).summary == result.summary[: len(METRICS)]
     plain = score_users(predictions, labels, METRICS, **OPTIONS)
     assert_df_equality(
         stored.drop("country", "device"), plain, ignore_row_order=True, allow_nan_equality=True, ignore_metadata=True
@@ -191,6 +196,19 @@ def test_an_attribute_that_is_not_constant_within_a_user_is_a_counted_error(tabl
     )
     assert result.data_quality.n_conflicting_attributes == 6
     assert sum(r.n_users + r.n_undefined for r in result.summary if r.slice == "device=null" and r.metric == "rr") > 0
+
+
+def test_a_user_to_count_who_is_in_neither_table_is_in_a_slice(tables, by_country):
+    predictions, labels, about = tables
+    # 5001 is of Germany; of 5000 alone the attributes know.
+    users = about.where("user = 5001").select("user")
+    result = evaluate(predictions, labels, METRICS, by="country", attributes=about, users=users, **OPTIONS)
+    assert result.data_quality.n_users == by_country.data_quality.n_users + 1
+    more = {
+        row.slice: row.n_undefined - other.n_undefined
+        for row, other in zip(result.summary, by_country.summary, strict=True)
+    }
+    assert more == {"all": 1, "country=DE": 1, "country=FR": 0, "country=JP": 0, "country=null": 0}
 
 
 @pytest.mark.parametrize(
@@ -273,17 +291,19 @@ def test_more_slices_than_the_driver_holds_are_refused_with_their_number(tables,
         evaluate(predictions, labels, METRICS, by="country", attributes=about, **OPTIONS)
 
 
-def test_replicates_that_no_worker_holds_are_refused_before_any_job(tables, jobs_of):
+def test_replicates_that_no_worker_holds_are_refused_before_any_job(tables, jobs_of, monkeypatch):
     predictions, labels, about = tables
-    # Without slices there is room for more.
+    # Without slices there is room for more. Here is a hundredth of both: the driver makes an empty state to measure it.
     assert states.MERGED_BYTES < scoring._LARGEST_STATE
+    monkeypatch.setattr(scoring, "MERGED_BYTES", states.MERGED_BYTES // 100)
+    monkeypatch.setattr(scoring, "_LARGEST_STATE", scoring._LARGEST_STATE // 100)
 
     def calls():
-        with pytest.raises(OptionError, match="3 values × 1,000,000 replicates do not fit into memory: take fewer"):
+        with pytest.raises(OptionError, match="3 values × 10,000 replicates do not fit into memory: take fewer"):
             evaluate(
-                predictions, labels, METRICS, **OPTIONS, ci="bca", replicates=10**6, by="country", attributes=about
+                predictions, labels, METRICS, **OPTIONS, ci="bca", replicates=10**4, by="country", attributes=about
             )
-        with pytest.raises(OptionError, match="3 values × 10,000,000 replicates do not fit into memory"):
-            summarise(score_users(predictions, labels, METRICS, **OPTIONS), ci="bca", replicates=10**7)
+        with pytest.raises(OptionError, match="3 values × 100,000 replicates do not fit into memory"):
+            summarise(score_users(predictions, labels, METRICS, **OPTIONS), ci="bca", replicates=10**5)
 
     assert jobs_of(calls) == 0

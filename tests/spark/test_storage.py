@@ -8,10 +8,18 @@ from spark_rankeval.errors import DataError, OptionError
 METRICS = {"ndcg": "ndcg@2", "MAP": "ap(denominator='labels')@2", "rr@2": "rr@2"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def tables(spark):
     predictions = spark.createDataFrame([(1, 1, 0.9), (1, 2, 0.8), (2, 3, 0.5)], "user int, item int, score double")
     return predictions, spark.createDataFrame([(1, 2), (2, 4)], "user int, item int")
+
+
+@pytest.fixture(scope="module")
+def scored(tables, tmp_path_factory):
+    """The users of the tables, stored as `score_users` gives them: what is written here takes no evaluation."""
+    place = str(tmp_path_factory.mktemp("scored") / "users")
+    score_users(*tables, METRICS, score="score").write.parquet(place)
+    return tables[0].sparkSession.read.parquet(place)
 
 
 def test_what_is_written_reads_back_to_the_same_result(tables, spark, tmp_path):
@@ -25,53 +33,49 @@ def test_what_is_written_reads_back_to_the_same_result(tables, spark, tmp_path):
     assert again["map(denominator='labels')@2"] == result["MAP"]
 
 
-def test_the_staging_place_is_gone(tables, spark, tmp_path):
-    write_per_user(score_users(*tables, METRICS, score="score"), str(tmp_path / "per_user"))
+def test_the_staging_place_is_gone(scored, tmp_path):
+    write_per_user(scored, str(tmp_path / "per_user"))
     assert [path.name for path in tmp_path.iterdir()] == ["per_user"]
 
 
-def test_invalid_rows_publish_nothing_and_leave_what_was_there(tables, spark, tmp_path):
+def test_invalid_rows_publish_nothing_and_leave_what_was_there(tables, scored, spark, tmp_path):
     predictions, labels = tables
     path = str(tmp_path / "per_user")
-    write_per_user(score_users(predictions, labels, METRICS, score="score"), path)
-    before = spark.read.parquet(path).count()
+    write_per_user(scored, path)
     bad = predictions.union(predictions)
     with pytest.raises(DataError, match="predictions that repeat an item of their user: 3"):
         write_per_user(score_users(bad, labels, METRICS, score="score"), path, mode="overwrite")
-    assert spark.read.parquet(path).count() == before
+    assert spark.read.parquet(path).count() == 2
     assert [path.name for path in tmp_path.iterdir()] == ["per_user"]
 
 
-def test_an_existing_table_is_replaced_only_on_request(tables, spark, tmp_path):
+def test_an_existing_table_is_replaced_only_on_request(scored, tmp_path):
     path = str(tmp_path / "per_user")
-    table = score_users(*tables, METRICS, score="score")
-    write_per_user(table, path)
+    write_per_user(scored.limit(1), path)
     with pytest.raises(OptionError, match="there is something at"):
-        write_per_user(table, path)
-    assert write_per_user(table, path, mode="overwrite").per_user.count() == 2
+        write_per_user(scored, path)
+    assert write_per_user(scored, path, mode="overwrite").per_user.count() == 2
     with pytest.raises(OptionError, match="mode must be one of 'errorifexists', 'overwrite'"):
-        write_per_user(table, path, mode="append")
+        write_per_user(scored, path, mode="append")
 
 
 @pytest.mark.parametrize(("scheme", "name"), [("", "per user/"), ("file:", "per%20user"), ("file://", "Nützer+1")])
-def test_a_replaced_table_leaves_nothing_beside_it(tables, spark, tmp_path, scheme, name):
+def test_a_replaced_table_leaves_nothing_beside_it(scored, spark, tmp_path, scheme, name):
     path = f"{scheme}{tmp_path}/{name}"
-    table = score_users(*tables, METRICS, score="score")
-    write_per_user(table.limit(1), path)
+    write_per_user(scored.limit(1), path)
     cached = spark.read.parquet(path).cache()
     assert cached.count() == 1
-    assert write_per_user(table, path, mode="overwrite").per_user.count() == 2
+    assert write_per_user(scored, path, mode="overwrite").per_user.count() == 2
     # What was cached of the earlier table is not taken for the new one.
     assert spark.read.parquet(path).count() == 2
     cached.unpersist()
     assert [one.name for one in tmp_path.iterdir()] == [name.rstrip("/")]
 
 
-def test_a_link_is_left_to_spark(tables, spark, tmp_path):
+def test_a_link_is_left_to_spark(scored, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "per_user").symlink_to(tmp_path / "elsewhere")
-    table = score_users(*tables, METRICS, score="score")
-    assert write_per_user(table, tmp_path / "per_user", mode="overwrite").per_user.count() == 2
+    assert write_per_user(scored, tmp_path / "per_user", mode="overwrite").per_user.count() == 2
     assert sorted(one.name for one in tmp_path.iterdir()) == ["elsewhere", "per_user"]
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from effort import part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
 
@@ -75,15 +76,15 @@ def test_users_of_weight_0_are_counted(result, collected):
     assert f"{result.data_quality.n_without_weight} of weight 0 left out" in text
 
 
-@pytest.mark.parametrize("ci", ["t", "percentile", "bca"])
+# By day what the other intervals are parts of: BCa's have the replicates of percentiles.
+@pytest.mark.parametrize("ci", part_of(["bca", "t", "percentile"], 3))
 def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
     predictions, labels, about = tables
     # A slice of nobody is in no table of users.
     about = about.where("user < 1000")
     told = {"by": "country", "user_weight": "spend"}
     fresh = evaluate(predictions, labels, METRICS, attributes=about, ci=ci, **told, **OPTIONS)
-    per_user = score_users(predictions, labels, METRICS, attributes=about, **told, **OPTIONS)
-    assert summarise(per_user, by="country", ci=ci).to_dict() == fresh.to_dict()
+    assert summarise(fresh.per_user, by="country", ci=ci).to_dict() == fresh.to_dict()
     assert fresh.write(tmp_path / "users").to_dict() == fresh.to_dict()
     # No partitioning changes a digit.
     spread = evaluate(
@@ -122,13 +123,17 @@ def test_the_weight_may_stand_in_the_labels(tables):
     assert joined.to_dict() == told.to_dict()
 
 
-def test_several_models_and_one_table_of_arrays(tables):
+@pytest.fixture(scope="module")
+def of_models(tables):
     predictions, labels, about = tables
-    models = evaluate(
-        {"a": predictions, "b": predictions}, labels, METRICS, attributes=about, user_weight="spend", **OPTIONS
-    )
-    assert models["a", "rr"] == models["b", "rr"]
-    assert models.data_quality.n_without_weight == models.qualities["a"].n_without_weight > 0
+    models = {"a": predictions, "b": predictions}
+    return evaluate(models, labels, METRICS, attributes=about, user_weight="spend", **OPTIONS)
+
+
+def test_several_models_and_one_table_of_arrays(tables, of_models):
+    predictions, labels, about = tables
+    assert of_models["a", "rr"] == of_models["b", "rr"]
+    assert of_models.data_quality.n_without_weight == of_models.qualities["a"].n_without_weight > 0
     arrays = (
         labels.groupBy("user").agg(F.collect_list("item").alias("liked"))
         .join(predictions.groupBy("user").agg(F.sort_array(F.collect_set("item")).alias("items")), "user")
@@ -141,29 +146,25 @@ def test_several_models_and_one_table_of_arrays(tables):
     assert weighted["recall@3"] == pytest.approx(np.average(used["recall_at_3"], weights=used["spend"]), rel=1e-12)
 
 
-@pytest.mark.parametrize("wrong", [None, float("nan"), -1.0, float("inf")])
-def test_a_weight_that_is_none_is_an_error_that_counts_and_names(tables, wrong):
+def test_a_weight_that_is_none_is_an_error_that_counts_and_names(tables):
     predictions, labels, about = tables
-    spoilt = about.withColumn(
-        "spend", F.when(F.col("user") == 5, F.lit(wrong).cast("double")).otherwise(F.col("spend"))
-    )
-    told = {"attributes": spoilt, "user_weight": "spend", **OPTIONS}
-    with pytest.raises(DataError, match=r"users whose weight is .*: 1 \(for example user=.* has spend") as caught:
+    # Users who are evaluated, each with another weight that is none.
+    wrong = {4: None, 5: float("nan"), 6: -1.0, 7: float("inf")}
+    spend = F.col("spend")
+    for user, value in wrong.items():
+        spend = F.when(F.col("user") == user, F.lit(value).cast("double")).otherwise(spend)
+    told = {"attributes": about.withColumn("spend", spend), "user_weight": "spend", **OPTIONS}
+    with pytest.raises(DataError, match=r"users whose weight is .*: 4 \(for example user=[4-7] has spend") as caught:
         evaluate(predictions, labels, METRICS, **told)
-    assert caught.value.counts == {"n_invalid_weights": 1}
+    assert caught.value.counts == {"n_invalid_weights": 4}
     dropped = evaluate(predictions, labels, METRICS, on_invalid="drop", **told)
-    assert dropped.data_quality.n_invalid_weights == 1
-    assert "1 without a usable weight left out" in repr(dropped)
-    others = evaluate(
-        predictions,
-        labels,
-        METRICS,
-        **(told | {"attributes": about.replace({5: 555}, subset="user")}),
-        on_invalid="drop",
-    )
+    assert dropped.data_quality.n_invalid_weights == 4
+    assert "4 without a usable weight left out" in repr(dropped)
+    strangers = about.replace({user: 555 + user for user in wrong}, subset="user")
+    others = evaluate(predictions, labels, METRICS, on_invalid="drop", **(told | {"attributes": strangers}))
     # Somebody who has no row has no weight.
     assert others["rr"] == dropped["rr"]
-    assert others.data_quality.n_invalid_weights == 1
+    assert others.data_quality.n_invalid_weights == 4
     with pytest.raises(DataError, match="users whose weight is"):
         summarise(score_users(predictions, labels, METRICS, **told))
 
@@ -199,13 +200,9 @@ def test_weights_joined_to_a_table_are_used_by_name(tables, result):
     assert [row.mean for row in weighted.summary] == [row.mean for row in result.summary[: len(METRICS)]]
 
 
-def test_what_does_not_weight_users_says_so(tables, result):
-    predictions, labels, about = tables
+def test_what_does_not_weight_users_says_so(of_models, result):
     found = detectable_difference(result, "rr").iloc[0]
     row = next(row for row in result.summary if row.key == "rr")
     assert found["std"] == pytest.approx(row.standard_error * np.sqrt(row.n_users), rel=1e-12)
-    models = evaluate(
-        {"a": predictions, "b": predictions}, labels, METRICS, attributes=about, user_weight="spend", **OPTIONS
-    )
     with pytest.warns(SparkRankEvalWarning, match=r"the weights in 'spend' are not used"):
-        compare(models, "a", replicates=9)
+        compare(of_models, "a", replicates=9)

@@ -1,7 +1,9 @@
+import itertools
 import math
 
 import numpy as np
 import pytest
+from effort import part_of
 from scipy import stats
 
 from spark_rankeval.errors import OptionError
@@ -41,8 +43,7 @@ def test_the_ends_of_the_normal_distribution():
     assert (normal_quantile(0.0), normal_quantile(1.0)) == (-math.inf, math.inf)
 
 
-@pytest.mark.parametrize("df", DEGREES)
-@pytest.mark.parametrize("p", TAILS)
+@pytest.mark.parametrize(("p", "df"), part_of(itertools.product(TAILS, DEGREES), 5))
 def test_student_t_is_scipys(p, df):
     t = float(stats.t.isf(p, df))
     assert t_sf(t, df) == exactly(float(stats.t.sf(t, df)))
@@ -51,8 +52,7 @@ def test_student_t_is_scipys(p, df):
     assert t_quantile(p, df) == exactly(float(stats.t.ppf(p, df)))
 
 
-@pytest.mark.parametrize("df", DEGREES)
-@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99, 0.999999])
+@pytest.mark.parametrize(("level", "df"), part_of(itertools.product([0.5, 0.9, 0.95, 0.99, 0.999999], DEGREES), 3))
 def test_what_two_sided_intervals_reach_to_is_scipys(level, df):
     assert t_critical(level, df) == exactly(float(stats.t.isf((1 - level) / 2, df)))
     assert t_quantile(1 - (1 - level) / 2, df) == pytest.approx(t_critical(level, df), rel=1e-9)
@@ -68,23 +68,22 @@ def test_infinitely_many_degrees_are_the_normal_distribution(t):
     assert t_sf(t, math.inf) == exactly(stats.norm.sf(t))
 
 
-@pytest.mark.parametrize("df", [2, 10, 100, 1e5])
-@pytest.mark.parametrize("noncentrality", [0.0, 0.5, 2.8, 5.0])
-@pytest.mark.parametrize("t", [-2.0, 0.5, 1.97, 4.0])
+@pytest.mark.parametrize(
+    ("t", "df", "noncentrality"),
+    part_of(itertools.product([-2.0, 0.5, 1.97, 4.0], [2, 10, 100, 1e5], [0.0, 0.5, 2.8, 5.0]), 5),
+)
 def test_noncentral_t_is_scipys(t, df, noncentrality):
     expected = float(stats.nct.sf(t, df, noncentrality)) if noncentrality else float(stats.t.sf(t, df))
     assert noncentral_t_sf(t, df, noncentrality) == pytest.approx(expected, rel=1e-10)
 
 
-@pytest.mark.parametrize("df", DEGREES)
-@pytest.mark.parametrize("p", [1e-20, 1e-12, 1e-6, 0.05, 0.5, 0.95])
+@pytest.mark.parametrize(("p", "df"), part_of(itertools.product([1e-20, 1e-12, 1e-6, 0.05, 0.5, 0.95], DEGREES), 5))
 def test_the_range_of_two_means_is_student_t_far_into_the_tail(p, df):
     t = float(stats.t.isf(p / 2, df))
     assert studentized_range_sf(t * math.sqrt(2), 2, df) == exactly(p)
 
 
-@pytest.mark.parametrize("df", [4, 120, 5000])
-@pytest.mark.parametrize("groups", [3, 20])
+@pytest.mark.parametrize(("groups", "df"), part_of(itertools.product([3, 20], [4, 120, 5000]), 2))
 def test_the_studentized_range_is_scipys(groups, df):
     for q in (0.5, 3.0, 6.0):
         assert studentized_range_sf(q, groups, df) == pytest.approx(
@@ -101,8 +100,8 @@ def test_the_studentized_range_is_that_of_25_digits(q, groups, df, expected):
     assert studentized_range_sf(q, groups, df) == exactly(expected)
 
 
-@pytest.mark.parametrize("groups", [2, 3, 8])
-@pytest.mark.parametrize("df", [5, 60, 5e4])  # from 1e5 on scipy takes infinitely many
+# From 1e5 degrees on scipy takes infinitely many.
+@pytest.mark.parametrize(("groups", "df"), part_of(itertools.product([2, 3, 8], [5, 60, 5e4]), 4))
 def test_critical_values_of_the_range_cut_off_their_tail(groups, df):
     q = studentized_range_critical(0.95, groups, df)
     assert studentized_range_sf(q, groups, df) == exactly(0.05)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from effort import examples
 
 from spark_rankeval.statistics.bootstrap import (
     BootstrapAccumulator,
@@ -14,7 +15,7 @@ from spark_rankeval.statistics.means import MeanAccumulator, mean_of
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 
-EVALUATIONS = 2000
+EVALUATIONS = examples(by_day=1000, at_night=2000)
 USERS = 250
 # Reciprocal ranks of a first hit that is equally often at each of ten places, or missing.
 RECIPROCAL_RANKS = np.append(1 / np.arange(1, 10), 0.0)
@@ -35,7 +36,7 @@ def intervals():
     found = {"t": [], "percentile": [], "bca": []}
     plain_state, moments_state = plain.state(), moments.state()
     # Each of some groups of evaluations has users of its own: no bootstrap sample serves all of them.
-    for number, group in enumerate(np.array_split(np.arange(EVALUATIONS), 100)):
+    for number, group in enumerate(np.array_split(np.arange(EVALUATIONS), EVALUATIONS // 20)):
         samples = BootstrapAccumulator(len(group), replicates=1000, seed=number)
         samples.add(np.arange(USERS), values[group])
         state = samples.state()
@@ -59,7 +60,7 @@ def comparisons():
     rng = np.random.default_rng(132)
     values = rng.choice(RECIPROCAL_RANKS, (2, EVALUATIONS, USERS))
     found = []
-    for number, group in enumerate(np.array_split(np.arange(EVALUATIONS), 100)):
+    for number, group in enumerate(np.array_split(np.arange(EVALUATIONS), EVALUATIONS // 20)):
         pairs = PairedAccumulator(len(group), replicates=999, seed=number)
         pairs.add(np.arange(USERS), values[0, group], values[1, group])
         state = pairs.state()
@@ -81,7 +82,7 @@ def test_95_percent_intervals_of_a_difference_cover_it(comparisons):
 @pytest.mark.parametrize("method", ["t", "bca"])
 def test_95_percent_intervals_of_weighted_means_cover_the_true_mean(method):
     rng = np.random.default_rng(133)
-    evaluations = EVALUATIONS if method == "t" else 1000
+    evaluations = EVALUATIONS if method == "t" else EVALUATIONS // 2
     values = rng.choice(RECIPROCAL_RANKS, (evaluations, USERS))
     # Uneven weights that go with the values: the weighted mean is another one than the plain.
     weights = rng.exponential(size=(evaluations, USERS)) * (1 + values)

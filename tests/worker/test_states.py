@@ -1,5 +1,7 @@
 """The states of partitions: their bytes depend on the users alone, they are bounded, and no way of merging changes them."""
 
+from itertools import chain
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -96,7 +98,7 @@ def test_the_states_of_a_comparison_do_so_too(run):
     forwards, backwards = (rows_of(run(models(np.arange(N_USERS)[::step]))) for step in (1, -1))
     assert forwards == backwards
     (merged,) = rows_of(merge_comparisons(run(models(np.arange(N_USERS))))).values()
-    assert len(merged) == 1
+    assert len(merged) == len(forwards)
 
 
 def test_the_states_of_all_pairs_are_the_same_where_every_model_has_a_value():
@@ -117,16 +119,48 @@ def test_states_that_had_to_make_room_merge_into_those_that_had_not(monkeypatch)
     assert len(expected) == 41
 
 
-def test_what_is_too_large_to_be_merged_is_counted(monkeypatch):
-    def merged():
-        (row,) = [row for some in rows_of(merge_batches(run()(batches_of(table, order, 100)))).values() for row in some]
-        return unpack(row)
+@pytest.mark.parametrize("keys", [(), ("slice",)], ids=["all users", "slices"])
+def test_states_of_several_partitions_are_those_of_one(keys):
+    table = users()
+    partitions = np.array_split(np.arange(N_USERS), 3)
+    apart = chain.from_iterable(run(keys)(batches_of(table, rows, 50)) for rows in partitions)
+    assert figures(whole(apart)) == figures(whole(run(keys)(batches_of(table, np.arange(N_USERS), 50))))
+
+
+def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_too_large_is_counted(monkeypatch):
+    def merged(n_parts):
+        """The rows of several tasks, each with all places, as they meet in one partition."""
+        parts = [order[part::n_parts] for part in range(n_parts)]
+        met = pa.Table.from_batches([row for part in parts for row in run()(batches_of(table, part, 100))])
+        return [
+            unpack(state) for state in rows_of(merge_batches(met.sort_by("place").to_batches(max_chunksize=3)))[None]
+        ]
 
     table, order = users(40), np.arange(N_USERS)
-    assert n_groups_of(merged()) is None
-    assert len(as_states(merged())) == 41
-    monkeypatch.setattr(states, "MERGED_BYTES", 20 * states.bytes_of_a_group(2, 1, OPTIONS))
-    assert n_groups_of(merged()) == 41
+    places = {states.place_of(key) for tree in merged(1) for key in as_states(tree)}
+    for n_parts in (1, 3):
+        trees = merged(n_parts)
+        assert len(trees) == len(places)
+        assert sum(len(as_states(tree)) for tree in trees) == 41
+        assert {n_groups_of(tree) for tree in trees} == {None}
+    # Each place by itself holds what is allowed, although the partition as a whole has more.
+    most = max(len(as_states(tree)) for tree in merged(1))
+    monkeypatch.setattr(states, "MERGED_BYTES", most * states.bytes_of_a_group(2, 1, OPTIONS))
+    assert {n_groups_of(tree) for tree in merged(3)} == {None}
+    monkeypatch.setattr(states, "MERGED_BYTES", states.bytes_of_a_group(2, 1, OPTIONS))
+    assert max(n_groups_of(tree) or 0 for tree in merged(3)) == most
+
+
+def test_combinations_of_many_columns_are_told_apart_beyond_64_bits():
+    for n_columns, n_values in ((7, 1024), (33, 4)):
+        first = [f"{row}" for row in range(n_values)] * 2
+        others = [["a"] * n_values + ["b"] * n_values, *[[f"{row}" for row in range(2 * n_values)]] * (n_columns - 2)]
+        columns = [pa.array(column) for column in (first, *others)]
+        assert len(list(states.groups(columns, 2 * n_values))) == 2 * n_values
+        # Users that differ in the first column alone.
+        alike = [pa.array([*column, column[0]]) for column in (first, *others)]
+        alike[0] = pa.array([*first, "another"])
+        assert len(list(states.groups(alike, 2 * n_values + 1))) == 2 * n_values + 1
 
 
 def test_places_are_those_of_the_groups_and_spread_them():

@@ -1,0 +1,115 @@
+"""Models' users as pandas tables, compared by the worker's functions and what reads their states: all of the way but Spark."""
+
+from dataclasses import dataclass
+from itertools import chain
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from spark_rankeval import comparison
+from spark_rankeval.spark.model_tables import MetricColumn, ModelTable, ModelTables
+from spark_rankeval.statistics.merging import merged
+from spark_rankeval.worker.comparing import CONFLICTS, INVALID, MODEL, NOBODY, ROWS, USER, slice_field, value_field
+from spark_rankeval.worker.packing import unpacked_by_place
+
+BATCH = 64
+METRICS = {"ndcg@10": "ndcg_at_10", "recall@5": "recall_at_5", "percentile_rank": "percentile_rank"}
+MODELS = ("old", "new", "other")
+N = 300
+
+
+def users_of_models():
+    """Each model's users: no model has all of them, and not every metric is defined."""
+    rng = np.random.default_rng(7)
+    skill = rng.random((N, len(METRICS)))
+    frames = {}
+    for shift, model in enumerate(MODELS):
+        values = np.clip(skill + rng.normal(0.02 * shift, 0.1, skill.shape), 0, 1)
+        # Few distinct values, where a randomisation test depends on exact sums.
+        values[:, 1] = np.round(values[:, 1] * 5) / 5
+        values[rng.random(values.shape) < 0.05] = np.nan
+        frame = pd.DataFrame(values, columns=list(METRICS.values()))
+        frame.insert(0, "user", np.arange(N) * 7919)
+        frames[model] = frame.iloc[rng.permutation(N)[: N - 15 - 20 * shift]]
+    return frames
+
+
+def both(users, model, column, baseline="old"):
+    """The values of a model and of the baseline where both have one, and how many users of either lack one."""
+    joined = users[model].merge(users[baseline], on="user", suffixes=("", "_baseline"), how="outer")
+    pair = joined[[column, f"{column}_baseline"]]
+    defined = pair.dropna().to_numpy()
+    return defined[:, 0], defined[:, 1], len(pair) - len(defined)
+
+
+@dataclass(frozen=True)
+class ModelFrames(ModelTables):
+    """What `read_results` gives, of frames with a column ``user``; a null user is nobody.
+
+    Attributes:
+        n_partitions: over how many the users are spread.
+    """
+
+    n_partitions: int = 2
+
+    def check_attributes(self, by):
+        assert all(name in table.frame for table in self.tables for name in by)
+
+    def repeated_user(self, model):
+        return ""
+
+    def collected(self, labels, run, bytes_each, by=()):
+        rows, attributes = {}, {}
+        for table in self.tables:
+            for record in table.frame.to_dict("records"):
+                values = [record[table.metrics[label].column] for label in labels]
+                fields = {value_field(place): value for place, value in enumerate(values)}
+                user = None if pd.isna(record["user"]) else record["user"]
+                rows.setdefault(user, []).append({MODEL: table.model, INVALID: 0, **fields})
+                attributes[user] = [record[name] for name in by]
+        values = [(value_field(place), pa.float64()) for place in range(len(labels))]
+        row = pa.struct([(MODEL, pa.string()), (INVALID, pa.int64()), *values])
+        columns = {
+            USER: pd.util.hash_array(np.array([0 if user is None else user for user in rows], np.int64)).view(np.int64),
+            NOBODY: pa.array([user is None for user in rows], pa.bool_()),
+            ROWS: pa.array(list(rows.values()), pa.list_(row)),
+            **{
+                slice_field(place): pa.array([of[place] for of in attributes.values()], pa.string(), from_pandas=True)
+                for place in range(len(by))
+            },
+            CONFLICTS: np.zeros(len(rows), np.int64),
+        }
+        users = pa.table(columns)
+        parts = [users.take(pa.array(part)) for part in np.array_split(np.arange(len(rows)), self.n_partitions)]
+        states = [run(iter(part.combine_chunks().to_batches(max_chunksize=BATCH))) for part in parts]
+        return merged(chain.from_iterable(unpacked_by_place(chain.from_iterable(states))))
+
+
+def _compared_by(function, frames, columns, n_partitions, **options):
+    """What `compare` or `all_pairs` says of frames by model.
+
+    Args:
+        function: one of the two.
+        frames: by model.
+        columns: of the metrics, by label; of those of a list nothing is known but their names.
+        n_partitions: over how many the users are spread.
+        options: of the function.
+    """
+    known = isinstance(columns, dict)
+    named = columns if known else {name: name for name in columns}
+    metrics = {label: MetricColumn(name, label if known else "", "default") for label, name in named.items()}
+    tables = tuple(ModelTable(frame, ("user",), metrics, {}, model) for model, frame in frames.items())
+    with patch.object(comparison, "read_results", lambda *_: ModelFrames(tables, (), n_partitions)):
+        return function(frames, **options)
+
+
+def compare_frames(frames, columns, baseline, n_partitions=2, **options):
+    """The comparison of models with a baseline."""
+    return _compared_by(comparison.compare, frames, columns, n_partitions, baseline=baseline, **options)
+
+
+def pairs_of_frames(frames, columns, n_partitions=2, **options):
+    """All pairs of models."""
+    return _compared_by(comparison.all_pairs, frames, columns, n_partitions, **options)

@@ -1,0 +1,305 @@
+"""Comparisons: what scipy and statsmodels say of the same users, with the worker's functions and without Spark."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from model_frames import METRICS, MODELS, both, compare_frames, pairs_of_frames, users_of_models
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import TTestPower
+
+from spark_rankeval import detectable_difference
+from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
+
+
+@pytest.fixture(scope="module")
+def users():
+    return users_of_models()
+
+
+@pytest.fixture(scope="module")
+def compared(users):
+    return compare_frames(users, METRICS, "old")
+
+
+def test_every_figure_is_that_of_scipy_on_the_collected_users(users, compared):
+    assert [(row.metric, row.model) for row in compared.rows] == [
+        (label, model) for label in METRICS for model in MODELS[1:]
+    ]
+    for row in compared.rows:
+        values, baseline, n_undefined = both(users, row.model, METRICS[row.metric])
+        difference = values - baseline
+        expected = stats.ttest_rel(values, baseline)
+        interval = expected.confidence_interval(0.95)
+        assert (row.n_users, row.n_undefined, row.baseline) == (len(values), n_undefined, "old")
+        assert [row.mean, row.baseline_mean, row.difference] == pytest.approx(
+            [values.mean(), baseline.mean(), difference.mean()], rel=1e-10
+        )
+        assert row.relative_lift == pytest.approx(difference.mean() / baseline.mean(), rel=1e-10)
+        assert row.std == pytest.approx(difference.std(ddof=1), rel=1e-10)
+        assert row.standard_error == pytest.approx(stats.sem(difference), rel=1e-10)
+        assert row.p_t == pytest.approx(expected.pvalue, rel=1e-10)
+        assert [row.interval_low, row.interval_high] == pytest.approx([interval.low, interval.high], rel=1e-10)
+        assert row.cohens_d == pytest.approx(difference.mean() / difference.std(ddof=1), rel=1e-10)
+        up, down = (difference > 1e-9).sum(), (difference < -1e-9).sum()
+        # Of the percentile rank, the smaller value is the better one.
+        wins, losses = (down, up) if row.metric == "percentile_rank" else (up, down)
+        assert (row.wins, row.ties, row.losses) == (wins, len(values) - up - down, losses)
+
+
+def test_the_sign_flip_test_is_scipys_within_the_noise_of_both(users, compared):
+    for row in compared.rows:
+        values, baseline, _ = both(users, row.model, METRICS[row.metric])
+        expected = stats.permutation_test(
+            (np.round(values - baseline, 12),), np.mean, permutation_type="samples", n_resamples=9999, rng=5
+        ).pvalue
+        assert row.p_sign_flip == pytest.approx(expected, abs=5 * math.sqrt(2 * expected / 10_000) + 2e-4)
+
+
+@pytest.mark.parametrize(("correction", "theirs"), [("holm", "holm"), ("benjamini_hochberg", "fdr_bh"), ("none", None)])
+@pytest.mark.parametrize("test", ["sign_flip", "t"])
+def test_p_is_corrected_over_all_metrics_and_models(users, correction, theirs, test):
+    rows = compare_frames(users, METRICS, "old", correction=correction, test=test, replicates=199).rows
+    raw = [getattr(row, f"p_{test}") for row in rows]
+    expected = raw if theirs is None else multipletests(raw, method=theirs)[1]
+    assert [row.p for row in rows] == pytest.approx(list(expected), rel=1e-10)
+
+
+def test_another_seed_draws_other_signs(users, compared):
+    other = compare_frames(users, METRICS, "old", metrics="recall@5", seed=1, replicates=999)
+    assert [row.p_sign_flip for row in other.rows] != [
+        row.p_sign_flip for row in compare_frames(users, METRICS, "old", metrics="recall@5", replicates=999).rows
+    ]
+    assert other["recall@5", "new"].difference == compared["recall@5", "new"].difference
+
+
+def test_a_model_that_few_partitions_have(users):
+    rare = users["new"][users["new"]["user"] < 20000]
+    few = {**users, "rare": rare}
+    row = compare_frames(few, METRICS, "old", n_partitions=60, metrics="ndcg@10", replicates=99)["ndcg@10", "rare"]
+    values, _, n_undefined = both(few, "rare", "ndcg_at_10")
+    assert (row.n_users, row.n_undefined) == (len(values), n_undefined)
+
+
+def test_a_model_without_a_row_is_undecided(users):
+    row = compare_frames({**users, "none": users["new"][:0]}, METRICS, "old", replicates=9)["ndcg@10", "none"]
+    assert (row.n_users, row.n_undefined, row.verdict) == (0, len(users["old"]), "undecided")
+    assert row.sentence == "Nothing can be said of none and old on ndcg@10: no user."
+    assert math.isnan(row.p)
+
+
+def test_verdicts_follow_the_margin(users):
+    wide = compare_frames(users, METRICS, "old", margin=0.2, replicates=999)
+    assert {row.verdict for row in wide.rows} == {"no relevant difference"}
+    row = compare_frames(users, METRICS, "old", margin={"nDCG@10": 0.2}, replicates=999)["ndcg@10", "other"]
+    assert (row.margin, row.verdict) == (0.2, "no relevant difference")
+    assert row.sentence.startswith("other and old differ by less than a margin of 0.2 on ndcg@10 (difference +")
+    plain = compare_frames(users, METRICS, "old", metrics=["percentile_rank", "ndcg_at_10"], replicates=999)
+    assert [row.metric for row in plain.rows] == ["percentile_rank"] * 2 + ["ndcg@10"] * 2
+    assert plain["ndcg@10", "other"].verdict == "better"
+    # The same shift of a metric whose smaller values are better.
+    assert plain["percentile_rank", "other"].verdict == "worse"
+    assert plain.sentences[1].startswith("other is worse than old on percentile_rank (")
+
+
+def test_it_prints_as_a_table_and_reads_as_pandas_and_json(users, compared):
+    text = repr(compare_frames(users, METRICS, "old", margin=0.001, replicates=99))
+    head, line = text.splitlines()[1:3]
+    assert text.startswith("baseline 'old'\n")
+    assert head.split() == [
+        "metric", "model", "users", "mean", "baseline", "difference", "95", "%", "interval", "p", "d", "wins/ties/losses",
+        "verdict",
+    ]  # fmt: skip
+    row = compared.rows[0]
+    means = [f"{row.mean:.4f}", f"{row.baseline_mean:.4f}", f"{row.difference:+.4f}"]
+    assert line.split()[:6] == ["ndcg@10", "new", str(row.n_users), *means]
+    assert f"{row.interval_low:+.4f} to {row.interval_high:+.4f}" in line
+    assert f"{row.wins}/{row.ties}/{row.losses}" in line
+    assert "sign-flip randomisation test, 99 replicates, corrected for 6 comparisons (holm)" in text
+    assert "differences up to 0.001 do not matter" in text
+    sure = {"old": users["old"], "far": users["old"].assign(ndcg_at_10=users["old"]["ndcg_at_10"] * 0.5)}
+    assert "<0.0001" in repr(compare_frames(sure, METRICS, "old", metrics="ndcg@10", test="t", replicates=9))
+    frame = compared.to_pandas()
+    assert frame["p"].tolist() == [row.p for row in compared.rows]
+    assert json.loads(compared.to_json())["rows"][0]["sentence"] == row.sentence
+    assert compared._repr_html_().count("<tr") == len(compared) + 1
+    with pytest.raises(UnknownMetricError, match="several rows answer to 'ndcg@10'"):
+        compared["ndcg@10"]
+    with pytest.raises(UnknownMetricError, match="no row answers to 'rr'"):
+        compared["rr"]
+
+
+def complete(users, column):
+    joined = [users[model].set_index("user")[column] for model in sorted(MODELS)]
+    frame = pd.concat(joined, axis=1, join="inner").dropna()
+    return frame.to_numpy()
+
+
+def test_all_pairs_is_tukeys_test_with_users_as_blocks(users):
+    pairs = pairs_of_frames(users, METRICS)
+    n_of_any = len(pd.concat(users.values())["user"].unique())
+    assert [(row.model, row.other) for row in pairs.rows[:3]] == [("old", "new"), ("other", "new"), ("other", "old")]
+    for row in pairs.rows:
+        values = complete(users, METRICS[row.metric])
+        n, k = values.shape
+        residuals = values - values.mean(axis=1, keepdims=True) - values.mean(axis=0) + values.mean()
+        df = (n - 1) * (k - 1)
+        error = math.sqrt((residuals**2).sum() / df / n)
+        one, other = (sorted(MODELS).index(model) for model in (row.model, row.other))
+        difference = values[:, one].mean() - values[:, other].mean()
+        q = abs(difference) / error
+        reach = stats.studentized_range.ppf(0.95, k, df) * error
+        assert (row.n_users, row.n_undefined) == (n, n_of_any - n)
+        assert [row.mean, row.other_mean] == pytest.approx([values[:, one].mean(), values[:, other].mean()], rel=1e-10)
+        assert [row.difference, row.q] == pytest.approx([difference, q], rel=1e-9)
+        assert row.p_tukey == pytest.approx(stats.studentized_range.sf(q, k, df), rel=1e-6, abs=1e-9)
+        assert [row.interval_low, row.interval_high] == pytest.approx(
+            [difference - reach, difference + reach], rel=1e-6
+        )
+        assert math.isnan(row.p_randomised)
+        assert row.p == row.p_tukey
+    assert repr(pairs).splitlines()[0].split()[:3] == ["metric", "model", "other"]
+    assert pairs["ndcg@10", "old", "other"].sentence.startswith("other is better than old on ndcg@10 (")
+
+
+def test_the_randomised_test_hangs_on_no_partition(users):
+    told = {"metrics": ["recall@5", "ndcg@10"], "test": "randomised", "replicates": 499}
+    first = pairs_of_frames(users, METRICS, **told)
+    turned = {model: frame.sort_values("recall_at_5") for model, frame in reversed(users.items())}
+    other = pairs_of_frames(turned, METRICS, n_partitions=5, **told)
+    assert first == other
+    row = first["ndcg@10", "new", "old"]
+    values = complete(users, "ndcg_at_10")
+    rng = np.random.default_rng(0)
+    ranges = [np.ptp(rng.permuted(values, axis=1).mean(axis=0)) for _ in range(2000)]
+    expected = np.mean(np.array(ranges) >= abs(row.difference))
+    assert row.p_randomised == pytest.approx(expected, abs=5 * math.sqrt(expected / 499) + 0.005)
+    assert row.p == row.p_randomised
+
+
+def test_all_pairs_of_too_many_or_too_few_models(users):
+    many = {f"model {index}": users["new"] for index in range(9)}
+    with pytest.raises(OptionError, match="permutes up to 8 models; there are 9"):
+        pairs_of_frames(many, METRICS, test="randomised")
+    with pytest.raises(InputError, match="pairs are of two models or more; the table has 'old'"):
+        pairs_of_frames({"old": users["old"]}, METRICS)
+    with pytest.raises(OptionError, match="test must be one of 'tukey', 'randomised'"):
+        pairs_of_frames(users, METRICS, test="t")
+    row = pairs_of_frames({**users, "none": users["new"][:0]}, METRICS)["ndcg@10", "none", "old"]
+    n_of_any = len(pd.concat(users.values())["user"].unique())
+    assert (row.n_users, row.n_undefined, row.verdict) == (0, n_of_any, "undecided")
+
+
+def test_a_row_of_nobody_is_of_no_model(users):
+    row = {"user": None, **dict.fromkeys(METRICS.values(), 0.5)}
+    nobody = {model: pd.concat([frame, pd.DataFrame([row])]) for model, frame in users.items()}
+    told = {"metrics": "ndcg@10", "replicates": 9}
+    assert compare_frames(nobody, METRICS, "old", **told) == compare_frames(users, METRICS, "old", **told)
+    assert repr(pairs_of_frames(nobody, METRICS).rows) == repr(pairs_of_frames(users, METRICS).rows)
+
+
+def test_the_detectable_difference_is_statsmodels(compared):
+    table = detectable_difference(compared, power=0.9)
+    assert table["std_of"].unique().tolist() == ["differences"]
+    for row, line in zip(compared.rows, table.itertuples(), strict=True):
+        power = TTestPower().power(line.detectable_difference / row.std, row.n_users, 0.05)
+        assert power == pytest.approx(0.9, abs=1e-9)
+        assert (line.metric, line.model, line.n_users) == (row.metric, row.model, row.n_users)
+        assert line.relative == pytest.approx(line.detectable_difference / row.baseline_mean)
+
+
+def country(user):
+    return ("DE", "FR", "PL", None)[user // 7919 % 4]
+
+
+@pytest.fixture(scope="module")
+def parted(users):
+    return {
+        model: frame.assign(
+            country=[country(user) for user in frame["user"]],
+            device=["web" if user % 2 == 0 else "ios" for user in frame["user"]],
+        )
+        for model, frame in users.items()
+    }
+
+
+def test_a_slice_is_compared_as_its_users_alone(parted, users, compared):
+    found = compare_frames(parted, METRICS, "old", by="country")
+    assert found.to_dict() | {"slices": []} == compared.to_dict()
+    assert [row.slice for row in found.sliced[:: 2 * len(METRICS)]] == [
+        f"country={name}" for name in ("DE", "FR", "null", "PL")
+    ]
+    p_values = []
+    for row in found.sliced:
+        mine = {
+            model: frame[[f"country={country(user) or 'null'}" == row.slice for user in frame["user"]]]
+            for model, frame in users.items()
+        }
+        new, old, n_undefined = both(mine, row.model, METRICS[row.metric])
+        assert (row.n_users, row.n_undefined) == (len(new), n_undefined)
+        assert row.difference == pytest.approx((new - old).mean(), rel=1e-10)
+        expected = stats.ttest_rel(new, old)
+        interval = expected.confidence_interval(0.95)
+        assert (row.interval_low, row.interval_high) == pytest.approx((interval.low, interval.high), rel=1e-10)
+        assert row.p_t == pytest.approx(expected.pvalue, rel=1e-9)
+        assert math.isnan(row.p_sign_flip)
+        p_values.append(row.p_t)
+    assert [row.p for row in found.sliced] == pytest.approx(multipletests(p_values, method="holm")[1], rel=1e-10)
+    assert "of users with country=DE" in found.sliced[0].sentence
+    assert found.slices["slice"].tolist() == [row.slice for row in found.sliced]
+
+
+def test_totals_of_slices_and_partitions(parted):
+    found = compare_frames(parted, METRICS, "old", by=["country", "device"], totals=True, replicates=9)
+    by_country = compare_frames(parted, METRICS, "old", by="country", replicates=9)
+    # The total over the device has the figures of the country; only p is corrected for more comparisons.
+    mine = [row for row in found.sliced if row.slice.startswith("country=") and "device" not in row.slice]
+    fields = ("slice", "metric", "model", "n_users", "difference", "interval_low", "p_t", "wins", "losses")
+    assert [[getattr(row, name) for name in fields] for row in mine] == [
+        [getattr(row, name) for name in fields] for row in by_country.sliced
+    ]
+    assert {row.slice for row in found.sliced} >= {"device=ios", "country=null, device=ios"}
+    again = compare_frames(parted, METRICS, "old", n_partitions=5, by="country", replicates=9)
+    assert again.to_dict() == by_country.to_dict()
+
+
+def test_the_largest_losses_come_first(parted):
+    found = compare_frames(parted, METRICS, "other", metrics=["ndcg@10", "percentile_rank"], by="country", replicates=9)
+    losses = found.largest_losses()
+    gains = np.where(losses["metric"] == "percentile_rank", -losses["difference"], losses["difference"])
+    assert len(losses) > 3
+    assert (gains < 0).all()
+    assert (np.diff(gains) >= 0).all()
+    assert found.largest_losses(2, "ndcg@10")["metric"].tolist() == ["ndcg@10"] * 2
+    text = repr(found)
+    assert "the largest losses of 16 comparisons of slices" in text
+    assert losses["slice"][0] in text
+    with pytest.raises(UnknownMetricError, match="no slice has a metric 'rr'; there are ndcg@10"):
+        found.largest_losses(metric="rr")
+
+
+def test_slices_by_name_and_undefined_ones_are_no_losses(parted):
+    gone = {
+        name: frame.assign(ndcg_at_10=frame["ndcg_at_10"].where(frame["country"] != "FR"))
+        for name, frame in parted.items()
+    }
+    found = compare_frames(gone, METRICS, "other", metrics="ndcg@10", by=["country", "device"], replicates=9)
+    gains = [row.difference for row in found.sliced]
+    assert any(math.isnan(gain) for gain in gains)
+    assert found.largest_losses(99)["difference"].tolist() == sorted(gain for gain in gains if gain < 0)
+    row = found["ndcg@10", "old", "country=DE, device=web"]
+    assert (row.slice, row.model) == ("country=DE, device=web", "old")
+    assert found["ndcg@10", "old"].slice == "all"
+    assert "slices with the largest losses" in found._repr_html_()
+
+
+def test_a_column_of_a_distance_without_metadata_is_better_when_smaller():
+    frames = {
+        name: pd.DataFrame({"user": range(40), "kendall_distance_at_5": [least + 0.001 * (u % 7) for u in range(40)]})
+        for name, least in (("near", 0.2), ("far", 0.6))
+    }
+    found = compare_frames(frames, ["kendall_distance_at_5"], "near", replicates=99, test="t")
+    assert found["kendall_distance_at_5"].verdict == "worse"

@@ -1,0 +1,86 @@
+"""Which readings of the lists a call needs, how much of the lists they read, and what is counted of them."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from scored import scores_in
+
+from spark_rankeval.dialects import find_dialect
+from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.spark.plan import choose_plan
+from spark_rankeval.views import Lists, policy_of, resolve, views_of
+from spark_rankeval.worker.task import ScoringTask
+
+ROWS = Lists(scored_arrays=False, label_arrays=False)
+
+
+def task_of(metrics, dialect="default", ties=None, threshold=None, keep_best=False, lists=ROWS):
+    """The task of a call, and its metrics by label."""
+    conventions = find_dialect(dialect)
+    resolved = resolve(parse_metrics(metrics), conventions, threshold, lists, ties)
+    views, values = views_of(resolved, conventions, lists, ties=ties, threshold=threshold, keep_best=keep_best)
+    return ScoringTask(tuple(views)), {value.label: value.metric for value in values}
+
+
+def plan_of_rows(metrics, prune="auto", excludes=False, version="4.3.0", **call):
+    task, named = task_of(metrics, **call)
+    table = SimpleNamespace(arrays=False, has_value=True)
+    return choose_plan(task, named, table, prune, version, exact=False, excludes=excludes)
+
+
+def plan_of_arrays(metrics, excludes=False, **call):
+    table = SimpleNamespace(arrays=True, has_value=False)
+    return choose_plan(*task_of(metrics, **call), table, "auto", "4.3.0", exact=True, excludes=excludes)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "options", "words"),
+    [
+        (["ndcg@5"], {}, "A user keeps the best 13 predictions while rows are grouped: the largest cutoff is 5."),
+        (["ndcg@5", "rr"], {}, "All predictions of a user are grouped: rr looks at whole lists, without a cutoff."),
+        (["ap", "rr", "ndcg@3"], {}, "ap, rr look at whole lists, without a cutoff."),
+        (["ndcg@5"], {"prune": "never"}, "prune='never' was asked for"),
+        (["ndcg@5"], {"ties": "item_desc"}, "ties='item_desc' needs them"),
+        (["precision@5"], {"dialect": "mllib"}, "each of equal items counts in this dialect"),
+        (["ndcg@5"], {"excludes": True}, "items are left out of them (exclude=), and others move up."),
+        (["precision@5"], {"dialect": "torchmetrics"}, "scores compare as float32 in this dialect."),
+        (["recall@200000"], {}, "the cutoff 200000 is too large to leave any out."),
+    ],
+)
+def test_explain_says_whether_the_plan_prunes_and_what_prevents_it(metrics, options, words):
+    assert words in " ".join(plan_of_rows(metrics, **options).words)
+
+
+def test_an_array_is_read_as_far_as_the_largest_cutoff_unless_items_move_up():
+    assert (plan_of_arrays(["rr@2", "recall@7", "ndcg@5"]).gathering, plan_of_arrays(["rr@2", "recall@7"]).keep) == (
+        "first",
+        7,
+    )
+    for call in ({"keep_best": True}, {"excludes": True}, {"dialect": "torchmetrics"}):
+        assert plan_of_arrays(["precision@2"], **call).gathering == "all"
+
+
+def test_one_view_of_whole_lists_reads_all():
+    cut, whole = (task_of([name])[0].views[0] for name in ("ndcg@5", "rr"))
+    assert ScoringTask((cut, replace(cut, model=1))).largest_cutoff == 5
+    assert ScoringTask((cut, replace(whole, model=1))).largest_cutoff is None
+
+
+def test_the_callers_threshold_counts_relevant_labels():
+    assert task_of(["ndcg@5"], threshold=4)[0].views[0].relevance_threshold == 4
+    assert task_of(["ndcg@5"])[0].views[0].relevance_threshold == find_dialect("default").relevance_threshold
+
+
+@pytest.mark.parametrize(("scored", "ties"), [(True, "position"), (False, "item_asc")])
+def test_equal_scores_have_a_position_in_arrays_alone(scored, ties):
+    policy = replace(find_dialect("default").ranking, ties="position")
+    assert policy_of(policy, replace(ROWS, scored_arrays=scored), None, False).ties == ties
+    assert policy_of(policy, replace(ROWS, scored_arrays=scored), "item_desc", False).ties == "item_desc"
+
+
+def test_labels_put_at_the_end_of_a_list_are_no_predictions():
+    users = {"ann": ([("tea", 0.9), ("jam", 0.5)], [("tea", 1.0), ("rye", 1.0), ("ham", 1.0)])}
+    _, scores = scores_in(find_dialect("torchmetrics"), ["precision@2"], users)
+    n_predictions, n_labels, n_relevant = (int(count[0]) for count in scores.counts[0][:3])
+    assert (n_predictions, n_labels, n_relevant) == (2, 3, 3)
