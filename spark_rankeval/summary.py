@@ -93,8 +93,9 @@ class SummaryRow:
     effective_n_users: float = math.nan
     over_all: bool = False
     moments: str = ""
-    standard: str = ""
-    standard_mean: float = math.nan
+    # What stands beside the figure is no part of it: a stored table gives equal rows without knowing that.
+    standard: str = field(default="", compare=False)
+    standard_mean: float = field(default=math.nan, compare=False)
 
     def record(self) -> dict[str, Any]:
         """The figures by column, as tables have them; each quantile is a column."""

@@ -412,7 +412,7 @@ def test_the_smallest_config_takes_the_defaults_of_evaluate():
         "quantiles": (0.5,),
     }
     assert (config.evaluation.dialect, config.evaluation.on_invalid, config.evaluation.prune) == (
-        "default",
+        None,
         "error",
         "auto",
     )
