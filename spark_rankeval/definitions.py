@@ -33,6 +33,7 @@ _NEEDS = {
 }
 _CHOICES: dict[tuple[str, Any], str] = {
     ("denominator", "labels"): "denominator: relevant items",
+    ("denominator", "hits"): "denominator: relevant items that were retrieved",
     ("denominator", "min_k_labels"): "denominator: relevant items, k at most",
     ("denominator", "min_labels_predictions"): "denominator: relevant or ranked items, the fewer",
     ("denominator", "predictions"): "denominator: ranked items, k at most",
@@ -41,6 +42,7 @@ _CHOICES: dict[tuple[str, Any], str] = {
     ("gain", "raw"): "gain: the grade itself",
     ("gain", "binary"): "gain: 1 for every relevant item",
     ("below_threshold", "zero"): "grades below the threshold gain nothing",
+    ("ideal", "retrieved"): "ideal: the same items in their best order",
     ("ideal", "labels"): "ideal: all labelled items, also those not retrieved",
     ("ideal", "k_ones"): "ideal: a gain of 1 in each of the k places",
     ("ideal", "label_order"): "ideal: the labels in the order given",
@@ -146,6 +148,13 @@ def choice_in_words(name: str, new: Any, old: Any) -> str:
         old: the value that is usual, for what there are no words of.
     """
     return _CHOICES.get((name, new), f"{name}: {new!r}, not {old!r}")
+
+
+def formula_in_words(metric: Metric) -> str:
+    """A resolved metric in a line: the first words of its description, and what its parameters were chosen to be."""
+    first = " ".join(description(type(metric)).split("\n\n")[0].replace("``", "").split())
+    choices = [_CHOICES[choice] for choice in metric.chosen().items() if choice in _CHOICES]
+    return f"{first} {'; '.join(choices)}".rstrip()
 
 
 def agrees_with_standard(dialect: Dialect, metric: Metric, *, graded: bool) -> bool:

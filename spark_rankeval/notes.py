@@ -92,27 +92,30 @@ def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
 
 def _note_of_users(rows: Sequence[SummaryRow]) -> str:
     """That metrics of gain stand on other users than the rest, because they are defined whatever the threshold."""
-    metrics = {row.key: (row, metric) for row in rows if (metric := _parsed(row.definition)) is not None}
-    first = [entry for entry in metrics.values() if entry[0].model == rows[0].model]
-    gains = [(row, metric) for row, metric in first if isinstance(metric, GainMetric) and _is_left_open(row, metric)]
+    metrics = [
+        (row, metric) for row in rows if row.model == rows[0].model and (metric := _parsed(row.definition)) is not None
+    ]
+    gains = [(row, metric) for row, metric in metrics if isinstance(metric, GainMetric) and _is_left_open(row, metric)]
     if not gains:
         return ""
     row, gain = gains[0]
-    alike = [row.key for row, metric in gains if metric.threshold == gain.threshold]
+    alike = [
+        other.key for other, metric in gains if (other.relevance, metric.threshold) == (row.relevance, gain.threshold)
+    ]
     others = [
-        other.key
-        for other, metric in first
+        other
+        for other, metric in metrics
         if isinstance(metric, RelevanceMetric)
-        and (metric.needs, metric.threshold) == ("relevant", gain.threshold)
+        and (metric.needs, metric.threshold, other.relevance) == ("relevant", gain.threshold, row.relevance)
         and other.n_users != row.n_users
     ]
     if not others:
         return ""
-    n_others = metrics[others[0]][0].n_users
+    names = _listed([other.key for other in others])
     keeps = "; grades below it keep their gain, unless below_threshold='zero'" * (gain.below_threshold == "keep")
     return (
         f"{_listed(alike)} {'is' if len(alike) == 1 else 'are'} of {row.n_users:,} users, who have a grade above 0; "
-        f"{_listed(others)} of {n_others:,}, who have one from relevance_threshold={gain.threshold:g} on{keeps}"
+        f"{names} of {others[0].n_users:,}, who have one from relevance_threshold={gain.threshold:g} on{keeps}"
     )
 
 

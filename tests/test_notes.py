@@ -1,6 +1,7 @@
 """Notes: who leaves open what AP and NDCG are gets the value that most systems would give, and learns whom figures are of."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from scored import KNOWN, values_in
@@ -109,3 +110,11 @@ def test_metrics_of_gain_stand_on_other_users_where_there_is_a_threshold():
     assert note.endswith("from relevance_threshold=3 on")
     assert notes_of(rows_with(658, "keep")) == ()
     assert notes_of(rows_with(671, "keep", "ndcg(below_threshold='keep')@10")) == ()
+
+
+def test_the_note_of_users_is_of_models_and_relevances_alike():
+    first, second = ([replace(row, model=name) for row in rows_with(671, "zero")] for name in ("als", "popularity"))
+    assert notes_of([*first, *second]) == notes_of(first) != ()
+    # Who has a grade of one kind may have none of another.
+    clicks, buys = rows_with(671, "zero")
+    assert notes_of([replace(clicks, relevance="click"), replace(buys, relevance="buy")]) == ()

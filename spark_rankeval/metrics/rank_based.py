@@ -29,7 +29,7 @@ _DENOMINATORS = ("hits", "labels", "min_k_labels", "min_k_predictions", "min_lab
 
 @dataclass(frozen=True, kw_only=True)
 class AveragePrecision(TieAwareMetric):
-    """The precision at the rank of each hit, summed over the first k places and divided by a number of items.
+    """The precision at the rank of each hit, summed over the first k places and divided by what ``denominator`` names.
 
     Σ_{j≤ρ_k} w_j·h_j·H_j/j ÷ D. The systems differ in D, so it has a name: the hits in the first k places (default),
     all relevant labels, or a smaller of two. Between 0 and 1. Its mean over users is MAP. NaN without a relevant label,
