@@ -61,6 +61,15 @@ Whose formula gives the number of `standard`, for the same ranking and the same 
 """
 
 
+# What a metric's population is, where it is not the dialect's.
+_USERS = {
+    ("absent_from_labels", "undefined"): "keeps users without labels",
+    ("absent_from_labels", "left_out"): "leaves users without labels out",
+    ("without_predictions", "counted"): "counts users without predictions",
+    ("without_predictions", "left_out"): "leaves users without predictions out",
+}
+
+
 def page() -> str:
     """The text of the page."""
     kinds = every_metric()
@@ -145,10 +154,8 @@ def _dialects(kinds: list[type[Metric]]) -> str:
     exceptions = [*map(_exceptions, DIALECTS)]
     lines += ["", *(text for text in exceptions if text), "", "| metric | dialects that have it |", "|---|---|"]
     for metric in kinds:
-        having = [
-            dialect.name for dialect in DIALECTS if dialect.metrics is not None and metric.name in dialect.metrics
-        ]
-        lines.append(f"| `{metric.name}` | {', '.join(['default', *having])} |")
+        having = [dialect.name for dialect in DIALECTS if has(dialect, metric)]
+        lines.append(f"| `{metric.name}` | {', '.join(having)} |")
     return "\n".join(lines)
 
 
@@ -165,7 +172,14 @@ def _exceptions(dialect: Dialect) -> str:
             if getattr(ranking, item) != getattr(dialect.ranking, item)
         ]
         told.append(f"`{name}` has {', '.join(changed)}")
-    told += [f"`{name}` counts users without predictions" for name in dialect.populations]
+    for name, population in dialect.populations.items():
+        changed = [
+            _USERS[item, getattr(population, item)]
+            for item in ("absent_from_labels", "without_predictions")
+            if getattr(population, item) != getattr(dialect.population, item)
+        ]
+        told.append(f"`{name}` {' and '.join(changed)}")
+    told += ["a null among the items of a list takes a rank"] if dialect.null_items == "keep_rank" else []
     told += ["one undefined user makes the mean undefined"] if dialect.mean == "all" else []
     return f"- **{dialect.name}**: {'; '.join(told)}." if told else ""
 
