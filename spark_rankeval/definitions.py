@@ -99,6 +99,8 @@ def facts(metric: type[Metric], mark: str = "") -> str:
     if metric.aliases:
         told.append("also " + ", ".join(f"{mark}{alias}{mark}" for alias in metric.aliases))
     told.append(f"defined where there is {_NEEDS[metric.needs]}")
+    if metric.needs == "gain" and any("binary" in item.metadata["choices"] for item in metric.parameters()):
+        told[-1] += f" ({mark}gain='binary'{mark} with {mark}relevance_threshold=-inf{mark}: any label)"
     asked = _tables_of(metric)
     if asked:
         told.append("asks for " + " or ".join(f"{mark}{table}={mark}" for table in asked))

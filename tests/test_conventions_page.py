@@ -3,6 +3,7 @@
 The sentences are read from the page, so that a new kind of them fails until it has its check here.
 """
 
+import contextlib
 import re
 
 import pytest
@@ -207,3 +208,18 @@ def test_which_dialects_have_a_metric():
                 continue
             having.append(dialect.name)
         assert told[metric.name] == having
+
+
+def test_binary_gain_with_the_threshold_minus_infinity_reads_no_grades():
+    told = re.findall(
+        r"^Written .*?`(\w+)`[^\n]*\(`gain='binary'` with `relevance_threshold=-inf`: any label\)\.", PAGE, re.M
+    )
+    users = {"user": ([("b", 1.0)], [("b", 0.0), ("c", 0.0)])}
+    for metric in every_metric():
+        if metric.needs != "gain":
+            continue
+        with contextlib.suppress(MetricError):
+            asked = parse_metric(f"{metric.name}(gain='binary', relevance_threshold=-inf)")
+            (of_user,) = values_in(find_dialect("default"), [str(asked)], users).values()
+            assert (of_user != {}) == (f"Written `{metric.name}" in PAGE and metric.name in told), metric.name
+    assert told

@@ -478,3 +478,15 @@ def test_a_figure_that_could_be_compared_is_left_out_because_it_differs(pattern)
         for place in comparable
     ]
     assert not comparable or not all(alike)
+
+
+@pytest.mark.parametrize("system", ["sklearn", "torchmetrics"])
+def test_what_was_not_predicted_stands_below_a_score_of_minus_infinity(system):
+    """By its item ``b`` would stand before ``c`` in a tie."""
+    users = {
+        name: ([("a", 1.0), ("c", lowest)], [("b", 1.0)])
+        for name, lowest in (("finite", -5.0), ("infinite", -math.inf))
+    }
+    metrics = ["ap", "ndcg(ties='order')", "auc"]
+    for label, values in values_in(find_dialect(system), metrics, users).items():
+        assert values["infinite"] == values["finite"], label
