@@ -12,9 +12,10 @@ import pandas as pd
 from spark_rankeval.comparison_plotting import ComparisonPlots, pairs_chart
 from spark_rankeval.comparison_rows import ComparisonRow, PairRow, largest_losses
 from spark_rankeval.errors import UnknownMetricError
+from spark_rankeval.markup import notes_as_html
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.plotting import WIDTH
-from spark_rankeval.rendering import exceptions, render_comparison, render_pairs
+from spark_rankeval.rendering import exceptions, render_comparison, render_pairs, with_notes
 from spark_rankeval.summary import as_json_value
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ class _Compared(Generic[Row]):
         """The rows and the options as plain values, NaN and infinities as None."""
         others = [item.name for item in fields(self) if item.name not in ("rows", "sliced", "_differences")]
         options = {name: getattr(self, name) for name in others}
+        # As JSON has them.
+        options["notes"] = list(options["notes"])
         return {"rows": _plain(self.rows), **options}
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -129,12 +132,14 @@ class ModelComparison(_Compared[ComparisonRow]):
         baseline: the model that the others are compared with.
         correction: how p-values are corrected for the number of comparisons.
         sliced: the rows of slices, slice by slice; none where users were not parted.
+        notes: what the figures could be taken for and are not, in sentences.
     """
 
     baseline: str
     correction: str
     sliced: tuple[ComparisonRow, ...] = ()
     _differences: Callable[[], DataFrame] | None = field(default=None, compare=False)
+    notes: tuple[str, ...] = ()
 
     @property
     def plot(self) -> ComparisonPlots:
@@ -188,7 +193,10 @@ class ModelComparison(_Compared[ComparisonRow]):
 
     def __repr__(self) -> str:
         shown = largest_losses(self.sliced)[:_MOST_LOSSES]
-        return render_comparison(self.rows, self.level, self.test, self.correction, self.replicates, self.sliced, shown)
+        table = render_comparison(
+            self.rows, self.level, self.test, self.correction, self.replicates, self.sliced, shown
+        )
+        return with_notes(table, self.notes)
 
     def _repr_html_(self) -> str:
         # As in text; `to_pandas` has all.
@@ -210,12 +218,18 @@ class ModelComparison(_Compared[ComparisonRow]):
         losses = self.largest_losses(_MOST_LOSSES)
         if len(losses):
             tables += "<p>the slices with the largest losses</p>" + _html(losses.drop(columns=[*hidden, "p_sign_flip"]))
-        return tables
+        return tables + notes_as_html(self.notes)
 
 
 @dataclass(frozen=True, repr=False)
 class PairwiseComparison(_Compared[PairRow]):
-    """What `all_pairs` returns; prints as a table."""
+    """What `all_pairs` returns; prints as a table.
+
+    Attributes:
+        notes: as those of `ModelComparison`.
+    """
+
+    notes: tuple[str, ...] = ()
 
     def to_pandas(self) -> pd.DataFrame:
         """A row a metric and pair of models; the columns are those of `PairRow`."""
@@ -234,7 +248,8 @@ class PairwiseComparison(_Compared[PairRow]):
         return pairs_chart(self.rows, self.level, metrics, width)
 
     def __repr__(self) -> str:
-        return render_pairs(self.rows, self.level, self.test, self.replicates)
+        return with_notes(render_pairs(self.rows, self.level, self.test, self.replicates), self.notes)
 
     def _repr_html_(self) -> str:
-        return _html(self.to_pandas().drop(columns=["n_undefined", "margin", "sentence", "interval_method"]))
+        table = _html(self.to_pandas().drop(columns=["n_undefined", "margin", "sentence", "interval_method"]))
+        return table + notes_as_html(self.notes)

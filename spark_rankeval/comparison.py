@@ -159,7 +159,7 @@ def compare(
             sliced += _comparisons(by_owner(merged(groups[group])), directions, others, baseline, level, 0, name)
     return ModelComparison(
         rows, level, test, replicates, seed, baseline=baseline, correction=correction, sliced=judged(sliced, "sign_flip"),
-        _differences=lambda: tables.differences(labels, baseline),
+        _differences=lambda: tables.differences(labels, baseline), notes=tables.notes(labels),
     )  # fmt: skip
 
 
@@ -334,7 +334,7 @@ def all_pairs(
             _pair_row(label, models, means, n_users, pair, test, margins[label], upwards)
             for pair in all_pairs_of(state, level, bounds)
         ]
-    return PairwiseComparison(tuple(rows), level, test, drawn, seed)
+    return PairwiseComparison(tuple(rows), level, test, drawn, seed, tables.notes(labels))
 
 
 def _pair_row(

@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval import metrics as _families  # noqa: F401 - fills the registry
-from spark_rankeval.dialects import EVERY_METRIC, every_dialect, find_dialect
+from spark_rankeval.dialects import EVERY_METRIC, STANDARD, every_dialect, find_dialect
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
 from spark_rankeval.metrics.curves import expand
@@ -33,6 +33,7 @@ _NEEDS = {
 }
 _CHOICES: dict[tuple[str, Any], str] = {
     ("denominator", "labels"): "denominator: relevant items",
+    ("denominator", "hits"): "denominator: relevant items that were retrieved",
     ("denominator", "min_k_labels"): "denominator: relevant items, k at most",
     ("denominator", "min_labels_predictions"): "denominator: relevant or ranked items, the fewer",
     ("denominator", "predictions"): "denominator: ranked items, k at most",
@@ -41,6 +42,7 @@ _CHOICES: dict[tuple[str, Any], str] = {
     ("gain", "raw"): "gain: the grade itself",
     ("gain", "binary"): "gain: 1 for every relevant item",
     ("below_threshold", "zero"): "grades below the threshold gain nothing",
+    ("ideal", "retrieved"): "ideal: the same items in their best order",
     ("ideal", "labels"): "ideal: all labelled items, also those not retrieved",
     ("ideal", "k_ones"): "ideal: a gain of 1 in each of the k places",
     ("ideal", "label_order"): "ideal: the labels in the order given",
@@ -97,6 +99,8 @@ def facts(metric: type[Metric], mark: str = "") -> str:
     if metric.aliases:
         told.append("also " + ", ".join(f"{mark}{alias}{mark}" for alias in metric.aliases))
     told.append(f"defined where there is {_NEEDS[metric.needs]}")
+    if metric.needs == "gain" and any("binary" in item.metadata["choices"] for item in metric.parameters()):
+        told[-1] += f" ({mark}gain='binary'{mark} with {mark}relevance_threshold=-inf{mark}: any label)"
     asked = _tables_of(metric)
     if asked:
         told.append("asks for " + " or ".join(f"{mark}{table}={mark}" for table in asked))
@@ -146,6 +150,41 @@ def choice_in_words(name: str, new: Any, old: Any) -> str:
         old: the value that is usual, for what there are no words of.
     """
     return _CHOICES.get((name, new), f"{name}: {new!r}, not {old!r}")
+
+
+def formula_in_words(metric: Metric) -> str:
+    """A resolved metric in a line: the first words of its description, and what its parameters were chosen to be."""
+    first = " ".join(description(type(metric)).split("\n\n")[0].replace("``", "").split())
+    choices = [_CHOICES[choice] for choice in metric.chosen().items() if choice in _CHOICES]
+    return f"{first} {'; '.join(choices)}".rstrip()
+
+
+def agrees_with_standard(dialect: Dialect, metric: Metric, *, graded: bool) -> bool:
+    """Whether a dialect's formula gives what that of ``standard`` gives: on the same ranking, and with the same relevant items.
+
+    Args:
+        dialect: that has the metric.
+        metric: AP or NDCG, with or without a cutoff.
+        graded: whether labels have grades other than 0 and 1.
+    """
+    formulas = [metric.resolve(one).chosen() for one in (dialect, STANDARD)]
+    if metric.k is None and dialect.ranking.unpredicted_labels == "last" and formulas[0].get("denominator") == "hits":
+        # In a whole list that holds every label the hits are all relevant items.
+        formulas[0]["denominator"] = "labels"
+    for formula in formulas:
+        for name in ("relevance_threshold", "below_threshold", "undefined", "ties"):
+            formula.pop(name, None)
+        # Without a cutoff min(γ, k) is γ; a logarithm's base cancels in a ratio; a grade of 1 gains 1 in any way.
+        if metric.k is None and formula.get("denominator") == "min_k_labels":
+            formula["denominator"] = "labels"
+        if formula.get("discount") == "ln":
+            formula["discount"] = "log2"
+        if not graded:
+            formula.pop("gain", None)
+            # Of equal grades each order is the best one.
+            if formula.get("ideal") == "label_order":
+                formula["ideal"] = "labels"
+    return formulas[0] == formulas[1]
 
 
 def has(dialect: Dialect, metric: type[Metric]) -> bool:

@@ -7,11 +7,12 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.dialects import Dialect, find_dialect
+from spark_rankeval.dialects import DEFAULT, STANDARD, Dialect, find_dialect
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.fact_arguments import further_tables
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.metrics.population import POPULATIONS
+from spark_rankeval.notes import in_the_minority
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_totals, is_number, one_of
 from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable, warn_if_apart
@@ -52,7 +53,7 @@ def evaluate(
     relevance_threshold: float | None = None,
     users: DataFrame | None = None,
     exclude: DataFrame | None = None,
-    dialect: str | Dialect = "default",
+    dialect: str | Dialect | None = None,
     ties: str | None = None,
     on_invalid: str | Mapping[str, str] = "error",
     population: str | None = None,
@@ -72,6 +73,7 @@ def evaluate(
     replicates: int = 1000,
     seed: int = 0,
     quantiles: Sequence[float] = (0.5,),
+    notes: bool = True,
 ) -> Result:
     """Compute metrics of every user in one pass over the data, and their means.
 
@@ -100,8 +102,9 @@ def evaluate(
         users: a table of users to count besides, when some are in neither table.
         exclude: a table of (user, item), such as training data or seen items, to leave out of the predictions before
             they are ranked; how many were is counted. Its columns are named as those of predictions.
-        dialect: whose conventions fill the parameters that a metric leaves open: ``default``, or a system such as ``mllib`` or
-            ``trec_eval``; docs/conventions.md lists them.
+        dialect: whose conventions fill the parameters that a metric leaves open: ``default``, ``standard``, or a system such as
+            ``mllib`` or ``trec_eval``; docs/conventions.md lists them. None: ``default``, and a note says which metrics most systems
+            define otherwise.
         ties: how equal scores are ordered: ``item_asc``, ``item_desc``, or ``position`` for arrays; None: as the
             dialect says. ``average``: every metric is its mean over all orders of equal scores, which takes all
             predictions of a user; it is an error for metrics that depend on that order and have no such mean. Single
@@ -145,6 +148,9 @@ def evaluate(
         quantiles: shares of the users, such as ``(0.25, 0.5, 0.99)``: below which value are so many? From a sketch: the users'
             values on both sides of a quantile are known to within 1/256 of themselves, and exactly where few users have
             nearly the same value. Where any is asked for, there is a median too; with ``()`` there is neither.
+        notes: say below the figures what could be taken for something else, as `Result.notes` has it. By default NDCG and AP judge
+            the order of what was retrieved, not what was missed: the note has their values by dialect ``standard``, computed in
+            the same pass. A metric that names its ideal or denominator needs none, nor does a call that names its dialect.
 
     Returns:
         the result; `result["ndcg@10"]` is a mean, `result.per_user` the lazy table of every user.
@@ -154,6 +160,7 @@ def evaluate(
         DataError: rows cannot be ranked.
     """
     options = DescriptionOptions.given(ci, level, replicates, seed, quantiles, weighted=user_weight is not None)
+    one_of("notes", notes, (True, False))
     check_totals(totals, as_names("by", by))
     scoring = _prepare(
         predictions, labels, metrics, user=user, item=item, score=score, rank=rank, relevance=relevance, weight=weight,
@@ -161,7 +168,11 @@ def evaluate(
         population=population, prune=prune, model=model, by=by, attributes=attributes, user_weight=user_weight,
         training=training, items=items, baseline=baseline, category=category, vector=vector,
     )  # fmt: skip
-    options = replace(options, normalised=scoring.task.normalised)
+    # Who wants no notes wants none of what is written either.
+    scoring = scoring if notes else replace(scoring, standards={})
+    per_user = scoring.per_user
+    scoring = scoring.with_standards()
+    options = replace(options, normalised=scoring.task.normalised, n_plain=len(scoring.beside))
     need_users(scoring.sources.predictions.user, options, "name the column of users with user=")
     plan = scoring.plan(exact=False)
     rolled = roll(len(scoring.sources.slices), totals=totals)
@@ -184,6 +195,7 @@ def evaluate(
     warn_if_apart(qualities, scoring.facts)
     n_columns = len(scoring.columns)
     slices = scoring.sources.slices
+    beside = {value.key: place for place, value in enumerate(scoring.beside, start=len(scoring.values))}
     rows = [
         ResultRow(
             scoring.said_of(place),
@@ -191,13 +203,14 @@ def evaluate(
             slice_name(slices, key),
             scoring.columns[place % n_columns],
             figures[key].values[place],
+            figures[key].values[beside[value.key]].mean if value.key in beside else math.nan,
         )
         for model in scoring.task.models
         for key in keys
-        for place in scoring.shown
-        if scoring.values[place].model == model
+        for place, value in ((place, scoring.values[place]) for place in scoring.shown)
+        if value.model == model
     ]
-    result = result_of(scoring.per_user, rows, qualities, words, options, slices, totals, scoring.sources.weight)
+    result = result_of(per_user, rows, qualities, words, options, slices, totals, scoring.sources.weight, notes=notes)
     of_all = frozenset(value.label for value in scoring.values if value.metric.corpus_level)
     if of_all:
         result = keeping(result, of_all)
@@ -218,7 +231,7 @@ def score_users(
     relevance_threshold: float | None = None,
     users: DataFrame | None = None,
     exclude: DataFrame | None = None,
-    dialect: str | Dialect = "default",
+    dialect: str | Dialect | None = None,
     ties: str | None = None,
     on_invalid: str | Mapping[str, str] = "error",
     population: str | None = None,
@@ -249,6 +262,21 @@ def score_users(
         population=population, prune=prune, model=model, by=by, attributes=attributes, user_weight=user_weight,
         training=training, items=items, baseline=baseline, category=category, vector=vector, users_alone=True,
     ).per_user()  # fmt: skip
+
+
+def score_users_to_describe(
+    predictions: DataFrame | Mapping[str, DataFrame], labels: DataFrame | None, metrics: Metrics, **options: Any
+) -> DataFrame:
+    """The table of `score_users` with columns that only `Result.notes` is made of; `without_standards` takes them out.
+
+    Args:
+        predictions: as in `score_users`, and so are the others.
+        labels: the labelled items.
+        metrics: the metrics.
+        options: any other of `score_users`.
+    """
+    scoring = _prepare(predictions, labels, metrics, **_options_of_score_users(options), users_alone=True)
+    return scoring.with_standards().per_user()
 
 
 def quarantine(
@@ -297,7 +325,7 @@ def _prepare(
     relevance_threshold: float | None,
     users: DataFrame | None,
     exclude: DataFrame | None,
-    dialect: str | Dialect,
+    dialect: str | Dialect | None,
     ties: str | None,
     on_invalid: str | Mapping[str, str],
     population: str | None,
@@ -322,7 +350,7 @@ def _prepare(
     if not (relevance_threshold is None or (is_number(relevance_threshold) and not math.isnan(relevance_threshold))):
         msg = f"relevance_threshold must be a number or None; got {relevance_threshold!r}"
         raise OptionError(msg)
-    convention = find_dialect(dialect)
+    convention = DEFAULT if dialect is None else find_dialect(dialect)
     asked = parse_metrics(metrics)
     names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None, model=model, weight=weight)
     parted = as_names("by", by)
@@ -339,6 +367,8 @@ def _prepare(
     models = tuple(one.name for one in sources.models)
     lists = Lists(left.arrays and left.has_value, right.arrays, right.grades, right.is_weighted)
     resolved = resolve(asked, convention, relevance_threshold, lists, ties, beside=True, users_alone=users_alone)
+    few = in_the_minority(asked, resolved) if dialect is None else []
+    standards = resolve({label: asked[label] for label in few}, STANDARD, relevance_threshold, lists, ties)
     views, values = views_of(
         resolved,
         convention,
@@ -395,4 +425,5 @@ def _prepare(
         task=task,
         prune=prune,
         facts=facts,
+        standards=standards,
     )

@@ -36,7 +36,7 @@ _LATEX = {
 }
 
 
-def summary_as_html(rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality]) -> str:
+def summary_as_html(rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality], notes: Sequence[str] = ()) -> str:
     """A table with a bar a mean: the line is from 0 to 1, or as far as the interval goes, the box the interval."""
     parts = []
     for mine, below in tables_to_show(rows, qualities):
@@ -55,7 +55,12 @@ def summary_as_html(rows: Sequence[SummaryRow], qualities: Mapping[str, DataQual
             f"<thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>"
         )
         parts += [_html_line(words) for words in [*missing_intervals(mine), *below] if words]
-    return f"<div>{''.join(parts)}</div>"
+    return f"<div>{''.join(parts)}{notes_as_html(notes)}</div>"
+
+
+def notes_as_html(notes: Sequence[str]) -> str:
+    """What figures could be taken for and are not, a line each."""
+    return "".join(_html_line(f"note  {note}") for note in notes)
 
 
 def _html_row(tag: str, texts: Sequence[str] | map[str]) -> str:
@@ -88,8 +93,8 @@ def _bar(row: SummaryRow) -> str:
     return f'<span style="{_BAR}" title="{said}"><span style="{_LINE}"></span>{span}{mark}</span>'
 
 
-def summary_as_markdown(rows: Sequence[SummaryRow]) -> str:
-    """A table of GitHub's Markdown for each model."""
+def summary_as_markdown(rows: Sequence[SummaryRow], notes: Sequence[str] = ()) -> str:
+    """A table of GitHub's Markdown for each model, and notes below."""
 
     def line(texts: Sequence[str]) -> str:
         return f"| {' | '.join(texts)} |"
@@ -99,18 +104,18 @@ def summary_as_markdown(rows: Sequence[SummaryRow]) -> str:
         heads = headers(mine)
         body = [[_markdown(label), *figures] for label, *figures in map(cells, mine)]
         rule = ["---", *["---:"] * (len(heads) - 1)]
-        notes = [_markdown(words) for words in missing_intervals(mine)]
+        missing = [_markdown(words) for words in missing_intervals(mine)]
         table = [_markdown(title(mine[0])), "", line(list(map(_markdown, heads))), line(rule), *map(line, body)]
-        tables.append("\n".join([*table, *("" for _ in notes[:1]), *notes]))
-    return "\n\n".join(tables)
+        tables.append("\n".join([*table, *("" for _ in missing[:1]), *missing]))
+    return "\n\n".join([*tables, *map(_markdown, notes)])
 
 
 def _markdown(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>&|#~$!])", r"\\\1", _one_line(text))
 
 
-def summary_as_latex(rows: Sequence[SummaryRow]) -> str:
-    """A ``tabular`` for each model, which needs the package booktabs."""
+def summary_as_latex(rows: Sequence[SummaryRow], notes: Sequence[str] = ()) -> str:
+    """A ``tabular`` for each model, which needs the package booktabs, and notes as comments below."""
     tables = []
     for mine in by_model(rows):
         heads = headers(mine)
@@ -130,7 +135,7 @@ def summary_as_latex(rows: Sequence[SummaryRow]) -> str:
                 ]
             )
         )
-    return "\n\n".join(tables)
+    return "\n\n".join([*tables, *(f"% {_one_line(note)}" for note in notes)])
 
 
 def _latex_row(texts: Sequence[str], figure: Callable[[str], str]) -> str:

@@ -10,6 +10,7 @@ from spark_rankeval.errors import InputError, MergeError, MetricError
 from spark_rankeval.long_table import COLUMNS, RUN_ID, row_of
 from spark_rankeval.merged_summary import merged_rows
 from spark_rankeval.metrics.naming import column_name, parse_metric
+from spark_rankeval.notes import note_of_definitions
 from spark_rankeval.options import check_table
 from spark_rankeval.result import Result
 from spark_rankeval.statistics.intervals import asked_for
@@ -78,6 +79,7 @@ def merge(
         plan=_words(list(summaries), summary),
         _table=_no_users,
         _write=_no_users,
+        notes=tuple(filter(None, [note_of_definitions(summary)])),
     )
 
 

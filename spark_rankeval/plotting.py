@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,6 +13,7 @@ from spark_rankeval.extras import needs_extra
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.curves import expand
 from spark_rankeval.metrics.naming import parse_metric, reads_as
+from spark_rankeval.notes import note_of_definitions
 from spark_rankeval.rendering import interval_name, number, usual
 from spark_rankeval.spark.binning import Grid, binned
 from spark_rankeval.spark.named_columns import facts_of
@@ -32,6 +34,8 @@ WIDTH = 560
 PURPOSE = "charts"
 # So many lines a chart of all metrics or slices has; more are a table's matter.
 MOST_LINES = 40
+# So many letters of a line below a title fit into a chart of the usual width.
+_LINE = 96
 # A metric at more cutoffs than a few is a curve, and these stand for it.
 _FEW, _USUAL_CUTOFFS = 6, (1, 5, 10, 20, 50, 100)
 
@@ -49,12 +53,14 @@ class ResultPlots:
         columns: of the per-user table, by the rows' keys.
         models: in the order of their colours.
         per_user: makes the lazy table of users, for histograms.
+        notes: whether a chart says what its figures could be taken for; a page says it once for all of its charts.
     """
 
     rows: tuple[SummaryRow, ...]
     columns: Mapping[str, str]
     models: Sequence[str]
     per_user: Callable[[], DataFrame]
+    notes: bool = True
 
     def __repr__(self) -> str:
         return (
@@ -107,7 +113,7 @@ class ResultPlots:
         return forest_chart(
             [_mean(row, row.model if alone else row.key) for row in shown],
             title=f"Mean {keys[0]} by model" if alone else "Means over users",
-            reading=reading,
+            reading=[*reading, *self._notes(shown)],
             x_title="mean over users",
             series=self.models,
             width=width,
@@ -167,7 +173,11 @@ class ResultPlots:
                 for place, row in points
             ],
             title=title,
-            reading=[interval_reading([row for _, row in points], "band", "at each point by itself"), *more],
+            reading=[
+                interval_reading([row for _, row in points], "band", "at each point by itself"),
+                *more,
+                *self._notes([row for _, row in points]),
+            ],
             x_title=x_title,
             y_title=y_title,
             series=series,
@@ -199,7 +209,7 @@ class ResultPlots:
         return forest_chart(
             [_mean(row, row.slice, of_users=True) for row in shown],
             title=f"{key} by slice of the users",
-            reading=reading,
+            reading=[*reading, *self._notes(of_all)],
             x_title=f"mean {key}",
             series=self.models,
             reference={row.model: row.mean for row in of_all},
@@ -243,7 +253,7 @@ class ResultPlots:
                 for row in rows[:MOST_LINES]
             ],
             title="Users' values",
-            reading=reading,
+            reading=[*reading, *self._notes(rows[:MOST_LINES])],
             series=self.models,
             width=width,
         )
@@ -300,11 +310,15 @@ class ResultPlots:
         return histogram_chart(
             histograms,
             title=f"Users by their {key}",
-            reading=[f"Dashed: {interval_reading(rows, 'shade').lower()}", *weighted],
+            reading=[f"Dashed: {interval_reading(rows, 'shade').lower()}", *weighted, *self._notes(rows)],
             x_title=f"a user's {key}",
             series=self.models,
             width=width,
         )
+
+    def _notes(self, rows: Sequence[SummaryRow]) -> list[str]:
+        """What the figures of a chart could be taken for, in lines that fit below its title."""
+        return textwrap.wrap(note_of_definitions(rows), _LINE) if self.notes else []
 
     def _of_all(self) -> list[SummaryRow]:
         return [row for row in self.rows if row.slice == "all"]

@@ -31,13 +31,18 @@ _MOST_LISTED = 4
 _MOST_TABLES = 24
 
 
-def render_summary(rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality]) -> str:
-    """The summary as a table of aligned columns, and the users and their rows in a few lines below."""
+def render_summary(rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality], notes: Sequence[str] = ()) -> str:
+    """The summary as a table of aligned columns; below it the users and their rows in a few lines, and notes."""
     lines = []
     for mine, below in tables_to_show(rows, qualities):
         lines += [title(mine[0]), *aligned([headers(mine), *map(cells, mine)]), *missing_intervals(mine), ""]
         lines += [*below, *[""] * bool(below)]
-    return "\n".join(lines[:-1])
+    return with_notes("\n".join(lines[:-1]), notes)
+
+
+def with_notes(text: str, notes: Sequence[str]) -> str:
+    """A text, and below it what its figures could be taken for and are not."""
+    return "\n".join([text, *(f"note   {note}" for note in notes)])
 
 
 def tables_to_show(

@@ -45,6 +45,8 @@ class Result:
             nobody knows: of a table of metrics, which has no such counts.
         columns: the column of each row in the per-user table, by the row's key.
         plan: in words, how the data was brought together.
+        notes: what the figures could be taken for and are not, in sentences; they are printed below the figures. None with
+            ``notes=False``.
     """
 
     summary: tuple[SummaryRow, ...]
@@ -54,6 +56,7 @@ class Result:
     _table: Callable[[], DataFrame]
     _write: Callable[[DataFrame, str | os.PathLike[str], str], Result]
     _rejected: Callable[[], DataFrame] | None = None
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def per_user(self) -> DataFrame:
@@ -240,7 +243,8 @@ class Result:
             summary=self.summary,
             qualities=self.qualities,
             plan=self.plan,
-            plots=self.plot,
+            notes=self.notes,
+            plots=replace(self.plot, notes=False),
             comparison=comparison,
             gates=tuple(gates),
             dialects=tuple(dialects),
@@ -253,6 +257,8 @@ class Result:
         told: dict[str, Any] = {"summary": [row.stored() for row in self.summary]}
         if self.qualities:
             told["data_quality"] = self.data_quality.to_dict()
+        if self.notes:
+            told["notes"] = list(self.notes)
         if len(self.qualities) > 1:
             told["data_quality_of_models"] = {name: quality.to_dict() for name, quality in self.qualities.items()}
         return told
@@ -262,10 +268,11 @@ class Result:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def explain(self) -> str:
-        """In words: by which definition each number is, and how the data was brought together."""
+        """In words: by which definition each number is, what it could be taken for, and how the data was brought together."""
         definitions = {row.key: row.definition for row in self.summary}
         width = max(map(len, definitions))
-        return "\n".join([*(f"{key.ljust(width)}  {text}" for key, text in definitions.items()), "", *self.plan])
+        lines = [f"{key.ljust(width)}  {text}" for key, text in definitions.items()]
+        return "\n".join([*lines, *("" for _ in self.notes[:1]), *self.notes, "", *self.plan])
 
     def write(self, path: str | os.PathLike[str], mode: str = "errorifexists") -> Result:
         """Write the per-user table as Parquet: to a staging place beside `path`, and published only if it is valid.
@@ -280,15 +287,22 @@ class Result:
         Raises:
             DataError: the written rows are not valid; nothing is published then.
         """
-        return replace(self._write(self._table(), path, mode), _rejected=self._rejected)
+        written = self._write(self._table(), path, mode)
+        # What other definitions give stands in no table of users.
+        others = {(row.model, row.slice, row.key): row.standard_mean for row in self.summary}
+        summary = tuple(
+            replace(row, standard_mean=others.get((row.model, row.slice, row.key), row.standard_mean))
+            for row in written.summary
+        )
+        return replace(written, summary=summary, notes=self.notes, _rejected=self._rejected)
 
     def to_markdown(self) -> str:
         """The summary as a table in GitHub's Markdown."""
-        return summary_as_markdown(self.summary)
+        return summary_as_markdown(self.summary, self.notes)
 
     def to_latex(self) -> str:
         r"""The summary as a LaTeX ``tabular``, with the rules of the package ``booktabs``."""
-        return summary_as_latex(self.summary)
+        return summary_as_latex(self.summary, self.notes)
 
     def to_trec(self, *, per_query: bool = False, runid: str | None = None) -> str:
         r"""The means as trec_eval prints them: a line a measure, with its names where its definitions are these.
@@ -323,7 +337,7 @@ class Result:
         return "\n".join(texts)
 
     def __repr__(self) -> str:
-        return render_summary(self.summary, self.qualities)
+        return render_summary(self.summary, self.qualities, self.notes)
 
     def _repr_html_(self) -> str:
-        return summary_as_html(self.summary, self.qualities)
+        return summary_as_html(self.summary, self.qualities, self.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections import Counter
@@ -13,6 +14,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.notes import notes_of
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_table, check_totals, one_of
 from spark_rankeval.python_workers import workers_explained
@@ -60,6 +62,7 @@ def summarise(
     replicates: int = 1000,
     seed: int = 0,
     quantiles: Sequence[float] = (0.5,),
+    notes: bool = True,
 ) -> Result:
     """The means of a per-user table, fresh from `score_users` or read back from storage, with one action.
 
@@ -81,6 +84,7 @@ def summarise(
         replicates: of the bootstrap.
         seed: of the bootstrap.
         quantiles: shares of the users.
+        notes: as in `evaluate`; the table does not hold what other definitions would give.
 
     Raises:
         InputError: the table has no column of a metric, or rows of several runs, as the folder of a job's tables has.
@@ -88,6 +92,7 @@ def summarise(
         DataError: the table counts rows that could not be ranked.
     """
     chosen = None if on_invalid is None else OnInvalid.read(on_invalid)
+    one_of("notes", notes, (True, False))
     check_table("per_user", per_user)
     check_totals(totals, as_names("by", by))
     check_name("user_weight", user_weight)
@@ -117,9 +122,11 @@ def summarise(
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
     options = replace(options, normalised=tuple(place for place, name in enumerate(metrics) if name in normalisers))
+    standards = {str(said["of"]): name for name, said in facts.items() if notes and said.get("kind") == "standard"}
+    options = replace(options, n_plain=len(standards))
     n_before, run = len(models), column_of_runs(per_user, {*users, *models})
     figures = describe_table(
-        per_user, users, [*metrics], about_users, invalid, options,
+        per_user, users, [*metrics, *standards.values()], about_users, invalid, options,
         [*(model_in(per_user, name) for name in models), *(name_in(per_user, name) for name in slices)],
         roll(len(slices), totals=totals, n_before=n_before), weight, normalisers, run,
     )  # fmt: skip
@@ -137,15 +144,24 @@ def summarise(
             all_in_a_table=not missing and some.get("all_in_a_table", False),
         )
         rows += [
-            ResultRow(said, name, slice_name(slices, key) if slices else "all", column, value)
+            ResultRow(
+                said, name, slice_name(slices, key) if slices else "all", column, value, beside.get(column, math.nan)
+            )
             for key in keys
-            for (column, said), value in zip(metrics.items(), mine[key].values, strict=True)
+            for beside in [_means_beside(standards, mine[key].values)]
+            for (column, said), value in zip(metrics.items(), mine[key].values, strict=False)
         ]
     raise_if_invalid(DataQuality.of_models(list(qualities.values())), some, on_invalid=chosen)
     raise_if_unusable({UNUSABLE_FACTS: _n_unusable(about_users, figures.values())}, some, chosen)
     warn_if_apart({} if missing else qualities, some)
     words = ("The table of users was summarised as it is.",)
-    return result_of(lambda: per_user, rows, qualities, words, options, slices, totals, weight)
+    return result_of(lambda: per_user, rows, qualities, words, options, slices, totals, weight, notes=notes)
+
+
+def _means_beside(standards: Mapping[str, str], values: Sequence[Description]) -> dict[str, float]:
+    """The means of the last values, by the columns of the metrics beside which they stand."""
+    last = values[len(values) - len(standards) :]
+    return {column: value.mean for column, value in zip(standards, last, strict=True)}
 
 
 def check_memory(
@@ -192,6 +208,7 @@ def write_per_user(
     replicates: int = 1000,
     seed: int = 0,
     quantiles: Sequence[float] = (0.5,),
+    notes: bool = True,
 ) -> Result:
     """Write a per-user table to a staging place, summarise what was written, and publish it if it is valid.
 
@@ -209,6 +226,7 @@ def write_per_user(
         replicates: of the bootstrap.
         seed: of the bootstrap.
         quantiles: shares of the users.
+        notes: as in `summarise`.
 
     Raises:
         DataError: the written rows are not valid; nothing is published then.
@@ -237,6 +255,7 @@ def write_per_user(
             replicates=replicates,
             seed=seed,
             quantiles=quantiles,
+            notes=notes,
         )
         published = publish(table, path, mode)
     return replace(result, _table=lambda: published)
@@ -374,13 +393,23 @@ def _odd_weights(quality: DataQuality, options: DescriptionOptions) -> list[str]
 
 
 class ResultRow(NamedTuple):
-    """What becomes a row of the summary: what a value says of itself, its model and slice, its column and its figures."""
+    """What becomes a row of the summary.
+
+    Attributes:
+        said: what the value says of itself.
+        model: the name of the predictions.
+        slice_: which users.
+        column: of the per-user table.
+        figures: over the users.
+        standard_mean: the mean by dialect ``standard``; NaN where nobody needs to know, or nobody can.
+    """
 
     said: Mapping[str, Any]
     model: str
     slice_: str
     column: str
     figures: Description
+    standard_mean: float = math.nan
 
 
 def result_of(
@@ -392,6 +421,8 @@ def result_of(
     by: Sequence[str],
     totals: bool,
     weight: str | None,
+    *,
+    notes: bool,
 ) -> Result:
     """The result of an evaluation or of a table.
 
@@ -404,6 +435,7 @@ def result_of(
         by: the columns of the slices.
         totals: whether there are rows for totals over them.
         weight: the column of the users' weights.
+        notes: whether it is to say what its figures could be taken for.
     """
     summary = tuple(
         summary_row(
@@ -418,8 +450,10 @@ def result_of(
             # Who has nothing to divide by adds nothing to a quotient of sums, and spoils none.
             over_all=said.get("mean") == "all" and not said.get("normaliser"),
             user_weight=weight or (SELF_NORMALISED if said.get("normaliser") else ""),
+            standard=said.get("standard", "") if notes else "",
+            standard_mean=standard_mean,
         )
-        for said, model, slice_, _, figures in rows
+        for said, model, slice_, _, figures, standard_mean in rows
     )
     columns = {row.key: told.column for row, told in zip(summary, rows, strict=True)}
     for odd in _odd_weights(next(iter(qualities.values())), options) if qualities else []:
@@ -427,9 +461,9 @@ def result_of(
     # What is written is summarised with the same options.
     write = partial(
         write_per_user, by=tuple(by), user_weight=weight, totals=totals, ci=options.method, level=options.level,
-        replicates=options.replicates, seed=options.seed, quantiles=options.quantiles,
+        replicates=options.replicates, seed=options.seed, quantiles=options.quantiles, notes=notes,
     )  # fmt: skip
-    return Result(summary, qualities, columns, words, per_user, write)
+    return Result(summary, qualities, columns, words, per_user, write, notes=notes_of(summary) if notes else ())
 
 
 def keeping(result: Result, of_all: frozenset[str]) -> Result:

@@ -25,7 +25,7 @@ WEIGHTS = ("n_clipped_labels", "label_weight", "squared_label_weight")
 #: What `SummaryRow.user_weight` says of means that are quotients of sums over all users.
 SELF_NORMALISED = "self-normalised"
 # What only programs read of a row.
-_STORED = ("over_all", "moments")
+_STORED = ("over_all", "moments", "standard", "standard_mean")
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,9 @@ class SummaryRow:
         over_all: the mean is over every user, so that one undefined value makes it undefined. No column of tables.
         moments: the exact sums behind mean and spread, as text, of which `merge` makes the figures of several evaluations; empty
             where values are too large for exact sums. No column of tables; JSON and a job's table of metrics have it.
+        standard: what dialect ``standard`` means by the metric, where few systems define it as this row does and nobody said
+            that this is meant; else empty. No column of tables; JSON has it.
+        standard_mean: the mean by that definition; NaN where it was not computed. Likewise.
     """
 
     model: str
@@ -93,6 +96,9 @@ class SummaryRow:
     effective_n_users: float = math.nan
     over_all: bool = False
     moments: str = ""
+    # What stands beside the figure is no part of it: a stored table gives equal rows without knowing that.
+    standard: str = field(default="", compare=False)
+    standard_mean: float = field(default=math.nan, compare=False)
 
     def record(self) -> dict[str, Any]:
         """The figures by column, as tables have them; each quantile is a column."""
@@ -304,6 +310,8 @@ def summary_row(
     over_all: bool,
     slice_: str = "all",
     user_weight: str = "",
+    standard: str = "",
+    standard_mean: float = math.nan,
 ) -> SummaryRow:
     """One row of the summary.
 
@@ -318,6 +326,8 @@ def summary_row(
         over_all: the mean is over every user, so that one undefined value makes it undefined.
         slice_: which users.
         user_weight: the column of their weights.
+        standard: what most systems mean by the metric, where this row has another definition and nobody asked for that.
+        standard_mean: the mean by it.
     """
     moments, weighted = figures.moments, figures.weighted
     interval = Interval.missing(math.nan, "", _NOT_ASKED) if figures.interval is None else figures.interval
@@ -361,6 +371,8 @@ def summary_row(
         effective_n_users=effective_n,
         over_all=over_all,
         moments="" if sums is None else as_text(sums),
+        standard=standard,
+        standard_mean=standard_mean,
     )
 
 

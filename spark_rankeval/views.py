@@ -40,6 +40,11 @@ class Value:
     relevance: str = ""
     model: str = ""
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from other values of a user."""
+        return self.model, self.relevance, self.label
+
 
 @dataclass(frozen=True)
 class Lists:
@@ -198,6 +203,28 @@ def views_of(
             )
             values += [Value(label, metric, relevance if several else "", model) for label, metric in metrics.items()]
     return views, values
+
+
+def standing_beside(
+    views: Sequence[View], values: Sequence[Value], others: Mapping[str, Metric]
+) -> tuple[tuple[View, ...], tuple[Value, ...]]:
+    """The views with other definitions of some of their metrics beside these, and what each of them is a value of, view by view.
+
+    Args:
+        views: of `views_of`.
+        values: likewise.
+        others: other definitions by label, of metrics that read the lists in the same way.
+    """
+    widened: list[View] = []
+    beside: list[Value] = []
+    place = 0
+    for view in views:
+        compared = [value for value in values[place : place + len(view.metrics)] if value.label in others]
+        place += len(view.metrics)
+        more = [replace(value, metric=others[value.label]) for value in compared]
+        widened.append(replace(view, beside=tuple(value.metric for value in more)))
+        beside += more
+    return tuple(widened), tuple(beside)
 
 
 def policy_of(

@@ -201,13 +201,14 @@ def catalogue_coverage(world, k, among="training", counted="catalogue", users=No
     return len(seen) / len(known) if known and lists else math.nan
 
 
-def gini(world, k, among="training", users=None):
+def gini(world, k, among="training", denominator="items", users=None):
     counts, _ = exposure(world, k, users)
     values = [counts[item] for item in catalogue(world, among, counts)]
-    if not sum(values):
+    n = len(values) - (denominator == "items_minus_1")
+    if not sum(values) or not n:
         return math.nan
     # Half the mean difference of all pairs, divided by the mean.
-    return sum(abs(a - b) for a in values for b in values) / (2 * len(values) * sum(values))
+    return sum(abs(a - b) for a in values for b in values) / (2 * n * sum(values))
 
 
 def entropy(world, k, users=None):

@@ -124,23 +124,29 @@ def r_precision(user, k, relevance_threshold=None):
     return Fraction(user.n_hits(gamma, relevance_threshold), gamma)
 
 
-def ap(user, k, denominator="hits", decay=1.0, by="rank", relevance_threshold=None):
+def ap(user, k, denominator="hits", decay=1.0, weights=None, by="rank", relevance_threshold=None):
     rho_k, gamma = smaller(k, len(user.items)), user.n_relevant(relevance_threshold)
+    listed = weights and [Fraction(one) for one in weights.split(",")]
+    weight = [listed[min(j, len(listed) - 1)] if listed else Fraction(decay) ** j for j in range(len(user.items))]
     hits, total = 0, 0.0
     if by == "rank":
         for j in range(1, rho_k + 1):
             if user.is_hit(user.items[j - 1], relevance_threshold):
                 hits += 1
-                total += decay ** (j - 1) * hits / j
+                total += float(weight[j - 1]) * hits / j
     else:
-        hits_above = 0
+        hits_above, weight_of_hits = 0, Fraction(0)
         for j in range(1, rho_k + 1):
-            hits += user.is_hit(user.items[j - 1], relevance_threshold)
+            is_hit = user.is_hit(user.items[j - 1], relevance_threshold)
+            hits += is_hit
+            weight_of_hits += is_hit * weight[j - 1]
             score = user.scores[j - 1]
             last_of_its_score = j == rho_k or score is None or user.scores[j] != score
             if last_of_its_score:
-                total += (hits - hits_above) * hits / j
-                hits_above = hits
+                total += float((weight_of_hits - hits_above) * weight_of_hits / sum(weight[:j]))
+                hits_above = weight_of_hits
+        if decay != 1 or weights:
+            return float(total / weight_of_hits) if weight_of_hits else 0
     if hits == 0:
         return 0
     return (
@@ -314,13 +320,18 @@ def bpref(user, k, judged_threshold=1.0, relevance_threshold=None):
     return total / gamma
 
 
-def percentile_rank(user, k, relevance_threshold=None):
-    ranks = [j for j, item in enumerate(user.items, start=1) if user.is_hit(item, relevance_threshold)]
-    if not ranks:
+def percentile_rank(user, k, weighting="users", relevance_threshold=None):
+    hits = [
+        (j, Fraction(max(user.grade[item], 0)) if weighting == "grades" else Fraction(1))
+        for j, item in enumerate(user.items, start=1)
+        if user.is_hit(item, relevance_threshold)
+    ]
+    whole = sum(weight for _, weight in hits)
+    if not whole:
         return math.nan
     if len(user.items) == 1:
         return 0
-    return Fraction(sum(j - 1 for j in ranks), len(ranks) * (len(user.items) - 1))
+    return sum((j - 1) * weight for j, weight in hits) / whole / (len(user.items) - 1)
 
 
 def scores_of(user):

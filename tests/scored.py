@@ -17,7 +17,13 @@ def scores_in(dialect, metrics, users, threshold=None, ties=None):
     """What the worker makes of users, as `values_in` takes them: what each metric is a value of, and the scores."""
     resolved = resolve(parse_metrics(metrics), dialect, threshold, KNOWN, ties)
     views, values = views_of(resolved, dialect, KNOWN, ties=ties, threshold=threshold)
-    task = ScoringTask(tuple(views), prediction_arrays=True, label_arrays=True, unusual_grades=dialect.unusual_grades)
+    task = ScoringTask(
+        tuple(views),
+        prediction_arrays=True,
+        label_arrays=True,
+        unusual_grades=dialect.unusual_grades,
+        keep_null_items=dialect.null_items == "keep_rank",
+    )
     columns = {ITEMS: (0, 0), SCORES: (0, 1), LABELS: (1, 0), grades_column(0): (1, 1)}
     types = dict(zip(columns, (pa.string(), pa.float64()) * 2, strict=True))
     arrays = {

@@ -16,7 +16,9 @@ from typing import NamedTuple
 import pytest
 from scored import values_in
 
-from spark_rankeval.dialects import DEFAULT, Dialect, find_dialect
+from spark_rankeval.definitions import agrees_with_standard
+from spark_rankeval.dialects import DEFAULT, STANDARD, Dialect, find_dialect
+from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.metrics.population import Population
 from spark_rankeval.metrics.ranking import RankingPolicy
 
@@ -392,6 +394,55 @@ def test_figures_are_equal(index, measure):
     assert {query: ours[query] for query in compared if query in ours} == expected
 
 
+OF_AP_AND_NDCG = [
+    (index, theirs, ours)
+    for index, section in enumerate(SECTIONS)
+    for theirs, ours in section.metrics.items()
+    # Of metrics that set what the definitions differ in, the dialect says nothing.
+    if re.fullmatch(r"(ap|ndcg)(@\d+)?", ours) and section.dialect is not DEFAULT and theirs != "lrap"
+]
+
+
+@cache
+def like_standard(index, theirs, ours):
+    """Whether figures are those of the formula of `standard` on the system's ranking, relevant items and users; and whether it is said."""
+    section = SECTIONS[index]
+    metric = parse_metric(ours)
+    deciding = STANDARD.defaults_for(type(metric))
+    formula = metric.resolve().chosen() | {
+        name: deciding[name] for name in ("denominator", "ideal") if name in deciding
+    }
+    own = section.dialect.defaults_for(type(metric))
+    kept = {name: own[name] for name in ("relevance_threshold", "below_threshold", "undefined", "ties") if name in own}
+    dialect = replace(section.dialect, parameters={metric.name: formula | kept})
+    users = {name: section.fed(QUERIES[name]) for name in section.queries}
+    found = values_in(dialect, [ours], users, section.threshold, section.ties)[ours]
+    start = f"{section.path}/{theirs}/"
+    compared = [query for query in found if start + query in RECORDED and reason_of(start + query) is None]
+    assert compared
+    equal = [abs(found[query] - RECORDED[start + query]) <= section.tolerance for query in compared]
+    graded = any(grade not in (0, 1) for _, labels in users.values() for _, grade in labels)
+    return all(equal), agrees_with_standard(section.dialect, metric, graded=graded)
+
+
+@pytest.mark.parametrize(("index", "theirs", "ours"), OF_AP_AND_NDCG)
+def test_the_systems_agree_with_standard_where_the_conventions_say_so(index, theirs, ours):
+    is_equal, said = like_standard(index, theirs, ours)
+    assert is_equal or not said
+
+
+def test_the_systems_differ_from_standard_where_the_conventions_say_so():
+    differ = {}
+    for index, theirs, ours in OF_AP_AND_NDCG:
+        is_equal, said = like_standard(index, theirs, ours)
+        if not said:
+            # Not every query and cutoff shows it.
+            what = SECTIONS[index].dialect.name, ours.partition("@")[0], "@" in ours
+            differ[what] = differ.get(what, False) or not is_equal
+    assert [what for what, is_seen in differ.items() if not is_seen] == []
+    assert len(differ) > 10
+
+
 TESTED = {
     f"{section.path}/{measure}/{query}"
     for section in SECTIONS
@@ -427,3 +478,15 @@ def test_a_figure_that_could_be_compared_is_left_out_because_it_differs(pattern)
         for place in comparable
     ]
     assert not comparable or not all(alike)
+
+
+@pytest.mark.parametrize("system", ["sklearn", "torchmetrics"])
+def test_what_was_not_predicted_stands_below_a_score_of_minus_infinity(system):
+    """By its item ``b`` would stand before ``c`` in a tie."""
+    users = {
+        name: ([("a", 1.0), ("c", lowest)], [("b", 1.0)])
+        for name, lowest in (("finite", -5.0), ("infinite", -math.inf))
+    }
+    metrics = ["ap", "ndcg(ties='order')", "auc"]
+    for label, values in values_in(find_dialect(system), metrics, users).items():
+        assert values["infinite"] == values["finite"], label

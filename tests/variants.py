@@ -20,6 +20,7 @@ VALUES = {
     "beta": (1.0, 0.0, 0.5, 2.0),
     "p": (0.8, 0.5),
     "max_grade": (None, 4.0),
+    "weights": (None, "1,0.5,0.25"),
     "probabilities": (None, "0.5,0.3,0.2"),
     "judged_threshold": (1.0, 2.0),
     "recall": (0.0, 0.1, 0.35, 0.5, 1.0),

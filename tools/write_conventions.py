@@ -11,9 +11,19 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from spark_rankeval.definitions import description, every_metric, facts, has, settings, value_in_words
+from spark_rankeval.definitions import (
+    agrees_with_standard,
+    description,
+    every_metric,
+    facts,
+    has,
+    settings,
+    value_in_words,
+)
 from spark_rankeval.dialects.dialect import EVERY_METRIC
 from spark_rankeval.dialects.published import DIALECTS
+from spark_rankeval.errors import DialectError, MetricError
+from spark_rankeval.metrics.naming import parse_metric
 
 if TYPE_CHECKING:
     from spark_rankeval.dialects import Dialect
@@ -34,12 +44,64 @@ is 0, a list shorter than k keeps the denominator of its formula, and no hit in 
 """
 
 
+_WHICH = """\
+## Which definition do I get
+
+- A call that names no dialect gets `default`. Its NDCG and AP judge the order of what was retrieved: a list with one hit and nothing
+  else has 1, however many relevant items it misses. Few systems mean that.
+- `dialect="standard"` is what most systems and most of the sources mean: AP ÷ min(k, γ), and the ideal list of NDCG is made of all
+  labelled items. Grades below a `relevance_threshold` that is given gain nothing. All else is the default's.
+- A note stands below every figure that leaves the choice open, with the standard value, computed in the same pass.
+- There is no note where a call names its dialect, `default` included, or a metric its parameter: `ndcg(ideal='labels')@10`,
+  `ap(denominator='labels')@10`. `notes=False` silences it.
+- A dialect of a system gives that system's numbers.
+
+Whose formula gives the number of `standard`, for the same ranking and the same relevant items:
+
+"""
+
+
+# What a metric's population is, where it is not the dialect's.
+_USERS = {
+    ("absent_from_labels", "undefined"): "keeps users without labels",
+    ("absent_from_labels", "left_out"): "leaves users without labels out",
+    ("without_predictions", "counted"): "counts users without predictions",
+    ("without_predictions", "left_out"): "leaves users without predictions out",
+}
+
+
 def page() -> str:
     """The text of the page."""
     kinds = every_metric()
     index = ", ".join(f"[`{metric.name}`](#{metric.name})" for metric in kinds)
-    parts = [_INTRODUCTION, f"Metrics: {index}. [Dialects](#dialects).", *map(_metric, kinds), _dialects(kinds)]
+    parts = [
+        _INTRODUCTION,
+        _WHICH + _agreement(),
+        f"Metrics: {index}. [Dialects](#dialects).",
+        *map(_metric, kinds),
+        _dialects(kinds),
+    ]
     return "\n".join(part.rstrip() + "\n" for part in parts)
+
+
+def _agreement() -> str:
+    """Which dialects agree with `standard` on AP and NDCG."""
+    asked = [("AP", "ap", False), ("AP@k", "ap@10", False), ("NDCG@k of grades 0 and 1", "ndcg@10", False)]
+    asked.append(("NDCG@k of other grades", "ndcg@10", True))
+    lines = [f"| dialect | {' | '.join(head for head, *_ in asked)} |", f"|{'---|' * (len(asked) + 1)}"]
+    for dialect in DIALECTS:
+        cells = []
+        for _, text, graded in asked:
+            metric = parse_metric(text)
+            try:
+                agrees = agrees_with_standard(dialect, metric, graded=graded)
+            except (DialectError, MetricError):
+                # The system has no such metric, or none with a cutoff.
+                cells.append("–")
+            else:
+                cells.append("yes" if agrees else "no")
+        lines.append(f"| {dialect.name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _metric(metric: type[Metric]) -> str:
@@ -92,10 +154,8 @@ def _dialects(kinds: list[type[Metric]]) -> str:
     exceptions = [*map(_exceptions, DIALECTS)]
     lines += ["", *(text for text in exceptions if text), "", "| metric | dialects that have it |", "|---|---|"]
     for metric in kinds:
-        having = [
-            dialect.name for dialect in DIALECTS if dialect.metrics is not None and metric.name in dialect.metrics
-        ]
-        lines.append(f"| `{metric.name}` | {', '.join(['default', *having])} |")
+        having = [dialect.name for dialect in DIALECTS if has(dialect, metric)]
+        lines.append(f"| `{metric.name}` | {', '.join(having)} |")
     return "\n".join(lines)
 
 
@@ -112,7 +172,14 @@ def _exceptions(dialect: Dialect) -> str:
             if getattr(ranking, item) != getattr(dialect.ranking, item)
         ]
         told.append(f"`{name}` has {', '.join(changed)}")
-    told += [f"`{name}` counts users without predictions" for name in dialect.populations]
+    for name, population in dialect.populations.items():
+        changed = [
+            _USERS[item, getattr(population, item)]
+            for item in ("absent_from_labels", "without_predictions")
+            if getattr(population, item) != getattr(dialect.population, item)
+        ]
+        told.append(f"`{name}` {' and '.join(changed)}")
+    told += ["a null among the items of a list takes a rank"] if dialect.null_items == "keep_rank" else []
     told += ["one undefined user makes the mean undefined"] if dialect.mean == "all" else []
     return f"- **{dialect.name}**: {'; '.join(told)}." if told else ""
 

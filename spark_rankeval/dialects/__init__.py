@@ -9,6 +9,7 @@ from spark_rankeval.dialects.dialect import Dialect as Dialect
 from spark_rankeval.dialects.dialect import UnusualGrades as UnusualGrades
 from spark_rankeval.dialects.published import DEFAULT as DEFAULT
 from spark_rankeval.dialects.published import DIALECTS
+from spark_rankeval.dialects.published import STANDARD as STANDARD
 from spark_rankeval.errors import DialectError
 
 # Of the versions of a system the one that stands first is the newest.

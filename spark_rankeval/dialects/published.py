@@ -25,6 +25,20 @@ MEMBERSHIP = {"relevance_threshold": -math.inf}
 
 DEFAULT = Dialect("default", "", "spark_rankeval's own definitions")
 
+STANDARD = Dialect(
+    "standard",
+    "",
+    "what most systems and most of the sources mean by AP and NDCG: what was missed counts",
+    parameters={
+        # Without a threshold every grade above 0 is at it.
+        EVERY_METRIC: {"below_threshold": "zero"},
+        # min(γ, k), which without a cutoff is γ.
+        "ap": {"denominator": "min_k_labels"},
+        "ndcg": {"ideal": "labels"},
+        "idcg": {"ideal": "labels"},
+    },
+)
+
 MLLIB = Dialect(
     "mllib",
     "4.3",
@@ -271,6 +285,7 @@ RECBOLE = Dialect(
 #: In the order to show them; of several versions of a system the newest first.
 DIALECTS = (
     DEFAULT,
+    STANDARD,
     MLLIB,
     TREC_EVAL,
     TREC_EVAL_9,

@@ -50,15 +50,14 @@ def evaluate_tables(
         SupersededError: a later attempt has taken the run's name.
         TrackingError: MLflow did not take the run; everything was written.
     """
-    from spark_rankeval import evaluate, summarise  # noqa: PLC0415 # these import pyspark
-    from spark_rankeval.jobs import runs  # noqa: PLC0415
+    from spark_rankeval.jobs import runs  # noqa: PLC0415 # these import pyspark
     from spark_rankeval.jobs.attempts import stop_if_superseded  # noqa: PLC0415
-    from spark_rankeval.jobs.coverage import counted  # noqa: PLC0415
     from spark_rankeval.jobs.gating import gates_table, outcomes_of, tell_gates  # noqa: PLC0415
     from spark_rankeval.jobs.gating import told as gates_told  # noqa: PLC0415
     from spark_rankeval.jobs.reporting import about_the_run, write_report  # noqa: PLC0415
     from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
     from spark_rankeval.jobs.tracking import reach  # noqa: PLC0415
+    from spark_rankeval.spark.scoring import without_standards  # noqa: PLC0415
     from spark_rankeval.spark.storage import staged  # noqa: PLC0415
 
     log = EventLog("evaluate") if log is None else log
@@ -69,13 +68,10 @@ def evaluate_tables(
         reach(config)
     with runs.running(spark, "evaluate", config, tables, log) as run:
         with staged(per_user, f"{run.output}/{runs.PER_USER}") as table:
-            try:
-                result = counted(summarise(table, **config.evaluation.slices(), **config.evaluation.intervals()), table)
-            except DataError:
-                # The stored counts say how much is wrong; only another look at the data finds examples of it.
-                evaluate(**call)
-                raise
-            run.write(table, runs.PER_USER, is_empty=table.isEmpty())
+            result = _summarised(config, table, call)
+            run.write(without_standards(table), runs.PER_USER, is_empty=table.isEmpty())
+        if result.notes:
+            log.tell("notes", notes=result.notes)
         result = _with_all_lists(config, result, call)
         if runs.QUARANTINE in frames:
             with staged(frames[runs.QUARANTINE], f"{run.output}/{runs.QUARANTINE}") as table:
@@ -86,7 +82,7 @@ def evaluate_tables(
             run.write(gates_table(run, outcomes), runs.GATES)
             tell_gates(log, outcomes)
         told = {"plan": list(result.plan), **result.to_dict(), **gates_told(outcomes)}
-        stored = spark.read.schema(per_user.schema).parquet(run.place(runs.PER_USER))
+        stored = spark.read.schema(without_standards(per_user).schema).parquet(run.place(runs.PER_USER))
         result = replace(result, _table=lambda: stored)
 
         def report(path: Path) -> None:
@@ -111,6 +107,24 @@ def evaluate_tables(
             said = _said(result, outcomes, config, run.run_id, tables_written)
             raise GateError("; ".join(unmet), said)
     return result, outcomes, run.run_id, tables_written
+
+
+def _summarised(config: EvaluateConfig, table: DataFrame, call: Mapping[str, Any]) -> Result:
+    """The result of a table of users.
+
+    Raises:
+        DataError: rows cannot be ranked.
+    """
+    from spark_rankeval import evaluate, summarise  # noqa: PLC0415
+    from spark_rankeval.jobs.coverage import counted  # noqa: PLC0415
+
+    options = {**config.evaluation.slices(), **config.evaluation.intervals(), "notes": config.evaluation.notes}
+    try:
+        return counted(summarise(table, **options), table)
+    except DataError:
+        # The stored counts say how much is wrong; only another look at the data finds examples of it.
+        evaluate(**call, notes=False)
+        raise
 
 
 def _tracked(
@@ -147,7 +161,7 @@ def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, A
     if not of_all:
         return result
     options = {**config.evaluation.slices(), **config.evaluation.intervals()}
-    others = evaluate(**{**call, **options, "metrics": of_all})
+    others = evaluate(**{**call, **options, "metrics": of_all}, notes=False)
     labels = list(parse_metrics(config.evaluation.metrics))
     blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}
     for row in (*result.summary, *others.summary):
@@ -183,12 +197,14 @@ def _frames(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> d
         ConfigurationError, InputError, MetricError, OptionError: they cannot be made of these tables, or not be stored.
     """
     from spark_rankeval import quarantine, score_users  # noqa: PLC0415 # these import pyspark
+    from spark_rankeval.evaluation import score_users_to_describe  # noqa: PLC0415
     from spark_rankeval.jobs import runs  # noqa: PLC0415
     from spark_rankeval.jobs.partitions import check_columns  # noqa: PLC0415
     from spark_rankeval.summarising import check_memory  # noqa: PLC0415
 
     call, asked = _call(config, tables), config.evaluation
-    frames = {runs.PER_USER: score_users(**call)}
+    score = score_users_to_describe if asked.notes else score_users
+    frames = {runs.PER_USER: score(**call)}
     check_memory(frames[runs.PER_USER], by=asked.by, weighted=bool(asked.user_weight), **asked.intervals())
     if asked.on_invalid == "quarantine" or parted(asked.metrics)[1]:
         # The table of rejected rows knows all metrics, so that what those of all lists together lack is found here.
@@ -238,7 +254,7 @@ def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
     facts = [facts_of(field.metadata) for field in frames[runs.PER_USER].schema.fields]
     metrics = [(said["label"], said["metric"]) for said in facts if said.get("kind") == "metric"]
     metrics += [(label, "of all lists together, by another pass") for label in parted(config.evaluation.metrics)[1]]
-    dialect = next((said["dialect"] for said in facts if said.get("dialect")), config.evaluation.dialect)
+    dialect = next((said["dialect"] for said in facts if said.get("dialect")), "default")
     parts: list[Part] = [(f"metrics, dialect '{dialect}'", folded(list(dict(metrics).items())))]
     by = config.evaluation.by
     if by:

@@ -63,7 +63,8 @@ class Evaluation:
 
     Attributes:
         metrics: names such as "ndcg@10", or a table from labels of your own to names.
-        dialect: whose conventions fill what a metric leaves open.
+        dialect: whose conventions fill what a metric leaves open; left out, the default's, with a note on what most systems define
+            otherwise.
         relevance_threshold: items of this grade or more are relevant; left out, those above 0, or as the dialect says.
         ties: how equal scores are ordered; left out, as the dialect says.
         on_invalid: what becomes of rows that cannot be ranked, or a table of choices by kind.
@@ -78,10 +79,11 @@ class Evaluation:
         replicates: bootstrap samples.
         seed: of the bootstrap.
         quantiles: shares of the users, each a column of the summary.
+        notes: whether is said what the figures could be taken for.
     """
 
     metrics: str | tuple[str, ...] | Mapping[str, str]
-    dialect: str = "default"
+    dialect: str | None = None
     relevance_threshold: float | None = None
     ties: Literal["item_asc", "item_desc", "position", "average"] | None = None
     on_invalid: Literal["error", "drop", "quarantine"] | Mapping[str, str] = "error"
@@ -96,6 +98,7 @@ class Evaluation:
     replicates: int = 1000
     seed: int = 0
     quantiles: tuple[float, ...] = (0.5,)
+    notes: bool = True
 
     def intervals(self) -> dict[str, Any]:
         """The options of what is said of the users' values, as `summarise` takes them."""
@@ -109,7 +112,7 @@ class Evaluation:
 
     def scoring(self) -> dict[str, Any]:
         """The other options, as `score_users` takes them."""
-        return {name: value for name, value in vars(self).items() if name not in (*_INTERVALS, "totals")}
+        return {name: value for name, value in vars(self).items() if name not in (*_INTERVALS, "totals", "notes")}
 
 
 @dataclass(frozen=True)

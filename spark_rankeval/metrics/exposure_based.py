@@ -141,6 +141,9 @@ class Gini(CorpusMetric):
     nowhere. Between 0 (all alike) and 1; smaller is better where exposure is to be spread. NaN without predictions of an item of
     the catalogue.
 
+    ``denominator="items_minus_1"`` divides by (n − 1)·Σ c, as Shani and Gunawardana do: all exposure on one item is then 1, not
+    1 − 1/n. NaN of a catalogue of one item.
+
     Source: Adomavicius, Kwon, Improving aggregate recommendation diversity using ranking-based techniques, TKDE 2012; Shani,
     Gunawardana, Evaluating recommendation systems, Recommender Systems Handbook, 2011.
     """
@@ -154,6 +157,7 @@ class Gini(CorpusMetric):
         choices=("training", "items", "recommended"),
         doc="whose exposure: of the items of the training data, of those of the table of items, or of what is recommended",
     )
+    denominator: str | Unset = parameter("items", choices=("items", "items_minus_1"), doc="n·Σ c, or (n − 1)·Σ c")
 
     def of_exposure(self, exposure: Exposure) -> float:
         """The index, in whole numbers up to the last division."""
@@ -161,13 +165,14 @@ class Gini(CorpusMetric):
         counts, sizes = (part.tolist() for part in exposure.among(self.among))
         n = sum(sizes)
         places = sum(count * size for count, size in zip(counts, sizes, strict=True))
-        if not places:
+        divisor = n - (self.denominator == "items_minus_1")
+        if not (places and divisor):
             return math.nan
         for count, size in zip(counts, sizes, strict=True):
             # Σ (2r − n − 1) over the ranks before+1 … before+size.
             weighed += count * size * (2 * before + size - n)
             before += size
-        return weighed / (n * places)
+        return weighed / (divisor * places)
 
 
 @dataclass(frozen=True, kw_only=True)

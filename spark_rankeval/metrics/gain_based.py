@@ -384,7 +384,7 @@ class IDCG(IdealMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class NDCG(IdealMetric):
-    """DCG@k ÷ the DCG@k of an ideal list.
+    """DCG@k ÷ the DCG@k of the ideal list, which ``ideal`` names.
 
     Between 0 and 1; ``ideal="k_ones"`` exceeds 1 with grades above 1, MLlib's ``ideal="label_order"`` in other ways
     too. NaN without a label above 0, 0 without predictions or without gain in the first k places.

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
-import numbers
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +10,7 @@ import numpy as np
 
 from spark_rankeval.metrics.base import UNSET, Needs, Unset, number, parameter, ratio
 from spark_rankeval.metrics.gain_based import GainMetric
+from spark_rankeval.metrics.listed_numbers import as_text, problem_of_numbers, read_numbers
 from spark_rankeval.metrics.ragged import FloatArray, IntArray, grouped, offsets_of, position_within
 from spark_rankeval.metrics.set_based import findable
 
@@ -22,30 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["GradedAveragePrecision", "QMeasure"]
 
 
-def _read(probabilities: object) -> list[float]:
-    """The numbers of a text such as ``0.5,0.3,0.2``, of a sequence, or of one number.
-
-    Raises:
-        ValueError, TypeError: it does not read as numbers.
-    """
-    if isinstance(probabilities, str):
-        return [float(part) for part in probabilities.split(",")]
-    if isinstance(probabilities, numbers.Real) and not isinstance(probabilities, bool):
-        return [float(probabilities)]
-    if isinstance(probabilities, Iterable):
-        return [float(part) for part in probabilities]
-    raise TypeError
-
-
 def _probabilities(value: Any) -> str | None:
-    wanted = "numbers from 0 on, not all 0, for the grades 1, 2, … as in '0.5,0.3,0.2', or None"
-    if value is None:
-        return None
-    try:
-        read = _read(value)
-    except (TypeError, ValueError):
-        return wanted
-    return None if all(0 <= p < math.inf for p in read) and 0 < sum(read) < math.inf else wanted
+    return problem_of_numbers(
+        value, "numbers from 0 on, not all 0, for the grades 1, 2, … as in '0.5,0.3,0.2', or None"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +53,7 @@ class GradedAveragePrecision(GainMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.probabilities is not UNSET and self.probabilities is not None:
-            # One text for equal numbers, that reads back.
-            object.__setattr__(self, "probabilities", ",".join(map(repr, _read(self.probabilities))))
+            object.__setattr__(self, "probabilities", as_text(self.probabilities))
 
     def _gain_key(self) -> tuple[object, ...]:
         return ("gap", self.probabilities, *super()._gain_key())
@@ -85,7 +62,7 @@ class GradedAveragePrecision(GainMetric):
         gain = super()._gain_of(grade)
         if self.probabilities is None:
             return gain
-        enough = np.array([0.0, *itertools.accumulate(_read(self.probabilities))])
+        enough = np.array([0.0, *itertools.accumulate(read_numbers(self.probabilities))])
         worth: FloatArray = enough[np.minimum(gain, len(enough) - 1).astype(np.int64)]
         return worth
 

@@ -11,14 +11,15 @@ from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import UNSET, Unset, number, parameter, ratio
 from spark_rankeval.metrics.batch import retrieved
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, summed_over_places
-from spark_rankeval.metrics.gains import geometric
+from spark_rankeval.metrics.gains import geometric, geometric_sum
 from spark_rankeval.metrics.hypergeometric import draws
+from spark_rankeval.metrics.listed_numbers import as_text, problem_of_numbers, read_numbers
 from spark_rankeval.metrics.ragged import grouped
 from spark_rankeval.metrics.set_based import findable
 from spark_rankeval.metrics.tied_groups import tied_hits
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.batch import RankingBatch
+    from spark_rankeval.metrics.batch import Hits, RankingBatch
     from spark_rankeval.metrics.ragged import Array, FloatArray, IntArray
     from spark_rankeval.metrics.tied_groups import TiedGroups
 
@@ -29,7 +30,7 @@ _DENOMINATORS = ("hits", "labels", "min_k_labels", "min_k_predictions", "min_lab
 
 @dataclass(frozen=True, kw_only=True)
 class AveragePrecision(TieAwareMetric):
-    """The precision at the rank of each hit, summed over the first k places and divided by a number of items.
+    """The precision at the rank of each hit, summed over the first k places and divided by what ``denominator`` names.
 
     Σ_{j≤ρ_k} w_j·h_j·H_j/j ÷ D. The systems differ in D, so it has a name: the hits in the first k places (default),
     all relevant labels, or a smaller of two. Between 0 and 1. Its mean over users is MAP. NaN without a relevant label,
@@ -39,10 +40,15 @@ class AveragePrecision(TieAwareMetric):
     scikit-learn's ``average_precision_score`` does; that takes the whole list. No order of ties changes it, and it is not
     the mean over their orders, which is ``ties="average"``.
 
+    ``decay`` or ``weights`` weighs ranks. By rank a weight multiplies the hit's precision, and D is γ. By threshold an item
+    weighs in precision and recall alike, as scikit-learn's ``sample_weight`` by rank does, and D is the weight of the hits;
+    then the order of equal scores says which rank an item has.
+
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
 
     Raises:
-        MetricError: a decay below 1 with a denominator other than the labels, or a cutoff or decay by threshold.
+        MetricError: weights by rank with a denominator other than the labels, or by threshold with one other than the hits; weights
+            and a decay; a cutoff by threshold, or weights there with averages over ties.
     """
 
     name: ClassVar[str] = "ap"
@@ -58,6 +64,13 @@ class AveragePrecision(TieAwareMetric):
         check=number(0, 1, what="a number above 0 and up to 1", open_low=True),
         doc="w_j = decay^(j−1), the weight of the hit at rank j",
     )
+    weights: str | Unset | None = parameter(
+        None,
+        check=lambda value: problem_of_numbers(
+            value, "numbers from 0 on, not all 0, for the ranks 1, 2, … as in '1,0.5,0.25', or None"
+        ),
+        doc="w_j for the ranks 1, 2, … each, as '1,0.5,0.25', the last one for all ranks beyond; None: as decay says",
+    )
     by: str | Unset = parameter("rank", choices=("rank", "threshold"), doc="a point each rank, or each distinct score")
 
     @property
@@ -65,44 +78,101 @@ class AveragePrecision(TieAwareMetric):
         """Points by threshold are where the score changes."""
         return self.by == "threshold" or super().reads_scores
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self._is_listed:
+            object.__setattr__(self, "weights", as_text(self.weights))
+
     @property
     def order_of_ties_matters(self) -> bool:
-        """A point by threshold is where a group of equal scores ends, whatever its order."""
-        return self.by != "threshold" and super().order_of_ties_matters
+        """A point by threshold is where a group of equal scores ends, whatever its order, unless ranks weigh."""
+        return (self.by != "threshold" or self._weighs) and super().order_of_ties_matters
 
     @property
-    def _decays(self) -> bool:
-        return self.decay is not UNSET and self.decay < 1
+    def bounds(self) -> tuple[float, float]:
+        """By rank a weight above 1 makes a hit worth more than its precision."""
+        by_rank = self._is_listed and self.by != "threshold"
+        return 0.0, max(1.0, *read_numbers(self.weights)) if by_rank else 1.0
+
+    @property
+    def _is_listed(self) -> bool:
+        return self.weights is not UNSET and self.weights is not None
+
+    @property
+    def _weighs(self) -> bool:
+        return self._is_listed or (self.decay is not UNSET and self.decay < 1)
 
     def _check_together(self) -> None:
-        if self._decays and self.denominator not in ("labels", UNSET):
-            msg = f"ap: a decay below 1 needs denominator='labels'; got decay={self.decay!r}, denominator={self.denominator!r}"
+        if self._weighs:
+            self._check_weights()
+        if self.by == "threshold" and self.k is not None:
+            msg = f"ap: by='threshold' takes the whole list, without a cutoff; got k={self.k!r}"
             raise MetricError(msg)
-        if self.by == "threshold" and (self.k is not None or self._decays):
-            got = f"k={self.k!r}" if self.k is not None else f"decay={self.decay!r}"
-            msg = f"ap: by='threshold' takes the whole list, without a cutoff or a decay; got {got}"
+
+    def _check_weights(self) -> None:
+        given = f"weights={self.weights!r}" if self._is_listed else f"decay={self.decay!r}"
+        if self._is_listed and self.decay not in (1, UNSET):
+            msg = f"ap: weights and a decay exclude each other; got {given}, decay={self.decay!r}"
+            raise MetricError(msg)
+        wanted = "hits" if self.by == "threshold" else "labels"
+        if self.denominator not in (wanted, UNSET):
+            name = "weights" if self._is_listed else "a decay below 1"
+            by = " by threshold" * (self.by == "threshold")
+            msg = f"ap: {name}{by} needs denominator={wanted!r}; got {given}, denominator={self.denominator!r}"
+            raise MetricError(msg)
+        if self.by == "threshold" and self.averages_ties:
+            msg = f"ap: by='threshold' with weights by rank has no mean over the orders of equal scores; got {given}, ties='average'"
             raise MetricError(msg)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         hits = batch.hits(self.threshold)
         if self.by == "threshold":
-            last = batch.tied_above[hits.place] + batch.tied[hits.place]
-            # Hits of one group stand together; the ordinal of the group's last one is H at its last rank.
-            following = np.ones(len(last), np.bool_)
-            following[:-1] = (hits.user[1:] != hits.user[:-1]) | (last[1:] != last[:-1])
-            group_end = np.flatnonzero(following)
-            ordinal = hits.ordinal[group_end][np.searchsorted(group_end, np.arange(len(last)))]
-            return ratio(batch.total(hits.user, ordinal / last), self._denominator(batch))
+            return self._by_threshold(batch, hits)
         if self.averages_ties:
             return self._mean_over_orders(batch)
         precision = batch.remember(("precision at hits", self.threshold), lambda: hits.ordinal / hits.rank)
-        if self._decays:
+        if self._weighs:
             precision = precision * self._weight(hits.rank)
         within = None if self.k is None else hits.rank <= self.k
         return ratio(batch.total(hits.user, precision, within), self._denominator(batch))
 
+    def _by_threshold(self, batch: RankingBatch, hits: Hits) -> FloatArray:
+        """Every hit with the precision at the last rank of its score."""
+        last = batch.tied_above[hits.place] + batch.tied[hits.place]
+        # Hits of one group stand together; the ordinal of the group's last one is H at its last rank.
+        following = np.ones(len(last), np.bool_)
+        following[:-1] = (hits.user[1:] != hits.user[:-1]) | (last[1:] != last[:-1])
+        group_end = np.flatnonzero(following)
+        end = group_end[np.searchsorted(group_end, np.arange(len(last)))]
+        if not self._weighs:
+            return ratio(batch.total(hits.user, hits.ordinal[end] / last), self._denominator(batch))
+        first = hits.ordinal == 1
+        start = np.ones(batch.n_users, np.int64)
+        if not self._is_listed:
+            # Powers count from the first hit: a common factor cancels, and could be too small for a float.
+            start[hits.user[first]] = hits.rank[first]
+        weight = self._weight(hits.rank - start[hits.user] + 1)
+        found = grouped(weight, hits.user, batch.n_users).accumulated(np.add).values[end]
+        if not self._is_listed:
+            found = found * self._weight(start)[hits.user]
+        precision = ratio(found, self._weight_down_to(last))
+        return ratio(batch.total(hits.user, weight * precision), batch.total(hits.user, weight))
+
     def _weight(self, rank: IntArray) -> FloatArray:
+        if self._is_listed:
+            listed = np.array(read_numbers(self.weights))
+            weight: FloatArray = listed[np.minimum(rank, len(listed)) - 1]
+            return weight
         return geometric(float(self.decay))(rank)  # type: ignore[arg-type]  # called where it is a number
+
+    def _weight_down_to(self, rank: IntArray) -> FloatArray:
+        """The weight of the first places together."""
+        if not self._is_listed:
+            return geometric_sum(float(self.decay))(rank)  # type: ignore[arg-type]  # the same
+        listed = np.array(read_numbers(self.weights))
+        within = np.minimum(rank, len(listed))
+        down_to: FloatArray = np.cumsum(listed)[within - 1] + (rank - within) * listed[-1]
+        return down_to
 
     def _mean_over_orders(self, batch: RankingBatch) -> FloatArray:
         """The expected value over all orders of tied items."""
@@ -134,7 +204,7 @@ class AveragePrecision(TieAwareMetric):
         def precision(group: IntArray, j: IntArray) -> FloatArray:
             rank = groups.above[group] + j
             expected = (groups.held_above[group] + 1 + (j - 1) * further[group]) / rank
-            return expected * self._weight(rank) if self._decays else expected
+            return expected * self._weight(rank) if self._weighs else expected
 
         return groups.held / groups.size * summed_over_places(places, precision)
 

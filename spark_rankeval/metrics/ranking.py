@@ -284,6 +284,12 @@ def _with_unpredicted(lists: Lists, labels: Ragged) -> Lists:
     lowest = np.zeros(items.n_users)
     filled = np.flatnonzero(items.lengths > 0)
     lowest[filled] = np.minimum.reduceat(scores.values, items.offsets[filled])
+    bottomless = np.isneginf(lowest)
+    if bottomless.any():
+        # Nothing is below −inf: the scores of such lists become their order, with what is equal in it.
+        values, among = scores.values.copy(), bottomless[items.user]
+        values[among] = np.unique(values[among], return_inverse=True)[1]
+        scores, lowest[bottomless] = scores.like(values), 0.0
     below = further.like(np.nextafter(lowest, -np.inf)[further.user])
     place = np.argsort(np.concatenate([items.user, further.user]), kind="stable")
     lengths = items.lengths + further.lengths

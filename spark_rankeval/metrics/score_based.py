@@ -13,6 +13,7 @@ from spark_rankeval.metrics.ragged import Array, BoolArray, FloatArray, IntArray
 from spark_rankeval.metrics.tied_groups import tied_hits
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.base import Sees
     from spark_rankeval.metrics.batch import RankingBatch
 
 __all__ = ["AUC", "AUCPR", "PercentileRank"]
@@ -25,6 +26,9 @@ class PercentileRank(RelevanceMetric):
     Between 0 (all on top) and 1; lower is better, and a list in random order has 0.5 on average. 0 for a list of one item.
     NaN without a hit, so also without predictions or a relevant label. Its mean over users is MPR.
 
+    The source has one mean over all pairs of a user and an item, weighted by their grades. ``weighting="grades"`` gives it: a
+    user's value is Σ g⁺·(rank − 1)/(ρ − 1) ÷ Σ g⁺ over hits, and counts in the mean with the weight Σ g⁺.
+
     Source: Hu, Koren, Volinsky, Collaborative filtering for implicit feedback datasets, ICDM 2008.
     """
 
@@ -35,13 +39,35 @@ class PercentileRank(RelevanceMetric):
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False
 
+    weighting: str | Unset = parameter(
+        "users", choices=("users", "grades"), doc="a mean over users, or over their hits, weighted by grades"
+    )
+
+    @property
+    def normalises(self) -> bool:
+        """The mean over pairs is a quotient of two sums over all users."""
+        return self.weighting == "grades"
+
+    @property
+    def sees(self) -> Sees:
+        """The grades of hits weigh."""
+        return "gain" if self.normalises else super().sees
+
+    def normaliser(self, batch: RankingBatch) -> FloatArray:
+        """The grades of a user's hits."""
+        hits = batch.hits(self.threshold)
+        return batch.total(hits.user, self._weights(batch, hits.place))
+
+    def _weights(self, batch: RankingBatch, place: IntArray) -> FloatArray:
+        return np.maximum(batch.grade[place], 0.0) if self.normalises else np.ones(len(place))
+
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        return batch.n_hits(None, self.threshold) > 0
+        return self.normaliser(batch) > 0
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         hits = batch.hits(self.threshold)
-        steps = batch.total(hits.user, (hits.rank - 1).astype(np.float64))
-        return ratio(steps, batch.n_hits(None, self.threshold) * (batch.n_predictions - 1))
+        steps = batch.total(hits.user, (hits.rank - 1) * self._weights(batch, hits.place))
+        return ratio(steps, self.normaliser(batch) * (batch.n_predictions - 1))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,6 +50,8 @@ class Comparison(Protocol):
     def replicates(self) -> int: ...  # noqa: D102
     @property
     def plot(self) -> ComparisonPlots: ...  # noqa: D102
+    @property
+    def notes(self) -> tuple[str, ...]: ...  # noqa: D102
 
 
 class DialectRow(Protocol):
@@ -79,6 +81,7 @@ class Contents:
         qualities: what the users and their rows were like, by model.
         plan: in sentences, how the data was brought together.
         plots: the charts of the result.
+        notes: what the figures could be taken for and are not.
         comparison: of models with a baseline; None: none.
         gates: the conditions that the run had to meet, in order.
         dialects: the rows of a map of dialects.
@@ -91,6 +94,7 @@ class Contents:
     qualities: Mapping[str, DataQuality]
     plan: Sequence[str]
     plots: ResultPlots
+    notes: Sequence[str] = ()
     comparison: Comparison | None = None
     gates: Sequence[Gate] = ()
     dialects: Sequence[DialectRow] = ()

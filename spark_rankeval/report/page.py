@@ -168,7 +168,7 @@ def _means(contents: Contents, of_all: list[SummaryRow]) -> Section:
     return Section(
         "means",
         "Means",
-        words=missing_intervals(of_all),
+        words=[*contents.notes, *missing_intervals(of_all)],
         pictures=_drawn([contents.plots.means]),
         tables=[tables.means_table("The same in figures", shown)],
         folded=folded,
@@ -199,6 +199,7 @@ def _differences(comparison: Comparison, models: Sequence[str], distributions: S
         f"{test.get(comparison.test, comparison.test)}, {corrected} for all comparisons; d is the difference divided by the "
         "standard deviation of the users' differences.",
         *exceptions(rows, comparison.test),
+        *comparison.notes,
     ]
     caption = f"Differences to {comparison.baseline}"
     folded = []

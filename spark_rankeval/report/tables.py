@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from spark_rankeval.definitions import formula_in_words
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.rendering import cells, comparison_figures, headers, number, signed
@@ -157,12 +158,11 @@ def definitions_table(rows: Sequence[SummaryRow]) -> Table:
 
 
 def _formula(definition: str) -> str:
-    """The first paragraph of the metric's own description; empty of what is no metric of ours."""
+    """The metric's formula and choices in words; empty of what is no metric of ours."""
     try:
-        described = type(parse_metric(definition)).__doc__ or ""
+        return formula_in_words(parse_metric(definition))
     except MetricError:
         return ""
-    return " ".join(described.split("\n\n")[0].split())
 
 
 def dialects_table(rows: Sequence[DialectRow], caption: str = "The same data under other dialects") -> Table:

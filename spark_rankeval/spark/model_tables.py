@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
+from spark_rankeval.notes import note_of_labels
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import check_table
 from spark_rankeval.spark.grouping import agreed
@@ -50,12 +51,14 @@ class MetricColumn:
         column: its name there.
         definition: the metric with all parameters, and the dialect; empty where the table does not say.
         normalised: its mean is a quotient of two sums over users.
+        in_the_minority: most systems define it otherwise, and nobody said that this is meant.
     """
 
     column: str
     definition: str
     dialect: str
     normalised: bool = False
+    in_the_minority: bool = False
 
     def __str__(self) -> str:
         return f"{self.definition} in the dialect {self.dialect!r}"
@@ -167,7 +170,7 @@ def _metrics_of(frame: DataFrame, taken: set[str]) -> dict[str, MetricColumn]:
             relevance = said.get("relevance")
             label = f"{said['label']} [{relevance}]" if relevance else said["label"]
             metrics[label] = MetricColumn(
-                field.name, said.get("metric", ""), said.get("dialect", ""), "normaliser" in said
+                field.name, said.get("metric", ""), said.get("dialect", ""), "normaliser" in said, "standard" in said
             )
     if metrics:
         return metrics
@@ -225,6 +228,11 @@ class ModelTables:
     def labels(self) -> list[str]:
         """The metrics that all tables have, in the order of the first."""
         return [label for label in self.tables[0].metrics if all(label in table.metrics for table in self.tables)]
+
+    def notes(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """What figures of these metrics could be taken for."""
+        few = [label for label in labels if any(table.metrics[label].in_the_minority for table in self.tables)]
+        return tuple(filter(None, [note_of_labels(few)]))
 
     def check_definitions(self, labels: Sequence[str]) -> None:
         """Refuse labels that do not mean the same in all tables.

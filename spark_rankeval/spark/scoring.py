@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import OptionError
+from spark_rankeval.notes import few_of_each
 from spark_rankeval.slices import EVERY
 from spark_rankeval.spark.exposures import CorpusLevel, collected_rows, exposure_rows, slices_of
 from spark_rankeval.spark.grouping import Grouping, slice_column
@@ -21,6 +23,7 @@ from spark_rankeval.spark.states import STATE_SCHEMA, collected_states
 from spark_rankeval.spark.validity import Rules
 from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of
 from spark_rankeval.statistics.moments import moments_of
+from spark_rankeval.views import standing_beside
 from spark_rankeval.worker.exposures import slots_of
 from spark_rankeval.worker.facts import TOTALS
 from spark_rankeval.worker.packing import unpack
@@ -31,6 +34,7 @@ from spark_rankeval.worker.scoring import (
     NORMALISER,
     USER_COUNTS,
     WEIGHT_SUMS,
+    beside_column,
     counts_beside,
     score_batches,
 )
@@ -43,6 +47,7 @@ from spark_rankeval.worker.states import (
     merged_states,
     n_groups_of,
     n_user_counts,
+    n_values_of,
     state_of_batches,
     state_of_columns,
 )
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from spark_rankeval.metrics.base import Metric
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
@@ -65,6 +71,8 @@ _MOST_FIGURES = 500_000
 _LARGEST_STATE = 1 << 28
 # How much of a state is left when it is packed.
 _PACKED = 0.3
+# What the column of a metric by dialect ``standard`` is called, behind the metric's.
+_STANDARD = "_standard"
 # So many values of a column of any type are told apart by a number.
 _HASHES = 2**40
 
@@ -94,6 +102,8 @@ class Scoring:
         task: what the worker computes.
         prune: ``auto`` or ``never``.
         facts: what the per-user table says of itself in its metadata.
+        standards: what dialect ``standard`` means by those metrics that are defined as few systems define them, by label.
+        beside: what the last figures of `describe` are of, behind those of `values`: such other definitions.
     """
 
     sources: Sources
@@ -104,6 +114,13 @@ class Scoring:
     task: ScoringTask
     prune: str
     facts: dict[str, Any]
+    standards: Mapping[str, Metric] = dataclasses.field(default_factory=dict)
+    beside: tuple[Value, ...] = ()
+
+    def with_standards(self) -> Scoring:
+        """The same, which also describes what most systems mean by metrics that are in the minority: of a curve one point."""
+        views, beside = standing_beside(self.task.views, self.values, few_of_each(self.standards))
+        return replace(self, task=replace(self.task, views=views), beside=beside)
 
     def plan(self, *, exact: bool) -> Plan:
         """How predictions are brought together."""
@@ -151,6 +168,8 @@ class Scoring:
             *(T.StructField(name, type_of_count(name)) for name in counts),
             *(T.StructField(f"{name}{NORMALISER}", T.DoubleType()) for name in normalised),
         ]
+        beside = [value for value in self.beside if value.model == self.task.models[0]]
+        fields += [T.StructField(beside_column(place), T.DoubleType()) for place in range(len(beside))]
         run = score_batches(self.task, (*users, *slices, *weight), tuple(values))
         scored = grouping.frame(with_users=True).mapInArrow(run, T.StructType(fields))
         named = []
@@ -169,6 +188,12 @@ class Scoring:
         for name in normalised:
             own = f"{name}{NORMALISER}"
             named.append(described(own, of_metrics[own], {"kind": "normaliser"}))
+        columns = {value.key: column for value, column in zip(self.values, self.columns, strict=False)}
+        for place, value in enumerate(beside):
+            own = beside_column(place)
+            named.append(
+                described(own, f"{columns[value.key]}{_STANDARD}", {"kind": "standard", "of": columns[value.key]})
+            )
         return scored.select(*named)
 
     def is_corpus_level(self, index: int) -> bool:
@@ -198,12 +223,14 @@ class Scoring:
         # Only where there is one: what unweighted tables say of themselves stays as it was.
         column = f"{self.columns[index % len(self.columns)]}{NORMALISER}"
         normaliser = {"normaliser": column} if value.metric.normalises else {}
+        standard = {"standard": str(self.standards[value.label])} if value.label in self.standards else {}
         return {
             "kind": "metric",
             "label": value.label,
             "metric": str(value.metric),
             "relevance": value.relevance,
             **normaliser,
+            **standard,
             **self.facts,
         }
 
@@ -213,7 +240,7 @@ class Scoring:
         options: DescriptionOptions = MOMENTS_ALONE,
         roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
     ) -> tuple[dict[Key, Figures], int]:
-        """The figures of every value and of every count, in one action.
+        """The figures of every value, of those beside them and of every count, in one action.
 
         A value of all lists together is the mean of the figures, which then stand on as many users as have a list.
 
@@ -229,7 +256,7 @@ class Scoring:
         grouping = self._grouping(plan)
         frame = grouping.frame(with_user_hash=options.resamples)
         empty = TableAccumulator(
-            len(self.values), n_user_counts(self.task), len(self.task.models) * len(INVALID_COUNTS), options
+            n_values_of(self.task), n_user_counts(self.task), len(self.task.models) * len(INVALID_COUNTS), options
         ).state()
         if slots_of(self.task):
             run = state_of_batches(self.task, options, NO_USER, tuple(keys), slices_of(roll))
@@ -290,6 +317,12 @@ def of_somebody(per_user: DataFrame) -> DataFrame:
         if facts_of(field.metadata).get("kind") == "user":
             per_user = per_user.where(column(field.name).isNotNull())
     return per_user
+
+
+def without_standards(per_user: DataFrame) -> DataFrame:
+    """A per-user table without the columns that only a note is made of."""
+    kinds = {field.name: facts_of(field.metadata).get("kind") for field in per_user.schema.fields}
+    return per_user.select(*(column(name) for name, kind in kinds.items() if kind != "standard"))
 
 
 def described(name: str, alias: str, facts: dict[str, Any]) -> Any:
@@ -356,7 +389,7 @@ def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_k
     """
     n_bytes = bytes_of_a_group(n_values, n_counts, options)
     if n_bytes > (MERGED_BYTES if n_keys else _LARGEST_STATE):
-        raise OptionError(_too_large(None, n_values, options))
+        raise OptionError(_too_large(None, n_values - options.n_plain, options))
     return int(n_bytes * _PACKED)
 
 
@@ -377,7 +410,7 @@ def _by_group(
         n_keys: how many columns part the users.
         roll: the groups that the users of a key belong to.
     """
-    n_values = len(empty.values["moments"]["n"])
+    n_values = len(empty.values["moments"]["n"]) - options.n_plain
     figures: dict[Key, Figures] = {}
     totals: dict[Key, TableState] = {}
     n_groups, fits = 0, True

@@ -49,6 +49,7 @@ class DescriptionOptions:
         quantiles: the shares of users below each; none: not even the median.
         weighted: users have weights, for the mean, its spread and its interval.
         normalised: the places of columns whose values have weights of their own, for the same: their means are quotients of sums.
+        n_plain: how many of the last columns have nothing said of them but moments, and the weighted mean.
     """
 
     method: str | None = "t"
@@ -58,6 +59,7 @@ class DescriptionOptions:
     quantiles: tuple[float, ...] = (MEDIAN,)
     weighted: bool = False
     normalised: tuple[int, ...] = ()
+    n_plain: int = 0
 
     @classmethod
     def given(
@@ -116,13 +118,14 @@ class DescriptionAccumulator:
     """What is to be said of several columns, of users that come batch by batch."""
 
     def __init__(self, n_columns: int, options: DescriptionOptions) -> None:
+        self._n_described = n_columns - options.n_plain
         self._moments = MomentsAccumulator(n_columns)
         self._quantiles = QuantileAccumulator() if options.quantiles else None
         needs_means = options.resamples or options.any_weighted
         self._means = MeanAccumulator(n_columns, weighted=options.any_weighted) if needs_means else None
         self._weighs = options.any_weighted
         self._bootstrap = (
-            BootstrapAccumulator(n_columns, replicates=options.replicates, seed=options.seed)
+            BootstrapAccumulator(self._n_described, replicates=options.replicates, seed=options.seed)
             if options.resamples
             else None
         )
@@ -156,16 +159,19 @@ class DescriptionAccumulator:
             values, weights = [column[counts] for column in values], weights[counts]
             users = None if users is None else users[counts]
             of_column = [None if one is None else one[counts] for one in of_column]
-        if self._quantiles is None:
-            for index, column in enumerate(values):
-                self._moments.add(index, column)
-        else:
-            for counted in tallies(values):
+        described = values[: self._n_described]
+        n_counted = 0
+        if self._quantiles is not None:
+            n_counted = self._n_described
+            for counted in tallies(described):
                 self._moments.add_tally(counted)
                 self._quantiles.add_tally(counted)
-        if self._bootstrap is not None and values:
+        for index, column in enumerate(values[n_counted:], start=n_counted):
+            self._moments.add(index, column)
+        if self._bootstrap is not None and described:
             assert users is not None, "users are resampled by their hashes"
-            self._bootstrap.add(users, np.stack(values), np.stack(of_column) if own else weights)  # type: ignore[arg-type] # none is None
+            factors = np.stack(of_column[: self._n_described]) if own else weights  # type: ignore[arg-type] # none is None
+            self._bootstrap.add(users, np.stack(described), factors)
 
     def state(self) -> State:
         """The state so far; `merged_descriptions` merges states."""
@@ -210,6 +216,11 @@ class Description:
     quantiles: dict[float, float]
     weighted: Mean | None = None
 
+    @property
+    def mean(self) -> float:
+        """The mean, weighted where users have weights."""
+        return self.moments.mean if self.weighted is None else self.weighted.mean
+
 
 def descriptions_of(state: State, options: DescriptionOptions) -> list[Description]:
     """The figures of every column from the merged state.
@@ -219,15 +230,17 @@ def descriptions_of(state: State, options: DescriptionOptions) -> list[Descripti
         options: those that the states were accumulated with.
     """
     described = []
-    for index in range(len(state["moments"]["n"])):
+    n_columns = len(state["moments"]["n"])
+    for index in range(n_columns):
         moments = moments_of(_column(state["moments"], index))
         median, quantiles = math.nan, {}
-        if options.quantiles:
+        is_plain = index >= n_columns - options.n_plain
+        if options.quantiles and not is_plain:
             median, *found = quantiles_of(state["quantiles"], index, (MEDIAN, *options.quantiles))
             quantiles = dict(zip(options.quantiles, found, strict=True))
         is_weighted = options.weighted or index in options.normalised
         weighted = as_known(mean_of(_column(state["means"], index)), moments) if is_weighted else None
-        interval = _interval(state, index, moments, weighted, options)
+        interval = None if is_plain else _interval(state, index, moments, weighted, options)
         described.append(Description(moments, interval, median, quantiles, weighted))
     return described
 

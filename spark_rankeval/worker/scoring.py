@@ -40,8 +40,9 @@ from spark_rankeval.worker.reading import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from spark_rankeval.metrics.base import Metric
     from spark_rankeval.metrics.ragged import Array, IntArray
     from spark_rankeval.worker.task import ScoringTask, View
 
@@ -85,6 +86,11 @@ def counts_beside(task: ScoringTask) -> tuple[str, ...]:
     return (*COUNTS, *(WEIGHT_SUMS if task.weighted else ()), *((UNUSABLE_FACTS,) if task.facts else ()))
 
 
+def beside_column(place: int) -> str:
+    """What the column of a metric that stands beside those of a view is called on the way."""
+    return f"beside_{place}"
+
+
 class Scores(NamedTuple):
     """What was computed of some users.
 
@@ -96,6 +102,7 @@ class Scores(NamedTuple):
         exposed: the lists of views that have metrics of all lists together, by the view's place.
         normalisers: float64 (n_users,), of each metric that normalises, by its place.
         weights: (n_users,), one for each of `WEIGHT_SUMS` where labels have weights; else none.
+        beside: float64 (n_users,), one for each metric that stands beside those of a view, view by view.
     """
 
     metrics: list[Array]
@@ -105,6 +112,7 @@ class Scores(NamedTuple):
     exposed: dict[int, Exposed]
     normalisers: dict[int, Array]
     weights: list[Array]
+    beside: list[Array]
 
 
 def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
@@ -125,6 +133,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
     if ATTRIBUTE_CONFLICTS in columns:
         n_conflicts = whole_numbers(columns[ATTRIBUTE_CONFLICTS])
     metrics: list[Array] = []
+    beside: list[Array] = []
     counts, unresolved = [], np.zeros(batch.num_rows, np.int64)
     exposed: dict[int, Exposed] = {}
     normalisers: dict[int, Array] = {}
@@ -162,14 +171,15 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
                 found = replace(found, recommended=known)
             ranked.append((found, findings))
             normalisers |= _normalisers(view, found, len(metrics))
-            metrics += _compute(view, found)
+            metrics += _compute(view.metrics, view, found)
+            beside += _compute(view.beside, view, found)
             if place in with_exposure:
                 exposed[place] = Exposed(found, side.ids, view.population.includes(found))
         counts.append([*_counts(next(iter(views.values())), ranked, n_excluded, side, labels), n_conflicts])
         unresolved = np.maximum.reduce([unresolved, *(findings.cut for _, findings in ranked)])
     totals = [np.full(batch.num_rows, tables.totals.get(name, 0)) for name in TOTALS] if task.facts else []
     weights = _weight_sums(ranked[0][0], lowest_limit(task.metrics)) if task.weighted else []
-    return Scores(metrics, counts, unresolved, totals, exposed, normalisers, weights)
+    return Scores(metrics, counts, unresolved, totals, exposed, normalisers, weights, beside)
 
 
 def _counts(
@@ -211,9 +221,9 @@ def _rank(view: View, lists: Lists, parts: list[tuple[int, int]]) -> tuple[Ranki
     return batch, Findings(*map(np.concatenate, zip(*(findings for _, findings in slices), strict=True)))
 
 
-def _compute(view: View, batch: RankingBatch) -> list[Array]:
-    """The metrics of a view, NaN for users that it is not about."""
-    values: list[Array] = [metric.compute(batch) for metric in view.metrics]
+def _compute(metrics: Sequence[Metric], view: View, batch: RankingBatch) -> list[Array]:
+    """Metrics of the users of a view, NaN for users that it is not about."""
+    values: list[Array] = [metric.compute(batch) for metric in metrics]
     included = view.population.includes(batch)
     return values if included.all() else [np.where(included, one, np.nan) for one in values]
 
@@ -245,10 +255,15 @@ def score_batches(
         task: what to compute.
         passed_on: columns that go through unchanged, first.
         names: the metrics' column names, those of one model; between them and what is passed on stands the model's name. Behind
-            the counts, those of `counts_beside`, stand the normalisers of the metrics that have one.
+            the counts, those of `counts_beside`, stand the normalisers of the metrics that have one, and then the metrics beside them.
     """
     normalised = [place for place in task.normalised if place < len(names)]
-    further = [*counts_beside(task), *(f"{names[place]}{NORMALISER}" for place in normalised)]
+    n_beside = sum(len(view.beside) for view in task.views if view.model == 0)
+    further = [
+        *counts_beside(task),
+        *(f"{names[place]}{NORMALISER}" for place in normalised),
+        *(beside_column(place) for place in range(n_beside)),
+    ]
 
     @in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -264,7 +279,8 @@ def score_batches(
                 metrics = scores.metrics[model * len(names) : (model + 1) * len(names)]
                 who = pa.repeat(pa.scalar(name), batch.num_rows)
                 own = [scores.normalisers[model * len(names) + place] for place in normalised]
-                values = map(pa.array, [*metrics, *scores.counts[model], *scores.weights, *unusable, *own])
+                beside = scores.beside[model * n_beside : (model + 1) * n_beside]
+                values = map(pa.array, [*metrics, *scores.counts[model], *scores.weights, *unusable, *own, *beside])
                 columns = [*kept, who, *values]
                 yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *further])
 

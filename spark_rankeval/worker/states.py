@@ -141,7 +141,13 @@ def bytes_of_a_group(n_values: int, n_counts: int, options: DescriptionOptions) 
     """
     means = _MEANS * (options.resamples or options.any_weighted)
     replicates = _REPLICATE * options.replicates * options.resamples
-    return n_counts * _MOMENTS + n_values * (_MOMENTS + _SKETCH * bool(options.quantiles) + means + replicates)
+    described = (n_values - options.n_plain) * (_SKETCH * bool(options.quantiles) + replicates)
+    return n_counts * _MOMENTS + n_values * (_MOMENTS + means) + described
+
+
+def n_values_of(task: ScoringTask) -> int:
+    """How many values a user has in the states of a task: those of the metrics, then those of the metrics beside them."""
+    return len(task.metrics) + sum(len(view.beside) for view in task.views)
 
 
 def n_user_counts(task: ScoringTask) -> int:
@@ -177,7 +183,7 @@ def state_of_batches(
     @in_worker
     def run(batches: Batches) -> Batches:
         exposures = ExposureAccumulator(slots, slices_of) if slots and slices_of is not None else None
-        tables = _Tables(len(task.metrics), n_user_counts(task), n_invalid, options, no_user, keys)
+        tables = _Tables(n_values_of(task), n_user_counts(task), n_invalid, options, no_user, keys)
         kind = None
         for batch in chain.from_iterable(map(in_parts, batches)):
             kind = batch.schema.field(ITEMS).type.value_type
@@ -185,7 +191,7 @@ def state_of_batches(
             users = [count for counts in scores.counts for count in counts[: len(USER_COUNTS)]]
             invalid = [count for counts in scores.counts for count in counts[len(USER_COUNTS) :]]
             counts = [scores.unresolved, *scores.weights, *users, *scores.totals, *invalid]
-            rows = tables.add(batch, scores.metrics, counts, scores.normalisers)
+            rows = tables.add(batch, [*scores.metrics, *scores.beside], counts, scores.normalisers)
             if exposures is None:
                 yield from rows
                 continue

@@ -26,6 +26,7 @@ class View:
         relevance_threshold: what `n_relevant` counts, and what depends on a tie.
         relevance: which of the columns of grades, by its place.
         model: whose predictions, by the model's place.
+        beside: further resolved metrics of which no user's value is asked for. They read no more than `metrics` do.
     """
 
     metrics: tuple[Metric, ...]
@@ -34,6 +35,7 @@ class View:
     relevance_threshold: float | None = None
     relevance: int = 0
     model: int = 0
+    beside: tuple[Metric, ...] = ()
 
     @cached_property
     def largest_cutoff(self) -> int | None:

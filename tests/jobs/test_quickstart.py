@@ -29,7 +29,7 @@ def test_runs_without_an_argument_and_prints_both_tables(quickstart_run, quickst
     ]
     assert "1,501 ratings of 100 movies by 30 users" in done.stdout
     for model in MODELS:
-        assert f"model '{model}', dialect 'default'" in done.stdout
+        assert f"model '{model}', dialect 'standard'" in done.stdout
     for metric in quickstart.METRICS:
         assert len(re.findall(rf"^{re.escape(metric)} +[0-9.]+ ", done.stdout, re.MULTILINE)) == len(MODELS)
 
@@ -162,7 +162,7 @@ def test_the_example_evaluates_what_the_quick_start_wrote_and_is_a_history(
     done = run_job("evaluate.py", "--config", example_config, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     table = done.stdout.partition("\n\nrun ")[0]
-    assert table.startswith("model 'als', dialect 'default'\nmetric ")
+    assert table.startswith("model 'als', dialect 'standard'\nmetric ")
     assert table in quickstart_done.stdout
     output = folder / "output/evaluation"
     (file,) = (output / "manifests").glob("run_id=*/*.txt")

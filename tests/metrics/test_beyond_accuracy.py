@@ -293,6 +293,7 @@ OF_ALL_FIGURES = {
     "catalogue_coverage(among=items)@1": 0.5,
     # Three, one and one of the six places have tea, jam and rye; the last is of no item of the training data.
     "gini@2": (3 - 1) * 2 / (3 * 5),
+    "gini(denominator='items_minus_1')@2": (3 - 1) * 2 / (2 * 5),
     "gini(among=recommended)@1": 1 / 6,
     "entropy@1": 2 / 3 * math.log2(3 / 2) + 1 / 3 * math.log2(3),
     # Of three pairs all share tea.

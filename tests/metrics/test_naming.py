@@ -272,10 +272,10 @@ def test_a_decay_with_a_denominator_other_than_the_labels_is_refused(denominator
         AveragePrecision(decay=0.5, denominator=denominator)
 
 
-def test_average_precision_by_threshold_refuses_a_cutoff_and_a_decay():
+def test_average_precision_by_threshold_refuses_a_cutoff_and_a_decay_over_labels():
     with pytest.raises(MetricError, match="takes the whole list"):
         parse_metric("ap(by=threshold)@10")
-    with pytest.raises(MetricError, match="takes the whole list"):
+    with pytest.raises(MetricError, match="by threshold needs denominator='hits'"):
         parse_metric("ap(by=threshold, decay=0.5, denominator=labels)")
 
 

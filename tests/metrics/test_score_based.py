@@ -9,6 +9,7 @@ from sklearn.metrics import auc as area_under
 from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
 from users import batch_of, in_order, random_users, ungraded
 
+from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import parse_metric
 
 
@@ -163,3 +164,68 @@ def test_average_precision_by_threshold_is_scikit_learns():
 def test_a_metric_that_sees_equal_scores_does_not_hang_on_their_order(metric):
     users = random_users(np.random.default_rng(53), 200, distinct=True)
     np.testing.assert_array_equal(value(metric, *users, ties="item_asc"), value(metric, *users, ties="item_desc"))
+
+
+@pytest.mark.parametrize("weights", ["decay=0.8", "decay=0.3", "weights='1,0.5,0.25'", "weights='0,2,1'"])
+def test_average_precision_by_threshold_is_scikit_learns_with_weights_by_rank(weights):
+    name, _, told = weights.partition("=")
+    listed = [float(one) for one in told.strip("'").split(",")]
+
+    def weight_of(n):
+        ranks = np.arange(n)
+        return listed[0] ** ranks if name == "decay" else np.array(listed)[np.minimum(ranks, len(listed) - 1)]
+
+    def expected(truth, scores):
+        weight = weight_of(len(truth))
+        return average_precision_score(truth, scores, sample_weight=weight) if weight[truth].any() else 0.0
+
+    actual = value(f"ap(by='threshold', {weights})", *COMPLETE)
+    np.testing.assert_allclose(actual, [expected(*vectors(user)) for user in COMPLETE], rtol=0, atol=1e-12)
+    # A common factor of weights too small for a float cancels.
+    late = (in_order(list(range(1, 3001))), ungraded([2999, 3000]))
+    assert 0 <= value("ap(by='threshold', decay=0.5)", late)[0] < 1e-300
+
+
+def test_average_precision_of_the_seeds_example_with_weights():
+    truth, scores = [0, 1, 1, 0, 1, 0], [0.1, 0.8, 0.4, 0.2, 0.9, 0.3]
+    user = (scored(*scores), ungraded([1, 2, 4]))
+    by_rank = {item: 0.8**rank for rank, item in enumerate(sorted(range(6), key=lambda item: -scores[item]))}
+    weights = [by_rank[item] for item in range(6)]
+    expected = average_precision_score(truth, scores, sample_weight=weights)
+    assert value("ap(by='threshold', decay=0.8)", user)[0] == pytest.approx(expected, abs=1e-14)
+    # The seed's own formula: Σ w_i·p_i over the hits at 1, 2 and 3, ÷ 3.
+    assert value("ap(denominator='labels', weights='1,0.5,0.25')", user)[0] == pytest.approx(1.75 / 3)
+    assert value("ap(denominator='labels', weights='1,0.8')", user)[0] == pytest.approx(2.6 / 3)
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ("ap(weights='1,0.5', denominator='hits')@3", r"weights needs denominator='labels'"),
+        ("ap(weights='1,0.5', by='rank', denominator='k')@3", r"weights needs denominator='labels'"),
+        ("ap(weights='1,0.5', decay=0.5)", "exclude each other"),
+        ("ap(weights='0,0')", "numbers from 0 on, not all 0"),
+        ("ap(decay=0.5, by='threshold', denominator='labels')", r"by threshold needs denominator='hits'"),
+        ("ap(decay=0.5, by='threshold', ties='average')", "no mean over the orders of equal scores"),
+    ],
+)
+def test_weights_that_have_no_meaning_are_refused(metric, said):
+    with pytest.raises(MetricError, match=said):
+        parse_metric(metric).resolve()
+
+
+def test_percentile_rank_of_its_source_is_one_mean_over_pairs_weighted_by_grades():
+    users = [
+        (in_order([1, 2, 3, 4, 5]), [(1, 1.0), (4, 3.0), (9, 2.0)]),
+        (in_order([1, 2]), [(2, 0.5)]),
+        (in_order([1]), []),
+    ]
+    metric = parse_metric("percentile_rank(weighting='grades')").resolve()
+    batch = batch_of(users)
+    values, weights = metric.compute(batch), metric.normaliser(batch)
+    np.testing.assert_equal(values, [3 * 0.75 / 4, 1.0, math.nan])
+    np.testing.assert_equal(weights, [4.0, 0.5, 0.0])
+    # Σ r·rank ÷ Σ r over the pairs (0, 1), (0.75, 3), (1, 0.5).
+    assert np.nansum(values * weights) / weights.sum() == pytest.approx((0.75 * 3 + 0.5) / 4.5)
+    assert metric.normalises
+    assert not parse_metric("mpr").resolve().normalises

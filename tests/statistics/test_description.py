@@ -1,6 +1,7 @@
 """The bundle of accumulators: what is asked for is there, however the users come in."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -107,3 +108,24 @@ def test_weighted_figures_are_those_of_the_users_that_count(ci):
             assert figures.interval.low < mean < figures.interval.high
             assert figures.median == pytest.approx(np.median(values[defined]), rel=1 / 256)
     assert repr(of(RNG.permutation(500), 7)) == repr(whole)
+
+
+@pytest.mark.parametrize("method", ["t", "bca"])
+def test_plain_columns_have_moments_and_a_mean_and_cost_no_replicates(method):
+    """What stands beside a figure for a note is not resampled, and takes no sketch."""
+    options = DescriptionOptions(method, replicates=50, weighted=True)
+    values = [np.array([0.25, 0.5, np.nan, 1.0]), np.array([0.5, 0.0, np.nan, 0.25])]
+    users, weights = np.arange(4), np.array([1.0, 2.0, 1.0, 0.5])
+    alone, beside = DescriptionAccumulator(1, options), DescriptionAccumulator(2, replace(options, n_plain=1))
+    alone.add(values[:1], users, weights)
+    beside.add(values, users, weights)
+    # Both are merged with another part, as states of partitions are.
+    states = [merged_descriptions([one.state(), one.state()]) for one in (alone, beside)]
+    assert {part: len(next(iter(fields.values()))) for part, fields in states[1].items() if part == "bootstrap"} == (
+        {"bootstrap": 1} if method == "bca" else {}
+    )
+    described, plain = descriptions_of(states[1], replace(options, n_plain=1))
+    assert repr(described) == repr(descriptions_of(states[0], options)[0])
+    assert plain.mean == pytest.approx((0.5 * 1 + 0.25 * 0.5) / 3.5)
+    assert plain.interval is None
+    assert np.isnan(plain.median)

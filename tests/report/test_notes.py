@@ -1,0 +1,57 @@
+"""A page and its charts say what the figures could be taken for."""
+
+from dataclasses import replace
+
+import pytest
+from reports import comparison, result
+from summary_rows import row
+
+from spark_rankeval.report.tables import definitions_table
+
+NOTE = "ndcg@10 judges the order of what was retrieved, not what was missed; by most systems' definition (dialect='standard') it is"
+
+
+@pytest.fixture(scope="module")
+def noted():
+    plain = result(cutoffs=(10,), recalls=False)
+    rows = tuple(
+        replace(row, standard="ndcg(ideal='labels')@10", standard_mean=0.1) if row.key == "ndcg@10" else row
+        for row in plain.summary
+    )
+    return replace(plain, summary=rows, notes=(f"{NOTE} 0.1000",))
+
+
+def subtitle(chart):
+    return " ".join(chart.to_dict()["title"]["subtitle"])
+
+
+def test_a_chart_of_such_a_metric_says_so(noted):
+    for chart in (noted.plot("ndcg@10"), noted.plot(), noted.plot.slices("ndcg@10"), noted.plot.quantiles()):
+        assert NOTE in subtitle(chart)
+    for chart in (noted.plot("recall@10"), noted.plot.slices("recall@10"), result().plot("ndcg")):
+        assert "judges" not in subtitle(chart)
+
+
+def test_a_page_says_it_once(noted, tmp_path):
+    of_models = replace(comparison(), notes=("map@10 is another matter",))
+    page = noted.report(tmp_path / "report.html", comparison=of_models).read_text()
+    assert page.count("judges the order of what was retrieved") == 1
+    assert page.count("map@10 is another matter") == 1
+    assert repr(of_models).endswith("\nnote   map@10 is another matter")
+
+
+def test_a_definition_names_its_ideal_list_and_its_denominator():
+    resolved = {
+        "ndcg(gain='exponential', ideal='retrieved')@10": "ideal: the same items in their best order",
+        "ndcg(gain='exponential', ideal='labels')@10": "ideal: all labelled items, also those not retrieved",
+        "ap(denominator='hits')@10": "denominator: relevant items that were retrieved",
+        "ap(denominator='min_k_labels')@10": "denominator: relevant items, k at most",
+        "recall(denominator='labels')@10": "denominator: relevant items",
+    }
+    table = definitions_table([row(definition, definition=definition) for definition in resolved])
+    explained = dict(zip(resolved, (rows[0][-1] for _, rows in table.groups), strict=True))
+    for definition, words in resolved.items():
+        assert words in explained[definition]
+        assert "an ideal list" not in explained[definition]
+        assert "a number of items" not in explained[definition]
+    assert all("gain: 2^grade − 1" in text for name, text in explained.items() if "ndcg" in name)

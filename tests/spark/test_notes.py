@@ -1,0 +1,71 @@
+"""Notes on definitions, in the same action as the figures."""
+
+import pytest
+
+from spark_rankeval import evaluate, merge, score_users, summarise
+from spark_rankeval.spark.scoring import without_standards
+
+METRICS = ["precision@2", "ndcg@2", "map@2"]
+# bob has one hit of two relevant items, ann one of one.
+PREDICTIONS = [("ann", "a", 2.0, "x"), ("ann", "b", 1.0, "x"), ("bob", "a", 2.0, "x"), ("bob", "b", 1.0, "y")]
+LABELS = [("ann", "b", 3.0, 1.0, "DE"), ("bob", "a", 2.0, 3.0, "FR"), ("bob", "c", 1.0, 3.0, "FR")]
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    predictions = spark.createDataFrame(PREDICTIONS, "user string, item string, score double, model string")
+    labels = spark.createDataFrame(LABELS, "user string, item string, grade double, spend double, land string")
+    return predictions, labels
+
+
+def evaluated(tables, metrics=METRICS, **options):
+    return evaluate(*tables, metrics, score="score", relevance="grade", **options)
+
+
+def test_the_other_value_comes_in_the_same_action(tables, jobs_of):
+    given = {"model": "model", "by": "land", "user_weight": "spend"}
+    default, standard = evaluated(tables, **given), evaluated(tables, dialect="standard", **given)
+    told = {(row.model, row.slice, row.key): row.standard_mean for row in default.summary if row.standard}
+    # The same digits, weighted and in every slice, without a row of its own.
+    assert told == {
+        (row.model, row.slice, row.key): row.mean for row in standard.summary if not row.key.startswith("precision")
+    }
+    assert default.keys() == ["precision@2", "ndcg@2", "ap@2"]
+    assert standard.notes == ()
+    figures = "; ".join(
+        f"{standard[model, 'ndcg@2']:.4f} and {standard[model, 'ap@2']:.4f} ({model})" for model in ("x", "y")
+    )
+    assert default.notes == (
+        "ndcg@2 and ap@2 judge the order of what was retrieved, not what was missed; by most systems' definition "
+        f"(dialect='standard') they are {figures}",
+    )
+    for shown in (repr(default), default._repr_html_(), default.explain(), default.to_latex()):
+        assert "they are" in shown
+    assert default.to_dict()["notes"] == list(default.notes)
+    assert jobs_of(lambda: evaluated(tables)) == jobs_of(lambda: evaluated(tables, notes=False))
+
+
+def test_silence_is_asked_for_or_nothing_was_left_open(tables):
+    loud = evaluated(tables, ci="bca", replicates=20)
+    quiet = evaluated(tables, notes=False, ci="bca", replicates=20)
+    assert len(loud.notes) == 1
+    assert (quiet.notes, [row.standard for row in quiet.summary]) == ((), [""] * 3)
+    assert [row.record() for row in quiet.summary] == [row.record() for row in loud.summary]
+    assert evaluated(tables, dialect="default").notes == ()
+    assert evaluated(tables, ["ndcg(ideal='retrieved')@2", "ap(denominator='hits')@2"]).notes == ()
+
+
+def test_a_stored_table_says_what_to_ask_for(tables, tmp_path):
+    scored = score_users(*tables, METRICS, score="score", relevance="grade")
+    assert scored.columns == without_standards(scored).columns
+    asks = (
+        "ndcg@2 and ap@2 judge the order of what was retrieved, not what was missed; most systems' definition gives other "
+        "values: ask for dialect='standard'"
+    )
+    assert summarise(scored).notes == (asks,)
+    assert summarise(scored, notes=False).notes == ()
+    fresh = evaluated(tables)
+    written = fresh.write(tmp_path / "users")
+    assert written.notes == fresh.notes
+    assert "standard" not in " ".join(written.per_user.columns)
+    assert merge([fresh]).notes == (asks,)

@@ -1,0 +1,120 @@
+"""Notes: who leaves open what AP and NDCG are gets the value that most systems would give, and learns whom figures are of."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from scored import KNOWN, values_in
+from summary_rows import row
+
+from spark_rankeval.dialects import DEFAULT, STANDARD
+from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.notes import few_of_each, in_the_minority, notes_of
+from spark_rankeval.views import resolve
+
+ORDER = "the order of what was retrieved, not what was missed"
+BY_MOST = "by most systems' definition (dialect='standard')"
+# A user with one hit at rank 2 of two relevant items, one with grade 3 and 1 and an item below the threshold retrieved.
+USERS = {
+    "half": ([("a", 3.0), ("b", 2.0)], [("b", 1.0), ("c", 1.0)]),
+    "graded": ([("a", 2.0), ("b", 1.0)], [("a", 1.0), ("b", 3.0), ("c", 2.0)]),
+    "nothing": ([("a", 2.0)], [("b", 0.0)]),
+    "short": ([], [("b", 2.0)]),
+}
+
+
+def noted(metrics, threshold=None):
+    asked = parse_metrics(metrics)
+    return in_the_minority(asked, resolve(asked, DEFAULT, threshold, KNOWN))
+
+
+def test_standard_counts_what_was_missed():
+    found = values_in(STANDARD, ["ap@1", "ap@2", "ap", "ndcg@2", "idcg@2", "dcg@2", "recall@2"], USERS)
+    assert found["ap@2"] == {"half": 0.25, "graded": 1.0, "short": 0.0}
+    assert found["ap@1"]["graded"] == 1.0
+    assert found["ap"] == {"half": 0.25, "graded": pytest.approx(2 / 3), "short": 0.0}
+    discount = 1 / math.log2(3)
+    assert found["ndcg@2"]["half"] == pytest.approx(discount / (1 + discount), abs=1e-15)
+    assert found["ndcg@2"]["graded"] == pytest.approx((1 + 7 * discount) / (7 + 3 * discount), abs=1e-15)
+    assert set(found["ndcg@2"]) == {"half", "graded", "short"}
+
+
+def test_standard_gains_nothing_below_a_threshold_that_is_given():
+    found = values_in(STANDARD, ["dcg@2", "ndcg@2", "cg@2"], USERS, threshold=2)
+    assert found["cg@2"] == {"half": 0.0, "graded": 3.0, "short": 0.0}
+    discount = 1 / math.log2(3)
+    assert found["ndcg@2"]["graded"] == pytest.approx(7 * discount / (7 + 3 * discount), abs=1e-15)
+    without = values_in(STANDARD, ["dcg@2", "cg@2"], USERS)
+    assert without == values_in(DEFAULT, ["dcg@2", "cg@2"], USERS)
+
+
+def test_who_names_the_deciding_parameter_needs_no_note():
+    assert noted(["ndcg@10", "map@10", "recall@10", "idcg@10"]) == ["ndcg@10", "ap@10"]
+    assert noted(["ndcg(gain='linear')@10", "ap(by='threshold')"]) == ["ndcg(gain='linear')@10", "ap(by='threshold')"]
+    assert noted(["ndcg(ideal='retrieved')@10", "ap(denominator='hits')@10", "ndcg(ideal='labels')@10"]) == []
+    asked = parse_metrics(["ndcg@10", "ap@10"])
+    assert in_the_minority(asked, resolve(asked, STANDARD, None, KNOWN)) == []
+
+
+def test_of_a_curve_one_point_has_the_other_value():
+    chosen = few_of_each(parse_metrics(["ndcg@1..100", "ap@1..4", "ndcg(gain='linear')@21..31"]))
+    assert list(chosen) == ["ndcg@10", "ap@1", "ap@2", "ap@3", "ap@4", "ndcg(gain='linear')@26"]
+
+
+def test_a_note_has_the_other_value():
+    few = row("ndcg@10", 0.296, standard="ndcg(ideal='labels')@10", standard_mean=0.10131)
+    mean = row("ap@10", 0.17, standard="ap(denominator='min_k_labels')@10", standard_mean=0.0331)
+    assert notes_of([few, row("recall@10"), mean]) == (
+        f"ndcg@10 and ap@10 judge {ORDER}; {BY_MOST} they are 0.1013 and 0.0331",
+    )
+    assert notes_of([few]) == (f"ndcg@10 judges {ORDER}; {BY_MOST} it is 0.1013",)
+    assert notes_of([row("ndcg@10"), row("recall@10")]) == ()
+
+
+def test_models_relevances_and_curves_have_their_values_too():
+    rows = [
+        row("ndcg@10", 0.3, model=model, standard="ndcg@10", standard_mean=mean, slice=users)
+        for model, mean in (("als", 0.1), ("popularity", 0.05))
+        for users in ("all", "country=DE")
+    ]
+    assert notes_of(rows) == (f"ndcg@10 judges {ORDER}; {BY_MOST} it is 0.1000 (als); 0.0500 (popularity)",)
+    clicks = [row("ndcg@10", 0.3, relevance=name, standard="x", standard_mean=0.1) for name in ("click", "buy")]
+    assert notes_of(clicks)[0].startswith(f"ndcg@10 [click] and ndcg@10 [buy] judge {ORDER}")
+    curve = [
+        row(f"ndcg@{k}", 0.3, standard="x", standard_mean=0.2 if k == 10 else math.nan, definition=f"ndcg@{k}")
+        for k in range(1, 101)
+    ]
+    assert notes_of(curve) == (f"ndcg@1 … ndcg@100 (100) judge {ORDER}; {BY_MOST} ndcg@10 is 0.2000",)
+
+
+def test_a_table_that_lacks_the_other_value_says_what_to_ask_for():
+    note = f"ndcg@10 judges {ORDER}; most systems' definition gives other values: ask for dialect='standard'"
+    assert notes_of([row("ndcg@10", standard="ndcg(ideal='labels')@10")]) == (note,)
+
+
+def rows_with(n_gain, below, label="ndcg@10", threshold=3.0):
+    common = f"relevance_threshold={threshold}"
+    return [
+        row(label, n_users=n_gain, definition=f"ndcg({common}, below_threshold={below!r}, ideal='labels')@10"),
+        row("recall@10", n_users=658, definition=f"recall({common})@10"),
+    ]
+
+
+def test_metrics_of_gain_stand_on_other_users_where_there_is_a_threshold():
+    (note,) = notes_of(rows_with(671, "keep"))
+    assert note == (
+        "ndcg@10 is of 671 users, who have a grade above 0; recall@10 of 658, who have one from relevance_threshold=3 on; "
+        "grades below it keep their gain, unless below_threshold='zero'"
+    )
+    (note,) = notes_of(rows_with(671, "zero"))
+    assert note.endswith("from relevance_threshold=3 on")
+    assert notes_of(rows_with(658, "keep")) == ()
+    assert notes_of(rows_with(671, "keep", "ndcg(below_threshold='keep')@10")) == ()
+
+
+def test_the_note_of_users_is_of_models_and_relevances_alike():
+    first, second = ([replace(row, model=name) for row in rows_with(671, "zero")] for name in ("als", "popularity"))
+    assert notes_of([*first, *second]) == notes_of(first) != ()
+    # Who has a grade of one kind may have none of another.
+    clicks, buys = rows_with(671, "zero")
+    assert notes_of([replace(clicks, relevance="click"), replace(buys, relevance="buy")]) == ()
