@@ -14,7 +14,7 @@ from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialec
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.on_invalid import OnInvalid
-from spark_rankeval.refusal import raise_if_invalid
+from spark_rankeval.refusal import raise_if_invalid, warn_of_labels
 from spark_rankeval.rendering import render_map
 from spark_rankeval.spark.column_names import ColumnNames
 from spark_rankeval.spark.inputs import read_sources
@@ -198,6 +198,7 @@ def dialect_map(
             end = reading(label, dialect)
             paths[label, dialect.name] = end if isinstance(end, str) else [("", start), *_steps(start, end)]
     found, quality = _evaluate(paths.values(), sources, left.arrays, right.arrays, choices)
+    warn_of_labels({"": quality}, asked.values())
     rows = tuple(_row(label, dialect, path, found) for (label, dialect), path in paths.items())
     return DialectMap(rows, quality)
 

@@ -14,7 +14,7 @@ from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.metrics.population import POPULATIONS
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_totals, is_number, one_of
-from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable, warn_if_apart
+from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable, warn_if_apart, warn_of_labels
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.column_names import ColumnNames
 from spark_rankeval.spark.inputs import read_sources
@@ -99,7 +99,8 @@ def evaluate(
         relevance_threshold: a labelled item is relevant from this grade on; None: above 0, or as the dialect says.
         users: a table of users to count besides, when some are in neither table.
         exclude: a table of (user, item), such as training data or seen items, to leave out of the predictions before
-            they are ranked; how many were is counted. Its columns are named as those of predictions.
+            they are ranked; how many were is counted. Labels of such items stay, and a warning says how many there are. Its
+            columns are named as those of predictions.
         dialect: whose conventions fill the parameters that a metric leaves open: ``default``, or a system such as ``mllib`` or
             ``trec_eval``; docs/conventions.md lists them.
         ties: how equal scores are ordered: ``item_asc``, ``item_desc``, or ``position`` for arrays; None: as the
@@ -182,6 +183,7 @@ def evaluate(
     raise_if_unusable(scoring.totals_of(figures[keys[0]]), scoring.facts)
     raise_if_invalid(DataQuality.of_models(everyone), scoring.facts, scoring)
     warn_if_apart(qualities, scoring.facts)
+    warn_of_labels(qualities, scoring.task.metrics)
     n_columns = len(scoring.columns)
     slices = scoring.sources.slices
     rows = [

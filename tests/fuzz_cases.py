@@ -246,6 +246,7 @@ class Batch:
         counts["n_predictions"] = len(user.items)
         counts["n_duplicate_predictions"] = len(kept) - len(user.items)
         counts["n_labels"] = len(user.grade)
+        counts["n_excluded_labels"] = len({item for item in user.grade if item in excluded})
         for item in user.grade:
             different = len({grade for one, grade in graded if one == item}) - 1
             counts["n_conflicting_labels"] += different

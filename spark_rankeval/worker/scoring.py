@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from spark_rankeval.metrics.batch import RankingBatch
 from spark_rankeval.metrics.logged_feedback import lowest_limit
-from spark_rankeval.metrics.matching import contained
+from spark_rankeval.metrics.matching import contained, distinct
 from spark_rankeval.metrics.ragged import pieces
 from spark_rankeval.metrics.ranking import Findings, Lists, rank_lists
 from spark_rankeval.worker.comparable_ids import comparable
@@ -60,6 +60,7 @@ USER_COUNTS = (
     "n_relevant",
     "hangs_on_tie",
     "n_excluded",
+    "n_excluded_labels",
     "n_infinite_scores",
     "n_negative_grades",
     "left_out",
@@ -118,6 +119,12 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
     lists_of_ids = [side.lists.like(own) for side, own in zip(sides, ids, strict=True)]
     label_items = lists_of_ids[len(predictions)]
     others = {id(side): lists for side, lists in zip(sides, lists_of_ids, strict=True)}
+    n_excluded_labels, not_to_predict = np.zeros(batch.num_rows, np.int64), None
+    if excluded is not None:
+        not_to_predict = distinct(others[id(excluded)])
+        # An excluded item is looked up among the labels, not the other way: those are fewer, and an item counts once.
+        among_labels = contained(not_to_predict, label_items)
+        n_excluded_labels = np.bincount(not_to_predict.user[among_labels], minlength=batch.num_rows)
     of_users = ListsOfUsers(others.get(id(tables.history)), others.get(id(tables.baseline)), order)
     about_users = facts_of_users(tables, of_users)
     with_exposure = {slot.view for slot in slots_of(task)}
@@ -143,8 +150,8 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
         )
         about_items = facts_of_items(columns, model, tables.totals.get(DIMENSION, 0))
         n_excluded, entry = np.zeros(batch.num_rows, np.int64), np.arange(len(side.ids))
-        if excluded is not None:
-            left_out = contained(lists.items, others[id(excluded)])
+        if not_to_predict is not None:
+            left_out = contained(lists.items, not_to_predict)
             n_excluded = np.bincount(lists.items.user[left_out], minlength=batch.num_rows)
             lists, entry = lists.where(~left_out), entry[~left_out]
         views = {place: view for place, view in enumerate(task.views) if view.model == model}
@@ -165,7 +172,8 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
             metrics += _compute(view, found)
             if place in with_exposure:
                 exposed[place] = Exposed(found, side.ids, view.population.includes(found))
-        counts.append([*_counts(next(iter(views.values())), ranked, n_excluded, side, labels), n_conflicts])
+        own = next(iter(views.values()))
+        counts.append([*_counts(own, ranked, [n_excluded, n_excluded_labels], side, labels), n_conflicts])
         unresolved = np.maximum.reduce([unresolved, *(findings.cut for _, findings in ranked)])
     totals = [np.full(batch.num_rows, tables.totals.get(name, 0)) for name in TOTALS] if task.facts else []
     weights = _weight_sums(ranked[0][0], lowest_limit(task.metrics)) if task.weighted else []
@@ -173,7 +181,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
 
 
 def _counts(
-    own: View, ranked: list[tuple[RankingBatch, Findings]], n_excluded: IntArray, predictions: Side, labels: Side
+    own: View, ranked: list[tuple[RankingBatch, Findings]], excluded: list[IntArray], predictions: Side, labels: Side
 ) -> list[Array]:
     """What `COUNTS` names, but for the attributes, of the users of a model; of what its views count, the model's own view."""
     batch, found = ranked[0]
@@ -182,7 +190,7 @@ def _counts(
         batch.labels.lengths,
         batch.n_relevant(own.relevance_threshold),
         np.minimum(found.tied + found.cut, 1),
-        n_excluded,
+        *excluded,
         predictions.unusual,
         labels.unusual,
         (~own.population.includes(batch)).astype(np.int64),
