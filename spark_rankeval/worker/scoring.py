@@ -42,7 +42,7 @@ from spark_rankeval.worker.reading import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spark_rankeval.metrics.ragged import Array, IntArray
+    from spark_rankeval.metrics.ragged import Array, IntArray, Ragged
     from spark_rankeval.worker.task import ScoringTask, View
 
 # Users are worked in slices of about so many predictions, whatever the size of a batch: a slice's matrices stay in a
@@ -119,12 +119,8 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
     lists_of_ids = [side.lists.like(own) for side, own in zip(sides, ids, strict=True)]
     label_items = lists_of_ids[len(predictions)]
     others = {id(side): lists for side, lists in zip(sides, lists_of_ids, strict=True)}
-    n_excluded_labels, not_to_predict = np.zeros(batch.num_rows, np.int64), None
-    if excluded is not None:
-        not_to_predict = distinct(others[id(excluded)])
-        # An excluded item is looked up among the labels, not the other way: those are fewer, and an item counts once.
-        among_labels = contained(not_to_predict, label_items)
-        n_excluded_labels = np.bincount(not_to_predict.user[among_labels], minlength=batch.num_rows)
+    not_to_predict = None if excluded is None else distinct(others[id(excluded)])
+    n_excluded_labels = _n_labelled(not_to_predict, label_items)
     of_users = ListsOfUsers(others.get(id(tables.history)), others.get(id(tables.baseline)), order)
     about_users = facts_of_users(tables, of_users)
     with_exposure = {slot.view for slot in slots_of(task)}
@@ -178,6 +174,14 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
     totals = [np.full(batch.num_rows, tables.totals.get(name, 0)) for name in TOTALS] if task.facts else []
     weights = _weight_sums(ranked[0][0], lowest_limit(task.metrics)) if task.weighted else []
     return Scores(metrics, counts, unresolved, totals, exposed, normalisers, weights)
+
+
+def _n_labelled(excluded: Ragged | None, labels: Ragged) -> IntArray:
+    """How many of a user's excluded items have a label; int64 (n_users,)."""
+    if excluded is None:
+        return np.zeros(labels.n_users, np.int64)
+    # Excluded items are looked up among labels, not the other way: labels are fewer, and an item counts once.
+    return np.bincount(excluded.user[contained(excluded, labels)], minlength=labels.n_users)
 
 
 def _counts(
