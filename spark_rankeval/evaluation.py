@@ -96,7 +96,8 @@ def evaluate(
         weight: the column of the labels' weights, the inverse of the chance that the log has the label (a number above 0): metrics are
             then estimates of what all labels would give, IPS, or SNIPS where they say ``estimator='snips'``, clipped with
             ``weight_limit=20``, as in ``"dcg(weight_limit=20)@10"``; docs/logged_feedback.md. None: labels count as they are.
-        relevance_threshold: a labelled item is relevant from this grade on; None: above 0, or as the dialect says.
+        relevance_threshold: a labelled item is relevant from this grade on; None: above 0, or as the dialect says. It compares in
+            the precision of the column of grades: 0.7 is relevant from 0.7 on, in a column of floats, too.
         users: a table of users to count besides, when some are in neither table.
         exclude: a table of (user, item), such as training data or seen items, to leave out of the predictions before
             they are ranked; how many were is counted. Labels of such items stay, and a warning says how many there are. Its

@@ -65,7 +65,10 @@ class BPref(RelevanceMetric):
     takes_cutoff: ClassVar[bool] = False
 
     judged_threshold: float | Unset = parameter(
-        1.0, check=number(0, what="a number from 0 on"), doc="grades from 0 to below this are judged not relevant"
+        1.0,
+        check=number(0, what="a number from 0 on"),
+        is_grade=True,
+        doc="grades from 0 to below this are judged not relevant",
     )
 
     @property

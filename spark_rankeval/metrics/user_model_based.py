@@ -34,7 +34,10 @@ class ScaledMetric(GainMetric):
     """
 
     max_grade: float | Unset | None = parameter(
-        None, check=_max_grade, doc="the largest grade of the scale; None, for labels without relevance: 1"
+        None,
+        check=_max_grade,
+        is_grade=True,
+        doc="the largest grade of the scale; None, for labels without relevance: 1",
     )
 
     @property

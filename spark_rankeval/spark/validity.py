@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.worker.reading import LARGEST_WEIGHT
 
@@ -80,8 +81,9 @@ def invalid_reasons(source: Source, ids: Column, values: Sequence[Column], rules
             reasons["fractional rank"] = number != F.rint(number)
         if source.value_kind == "relevance":
             largest = rules.largest_grade
+            held = as_float32(largest) if isinstance(given.kind, T.FloatType) else largest
             above = f"{kind} above {largest:,.6g}, the largest grade of a metric (set max_grade or gain='linear')"
-            reasons[above if largest < _HUGE else f"infinite {kind}"] = number > F.lit(largest)
+            reasons[above if largest < _HUGE else f"infinite {kind}"] = number > F.lit(held)
     return reasons
 
 

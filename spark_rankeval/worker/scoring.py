@@ -33,6 +33,7 @@ from spark_rankeval.worker.reading import (
     ABSENT,
     ATTRIBUTE_CONFLICTS,
     Side,
+    has_single_precision,
     read_excluded,
     read_labels,
     read_predictions,
@@ -124,9 +125,8 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
     of_users = ListsOfUsers(others.get(id(tables.history)), others.get(id(tables.baseline)), order)
     about_users = facts_of_users(tables, of_users)
     with_exposure = {slot.view for slot in slots_of(task)}
-    n_conflicts = np.zeros(batch.num_rows, np.int64)
-    if ATTRIBUTE_CONFLICTS in columns:
-        n_conflicts = whole_numbers(columns[ATTRIBUTE_CONFLICTS])
+    conflicts = columns.get(ATTRIBUTE_CONFLICTS)
+    n_conflicts = np.zeros(batch.num_rows, np.int64) if conflicts is None else whole_numbers(conflicts)
     metrics: list[Array] = []
     counts, unresolved = [], np.zeros(batch.num_rows, np.int64)
     exposed: dict[int, Exposed] = {}
@@ -150,7 +150,11 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
             left_out = contained(lists.items, not_to_predict)
             n_excluded = np.bincount(lists.items.user[left_out], minlength=batch.num_rows)
             lists, entry = lists.where(~left_out), entry[~left_out]
-        views = {place: view for place, view in enumerate(task.views) if view.model == model}
+        views = {
+            place: view.for_grades_of_32_bits if has_single_precision(columns, view.relevance) else view
+            for place, view in enumerate(task.views)
+            if view.model == model
+        }
         parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
         ranked = []
         for place, view in views.items():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.metrics.population import Population
 
 if TYPE_CHECKING:
@@ -34,6 +35,16 @@ class View:
     relevance_threshold: float | None = None
     relevance: int = 0
     model: int = 0
+
+    @cached_property
+    def for_grades_of_32_bits(self) -> View:
+        """The same for a column of such grades: 0.7 is 0.699999988 there, and so it must be where grades compare with it."""
+        threshold = self.relevance_threshold
+        return replace(
+            self,
+            metrics=tuple(metric.for_grades_of_32_bits() for metric in self.metrics),
+            relevance_threshold=None if threshold is None else as_float32(threshold),
+        )
 
     @cached_property
     def largest_cutoff(self) -> int | None:
