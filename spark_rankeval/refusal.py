@@ -141,6 +141,17 @@ def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metri
     quality, needs = next(iter(qualities.values())), {metric.needs for metric in metrics}
     if needs <= {"predictions"}:
         return
+    if not quality.n_labels:
+        msg = (
+            "there is no label: nothing can be found, and metrics have no value, or 0 if the dialect counts such users"
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+    elif not quality.n_relevant and needs & {"relevant", "gain"}:
+        msg = (
+            f"none of {quality.n_labels:,} labels is relevant: are the grades what relevance_threshold= expects? Without a threshold "
+            "a grade above 0 is relevant"
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
     if quality.n_excluded_labels:
         msg = (
             f"{render_excluded_labels(quality)}: no prediction can find them, and they count as missed. Does the table of excluded "
