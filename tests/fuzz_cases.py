@@ -283,7 +283,7 @@ class Batch:
         return as_float32(number) if self.value_type == "float" else number
 
     def largest_grade(self):
-        return 1023 if any(metric.startswith(("ndcg", "dcg")) for metric in self.metrics) else sys.float_info.max
+        return 992 if any(metric.startswith(("ndcg", "dcg")) for metric in self.metrics) else sys.float_info.max
 
     def read_arrays(self, rows, side, valued, counts):
         if not rows:
