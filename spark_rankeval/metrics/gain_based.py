@@ -373,6 +373,12 @@ class IDCG(IdealMetric):
             raise MetricError(msg)
 
     @property
+    def sees(self) -> Sees:
+        """If the ideal is of labels or ones, only whether there is any gain: without it the value is 0."""
+        whatever_was_retrieved = self.ideal in ("labels", "k_ones") and self.below_threshold == "keep"
+        return "gaining" if whatever_was_retrieved and not self._is_binary else super().sees
+
+    @property
     def bounds(self) -> tuple[float, float]:
         """A sum has no upper bound; in MLlib's order negative grades lose gain."""
         return (-math.inf if self.ideal == "label_order" else 0.0), math.inf

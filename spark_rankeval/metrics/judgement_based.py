@@ -35,7 +35,12 @@ class Judged(RelevanceMetric):
     @property
     def sees(self) -> Sees:
         """Which items have a label."""
-        return "label"
+        return "labelled"
+
+    @property
+    def order_of_ties_matters(self) -> bool:
+        """Of whole lists the order does not matter."""
+        return self.k is not None
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return super()._is_defined(batch) & (batch.n_predictions > 0)
@@ -73,8 +78,8 @@ class BPref(RelevanceMetric):
 
     @property
     def sees(self) -> Sees:
-        """Of two relevant items the one judged not relevant has the lower gain, unless negative grades are relevant."""
-        return "label" if self.threshold is not None and self.threshold < 0 else "gain"
+        """Which items are relevant, and which are judged not to be."""
+        return "judgement"
 
     def _not_relevant(self, grade: FloatArray) -> BoolArray:
         threshold = float(self.judged_threshold)  # type: ignore[arg-type]  # resolved

@@ -246,7 +246,7 @@ class RBPResidual(GainMetric):
     @property
     def sees(self) -> Sees:
         """Which items have a label."""
-        return "label"
+        return "labelled"
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         weight = geometric(float(self.p))  # type: ignore[arg-type]  # resolved

@@ -191,13 +191,16 @@ def _n_labelled(excluded: Ragged | None, labels: Ragged) -> IntArray:
 def _counts(
     own: View, ranked: list[tuple[RankingBatch, Findings]], excluded: list[IntArray], predictions: Side, labels: Side
 ) -> list[Array]:
-    """What `COUNTS` names, but for the attributes, of the users of a model; of what its views count, the model's own view."""
+    """What `COUNTS` names, but for the attributes, of the users of a model; of what its views count, the model's own view.
+
+    But a user hangs on a tie if any view's values do.
+    """
     batch, found = ranked[0]
     return [
         batch.n_predictions - found.unpredicted,
         batch.labels.lengths,
         batch.n_relevant(own.relevance_threshold),
-        np.minimum(found.tied + found.cut, 1),
+        np.minimum(np.maximum.reduce([findings.tied + findings.cut for _, findings in ranked]), 1),
         *excluded,
         predictions.unusual,
         labels.unusual,
@@ -218,8 +221,7 @@ def _rank(view: View, lists: Lists, parts: list[tuple[int, int]]) -> tuple[Ranki
             view.ranking,
             largest_cutoff=view.largest_cutoff,
             keep_label_order=view.needs_label_order,
-            relevance_threshold=view.relevance_threshold,
-            sees=view.sees,
+            looks=view.looks,
         )
         for start, stop in parts
     ]
