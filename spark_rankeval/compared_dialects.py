@@ -14,7 +14,7 @@ from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialec
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.on_invalid import OnInvalid
-from spark_rankeval.refusal import raise_if_invalid
+from spark_rankeval.refusal import raise_if_invalid, warn_of_labels
 from spark_rankeval.rendering import render_map
 from spark_rankeval.spark.column_names import ColumnNames
 from spark_rankeval.spark.inputs import read_sources
@@ -200,6 +200,7 @@ def dialect_map(
     # What of labels is relevant is counted as the default has it, or the caller.
     threshold = DEFAULT.relevance_threshold if relevance_threshold is None else relevance_threshold
     found, quality = _evaluate(paths.values(), sources, left.arrays, right.arrays, choices, threshold)
+    warn_of_labels({"": quality}, asked.values())
     rows = tuple(_row(label, dialect, path, found) for (label, dialect), path in paths.items())
     return DialectMap(rows, quality)
 

@@ -15,7 +15,7 @@ from spark_rankeval.metrics.population import POPULATIONS
 from spark_rankeval.notes import in_the_minority
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_totals, is_number, one_of
-from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable, warn_if_apart
+from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable, warn_if_apart, warn_of_labels
 from spark_rankeval.slices import in_order, roll, slice_name
 from spark_rankeval.spark.column_names import ColumnNames
 from spark_rankeval.spark.inputs import read_sources
@@ -98,10 +98,12 @@ def evaluate(
         weight: the column of the labels' weights, the inverse of the chance that the log has the label (a number above 0): metrics are
             then estimates of what all labels would give, IPS, or SNIPS where they say ``estimator='snips'``, clipped with
             ``weight_limit=20``, as in ``"dcg(weight_limit=20)@10"``; docs/logged_feedback.md. None: labels count as they are.
-        relevance_threshold: a labelled item is relevant from this grade on; None: above 0, or as the dialect says.
+        relevance_threshold: a labelled item is relevant from this grade on; None: above 0, or as the dialect says. It compares in
+            the precision of the column of grades: 0.7 is relevant from 0.7 on, in a column of floats, too.
         users: a table of users to count besides, when some are in neither table.
         exclude: a table of (user, item), such as training data or seen items, to leave out of the predictions before
-            they are ranked; how many were is counted. Its columns are named as those of predictions.
+            they are ranked; how many were is counted. Labels of such items stay, and a warning says how many there are. Its
+            columns are named as those of predictions.
         dialect: whose conventions fill the parameters that a metric leaves open: ``default``, ``standard``, or a system such as
             ``mllib`` or ``trec_eval``; docs/conventions.md lists them. None: ``default``, and a note says which metrics most systems
             define otherwise.
@@ -193,6 +195,7 @@ def evaluate(
     raise_if_unusable(scoring.totals_of(figures[keys[0]]), scoring.facts)
     raise_if_invalid(DataQuality.of_models(everyone), scoring.facts, scoring)
     warn_if_apart(qualities, scoring.facts)
+    warn_of_labels(qualities, scoring.task.metrics)
     n_columns = len(scoring.columns)
     slices = scoring.sources.slices
     beside = {value.key: place for place, value in enumerate(scoring.beside, start=len(scoring.values))}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import DataError, SparkRankEvalWarning
 from spark_rankeval.on_invalid import OnInvalid
-from spark_rankeval.rendering import render_apart
+from spark_rankeval.rendering import render_apart, render_excluded_labels
 from spark_rankeval.spark.diagnosis import (
     diagnose,
     example_of_conflicts,
@@ -18,8 +18,9 @@ from spark_rankeval.spark.diagnosis import (
 from spark_rankeval.spark.validity import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from spark_rankeval.metrics.base import Metric
     from spark_rankeval.spark.scoring import Scoring
     from spark_rankeval.summary import DataQuality
 
@@ -128,6 +129,35 @@ def warn_if_apart(qualities: Mapping[str, DataQuality], facts: Mapping[str, Any]
             else " The others count as users for whom nothing was found; population='predicted' leaves them out"
         )
         warnings.warn(f"{of}{render_apart(quality)}{advice}", SparkRankEvalWarning, stacklevel=3)
+
+
+def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metric]) -> None:
+    """Warn if the labels are such that metrics say nothing, or less than they seem to.
+
+    Args:
+        qualities: the counts of each model; labels are the same for all.
+        metrics: what was evaluated; metrics that are defined whatever the labels have nothing to be warned of.
+    """
+    quality, needs = next(iter(qualities.values())), {metric.needs for metric in metrics}
+    if needs <= {"predictions"}:
+        return
+    if not quality.n_labels:
+        msg = (
+            "there is no label: nothing can be found, and metrics have no value, or 0 if the dialect counts such users"
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+    elif not quality.n_relevant and needs & {"relevant", "gain"}:
+        msg = (
+            f"none of {quality.n_labels:,} labels is relevant: are the grades what relevance_threshold= expects? Without a threshold "
+            "a grade above 0 is relevant"
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+    if quality.n_excluded_labels:
+        msg = (
+            f"{render_excluded_labels(quality)}: no prediction can find them, and they count as missed. Does the table of excluded "
+            "items hold what is evaluated, such as training data that contains the test? Remove it there, or remove these labels"
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
 
 
 def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> str:

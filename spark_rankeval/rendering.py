@@ -313,6 +313,13 @@ def render_apart(quality: DataQuality) -> str:
     return f"{verb} of {quality.n_labelled:,} users with labels {have} predictions{share}: do both tables name users alike?"
 
 
+def render_excluded_labels(quality: DataQuality) -> str:
+    """How many labels are of items that predictions leave out."""
+    n = quality.n_excluded_labels
+    verb = "is of an excluded item" if n == 1 else "are of excluded items"
+    return f"{n:,} of {quality.n_labels:,} labels{_share(n, quality.n_labels)} {verb}"
+
+
 def render_quality(quality: DataQuality) -> list[str]:
     """What the users and their rows were like; counts of 0 that mean nothing to do are left out."""
     users = [f"{quality.n_users:,} users"]
@@ -344,6 +351,7 @@ def render_quality(quality: DataQuality) -> list[str]:
         (quality.n_duplicate_labels, "repeated labels merged"),
         (quality.n_conflicting_labels, "conflicting labels settled"),
         (quality.n_excluded, "predictions excluded"),
+        (quality.n_excluded_labels, "labels excluded too"),
         (quality.n_infinite_scores, "infinite scores"),
         (quality.n_negative_grades, "negative grades"),
     ):

@@ -18,7 +18,7 @@ from spark_rankeval.notes import notes_of
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.options import as_names, check_name, check_table, check_totals, one_of
 from spark_rankeval.python_workers import workers_explained
-from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable, warn_if_apart
+from spark_rankeval.refusal import raise_if_invalid, raise_if_unusable, warn_if_apart, warn_of_labels
 from spark_rankeval.repeated_users import column_of_runs, of_one_run
 from spark_rankeval.result import Result
 from spark_rankeval.slices import in_order, roll, slice_name
@@ -154,6 +154,7 @@ def summarise(
     raise_if_invalid(DataQuality.of_models(list(qualities.values())), some, on_invalid=chosen)
     raise_if_unusable({UNUSABLE_FACTS: _n_unusable(about_users, figures.values())}, some, chosen)
     warn_if_apart({} if missing else qualities, some)
+    warn_of_labels(qualities, [parse_metric(said["metric"]) for said in metrics.values() if "metric" in said])
     words = ("The table of users was summarised as it is.",)
     return result_of(lambda: per_user, rows, qualities, words, options, slices, totals, weight, notes=notes)
 

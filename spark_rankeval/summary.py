@@ -152,6 +152,7 @@ class DataQuality:
         n_duplicate_labels: labels that repeat one of equal grade; they are merged.
         n_conflicting_labels: labels that repeat one of another grade.
         n_excluded: predictions that were left out before ranking, as asked with ``exclude``.
+        n_excluded_labels: labelled items that ``exclude`` leaves out too, of users with predictions: nobody can find them.
         n_conflicting_attributes: attributes of a user in which the rows of the user do not agree.
         n_infinite_scores: predictions of infinite score: of the ranked ones, as far as pruning keeps them; where they are not to
             be ranked, of the invalid ones.
@@ -183,6 +184,7 @@ class DataQuality:
     n_conflicting_attributes: int = 0
     n_infinite_scores: int = 0
     n_negative_grades: int = 0
+    n_excluded_labels: int = 0
     n_without_labels: int = 0
     n_left_out: int = 0
     n_without_weight: int = 0

@@ -145,6 +145,9 @@ def run(spark, seed, n_cases):
             wrong += in_slice(user, record, batch, parts)
             comparable = {one.encode() if isinstance(one, str) else one for one in left_out if one is not None}
             values, counts, ranked = batch.expected(mine, theirs, comparable)
+            if not any(map(len, case[0])):
+                # Excluded items are brought to predictions, and this user has none.
+                counts["n_excluded_labels"] = 0
             lists[model][user] = [(item, -place) for place, item in enumerate(ranked)]
             wrong += compare(
                 user, model, record, {label: values[metric] for label, metric in metrics.items()}, counts, case

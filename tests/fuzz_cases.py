@@ -246,6 +246,7 @@ class Batch:
         counts["n_predictions"] = len(user.items)
         counts["n_duplicate_predictions"] = len(kept) - len(user.items)
         counts["n_labels"] = len(user.grade)
+        counts["n_excluded_labels"] = len({item for item in user.grade if item in excluded})
         for item in user.grade:
             different = len({grade for one, grade in graded if one == item}) - 1
             counts["n_conflicting_labels"] += different
@@ -282,7 +283,7 @@ class Batch:
         return as_float32(number) if self.value_type == "float" else number
 
     def largest_grade(self):
-        return 1023 if any(metric.startswith(("ndcg", "dcg")) for metric in self.metrics) else sys.float_info.max
+        return 992 if any(metric.startswith(("ndcg", "dcg")) for metric in self.metrics) else sys.float_info.max
 
     def read_arrays(self, rows, side, valued, counts):
         if not rows:

@@ -10,7 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -40,9 +40,27 @@ Needs = Literal["relevant", "gain", "labels", "predictions"]
 """What the labels of a user must hold for a metric to be defined: a relevant one, a grade above 0, or anything; or that
 something was predicted, whatever the labels."""
 
-Sees = Literal["relevance", "gain", "label", "item"]
-"""What of an item a metric looks at, each more than the one before: whether it is relevant, also how far its grade is above
-0, the grade itself and whether there is one, or the item, so that no two are alike."""
+Sees = Literal["gaining", "relevance", "judgement", "labelled", "gain", "label", "item"]
+"""What of an item a metric looks at: whether its grade is above 0; whether it is relevant; that and whether it is judged not to be, passing
+over items without a label; whether it has a label; whether it is relevant and how far its grade is above 0; the grade itself and
+whether there is one; or the item, so that no two are alike."""
+
+
+class Look(NamedTuple):
+    """How a metric may tell items of equal scores apart.
+
+    Attributes:
+        sees: what it looks at of an item.
+        threshold: from which grade on an item is relevant; None: above 0.
+        cutoff: the lowest rank that matters; None: all do.
+        judged_below: grades from 0 to below this are judged not relevant.
+    """
+
+    sees: Sees = "gain"
+    threshold: float | None = None
+    cutoff: int | None = None
+    judged_below: float = 0.0
+
 
 # Ranks are counted in 32 bits on the way through Spark.
 _LARGEST_CUTOFF = 2**31 - 1
@@ -52,7 +70,12 @@ REGISTRY: dict[str, type[Metric]] = {}
 
 
 def parameter(
-    default: Any, *, doc: str, choices: tuple[Any, ...] = (), check: Callable[[Any], str | None] | None = None
+    default: Any,
+    *,
+    doc: str,
+    choices: tuple[Any, ...] = (),
+    check: Callable[[Any], str | None] | None = None,
+    is_grade: bool = False,
 ) -> Any:
     """Declare a parameter of a metric.
 
@@ -61,8 +84,17 @@ def parameter(
         doc: what it chooses, in a sentence.
         choices: the allowed values; empty where any value that passes `check` is allowed.
         check: returns what the value must be when it is not allowed, else None.
+        is_grade: it is a grade that others compare with, which they do in the precision of their column.
     """
-    return field(default=UNSET, metadata={"default": default, "doc": doc, "choices": choices, "check": check})
+    metadata = {"default": default, "doc": doc, "choices": choices, "check": check, "is_grade": is_grade}
+    return field(default=UNSET, metadata=metadata)
+
+
+def as_float32(grade: float) -> float:
+    """A grade as a column of 32-bit floats holds it; if it would be none, or not above 0 any more, as it is."""
+    with np.errstate(over="ignore", under="ignore"):
+        held = float(np.float32(float(grade)))
+    return held if math.isfinite(held) and bool(held) == bool(grade) else grade
 
 
 def number(
@@ -219,6 +251,13 @@ class Metric(ABC):
         values.update(self.chosen())
         return dataclasses.replace(self, **values)
 
+    def for_grades_of_32_bits(self) -> Self:
+        """The same metric for a column of such grades: what grades compare with is held as they are."""
+        bounds = {item.name: getattr(self, item.name) for item in self.parameters() if item.metadata.get("is_grade")}
+        given = {name: bound for name, bound in bounds.items() if bound is not None and bound is not UNSET}
+        held: dict[str, Any] = {name: as_float32(bound) for name, bound in given.items()}
+        return dataclasses.replace(self, **held)
+
     def chosen(self) -> dict[str, Any]:
         """The parameters that somebody set, by name."""
         values = {item.name: getattr(self, item.name) for item in self.parameters()}
@@ -320,7 +359,10 @@ class RelevanceMetric(Metric):
     """
 
     relevance_threshold: float | Unset | None = parameter(
-        None, check=_threshold, doc="a labelled item is relevant from this grade on; None: above 0; -inf: always"
+        None,
+        check=_threshold,
+        is_grade=True,
+        doc="a labelled item is relevant from this grade on; None: above 0; -inf: always",
     )
 
     @property

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # An ideal of k gains is a sum over k ranks, whatever the lists are like.
 _MOST_ONES = 1_000_000
+# The sum of 2^31 of them, more than a list holds, is a number; float64 ends at 2^1024.
+_LARGEST_GAIN = 2.0**992
 
 __all__ = ["CG", "DCG", "IDCG", "NDCG"]
 
@@ -45,6 +47,11 @@ class GainMetric(RelevanceMetric):
     below_threshold: str | Unset = parameter(
         "keep", choices=("keep", "zero"), doc="a grade below the relevance threshold keeps its gain, or gains nothing"
     )
+
+    @property
+    def largest_grade(self) -> float:
+        """Gains are added up."""
+        return _LARGEST_GAIN
 
     @property
     def sees(self) -> Sees:
@@ -129,8 +136,8 @@ class DiscountedMetric(TieAwareMetric, GainMetric):
 
     @property
     def largest_grade(self) -> float:
-        """2^g overflows from 1,024 on."""
-        return 1023.0 if self.gain == "exponential" else super().largest_grade
+        """The logarithm of the largest gain."""
+        return math.log2(_LARGEST_GAIN) if self.gain == "exponential" else super().largest_grade
 
     @property
     def _is_binary(self) -> bool:
@@ -271,7 +278,8 @@ class IdealMetric(DiscountedMetric):
             case "labels":
                 return batch.remember(key, lambda: self._best_first(batch, batch.labels_by_grade()))
             case "k_ones":
-                return np.full(batch.n_users, math.fsum(self._discount.up_to(self.k or 0)[: (self.k or 0) + 1]))
+                # Added up as the gains of a list are, so that a perfect one has exactly 1.
+                return np.full(batch.n_users, self._discount.summed_up_to(self.k or 0)[-1])
             case "label_order":
                 return batch.remember(key, lambda: self._label_order(batch))
             case _:
@@ -363,6 +371,12 @@ class IDCG(IdealMetric):
         if self.averages_ties and self.ideal == "label_order":
             msg = "idcg: ties='average' has no closed form with ideal='label_order', whose gains can cancel; use ideal='labels'"
             raise MetricError(msg)
+
+    @property
+    def sees(self) -> Sees:
+        """If the ideal is of labels or ones, only whether there is any gain: without it the value is 0."""
+        whatever_was_retrieved = self.ideal in ("labels", "k_ones") and self.below_threshold == "keep"
+        return "gaining" if whatever_was_retrieved and not self._is_binary else super().sees
 
     @property
     def bounds(self) -> tuple[float, float]:

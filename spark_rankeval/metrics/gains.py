@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.ragged import FloatArray, IntArray
 
 
+# Below it 2^g − 1 loses more than two bits as a difference.
+_SMALL = 0.25
+
+
 def power_of_two(grade: FloatArray) -> FloatArray:
     """2^g, exact for whole grades: library code for powers may differ in the last bit from one machine to the next."""
     whole = np.floor(grade)
@@ -35,8 +39,14 @@ def _power_of_two(grade: float) -> float:
 
 
 def exponential(grade: FloatArray) -> FloatArray:
-    """2^g − 1."""
-    return power_of_two(grade) - 1
+    """2^g − 1; of a small fraction not as a difference, which would lose its digits, and near 1e-16 all of them."""
+    gain = power_of_two(grade) - 1
+    small = (np.abs(grade) < _SMALL) & (grade != 0)
+    if small.any():
+        distinct, place = np.unique(grade[small], return_inverse=True)
+        exponents = (distinct * math.log(2)).tolist()
+        gain[small] = np.fromiter(map(math.expm1, exponents), np.float64)[place]
+    return gain
 
 
 def linear(grade: FloatArray) -> FloatArray:

@@ -35,7 +35,12 @@ class Judged(RelevanceMetric):
     @property
     def sees(self) -> Sees:
         """Which items have a label."""
-        return "label"
+        return "labelled"
+
+    @property
+    def order_of_ties_matters(self) -> bool:
+        """Of whole lists the order does not matter."""
+        return self.k is not None
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return super()._is_defined(batch) & (batch.n_predictions > 0)
@@ -65,13 +70,16 @@ class BPref(RelevanceMetric):
     takes_cutoff: ClassVar[bool] = False
 
     judged_threshold: float | Unset = parameter(
-        1.0, check=number(0, what="a number from 0 on"), doc="grades from 0 to below this are judged not relevant"
+        1.0,
+        check=number(0, what="a number from 0 on"),
+        is_grade=True,
+        doc="grades from 0 to below this are judged not relevant",
     )
 
     @property
     def sees(self) -> Sees:
-        """Of two relevant items the one judged not relevant has the lower gain, unless negative grades are relevant."""
-        return "label" if self.threshold is not None and self.threshold < 0 else "gain"
+        """Which items are relevant, and which are judged not to be."""
+        return "judgement"
 
     def _not_relevant(self, grade: FloatArray) -> BoolArray:
         threshold = float(self.judged_threshold)  # type: ignore[arg-type]  # resolved

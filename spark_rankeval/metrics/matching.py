@@ -152,12 +152,15 @@ def contained(items: Ragged, among: Ragged) -> BoolArray:
     Returns:
         bool, shape of the values of `items`.
     """
-    repeated = repeated_items(among)
-    if len(repeated.values):
-        among = among.where(first_occurrences(among, repeated))
     found = np.zeros(len(items.values), np.bool_)
-    found[match(items, among).prediction] = True
+    found[match(items, distinct(among)).prediction] = True
     return found
+
+
+def distinct(items: Ragged) -> Ragged:
+    """Every user's items, each of them once."""
+    repeated = repeated_items(items)
+    return items.where(first_occurrences(items, repeated)) if len(repeated.values) else items
 
 
 def repeated_items(items: Ragged) -> Ragged:

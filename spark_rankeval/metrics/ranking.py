@@ -24,9 +24,9 @@ from spark_rankeval.metrics.ragged import (
 from spark_rankeval.metrics.recommended import Recommended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from spark_rankeval.metrics.base import Sees
+    from spark_rankeval.metrics.base import Look
 
 Ties = Literal["item_asc", "item_desc", "position"]
 Duplicates = Literal["count", "keep_best", "each", "once"]
@@ -145,8 +145,7 @@ def rank_lists(
     *,
     largest_cutoff: int | None = None,
     keep_label_order: bool = False,
-    relevance_threshold: float | None = None,
-    sees: Sees = "gain",
+    looks: Sequence[Look] = (),
 ) -> tuple[RankingBatch, Findings]:
     """Rank every user's items, and match them with the labels.
 
@@ -155,8 +154,7 @@ def rank_lists(
         policy: how lists become rankings.
         largest_cutoff: the largest rank that matters; None: all do.
         keep_label_order: keep the raw label lists, for metrics that need their order.
-        relevance_threshold: which items are relevant, for what depends on a tie.
-        sees: in what of their labels tied items have to be alike.
+        looks: how metrics whose value the order of ties can change tell items apart.
     """
     if policy.score_precision == "float32" and lists.scores is not None:
         # A score beyond float32 becomes infinite there, as it does in the systems that do this.
@@ -207,13 +205,13 @@ def rank_lists(
         label_weights=labels.weights,
     )
     cut = _cut_within_tie(lists, largest_cutoff)
-    tied = _hangs_on_tie(batch, largest_cutoff, relevance_threshold, sees)
+    tied = np.maximum.reduce([none, *(_hangs_on_tie(batch, look) for look in looks)])
     if lists.entry is not None:
         grade = np.full(len(items.values), np.nan)
         grade[prediction] = labels.grades.values[label]
         recommended, hangs = _recommended(lists, grade, policy.ties, largest_cutoff)
         batch = replace(batch, recommended=recommended)
-        tied = np.maximum(tied, hangs) if sees == "item" else tied
+        tied = np.maximum(tied, hangs) if any(look.sees == "item" for look in looks) else tied
     return batch, Findings(again, labels.equal, labels.conflicts, tied, cut, items.lengths - n_predicted)
 
 
@@ -521,11 +519,11 @@ def _count(flags: Array) -> Array:
     return counts
 
 
-def _hangs_on_tie(batch: RankingBatch, largest_cutoff: int | None, threshold: float | None, sees: Sees) -> IntArray:
+def _hangs_on_tie(batch: RankingBatch, look: Look) -> IntArray:
     """1 for users with a group of equal scores whose items differ in what is seen of them, at ranks that matter."""
     matters = batch.tied > 1
-    if largest_cutoff is not None:
-        matters &= batch.tied_above < largest_cutoff
+    if look.cutoff is not None:
+        matters &= batch.tied_above < look.cutoff
     flag = np.zeros(batch.n_users, np.int64)
     if not matters.any():
         return flag
@@ -533,16 +531,32 @@ def _hangs_on_tie(batch: RankingBatch, largest_cutoff: int | None, threshold: fl
     start = np.flatnonzero(starts_of_runs(user, above))
     # The other items of a group have no label.
     others = np.diff(np.append(start, len(user))) < tied[start]
-    grade = batch.grade[matters]
-    worths = [is_relevant(grade, threshold).astype(np.float64)]
-    if sees != "relevance":
-        worths.append(np.maximum(grade, 0) if sees == "gain" else grade)
-    if batch.weight is not None:
-        weight = batch.weight[matters]
-        worths.append(weight if sees == "label" else np.where(worths[-1] > 0, weight, 0.0))
-    mixed = others & (sees == "label")
+    if look.sees == "labelled":
+        flag[user[start[others]]] = 1
+        return flag
+    worths = _worths(batch.grade[matters], look, None if batch.weight is None else batch.weight[matters])
+    mixed = others & (look.sees in ("label", "item"))
     for worth in worths:
         best, least = np.maximum.reduceat(worth, start), np.minimum.reduceat(worth, start)
-        mixed |= (best > least) | (others & (best > 0))
+        mixed |= (best > least) | (others & (best > 0) & (look.sees != "judgement"))
     flag[user[start[mixed]]] = 1
     return flag
+
+
+def _worths(grade: FloatArray, look: Look, weight: FloatArray | None) -> list[FloatArray]:
+    """Numbers of labelled items; where they are equal a look does not tell the items apart. No label is 0 in each."""
+    worths: list[FloatArray] = []
+    if look.sees != "gaining":
+        worths.append(is_relevant(grade, look.threshold).astype(np.float64))
+    match look.sees:
+        case "gaining":
+            worths.append((grade > 0).astype(np.float64))
+        case "gain":
+            worths.append(np.maximum(grade, 0))
+        case "judgement":
+            worths.append(((grade >= 0) & (grade < look.judged_below)).astype(np.float64))
+        case "label" | "item":
+            worths.append(grade)
+    if weight is not None:
+        worths.append(weight if look.sees in ("label", "item") else np.where(worths[-1] > 0, weight, 0.0))
+    return worths

@@ -34,7 +34,10 @@ class ScaledMetric(GainMetric):
     """
 
     max_grade: float | Unset | None = parameter(
-        None, check=_max_grade, doc="the largest grade of the scale; None, for labels without relevance: 1"
+        None,
+        check=_max_grade,
+        is_grade=True,
+        doc="the largest grade of the scale; None, for labels without relevance: 1",
     )
 
     @property
@@ -199,11 +202,13 @@ class RBP(ScaledMetric):
         gained = batch.total(batch.user, worth, batch.within(self.k))
         match self.gain:
             case "user_max":
-                return (1 - p) * ratio(gained, best_grade(batch))
+                share = ratio(gained, best_grade(batch))
             case "max_grade":
-                return (1 - p) * gained / self._scale
+                share = gained / self._scale
             case _:
-                return (1 - p) * gained
+                share = gained
+        # Of a long list of full gains the sum may round to above 1.
+        return np.minimum((1 - p) * share, self.bounds[1])
 
 
 def best_grade(batch: RankingBatch) -> FloatArray:
@@ -241,7 +246,7 @@ class RBPResidual(GainMetric):
     @property
     def sees(self) -> Sees:
         """Which items have a label."""
-        return "label"
+        return "labelled"
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         weight = geometric(float(self.p))  # type: ignore[arg-type]  # resolved

@@ -36,6 +36,7 @@ _QUALITY = {
     "n_duplicate_labels": "repeated labels, merged",
     "n_conflicting_labels": "conflicting labels",
     "n_excluded": "predictions excluded",
+    "n_excluded_labels": "labels of excluded items, which nobody can find",
     "n_conflicting_attributes": "attributes in which a user's rows disagree",
     "n_infinite_scores": "predictions of infinite score",
     "n_negative_grades": "labels of a negative grade",

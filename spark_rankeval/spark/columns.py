@@ -81,6 +81,9 @@ def metrics_column(
             raise InputError(msg)
     given = {name: _without_null_entries(value) for name, value in arguments.items() if value is not None}
     given |= {name: _readable_ids(given[name]) for name in ("items", "labels")}
+    if "grades" in given:
+        # What grades compare with is rounded as they are.
+        given["single"] = F.typeof(given["grades"]) == "array<float>"
     # Scores and grades may be any numbers.
     given |= {name: given[name].cast("array<double>") for name in ("scores", "grades") if name in given}
     fields = [T.StructField(name, T.DoubleType()) for name in fields_of_values]

@@ -193,9 +193,8 @@ class Grouping:
                 F.slice(array, 1, self.keep).alias(ids),
                 F.array_size(array).alias(reading.VALID_PREDICTIONS),
             ]
-        columns = [array.alias(ids)]
-        doubles = T.ArrayType(T.DoubleType())
-        return columns + [one.cast(doubles).alias(name) for one, name in zip(source.values(), values, strict=True)]
+        numbers = zip(_as_numbers(source), values, strict=True)
+        return [array.alias(ids), *(one.alias(name) for one, name in numbers)]
 
     def _rows(self, source: Source) -> DataFrame:
         """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest."""
@@ -415,10 +414,14 @@ def _names(source: Source) -> tuple[str, list[str]]:
 
 
 def _as_numbers(source: Source) -> list[Column]:
-    """Scores and grades as numbers that compare as float64; float32 stays, which is narrower and loses nothing."""
+    """Scores and grades as numbers that compare as float64; float32 stays, which is narrower and loses nothing.
+
+    The worker sees by it that thresholds of such grades are to be rounded as the grades are.
+    """
     if source.value_kind == "rank":
         return [-one.cast("double") for one in source.values()]
+    double = T.ArrayType(T.DoubleType()) if source.arrays else T.DoubleType()
     return [
-        one if isinstance(given.kind, T.FloatType) else one.cast("double")
+        one if isinstance(given.kind, T.FloatType) else one.cast(double)
         for one, given in zip(source.values(), source.given_values, strict=True)
     ]

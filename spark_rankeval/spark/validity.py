@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.worker.reading import LARGEST_WEIGHT
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.source import Source
     from spark_rankeval.worker.task import ScoringTask
 
-_HUGE = 1e300
+_HUGE = 1e290
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,12 @@ def invalid_reasons(source: Source, ids: Column, values: Sequence[Column], rules
             reasons["fractional rank"] = number != F.rint(number)
         if source.value_kind == "relevance":
             largest = rules.largest_grade
-            above = f"{kind} above {largest:,.6g}, the largest grade of a metric (set max_grade or gain='linear')"
-            reasons[above if largest < _HUGE else f"infinite {kind}"] = number > F.lit(largest)
+            held = as_float32(largest) if isinstance(given.kind, T.FloatType) else largest
+            above, infinite = f"{kind} above {largest:,.6g}, the largest grade of a metric", F.lit(math.inf)
+            if largest < _HUGE:
+                reasons[f"{above} (set max_grade or gain='linear')"] = number > F.lit(held)
+            else:
+                reasons |= {f"infinite {kind}": number == infinite, above: (number > F.lit(held)) & (number < infinite)}
     return reasons
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray, Ragged, offsets_of
 
 if TYPE_CHECKING:
@@ -54,6 +55,12 @@ def of_model(name: str, model: int) -> str:
 def grades_column(index: int) -> str:
     """The column of the grades of a relevance, by its place."""
     return f"grades_{index}"
+
+
+def has_single_precision(columns: dict[str, pa.Array], relevance: int) -> bool:
+    """Whether the grades of a relevance, by its place, come as floats of 32 bits: what they compare with is to be one, too."""
+    grades = columns.get(grades_column(relevance))
+    return grades is not None and bool(pa.types.is_float32(grades.type.value_type))
 
 
 class Side(NamedTuple):
@@ -110,9 +117,12 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
     grades = _present(columns, *(grades_column(index) for index in range(len(columns))))
     given = [*grades, *_present(columns, WEIGHTS)]
     if task.label_arrays:
-        bad = _never if task.unusual_grades == "keep" else partial(_bad_grade, largest=task.largest_grade)
-        nobody = _nobody(columns, len(rows))
-        checks = [*[bad] * len(grades), *[_bad_weight] * (len(given) - len(grades))]
+        nobody, largest = _nobody(columns, len(rows)), task.largest_grade
+        checks: list[Callable[[Array], BoolArray]] = [_never] * len(grades)
+        if task.unusual_grades != "keep":
+            single = [has_single_precision(columns, relevance) for relevance in range(len(grades))]
+            checks = [partial(_bad_grade, largest=as_float32(largest) if one else largest) for one in single]
+        checks += [_bad_weight] * (len(given) - len(grades))
         side = _check_arrays(rows, nobody, columns[LABELS], given, checks, keep_null_items=False)
     else:
         ids, offsets = flat(columns[LABELS])

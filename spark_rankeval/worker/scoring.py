@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from spark_rankeval.metrics.batch import RankingBatch
 from spark_rankeval.metrics.logged_feedback import lowest_limit
-from spark_rankeval.metrics.matching import contained
+from spark_rankeval.metrics.matching import contained, distinct
 from spark_rankeval.metrics.ragged import pieces
 from spark_rankeval.metrics.ranking import Findings, Lists, rank_lists
 from spark_rankeval.worker.comparable_ids import comparable
@@ -33,6 +33,7 @@ from spark_rankeval.worker.reading import (
     ABSENT,
     ATTRIBUTE_CONFLICTS,
     Side,
+    has_single_precision,
     read_excluded,
     read_labels,
     read_predictions,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.metrics.ragged import Array, IntArray
+    from spark_rankeval.metrics.ragged import Array, IntArray, Ragged
     from spark_rankeval.worker.task import ScoringTask, View
 
 # Users are worked in slices of about so many predictions, whatever the size of a batch: a slice's matrices stay in a
@@ -61,6 +62,7 @@ USER_COUNTS = (
     "n_relevant",
     "hangs_on_tie",
     "n_excluded",
+    "n_excluded_labels",
     "n_infinite_scores",
     "n_negative_grades",
     "left_out",
@@ -126,12 +128,12 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
     lists_of_ids = [side.lists.like(own) for side, own in zip(sides, ids, strict=True)]
     label_items = lists_of_ids[len(predictions)]
     others = {id(side): lists for side, lists in zip(sides, lists_of_ids, strict=True)}
+    not_to_predict = None if excluded is None else distinct(others[id(excluded)])
+    n_excluded_labels = _n_labelled(not_to_predict, label_items)
     of_users = ListsOfUsers(others.get(id(tables.history)), others.get(id(tables.baseline)), order)
     about_users = facts_of_users(tables, of_users)
     with_exposure = {slot.view for slot in slots_of(task)}
-    n_conflicts = np.zeros(batch.num_rows, np.int64)
-    if ATTRIBUTE_CONFLICTS in columns:
-        n_conflicts = whole_numbers(columns[ATTRIBUTE_CONFLICTS])
+    n_conflicts = _n_conflicts(columns, batch.num_rows)
     metrics: list[Array] = []
     beside: list[Array] = []
     counts, unresolved = [], np.zeros(batch.num_rows, np.int64)
@@ -152,11 +154,11 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
         )
         about_items = facts_of_items(columns, model, tables.totals.get(DIMENSION, 0))
         n_excluded, entry = np.zeros(batch.num_rows, np.int64), np.arange(len(side.ids))
-        if excluded is not None:
-            left_out = contained(lists.items, others[id(excluded)])
+        if not_to_predict is not None:
+            left_out = contained(lists.items, not_to_predict)
             n_excluded = np.bincount(lists.items.user[left_out], minlength=batch.num_rows)
             lists, entry = lists.where(~left_out), entry[~left_out]
-        views = {place: view for place, view in enumerate(task.views) if view.model == model}
+        views = _views_of(task, model, columns)
         parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
         ranked = []
         for place, view in views.items():
@@ -175,24 +177,51 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
             beside += _compute(view.beside, view, found)
             if place in with_exposure:
                 exposed[place] = Exposed(found, side.ids, view.population.includes(found))
-        counts.append([*_counts(next(iter(views.values())), ranked, n_excluded, side, labels), n_conflicts])
+        own = next(iter(views.values()))
+        counts.append([*_counts(own, ranked, [n_excluded, n_excluded_labels], side, labels), n_conflicts])
         unresolved = np.maximum.reduce([unresolved, *(findings.cut for _, findings in ranked)])
     totals = [np.full(batch.num_rows, tables.totals.get(name, 0)) for name in TOTALS] if task.facts else []
     weights = _weight_sums(ranked[0][0], lowest_limit(task.metrics)) if task.weighted else []
     return Scores(metrics, counts, unresolved, totals, exposed, normalisers, weights, beside)
 
 
+def _n_conflicts(columns: dict[str, pa.Array], n_users: int) -> IntArray:
+    """How many attributes of a user have several values; int64 (n_users,)."""
+    conflicts = columns.get(ATTRIBUTE_CONFLICTS)
+    return np.zeros(n_users, np.int64) if conflicts is None else whole_numbers(conflicts)
+
+
+def _views_of(task: ScoringTask, model: int, columns: dict[str, pa.Array]) -> dict[int, View]:
+    """A model's views by their place in the task, with thresholds of the precision that the grades of this batch have."""
+    return {
+        place: view.for_grades_of_32_bits if has_single_precision(columns, view.relevance) else view
+        for place, view in enumerate(task.views)
+        if view.model == model
+    }
+
+
+def _n_labelled(excluded: Ragged | None, labels: Ragged) -> IntArray:
+    """How many of a user's excluded items have a label; int64 (n_users,)."""
+    if excluded is None:
+        return np.zeros(labels.n_users, np.int64)
+    # Excluded items are looked up among labels, not the other way: labels are fewer, and an item counts once.
+    return np.bincount(excluded.user[contained(excluded, labels)], minlength=labels.n_users)
+
+
 def _counts(
-    own: View, ranked: list[tuple[RankingBatch, Findings]], n_excluded: IntArray, predictions: Side, labels: Side
+    own: View, ranked: list[tuple[RankingBatch, Findings]], excluded: list[IntArray], predictions: Side, labels: Side
 ) -> list[Array]:
-    """What `COUNTS` names, but for the attributes, of the users of a model; of what its views count, the model's own view."""
+    """What `COUNTS` names, but for the attributes, of the users of a model; of what its views count, the model's own view.
+
+    But a user hangs on a tie if any view's values do.
+    """
     batch, found = ranked[0]
     return [
         batch.n_predictions - found.unpredicted,
         batch.labels.lengths,
         batch.n_relevant(own.relevance_threshold),
-        np.minimum(found.tied + found.cut, 1),
-        n_excluded,
+        np.minimum(np.maximum.reduce([findings.tied + findings.cut for _, findings in ranked]), 1),
+        *excluded,
         predictions.unusual,
         labels.unusual,
         (~own.population.includes(batch)).astype(np.int64),
@@ -212,8 +241,7 @@ def _rank(view: View, lists: Lists, parts: list[tuple[int, int]]) -> tuple[Ranki
             view.ranking,
             largest_cutoff=view.largest_cutoff,
             keep_label_order=view.needs_label_order,
-            relevance_threshold=view.relevance_threshold,
-            sees=view.sees,
+            looks=view.looks,
         )
         for start, stop in parts
     ]

@@ -28,7 +28,8 @@ def score_series(task: ScoringTask, given: tuple[str, ...], names: tuple[str, ..
 
     Args:
         task: what to compute.
-        given: which arrays the series are: of ``items``, ``labels``, ``scores``, ``grades``.
+        given: which arrays the series are: of ``items``, ``labels``, ``scores``, ``grades``; beside grades ``single`` may say
+            whether these are floats of 32 bits, the same in every row.
         names: the metrics' column names.
     """
     refusing = [index for index, name in enumerate(COUNTS) if name in INVALID_COUNTS and name not in _HARMLESS]
@@ -44,7 +45,9 @@ def score_series(task: ScoringTask, given: tuple[str, ...], names: tuple[str, ..
             # Ids that do not compare match nothing; that is no ranking to measure.
             values = {name: np.full(n_rows, np.nan) for name in names}
             return pd.DataFrame({**values, N_INVALID: np.ones(n_rows, np.int64)})
-        types = {"items": kind, "labels": kind, "scores": pa.float64(), "grades": pa.float64()}
+        single = by_name.pop("single", None)
+        grades = pa.float64() if single is None or not single.any() else pa.float32()
+        types = {"items": kind, "labels": kind, "scores": pa.float64(), "grades": grades}
         arrays = {_COLUMNS[name]: _list_array(values, types[name]) for name, values in by_name.items()}
         scores = score(task, pa.RecordBatch.from_pydict(arrays))
         columns = dict(zip(names, scores.metrics, strict=True))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from spark_rankeval.metrics.base import Look, as_float32
 from spark_rankeval.metrics.population import Population
 
 if TYPE_CHECKING:
     from spark_rankeval.dialects import UnusualGrades
-    from spark_rankeval.metrics.base import Metric, Sees
+    from spark_rankeval.metrics.base import Metric
     from spark_rankeval.metrics.ranking import RankingPolicy
     from spark_rankeval.metrics.recommended import Fact
 
@@ -38,6 +39,16 @@ class View:
     beside: tuple[Metric, ...] = ()
 
     @cached_property
+    def for_grades_of_32_bits(self) -> View:
+        """The same for a column of such grades: 0.7 is 0.699999988 there, and so it must be where grades compare with it."""
+        threshold = self.relevance_threshold
+        return replace(
+            self,
+            metrics=tuple(metric.for_grades_of_32_bits() for metric in self.metrics),
+            relevance_threshold=None if threshold is None else as_float32(threshold),
+        )
+
+    @cached_property
     def largest_cutoff(self) -> int | None:
         """The largest rank that any metric looks at; None: all ranks."""
         if any(metric.needs_whole_list for metric in self.metrics):
@@ -55,15 +66,17 @@ class View:
         return any(metric.reads_items for metric in self.metrics)
 
     @cached_property
-    def sees(self) -> Sees:
-        """The most that any metric looks at of a label; a threshold of its own is another line between grades."""
-        seen: set[Sees] = {metric.sees for metric in self.metrics}
-        thresholds = {getattr(metric, "relevance_threshold", self.relevance_threshold) for metric in self.metrics}
-        if "item" in seen:
-            return "item"
-        if "label" in seen or thresholds - {self.relevance_threshold}:
-            return "label"
-        return "gain" if "gain" in seen else "relevance"
+    def looks(self) -> tuple[Look, ...]:
+        """How metrics tell items of equal scores apart, if their value depends on the order of these; no two alike."""
+        cutoffs: dict[Look, list[int | None]] = {}
+        for metric in self.metrics:
+            if metric.order_of_ties_matters:
+                threshold = getattr(metric, "threshold", self.relevance_threshold)
+                look = Look(metric.sees, threshold, judged_below=getattr(metric, "judged_threshold", 0.0))
+                cutoffs.setdefault(look, []).append(None if metric.needs_whole_list else metric.k or 1)
+        # A look down to a rank sees all that another one sees that ends above it.
+        deepest = {look: None if None in some else max(filter(None, some)) for look, some in cutoffs.items()}
+        return tuple(look._replace(cutoff=cutoff) for look, cutoff in deepest.items())
 
     @cached_property
     def needs_label_order(self) -> bool:

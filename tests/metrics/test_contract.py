@@ -14,7 +14,7 @@ from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.metrics.base import REGISTRY, UNSET
+from spark_rankeval.metrics.base import REGISTRY, UNSET, Look
 from spark_rankeval.metrics.ranking import RankingPolicy, rank_lists
 from spark_rankeval.worker.task import View
 
@@ -452,8 +452,8 @@ def test_the_order_of_ties_matters_only_to_a_metric_that_says_so(metric):
 
 
 @functools.cache
-def flagged(k, threshold, sees):
-    return rank_lists(lists_of(USERS), largest_cutoff=k, relevance_threshold=threshold, sees=sees)[1].tied
+def flagged(view):
+    return rank_lists(lists_of(USERS), largest_cutoff=view.largest_cutoff, looks=view.looks)[1].tied
 
 
 @EVERY
@@ -462,21 +462,26 @@ def test_a_value_that_hangs_on_the_order_of_equal_scores_is_flagged_by_what_the_
     for variant in computed(metric, undefined=("nan",)):
         first, *others = (variant.compute(batch) for batch in BY_TIES.values())
         hangs = ~np.logical_and(*(np.isclose(first, other, rtol=0, atol=1e-12, equal_nan=True) for other in others))
-        assert flagged(variant.k, getattr(variant, "relevance_threshold", None), variant.sees)[hangs].all(), variant
+        tied = flagged(View((variant,), RankingPolicy()))
+        assert tied[hangs].all(), variant
+        assert variant.order_of_ties_matters or not tied.any(), variant
         n_hanging += hangs.sum()
     assert n_hanging or metric.name in NEVER_HANGS
 
 
-def test_what_the_metrics_of_a_task_see_is_the_most_that_one_of_them_sees():
-    def seen(*metrics, threshold=None):
+def test_only_metrics_that_the_order_of_ties_changes_look_at_ties():
+    def looks(*metrics, threshold=None):
         resolved = tuple(parse_metric(metric).resolve() for metric in metrics)
-        return View(resolved, RankingPolicy(), relevance_threshold=threshold).sees
+        return View(resolved, RankingPolicy(), relevance_threshold=threshold).looks
 
-    assert seen("precision@1", "rr") == seen() == "relevance"
-    assert seen("precision@1", "ndcg@3") == seen("cg") == "gain"
-    assert seen("precision@1", "rbo@3", "ndcg@3") == "label"
-    assert seen("precision(relevance_threshold=2)@1", "rr") == "label"
-    assert seen("precision(relevance_threshold=2)@1", threshold=2.0) == "relevance"
+    assert looks() == looks("auc", "spearman", "auc_pr", "judged", "precision(ties='average')@3") == ()
+    assert looks("precision@1", "recall@5") == (Look("relevance", None, 5),)
+    assert looks("precision@1", "rr", "auc") == (Look("relevance", None, None),)
+    assert looks("precision(relevance_threshold=2)@1", "rr@3") == (Look("relevance", 2, 1), Look("relevance", None, 3))
+    assert looks("judged@3", "ndcg@2", "idcg(ideal='labels')@4") == (
+        Look("labelled", None, 3), Look("gain", None, 2), Look("gaining", None, 4),
+    )  # fmt: skip
+    assert looks("bpref(judged_threshold=2)") == (Look("judgement", None, None, 2),)
 
 
 @EVERY

@@ -12,7 +12,7 @@ from users import batch_of, lists_of, random_users, ranked
 from variants import variants
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import REGISTRY, UNSET
+from spark_rankeval.metrics.base import REGISTRY, UNSET, Look
 from spark_rankeval.metrics.batch import RankingBatch
 from spark_rankeval.metrics.logged_feedback import EstimatedMetric, EstimatedSum, EstimatorOfTheCall, lowest_limit
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
@@ -188,7 +188,9 @@ def test_a_label_twice_keeps_the_highest_grade_and_of_these_the_highest_weight()
 )
 def test_items_of_one_grade_and_different_weights_hang_on_their_order(grades, sees, hangs):
     users = [([(1, 0.5), (2, 0.5)], list(zip((1, 2), grades, strict=True)))]
-    different, equal = (weighted(users, [[1.0, last]], sees=sees, largest_cutoff=1)[1] for last in (2.0, 1.0))
+    different, equal = (
+        weighted(users, [[1.0, last]], looks=[Look(sees, None, 1)], largest_cutoff=1)[1] for last in (2.0, 1.0)
+    )
     assert (different.tied.tolist(), equal.tied.tolist()) == ([hangs], [0])
 
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from users import in_order, lists_of, ranked, ungraded
 
+from spark_rankeval.metrics.base import Look
 from spark_rankeval.metrics.ragged import Ragged
 from spark_rankeval.metrics.ranking import Lists
 
@@ -316,18 +317,20 @@ TIED = [(1, 0.9), (2, 0.5), (3, 0.5), (4, 0.1)]
     ],
 )
 def test_a_value_that_hangs_on_a_tie_is_flagged(predictions, labels, largest_cutoff, expected):
-    assert findings(predictions, labels, largest_cutoff=largest_cutoff)["tied"] == expected
+    looks = [Look("gain", None, largest_cutoff)]
+    assert findings(predictions, labels, largest_cutoff=largest_cutoff, looks=looks)["tied"] == expected
+    assert findings(predictions, labels, largest_cutoff=largest_cutoff)["tied"] == 0
 
 
 def test_the_flag_of_a_tie_belongs_to_its_user():
     users = [(TIED, ungraded([1])), (TIED, ungraded([3])), ([], []), (TIED, ungraded([2, 3]))]
-    assert ranked(lists_of(users))[1].tied.tolist() == [0, 1, 0, 0]
+    assert ranked(lists_of(users), looks=[Look()])[1].tied.tolist() == [0, 1, 0, 0]
 
 
 def test_two_tied_groups_of_one_user_are_looked_at_apart():
     predictions = [(1, 0.9), (2, 0.9), (3, 0.5), (4, 0.5)]
-    assert findings(predictions, [(1, 1.0), (2, 1.0), (3, 2.0), (4, 2.0)])["tied"] == 0
-    assert findings(predictions, [(1, 1.0), (2, 1.0), (3, 2.0), (4, 1.0)])["tied"] == 1
+    assert findings(predictions, [(1, 1.0), (2, 1.0), (3, 2.0), (4, 2.0)], looks=[Look()])["tied"] == 0
+    assert findings(predictions, [(1, 1.0), (2, 1.0), (3, 2.0), (4, 1.0)], looks=[Look()])["tied"] == 1
 
 
 def test_no_users_at_all():
@@ -342,3 +345,25 @@ def test_users_without_predictions_and_users_without_labels_are_there():
     assert batch.n_predictions.tolist() == [0, 1, 0]
     assert batch.n_relevant(None).tolist() == [1, 0, 0]
     assert batch.rank.tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("look", "hanging"),
+    [
+        # The tied items have: one grade above 0; 2 and 1; 1 and no label; 0 and no label; 1 and 0; −1 and no label; −1 and 1.
+        (Look("gaining"), [0, 0, 1, 0, 1, 0, 1]),
+        (Look("relevance"), [0, 0, 1, 0, 1, 0, 1]),
+        (Look("relevance", 2.0), [0, 1, 0, 0, 0, 0, 0]),
+        (Look("gain"), [0, 1, 1, 0, 1, 0, 1]),
+        (Look("labelled"), [0, 0, 1, 1, 0, 1, 0]),
+        (Look("label"), [0, 1, 1, 1, 1, 1, 1]),
+        # An item without a label is passed over, and so is one of a negative grade beside one judged not relevant.
+        (Look("judgement", judged_below=1.0), [0, 0, 0, 0, 1, 0, 1]),
+        (Look("judgement", 2.0, judged_below=2.0), [0, 1, 0, 0, 0, 0, 1]),
+    ],
+)
+def test_what_is_seen_of_tied_items_decides_whether_their_order_matters(look, hanging):
+    tied = [[(2, 1.0), (3, 1.0)], [(2, 2.0), (3, 1.0)], [(2, 1.0)], [(2, 0.0)], [(2, 1.0), (3, 0.0)], [(2, -1.0)]]
+    users = [(TIED, labels) for labels in (*tied, [(2, -1.0), (3, 1.0)])]
+    assert ranked(lists_of(users), looks=[look])[1].tied.tolist() == hanging
+    assert ranked(lists_of(users), looks=[Look("gain", None, 1), look])[1].tied.tolist() == hanging

@@ -56,7 +56,12 @@ def several_partitions(spark, request):
 
 
 def of_pages():
-    needs = {"pyspark_ml.md": [pytest.mark.classic_alone("tuned_als")]}
+    needs = {
+        "pyspark_ml.md": [
+            pytest.mark.classic_alone("tuned_als"),
+            pytest.mark.filterwarnings("ignore:there is no label"),
+        ]
+    }
     return [pytest.param(page, id=page.name, marks=needs.get(page.name, ())) for page in PAGES if page != README]
 
 
@@ -70,6 +75,7 @@ def test_examples_of_a_page_print_what_it_says(first_names, page, monkeypatch, t
         assert differences_of(examples, {**first_names}) == []
 
 
+@pytest.mark.filterwarnings("ignore:.*excluded item")
 # The others are run by tests/jobs/test_quickstart.py, which has run the quick start.
 @pytest.mark.parametrize(
     "example",

@@ -7,7 +7,7 @@ from random_logs import random_logs
 from summary_rows import QUALITY
 
 from spark_rankeval import evaluate, score_users, summarise
-from spark_rankeval.errors import InputError
+from spark_rankeval.errors import InputError, SparkRankEvalWarning
 from spark_rankeval.summary import DataQuality
 
 CUTOFFS = (1, 3, 10)
@@ -33,6 +33,7 @@ def means(result):
     return {row.metric: (row.mean, row.n_users, row.n_undefined, row.std) for row in result.summary}
 
 
+@pytest.mark.filterwarnings("ignore:.*excluded item")
 def test_excluded_items_are_as_if_they_had_not_been_predicted(spark, logs, tables):
     predictions, labels = tables
     # A seen item of every third user's list, several times, an item that nobody predicted, and users nobody knows.
@@ -61,6 +62,7 @@ def test_excluded_items_are_as_if_they_had_not_been_predicted(spark, logs, table
     assert means(summarise(per_user)) == means(expected)
 
 
+@pytest.mark.filterwarnings("ignore:.*excluded item")
 def test_a_user_whose_every_prediction_is_excluded_counts_as_one_without_predictions(spark):
     predictions = spark.createDataFrame([("a", "x", 1.0), ("b", "x", 1.0)], "user string, item string, score double")
     labels = spark.createDataFrame([("a", "x"), ("b", "x")], "user string, item string")
@@ -101,3 +103,21 @@ def test_excluded_items_must_compare_with_predicted_ones(spark, tables):
     one_table = spark.createDataFrame([(1, [1], [1])], "user long, prediction array<long>, label array<long>")
     with pytest.raises(InputError, match="exclude cannot be given with one table"):
         evaluate(one_table, None, "rr", exclude=labels.select("user", "item"))
+
+
+def test_labels_that_are_excluded_too_are_warned_of(spark, jobs_of):
+    """Training that contains the test: every recall is 0, however good the model."""
+    table = "user string, item string"
+    labels = spark.createDataFrame([("a", "x"), ("b", "x"), ("b", "y")], table)
+    training = spark.createDataFrame([("a", "x"), ("a", "x"), ("a", "z"), ("b", "y"), ("c", "x")], table)
+    rows = [(user, item, model, 1.0) for user in "ab" for item in "xyz" for model in ("m", "n")]
+    predictions = spark.createDataFrame(rows, f"{table}, model string, score double").where("model = 'm' or item = 'z'")
+    given = {"score": "score", "model": "model", "exclude": training}
+    warning = r"2 of 3 labels \(66.7%\) are of excluded items: no prediction can find them"
+    with pytest.warns(SparkRankEvalWarning, match=warning):
+        result = evaluate(predictions, labels, "recall@3", **given)
+    assert [quality.n_excluded_labels for quality in result.qualities.values()] == [2, 2]
+    assert (result.data_quality.n_excluded_labels, result.data_quality.n_excluded) == (2, 4)
+    assert "2 labels excluded too" in repr(result)
+    with pytest.warns(SparkRankEvalWarning, match=warning):
+        assert summarise(result.per_user).qualities == result.qualities

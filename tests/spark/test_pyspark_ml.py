@@ -170,6 +170,7 @@ def test_wrong_params_are_refused_at_once(params, error, words):
     assert evaluator.extractParamMap() == before
 
 
+@pytest.mark.filterwarnings("ignore:there is no label")
 @pytest.mark.classic_alone("ml")
 def test_a_table_without_rows_is_an_error_of_its_own(spark):
     """As ALS leaves it where nobody of the validation part was trained on."""
@@ -181,6 +182,7 @@ def test_a_table_without_rows_is_an_error_of_its_own(spark):
         RankingEvaluator().evaluate(nobody)
 
 
+@pytest.mark.filterwarnings("ignore:none of .* labels is relevant")
 @pytest.mark.classic_alone("tuned_als")
 def test_a_mean_over_nobody_is_an_error_and_chooses_no_model(spark, ratings):
     """NumPy's argmax, by which CrossValidator chooses, takes the first NaN for the largest value."""

@@ -236,6 +236,7 @@ def test_an_attribute_named_like_the_column_of_models_is_an_error(tables, run):
         run(models, labels, METRICS, by="Model", attributes=about.withColumnRenamed("country", "Model"), **OPTIONS)
 
 
+@pytest.mark.filterwarnings("ignore:there is no label")
 @pytest.mark.parametrize("n_models", [1, 2])
 def test_nobody_at_all_is_a_slice_of_all(tables, n_models):
     predictions, labels, about = (table.limit(0) for table in tables)
