@@ -153,11 +153,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
             weights=label_weights,
         )
         about_items = facts_of_items(columns, model, tables.totals.get(DIMENSION, 0))
-        n_excluded, entry = np.zeros(batch.num_rows, np.int64), np.arange(len(side.ids))
-        if not_to_predict is not None:
-            left_out = contained(lists.items, not_to_predict)
-            n_excluded = np.bincount(lists.items.user[left_out], minlength=batch.num_rows)
-            lists, entry = lists.where(~left_out), entry[~left_out]
+        lists, entry, n_excluded = _without(not_to_predict, lists)
         views = _views_of(task, model, columns)
         parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
         ranked = []
@@ -198,6 +194,16 @@ def _views_of(task: ScoringTask, model: int, columns: dict[str, pa.Array]) -> di
         for place, view in enumerate(task.views)
         if view.model == model
     }
+
+
+def _without(excluded: Ragged | None, lists: Lists) -> tuple[Lists, IntArray, IntArray]:
+    """Lists without the excluded items; where each item left stood, and how many of each user are gone; int64 (n_users,)."""
+    entry = np.arange(len(lists.items.values))
+    if excluded is None:
+        return lists, entry, np.zeros(lists.items.n_users, np.int64)
+    left_out = contained(lists.items, excluded)
+    n_excluded = np.bincount(lists.items.user[left_out], minlength=lists.items.n_users)
+    return lists.where(~left_out), entry[~left_out], n_excluded
 
 
 def _n_labelled(excluded: Ragged | None, labels: Ragged) -> IntArray:
