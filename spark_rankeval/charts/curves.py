@@ -71,7 +71,7 @@ def curve_chart(
         reading: lines that say what the marks are.
         x_title: what the places are.
         y_title: what the values are.
-        series: all models, in the order of their colours.
+        series: all models that have a colour, drawn or not.
         whole_numbers: places are whole numbers.
         times: places are times, in milliseconds since 1970; the axis of values then begins near the least of them.
         limits: values that are drawn as lines, with what is written on each.

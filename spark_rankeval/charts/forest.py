@@ -53,7 +53,7 @@ def forest_chart(
         title: what is drawn.
         reading: lines that say what the marks are.
         x_title: what the values are.
-        series: all models, in the order of their colours.
+        series: all models that have a colour, drawn or not.
         reference: a value a series that is drawn as a dashed line, such as that of all users.
         signed: values are differences: a line stands at 0, and margins are shaded.
         width: of the drawing without its labels, in pixels.

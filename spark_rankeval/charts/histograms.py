@@ -23,6 +23,7 @@ from spark_rankeval.charts.marks import (
     layered,
     listed,
     nothing,
+    places_of,
     upright,
 )
 from spark_rankeval.rendering import number
@@ -81,7 +82,7 @@ def histogram_chart(
         title: what is drawn.
         reading: lines that say what the marks are.
         x_title: what the values are.
-        series: all models, in the order of their colours.
+        series: all models that have a colour, drawn or not.
         signed: values are differences, and 1: positive ones are gains, −1: they are losses; 0: values are no differences.
             Losses are grey.
         width: of the drawing without its labels, in pixels.
@@ -122,7 +123,7 @@ def _panel(
     *,
     first: bool,
 ) -> alt.LayerChart:
-    own = PALETTE[list(series).index(histogram.series) % len(PALETTE)] if histogram.series in series else PALETTE[0]
+    own = PALETTE[places_of([*series, histogram.series])[histogram.series] % len(PALETTE)]
     records = [
         {
             "low": each.low,

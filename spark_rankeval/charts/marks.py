@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -115,7 +117,7 @@ def looks(
 
     Args:
         shown: the series that are drawn.
-        series: all, in the order of their colours.
+        series: all that have a colour, drawn or not.
         legend: whether the names stand above the chart.
         width: of the chart, in pixels; names are cut to fit.
         offset: how far above the names stand, in pixels.
@@ -148,8 +150,28 @@ def text_colour(shown: Sequence[str], series: Sequence[str]) -> alt.Color:
     return alt.Color("series:N", scale=_looks(shown, series, _TEXTS), sort=list(shown), legend=None)
 
 
+def places_of(series: Iterable[str]) -> dict[str, int]:
+    """The place of each series in the palette, and beyond its end in further rounds of it, by its name.
+
+    A model has one colour in every chart and page, in whatever order and beside whichever others it stands. Only where two
+    names would have the same, one of them has the next that is free among all series, drawn or not; the last colour, a grey,
+    is for those who find no other.
+
+    >>> places_of(["als", "popularity"]) == places_of(["popularity", "als"]), places_of([""])
+    (True, {'': 0})
+    """
+    n = len(PALETTE)
+    places: dict[str, int] = {}
+    # Short names that are alike differ in the high bits.
+    for code, name in sorted((zlib.crc32(name.encode()) >> 22, name) for name in dict.fromkeys(series)):
+        own = [(code + step) % (n - 1) for step in range(n - 1)]
+        rounds = (before + place for before in itertools.count(0, n) for place in (*own, n - 1))
+        places[name] = next(place for place in rounds if place not in places.values())
+    return places
+
+
 def _looks(shown: Sequence[str], series: Sequence[str], chosen: Sequence[Any]) -> alt.Scale:
-    places = {name: index for index, name in enumerate(series)}
+    places = places_of(series)
     return alt.Scale(domain=list(shown), range=[chosen[places[name] % len(chosen)] for name in shown])
 
 

@@ -62,7 +62,7 @@ def quantile_chart(
         spreads: a line each, in this order.
         title: what is drawn.
         reading: lines that say what the marks are.
-        series: all models, in the order of their colours.
+        series: all models that have a colour, drawn or not.
         width: of the drawing without its labels, in pixels.
     """
     drawn = [one for one in spreads if math.isfinite(one.least) and math.isfinite(one.greatest)]
