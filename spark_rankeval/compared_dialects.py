@@ -15,7 +15,7 @@ from spark_rankeval.errors import DialectError, InputError, MetricError, OptionE
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.on_invalid import OnInvalid
 from spark_rankeval.refusal import raise_if_invalid, warn_of_labels
-from spark_rankeval.rendering import render_map
+from spark_rankeval.rendering import in_one_format, render_map
 from spark_rankeval.spark.column_names import ColumnNames
 from spark_rankeval.spark.inputs import read_sources
 from spark_rankeval.spark.scoring import Scoring
@@ -60,6 +60,7 @@ class MapRow:
         n_users: how many users the mean stands on.
         choices: what moves the mean, step by step from the default; the effects add up to the difference.
         note: why there is no value.
+        asked: what the caller called the metric; empty: as `metric` has it.
     """
 
     metric: str
@@ -70,6 +71,12 @@ class MapRow:
     n_users: int
     choices: tuple[Choice, ...]
     note: str = ""
+    asked: str = ""
+
+    @property
+    def name(self) -> str:
+        """What people read instead of the metric's label: what the caller called it."""
+        return self.asked or self.metric
 
     @property
     def because(self) -> str:
@@ -100,11 +107,15 @@ class DialectMap:
         return pd.DataFrame([[getattr(row, name) for name in names] for row in self.rows], columns=names)
 
     def __repr__(self) -> str:
-        return render_map([(r.metric, r.dialect, r.mean, r.difference, r.n_users, r.because) for r in self.rows])
+        return render_map([(r.name, r.dialect, r.mean, r.difference, r.n_users, r.because) for r in self.rows])
 
     def _repr_html_(self) -> str:
         frame = self.to_pandas().drop(columns="definition")
-        table = frame.to_html(index=False, na_rep="–", float_format="{:.4f}".format, justify="left")
+        frame["metric"] = [row.name for row in self.rows]
+        for name, sign in (("mean", ""), ("difference", "+")):
+            written = in_one_format(frame[name], sign=sign)  # type: ignore[arg-type] # one of the two
+            frame[name] = ["–" if math.isnan(value) else written(value) for value in frame[name]]
+        table = frame.to_html(index=False, justify="left")
         # Notebooks align figures right, and with them the words of the last column.
         return str(table).replace("<td>", '<td style="text-align:left">')
 
@@ -201,7 +212,10 @@ def dialect_map(
     threshold = DEFAULT.relevance_threshold if relevance_threshold is None else relevance_threshold
     found, quality = _evaluate(paths.values(), sources, left.arrays, right.arrays, choices, threshold)
     warn_of_labels({"": quality}, asked.values())
-    rows = tuple(_row(label, dialect, path, found) for (label, dialect), path in paths.items())
+    rows = tuple(
+        replace(_row(label, dialect, path, found), asked=asked.spelled.get(label, ""))
+        for (label, dialect), path in paths.items()
+    )
     return DialectMap(rows, quality)
 
 

@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-import html
 import json
-from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import pandas as pd
 
 from spark_rankeval.comparison_plotting import ComparisonPlots, pairs_chart
+from spark_rankeval.comparison_rendering import (
+    comparison_notes,
+    comparison_table,
+    losses_table,
+    pairs_notes,
+    pairs_table,
+    render_comparison,
+    render_pairs,
+)
 from spark_rankeval.comparison_rows import ComparisonRow, PairRow, largest_losses
 from spark_rankeval.errors import UnknownMetricError
-from spark_rankeval.markup import notes_as_html
+from spark_rankeval.markup import (
+    html_line,
+    html_table,
+    latex_comments,
+    latex_float,
+    latex_tabular,
+    markdown_page,
+    markdown_table,
+)
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.plotting import WIDTH
-from spark_rankeval.rendering import exceptions, render_comparison, render_pairs, with_notes
+from spark_rankeval.rendering import with_notes
+from spark_rankeval.slices import by_slice
 from spark_rankeval.summary import as_json_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -31,17 +49,41 @@ Row = TypeVar("Row", bound=ComparisonRow | PairRow)
 
 # So many slices are printed.
 _MOST_LOSSES = 5
-_HEADS = {
-    "interval_low": "from",
-    "interval_high": "to",
-    "cohens_d": "d",
-    "n_users": "users",
-    "baseline_mean": "baseline",
-}
+
+
+class Shown(NamedTuple):
+    """A table of a comparison as people see it.
+
+    Attributes:
+        caption: what is compared.
+        cells: the heads of the columns, and a row a comparison.
+        n_words: how many of the columns from the left are words, as the last one is; the others are figures.
+        notes: what the columns are, and what figures could be taken for.
+    """
+
+    caption: str
+    cells: list[tuple[str, ...]]
+    n_words: int
+    notes: list[str]
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Of the columns."""
+        return self.cells[0]
+
+    @property
+    def body(self) -> list[tuple[str, ...]]:
+        """A row a comparison."""
+        return self.cells[1:]
+
+    @property
+    def words(self) -> set[int]:
+        """The columns that are words."""
+        return {*range(self.n_words), len(self.heads) - 1}
 
 
 @dataclass(frozen=True)
-class _Compared(Generic[Row]):
+class _Compared(ABC, Generic[Row]):
     """Rows of a comparison.
 
     Attributes:
@@ -65,6 +107,10 @@ class _Compared(Generic[Row]):
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        """The rows of all users, metric by metric."""
+        return iter(self.rows)
 
     def __getitem__(self, key: str | Metric | tuple[str | Metric, ...]) -> Row:
         """The row of a metric; where there are several, of a metric and a model, or of a metric and two models.
@@ -90,6 +136,31 @@ class _Compared(Generic[Row]):
     def _kinds(self) -> tuple[Sequence[Row], ...]:
         """The rows, and other rows like them."""
         return (self.rows,)
+
+    @abstractmethod
+    def _shown(self) -> Shown:
+        """The table as people see it."""
+
+    def to_markdown(self) -> str:
+        """The comparison as a table in GitHub's Markdown, what its columns are below."""
+        shown = self._shown()
+        return markdown_page(shown.caption, markdown_table(shown.heads, shown.body, shown.words), shown.notes)
+
+    def to_latex(self, *, caption: str | None = None, label: str = "") -> str:
+        r"""The comparison as a LaTeX ``table`` with a caption; its ``tabular`` has the rules of the package ``booktabs``.
+
+        Args:
+            caption: plain text, which is escaped; None: one that says what is compared.
+            label: for ``\ref``; empty: none.
+        """
+        shown = self._shown()
+        tabular = latex_tabular(shown.heads, shown.body, shown.words)
+        text = latex_float(tabular, shown.caption if caption is None else caption, label)
+        return "\n".join([text, *latex_comments(shown.notes)])
+
+    def _repr_html_(self) -> str:
+        shown = self._shown()
+        return html_table(shown.caption, shown.heads, shown.body, shown.words) + "".join(map(html_line, shown.notes))
 
     def to_dict(self) -> dict[str, Any]:
         """The rows and the options as plain values, NaN and infinities as None."""
@@ -117,11 +188,6 @@ def _names_of(row: ComparisonRow | PairRow) -> set[str]:
     if isinstance(row, PairRow):
         return {row.model, row.other}
     return {row.model} if row.slice == "all" else {row.model, row.slice}
-
-
-def _html(frame: pd.DataFrame) -> str:
-    table = frame.rename(columns=_HEADS).to_html(index=False, na_rep="–", float_format="{:.4f}".format)
-    return str(table)
 
 
 @dataclass(frozen=True, repr=False)
@@ -163,6 +229,19 @@ class ModelComparison(_Compared[ComparisonRow]):
         """A row a slice, metric and model, with the same columns; judged as `compare` says, corrected over all of them."""
         return _frame(self.sliced, ComparisonRow)
 
+    def with_slices(self, **order: Sequence[Any]) -> ModelComparison:
+        """The same comparison with its slices in another order, in tables, charts and pages.
+
+        ``comparison.with_slices(activity=["light", "medium", "heavy"])``
+
+        Args:
+            order: by the name of an attribute its values; those that are not named come behind.
+
+        Raises:
+            OptionError: no slice has such an attribute or value.
+        """
+        return replace(self, sliced=by_slice(self.sliced, order))
+
     def largest_losses(self, n: int = 10, metric: str | Metric | None = None) -> pd.DataFrame:
         """The slices in which models lose most against the baseline, the worst first; such as lose nothing are left out.
 
@@ -191,34 +270,26 @@ class ModelComparison(_Compared[ComparisonRow]):
         """The rows, those of slices and the options as plain values, NaN and infinities as None."""
         return super().to_dict() | {"slices": _plain(self.sliced)}
 
+    def _shown(self) -> Shown:
+        notes = [*self._columns_in_words(), *(f"note  {note}" for note in self.notes)]
+        caption = f"Differences of the means to {self.baseline}, with {100 * self.level:g} % intervals"
+        return Shown(caption, comparison_table(self.rows, self.level), 2, notes)
+
+    def _columns_in_words(self) -> list[str]:
+        return comparison_notes(self.rows, self.test, self.correction, self.replicates)
+
     def __repr__(self) -> str:
-        shown = largest_losses(self.sliced)[:_MOST_LOSSES]
-        table = render_comparison(
-            self.rows, self.level, self.test, self.correction, self.replicates, self.sliced, shown
-        )
+        losses = largest_losses(self.sliced)[:_MOST_LOSSES]
+        table = render_comparison(self.rows, self.level, self._columns_in_words(), self.sliced, losses)
         return with_notes(table, self.notes)
 
     def _repr_html_(self) -> str:
-        # As in text; `to_pandas` has all.
-        hidden = [
-            "baseline",
-            "n_undefined",
-            "std",
-            "standard_error",
-            "relative_lift",
-            "margin",
-            "larger_is_better",
-            "sentence",
-            "interval_method",
-            "p_test",
-            "p_margin",
-        ]
-        tables = _html(self.to_pandas().drop(columns=["slice", "p_t", "p_sign_flip", *hidden]))
-        tables += "".join(f"<p>{html.escape(words)}</p>" for words in exceptions(self.rows, self.test))
-        losses = self.largest_losses(_MOST_LOSSES)
-        if len(losses):
-            tables += "<p>the slices with the largest losses</p>" + _html(losses.drop(columns=[*hidden, "p_sign_flip"]))
-        return tables + notes_as_html(self.notes)
+        losses = largest_losses(self.sliced)[:_MOST_LOSSES]
+        if not losses:
+            return super()._repr_html_()
+        heads, *body = losses_table(losses, self.level)
+        table = html_table("the slices with the largest losses", heads, body, {0, 1, 2, len(heads) - 1})
+        return super()._repr_html_() + table
 
 
 @dataclass(frozen=True, repr=False)
@@ -247,9 +318,13 @@ class PairwiseComparison(_Compared[PairRow]):
         """
         return pairs_chart(self.rows, self.level, metrics, width)
 
-    def __repr__(self) -> str:
-        return with_notes(render_pairs(self.rows, self.level, self.test, self.replicates), self.notes)
+    def _shown(self) -> Shown:
+        caption = f"Differences of the means of all pairs of models, with {100 * self.level:g} % intervals"
+        notes = [*self._columns_in_words(), *(f"note  {note}" for note in self.notes)]
+        return Shown(caption, pairs_table(self.rows, self.level), 3, notes)
 
-    def _repr_html_(self) -> str:
-        table = _html(self.to_pandas().drop(columns=["n_undefined", "margin", "sentence", "interval_method"]))
-        return table + notes_as_html(self.notes)
+    def _columns_in_words(self) -> list[str]:
+        return pairs_notes(self.test, self.replicates)
+
+    def __repr__(self) -> str:
+        return with_notes(render_pairs(self.rows, self.level, self._columns_in_words()), self.notes)

@@ -143,7 +143,18 @@ def compare(
         stated = [each.p_of(test, margins[label], resolution) for label, _, _, each in found]
         p_values = adjusted([p for p, _ in stated], correction)
         return tuple(
-            _row(label, name, baseline, users, each, p, p_test, margins[label], directions[label].larger_is_better)
+            _row(
+                label,
+                name,
+                baseline,
+                users,
+                each,
+                p,
+                p_test,
+                margins[label],
+                directions[label].larger_is_better,
+                tables.asked(label),
+            )
             for (label, name, users, each), p, (_, p_test) in zip(found, p_values.tolist(), stated, strict=True)
         )
 
@@ -214,6 +225,7 @@ def _row(
     p_test: str,
     margin: float,
     upwards: bool,
+    asked: str,
 ) -> ComparisonRow:
     verdict = verdict_of(
         found.interval,
@@ -221,7 +233,7 @@ def _row(
         margin=margin,
         difference=found.difference,
         names=(model, baseline),
-        metric=label if users == "all" else f"{label} of users with {users}",
+        metric=(asked or label) + (f" of users with {users}" if users != "all" else ""),
         higher_is_better=upwards,
     )
     wins, losses = (found.wins, found.losses) if upwards else (found.losses, found.wins)
@@ -254,6 +266,7 @@ def _row(
         interval_method=found.interval.method,
         p_test=p_test,
         p_margin=found.p_beyond(margin) if margin else math.nan,
+        asked=asked,
     )
 
 
@@ -331,14 +344,22 @@ def all_pairs(
         ]
         upwards, bounds = direction_of(tables, label)
         rows += [
-            _pair_row(label, models, means, n_users, pair, test, margins[label], upwards)
+            _pair_row(label, models, means, n_users, pair, test, margins[label], upwards, tables.asked(label))
             for pair in all_pairs_of(state, level, bounds)
         ]
     return PairwiseComparison(tuple(rows), level, test, drawn, seed, tables.notes(labels))
 
 
 def _pair_row(
-    label: str, models: list[str], means: list[float], n_users: int, pair: Pair, test: str, margin: float, upwards: bool
+    label: str,
+    models: list[str],
+    means: list[float],
+    n_users: int,
+    pair: Pair,
+    test: str,
+    margin: float,
+    upwards: bool,
+    asked: str,
 ) -> PairRow:
     model, other = models[pair.second], models[pair.first]
     p = pair.p_of(test, margin)
@@ -348,7 +369,7 @@ def _pair_row(
         margin=margin,
         difference=pair.difference,
         names=(model, other),
-        metric=label,
+        metric=asked or label,
         higher_is_better=upwards,
     )
     return PairRow(
@@ -370,6 +391,7 @@ def _pair_row(
         verdict=verdict.word,
         sentence=verdict.sentence,
         interval_method=pair.interval.method,
+        asked=asked,
     )
 
 

@@ -10,7 +10,7 @@ from spark_rankeval.errors import InputError, UnknownMetricError
 from spark_rankeval.extras import needs_extra
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.plotting import MOST_LINES, PURPOSE, WIDTH, asked_for, largest
-from spark_rankeval.rendering import signed
+from spark_rankeval.rendering import in_one_format
 from spark_rankeval.spark.binning import Grid, binned, coarsened
 from spark_rankeval.spark.named_columns import facts_of
 
@@ -53,7 +53,7 @@ class ComparisonPlots:
         sliced: of slices.
         baseline: the model that the others are compared with.
         level: of the intervals.
-        models: in the order of their colours.
+        models: all of them; their colours go by their names.
         per_user: makes the lazy table of users' differences, for histograms; None: there is none.
     """
 
@@ -81,7 +81,7 @@ class ComparisonPlots:
         models = list(dict.fromkeys(row.model for row in rows))
         whose = models[0] if len(models) == 1 else "models"
         return difference_chart(
-            [_difference(row, row.metric) for row in rows],
+            _differences(rows, [row.name for row in rows]),
             f"Differences of {whose} to {self.baseline}",
             f"difference to {self.baseline}",
             [f"Line: {self.level * 100:.6g}% interval of the mean difference, of each by itself (t)."],
@@ -100,7 +100,7 @@ class ComparisonPlots:
             UnknownMetricError: it is not in the comparison.
         """
         of_all = _compared(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
-        key = of_all[0].metric if of_all else ""
+        key, name = (of_all[0].metric, of_all[0].name) if of_all else ("", "")
         rows = [row for row in self.sliced if row.metric == key]
         shown = largest(rows)
         reading = [
@@ -109,9 +109,9 @@ class ComparisonPlots:
         if len(shown) < len(rows):
             reading.append("The slices with the most users.")
         return difference_chart(
-            [_difference(row, row.slice) for row in shown],
-            f"{key}: differences to {self.baseline} by slice",
-            f"difference of {key}",
+            _differences(shown, [row.slice for row in shown]),
+            f"{name}: differences to {self.baseline} by slice",
+            f"difference of {name}",
             reading,
             self.models,
             width,
@@ -168,7 +168,7 @@ class ComparisonPlots:
         """The chart of `count_users`."""
         with needs_extra("report", PURPOSE):
             from spark_rankeval.charts import histogram_chart
-        key = counted.row.metric
+        name = counted.row.name
         level = f"{self.level * 100:.6g}%"
         reading = [
             f"Dashed: mean difference; shade: its {level} interval. Grey: users who are worse off; those who are equal are not drawn."
@@ -176,9 +176,9 @@ class ComparisonPlots:
         reading += [f"The outer bars hold all users beyond {_REACH} standard deviations."] * counted.beyond
         return histogram_chart(
             counted.histograms,
-            title=f"Users by their difference of {key} to {self.baseline}",
+            title=f"Users by their difference of {name} to {self.baseline}",
             reading=reading,
-            x_title=f"a user's difference of {key} to {self.baseline}",
+            x_title=f"a user's difference of {name} to {self.baseline}",
             series=self.models,
             signed=1 if counted.row.larger_is_better else -1,
             width=width,
@@ -191,21 +191,22 @@ def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: 
         from spark_rankeval.charts import Estimate
     shown = _compared(rows, metrics)[:MOST_LINES]
     several = len({row.metric for row in shown}) > 1
+    written = in_one_format((row.difference for row in shown), sign="+")
     estimates = [
         Estimate(
-            row.metric if several else "",
+            row.name if several else "",
             f"{row.model} − {row.other}",
             row.difference,
             row.interval_low,
             row.interval_high,
-            "" if several else f"{signed(row.difference)}  {row.verdict}",
+            "" if several else f"{written(row.difference)}  {row.verdict}",
             0.0 if several else row.margin,
         )
         for row in shown
     ]
-    names = list(dict.fromkeys(row.metric for row in shown)) if several else [""]
+    names = list(dict.fromkeys(row.name for row in shown)) if several else [""]
     reading = [f"Line: {level * 100:.6g}% interval; those of a metric's pairs hold together (Tukey)."]
-    title = "Differences of all pairs of models" + ("" if several or not shown else f": {shown[0].metric}")
+    title = "Differences of all pairs of models" + ("" if several or not shown else f": {shown[0].name}")
     return difference_chart(estimates, title, "difference of the means", reading, names, width)
 
 
@@ -235,11 +236,17 @@ def difference_chart(
     )
 
 
-def _difference(row: ComparisonRow, place: str) -> Estimate:
+def _differences(rows: Sequence[ComparisonRow], places: Sequence[str]) -> list[Estimate]:
     from spark_rankeval.charts import Estimate
 
-    note = f"{signed(row.difference)}  {row.verdict}"
-    return Estimate(row.model, place, row.difference, row.interval_low, row.interval_high, note, row.margin)
+    written = in_one_format((row.difference for row in rows), sign="+")
+    return [
+        Estimate(
+            row.model, place, row.difference, row.interval_low, row.interval_high,
+            f"{written(row.difference)}  {row.verdict}", row.margin,
+        )
+        for row, place in zip(rows, places, strict=True)
+    ]  # fmt: skip
 
 
 def _compared(rows: Sequence[Row], metrics: Metrics) -> list[Row]:

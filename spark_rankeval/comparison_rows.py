@@ -47,6 +47,7 @@ class ComparisonRow:
             margin, where all users have the same difference).
         p_margin: with a margin the two-sided p-value, not corrected, of what lies nearest: that the difference is beyond ±margin,
             or within.
+        asked: what the caller called the metric, such as ``map@10`` for ``ap@10``; empty: as `metric` has it.
     """
 
     metric: str
@@ -77,6 +78,12 @@ class ComparisonRow:
     interval_method: str = "t"
     p_test: str = ""
     p_margin: float = math.nan
+    asked: str = ""
+
+    @property
+    def name(self) -> str:
+        """What people read instead of the metric's label: what the caller called it."""
+        return self.asked or self.metric
 
 
 def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
@@ -109,6 +116,7 @@ class PairRow:
         verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
         sentence: the same in a sentence, with the figures.
         interval_method: ``tukey`` or ``games_howell``; ``clopper_pearson`` where no user differs from another.
+        asked: what the caller called the metric; empty: as `metric` has it.
     """
 
     metric: str
@@ -129,3 +137,9 @@ class PairRow:
     verdict: str
     sentence: str
     interval_method: str = "tukey"
+    asked: str = ""
+
+    @property
+    def name(self) -> str:
+        """What people read instead of the metric's label: what the caller called it."""
+        return self.asked or self.metric

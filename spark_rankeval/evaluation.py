@@ -429,4 +429,5 @@ def _prepare(
         prune=prune,
         facts=facts,
         standards=standards,
+        spelled=asked.spelled,
     )

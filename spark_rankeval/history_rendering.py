@@ -7,7 +7,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from spark_rankeval.rendering import aligned, number
+from spark_rankeval.rendering import aligned, in_one_format
 from spark_rankeval.summary import SummaryRow
 
 if TYPE_CHECKING:
@@ -56,11 +56,12 @@ def history_cells(
     levels = list(dict.fromkeys(row.interval_level for _, _, row in rows if row.interval_method))
     interval = f"{100 * levels[0]:.6g}% interval" if len(levels) == 1 else "interval"
     heads = ["run_id", "time (UTC)", *["failed"] * marked, *["model"] * named, "mean", interval, "users", "undefined"]
+    written = in_one_format(row.mean for _, _, row in rows)
     cells = []
     for run, time, row in rows:
         known = math.isfinite(row.interval_low) and math.isfinite(row.interval_high)
-        ends = f"[{number(row.interval_low)}, {number(row.interval_high)}]" if known else "–"
-        figures = [number(row.mean), ends, f"{row.n_users:,}", f"{row.n_undefined:,}"]
+        ends = f"[{written(row.interval_low)}, {written(row.interval_high)}]" if known else "–"
+        figures = [written(row.mean), ends, f"{row.n_users:,}", f"{row.n_undefined:,}"]
         said = [failed.get(run, "")] * marked
         cells.append([run, f"{time:%Y-%m-%d %H:%M}", *said, *[row.model] * named, *figures])
     return heads, cells

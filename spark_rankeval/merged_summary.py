@@ -88,6 +88,7 @@ def _merged(rows: Sequence[SummaryRow]) -> SummaryRow:
         slice_=first.slice,
         user_weight=first.user_weight,
         standard=first.standard,
+        asked=first.asked,
     )
 
 

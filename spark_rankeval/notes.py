@@ -72,20 +72,20 @@ def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
     few = [row for row in rows if row.standard]
     if not few:
         return ""
-    keys = list(dict.fromkeys(row.key for row in few))
+    names = list(dict.fromkeys(row.name for row in few))
     known = [row for row in few if not math.isnan(row.standard_mean)]
     if not known:
-        return f"{_judging(_named(few), len(keys))}; {_ELSEWHERE}"
+        return f"{_judging(_named(few), len(names))}; {_ELSEWHERE}"
     by_model: dict[str, dict[str, float]] = {}
     for row in known:
-        by_model.setdefault(row.model, {})[row.key] = row.standard_mean
-    whole = all(list(values) == keys for values in by_model.values())
-    subject = ("it is" if len(keys) == 1 else "they are") if whole else ""
+        by_model.setdefault(row.model, {})[row.name] = row.standard_mean
+    whole = all(list(values) == names for values in by_model.values())
+    subject = ("it is" if len(names) == 1 else "they are") if whole else ""
     told = []
     for model, values in by_model.items():
-        figures = [number(value) if whole else f"{key} is {number(value)}" for key, value in values.items()]
+        figures = [number(value) if whole else f"{name} is {number(value)}" for name, value in values.items()]
         told.append(_listed(figures) + (f" ({model})" if len(by_model) > 1 else ""))
-    return f"{_judging(_named(few), len(keys))}; by most systems' definition (dialect='standard') " + " ".join(
+    return f"{_judging(_named(few), len(names))}; by most systems' definition (dialect='standard') " + " ".join(
         filter(None, [subject, "; ".join(told)])
     )
 
@@ -100,7 +100,7 @@ def _note_of_users(rows: Sequence[SummaryRow]) -> str:
         return ""
     row, gain = gains[0]
     alike = [
-        other.key for other, metric in gains if (other.relevance, metric.threshold) == (row.relevance, gain.threshold)
+        other.name for other, metric in gains if (other.relevance, metric.threshold) == (row.relevance, gain.threshold)
     ]
     others = [
         other
@@ -111,7 +111,7 @@ def _note_of_users(rows: Sequence[SummaryRow]) -> str:
     ]
     if not others:
         return ""
-    names = _listed([other.key for other in others])
+    names = _listed([other.name for other in others])
     keeps = "; grades below it keep their gain, unless below_threshold='zero'" * (gain.below_threshold == "keep")
     return (
         f"{_listed(alike)} {'is' if len(alike) == 1 else 'are'} of {row.n_users:,} users, who have a grade above 0; "
@@ -148,7 +148,7 @@ def _named(rows: Sequence[SummaryRow]) -> str:
     families: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         labels = families.setdefault((_CUTOFF.sub("", row.definition), row.relevance), [])
-        labels += [row.key] if row.key not in labels else []
+        labels += [row.name] if row.name not in labels else []
     names: list[str] = []
     for labels in families.values():
         names += labels if len(labels) <= _FEW else [f"{labels[0]} … {labels[-1]} ({len(labels):,})"]

@@ -14,7 +14,7 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.curves import expand
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.notes import note_of_definitions
-from spark_rankeval.rendering import interval_name, number, usual
+from spark_rankeval.rendering import in_one_format, interval_name, number, usual
 from spark_rankeval.spark.binning import Grid, binned
 from spark_rankeval.spark.named_columns import facts_of
 from spark_rankeval.summary import SELF_NORMALISED
@@ -51,7 +51,7 @@ class ResultPlots:
     Attributes:
         rows: of the summary.
         columns: of the per-user table, by the rows' keys.
-        models: in the order of their colours.
+        models: all of them; their colours go by their names.
         per_user: makes the lazy table of users, for histograms.
         notes: whether a chart says what its figures could be taken for; a page says it once for all of its charts.
     """
@@ -101,18 +101,19 @@ class ResultPlots:
         """
         with needs_extra("report", PURPOSE):
             from spark_rankeval.charts import forest_chart
-        rows = _chosen(self._of_all(), metrics)
+        rows = chosen(self._of_all(), metrics)
         several = len({row.model for row in rows}) > 1
         alone = several and len({row.key for row in rows}) == 1
         keys = list(dict.fromkeys(row.key for row in rows))
         headline = headline_keys(rows) if metrics is None else keys
         shown = [row for row in rows if row.key in headline]
+        written = in_one_format(row.mean for row in shown)
         reading = [interval_reading(rows, "line")]
         reading += ["Each mean's own interval: whether models differ is told by their differences (compare)."] * several
         reading += [f"{len(headline)} of {len(keys)} metrics; curves have the others."] * (len(headline) < len(keys))
         return forest_chart(
-            [_mean(row, row.model if alone else row.key) for row in shown],
-            title=f"Mean {keys[0]} by model" if alone else "Means over users",
+            [_mean(row, row.model if alone else row.name, written) for row in shown],
+            title=f"Mean {rows[0].name} by model" if alone else "Means over users",
             reading=[*reading, *self._notes(shown)],
             x_title="mean over users",
             series=self.models,
@@ -130,7 +131,7 @@ class ResultPlots:
             UnknownMetricError: no row is of that metric, or rows of several definitions are.
         """
         points = cutoff_points(self._of_all(), metric)
-        labels = {re.sub(r"@\d+$", "", row.metric) for _, row in points}
+        labels = {re.sub(r"@\d+$", "", row.asked or row.metric) for _, row in points}
         name = labels.pop() if len(labels) == 1 else str(parse_metric(metric))
         uncut = [f"{row.model} {number(row.mean)}".strip() for cutoff, row in points if cutoff is None]
         more = [f"Of whole lists: {', '.join(uncut)}."] if uncut else []
@@ -198,19 +199,20 @@ class ResultPlots:
         with needs_extra("report", PURPOSE):
             from spark_rankeval.charts import forest_chart
         of_all = _one(self._of_all(), self.rows[0].key if metric is None else metric)
-        key = of_all[0].key
+        key, name = of_all[0].key, of_all[0].name
         rows = [row for row in self.rows if row.slice != "all" and row.key == key]
         shown = largest(rows)
+        written = in_one_format(row.mean for row in shown)
         names = len({row.slice for row in rows})
         reading = [interval_reading(of_all, "line")]
         reading += ["Dashed: all users."] if rows else []
         if len(shown) < len(rows):
             reading.append(f"The {len({row.slice for row in shown})} slices of {names} with the most users.")
         return forest_chart(
-            [_mean(row, row.slice, of_users=True) for row in shown],
-            title=f"{key} by slice of the users",
+            [_mean(row, row.slice, written, of_users=True) for row in shown],
+            title=f"{name} by slice of the users",
             reading=[*reading, *self._notes(of_all)],
-            x_title=f"mean {key}",
+            x_title=f"mean {name}",
             series=self.models,
             reference={row.model: row.mean for row in of_all},
             width=width,
@@ -230,7 +232,7 @@ class ResultPlots:
         """
         with needs_extra("report", PURPOSE):
             from spark_rankeval.charts import Spread, quantile_chart
-        rows = _chosen(self._of_all(), headline_keys(self._of_all()) if metrics is None else metrics)
+        rows = chosen(self._of_all(), headline_keys(self._of_all()) if metrics is None else metrics)
         shares = sorted({share for row in rows for share in row.quantiles})
         reading = ["Thin line: from the least to the greatest value of a user. Dot: mean."]
         if len(shares) > 1:
@@ -243,7 +245,7 @@ class ResultPlots:
             [
                 Spread(
                     row.model,
-                    row.key,
+                    row.name,
                     row.minimum,
                     row.maximum,
                     row.mean,
@@ -279,7 +281,7 @@ class ResultPlots:
             from spark_rankeval.charts import Bin, Histogram
         rows = _one(self._of_all(), metric)
         if rows[0].key not in self.columns:
-            msg = f"{rows[0].key} is of all lists together: no user has a value to draw"
+            msg = f"{rows[0].name} is of all lists together: no user has a value to draw"
             raise UnknownMetricError(msg)
         known = [row for row in rows if row.n_users]
         if not known:
@@ -304,14 +306,14 @@ class ResultPlots:
         with needs_extra("report", PURPOSE):
             from spark_rankeval.charts import histogram_chart
         rows, histograms = counted
-        key, weight = rows[0].key, rows[0].user_weight
+        name, weight = rows[0].name, rows[0].user_weight
         of_sums = "a quotient of sums over users" if weight == SELF_NORMALISED else f"weighted by {weight}"
         weighted = [f"Each user counts once; the mean is {of_sums}."] * bool(weight)
         return histogram_chart(
             histograms,
-            title=f"Users by their {key}",
+            title=f"Users by their {name}",
             reading=[f"Dashed: {interval_reading(rows, 'shade').lower()}", *weighted, *self._notes(rows)],
-            x_title=f"a user's {key}",
+            x_title=f"a user's {name}",
             series=self.models,
             width=width,
         )
@@ -353,11 +355,11 @@ def one_of_each(rows: Sequence[SummaryRow]) -> list[str]:
     return [(ten or [keys[len(keys) // 2]])[0] for ten, keys in zip(at_ten, kinds.values(), strict=True)]
 
 
-def _mean(row: SummaryRow, place: str, *, of_users: bool = False) -> Estimate:
+def _mean(row: SummaryRow, place: str, written: Callable[[float], str], *, of_users: bool = False) -> Estimate:
     from spark_rankeval.charts import Estimate
 
     users = f"{row.n_users:,} users" if row.n_users else "no users"
-    note = f"{number(row.mean)}  {users}" if of_users else number(row.mean)
+    note = f"{written(row.mean)}  {users}" if of_users else written(row.mean)
     return Estimate(row.model, place, row.mean, row.interval_low, row.interval_high, note)
 
 
@@ -386,7 +388,7 @@ def _answers(row: SummaryRow, metric: str | Metric) -> bool:
     return metric in (row.key, row.metric) or reads_as(row.metric, metric)
 
 
-def _chosen(rows: Sequence[SummaryRow], metrics: Metrics) -> list[SummaryRow]:
+def chosen(rows: Sequence[SummaryRow], metrics: Metrics) -> list[SummaryRow]:
     """The rows of metrics, metric by metric."""
     asked = asked_for(metrics, [row.key for row in rows])
     found = []
@@ -402,7 +404,7 @@ def _chosen(rows: Sequence[SummaryRow], metrics: Metrics) -> list[SummaryRow]:
 
 def _one(rows: Sequence[SummaryRow], metric: str | Metric) -> list[SummaryRow]:
     """The rows of a single metric."""
-    found = _chosen(rows, [metric])
+    found = chosen(rows, [metric])
     keys = list(dict.fromkeys(row.key for row in found))
     if len(keys) > 1:
         msg = f"{str(metric)!r} is ambiguous: {', '.join(map(repr, keys))} answer to it; draw one of these"

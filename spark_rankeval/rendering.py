@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 import shutil
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from spark_rankeval.statistics.intervals import asked_for
 from spark_rankeval.summary import SELF_NORMALISED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from spark_rankeval.comparison_rows import ComparisonRow, PairRow
     from spark_rankeval.summary import DataQuality, SummaryRow
 
 # Where nothing says how wide the page is.
@@ -27,6 +26,8 @@ _METHODS = {
     "clopper_pearson": "Clopper-Pearson",
 }
 _MOST_LISTED = 4
+# Figures of a column have four places, or as many as the smallest needs; beyond these, all are powers of 10.
+_PLACES, _MOST_PLACES, _TOO_LARGE = 4, 7, 1e9
 # So many models and slices are printed; a table for each.
 _MOST_TABLES = 24
 
@@ -35,7 +36,7 @@ def render_summary(rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuali
     """The summary as a table of aligned columns; below it the users and their rows in a few lines, and notes."""
     lines = []
     for mine, below in tables_to_show(rows, qualities):
-        lines += [title(mine[0]), *aligned([headers(mine), *map(cells, mine)]), *missing_intervals(mine), ""]
+        lines += [title(mine[0]), *aligned([headers(mine), *cells(mine)]), *missing_intervals(mine), ""]
         lines += [*below, *[""] * bool(below)]
     return with_notes("\n".join(lines[:-1]), notes)
 
@@ -90,11 +91,15 @@ def interval_name(row: SummaryRow) -> str:
     return f"{level} interval ({_METHODS[row.interval_method]})" if row.interval_method else ""
 
 
-def cells(row: SummaryRow) -> list[str]:
-    """A row of a table, one text a header."""
-    ends = "–" if row.no_interval else f"[{number(row.interval_low)}, {number(row.interval_high)}]"
-    interval = [ends] * bool(row.interval_method)
-    return [row.key, number(row.mean), *interval, number(row.std), f"{row.n_users:,}", f"{row.n_undefined:,}"]
+def cells(rows: Sequence[SummaryRow]) -> list[list[str]]:
+    """The rows of a table, one text a header; the figures of a column have one format."""
+    mean, std = in_one_format(row.mean for row in rows), in_one_format(row.std for row in rows)
+    body = []
+    for row in rows:
+        ends = "–" if row.no_interval else f"[{mean(row.interval_low)}, {mean(row.interval_high)}]"
+        interval = [ends] * bool(row.interval_method)
+        body.append([row.name, mean(row.mean), *interval, std(row.std), f"{row.n_users:,}", f"{row.n_undefined:,}"])
+    return body
 
 
 def usual(rows: Sequence[SummaryRow]) -> SummaryRow:
@@ -108,16 +113,17 @@ def missing_intervals(rows: Sequence[SummaryRow]) -> list[str]:
     others: dict[str, list[str]] = {}
     for row in rows:
         if row.interval_method and row.no_interval:
-            reasons.setdefault(row.no_interval, []).append(row.key)
+            reasons.setdefault(row.no_interval, []).append(row.name)
         elif row.interval_method != usual(rows).interval_method:
-            others.setdefault(_METHODS[row.interval_method], []).append(row.key)
+            others.setdefault(_METHODS[row.interval_method], []).append(row.name)
     return [
-        *(f"no interval of {_listed(keys, len(rows))}: {reason}" for reason, keys in reasons.items()),
-        *(f"interval of {_listed(keys, len(rows))}: {method}" for method, keys in others.items()),
+        *(f"no interval of {listed(keys, len(rows))}: {reason}" for reason, keys in reasons.items()),
+        *(f"interval of {listed(keys, len(rows))}: {method}" for method, keys in others.items()),
     ]
 
 
-def _listed(keys: list[str], n_rows: int) -> str:
+def listed(keys: Sequence[str], n_rows: int) -> str:
+    """The first of some metrics, or that it is all of a table's."""
     if len(keys) == n_rows > 1:
         return "any mean"
     return ", ".join(keys[:_MOST_LISTED]) + (
@@ -128,6 +134,8 @@ def _listed(keys: list[str], n_rows: int) -> str:
 def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
     """Metrics under dialects as a table: metric, dialect, mean, difference to the default, users, and why."""
     cells = [("metric", "dialect", "mean", "difference", "users")]
+    written = in_one_format(row[2] for row in rows)
+    differing = in_one_format((row[3] for row in rows), sign="+")
     metric = None
     for name, dialect, mean, difference, n_users, _ in rows:
         shown = "" if name == metric else name
@@ -135,7 +143,7 @@ def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
         if math.isnan(mean) and not n_users:
             cells.append((shown, dialect, "–", "–", "–"))
         else:
-            cells.append((shown, dialect, number(mean), f"{difference:+.4f}" if difference else "", f"{n_users:,}"))
+            cells.append((shown, dialect, written(mean), differing(difference) if difference else "", f"{n_users:,}"))
     table = aligned(cells, left=2)
     indent = len(table[0]) + 2
     room = max(_NARROWEST_WORDS, shutil.get_terminal_size(fallback=(_WIDTH, 1)).columns - indent)
@@ -146,145 +154,6 @@ def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
     return "\n".join(lines)
 
 
-def comparison_figures(row: ComparisonRow) -> tuple[str, ...]:
-    """Users, mean, baseline's mean, difference, interval, p and effect size of a comparison, as tables have them."""
-    return (
-        f"{row.n_users:,}",
-        number(row.mean),
-        number(row.baseline_mean),
-        signed(row.difference),
-        between(row.interval_low, row.interval_high),
-        probability(row.p),
-        signed(row.cohens_d, 2),
-    )
-
-
-def render_comparison(
-    rows: Sequence[ComparisonRow],
-    level: float,
-    test: str,
-    correction: str,
-    replicates: int,
-    slices: Sequence[ComparisonRow] = (),
-    losses: Sequence[ComparisonRow] = (),
-) -> str:
-    """Models against a baseline as a table: a line a metric and model; below it, what the columns are.
-
-    Args:
-        rows: of all users.
-        level: of the intervals.
-        test: which one p is of.
-        correction: of p.
-        replicates: of the test.
-        slices: rows of slices, of which only the number is told.
-        losses: those of them that are shown.
-    """
-    head = ("metric", "model", "users", "mean", "baseline", "difference", f"{100 * level:g} % interval", "p", "d")
-    cells: list[tuple[str, ...]] = [(*head, "wins/ties/losses", "verdict")]
-    metric = None
-    for row in rows:
-        shown, metric = "" if row.metric == metric else row.metric, row.metric
-        cells.append(
-            (
-                shown,
-                row.model,
-                *comparison_figures(row),
-                f"{row.wins:,}/{row.ties:,}/{row.losses:,}",
-                row.verdict,
-            )
-        )
-    title = [f"baseline {rows[0].baseline!r}"] if rows else []
-    p = f"of {_test(test, replicates)}"
-    n_tests = sum(not math.isnan(row.p) for row in rows)
-    corrected = "" if correction == "none" else f", corrected for {n_tests} comparisons ({correction})"
-    margins = sorted({row.margin for row in rows} - {0.0})
-    notes = [f"p        {p}{corrected}", "d        difference / standard deviation of the users' differences"]
-    if margins:
-        of_all = len({row.margin for row in rows}) == 1
-        metrics = [list(dict.fromkeys(row.metric for row in rows if row.margin == one)) for one in margins]
-        told = [
-            f"{one:g}{'' if of_all else ' of ' + ', '.join(mine)}" for one, mine in zip(margins, metrics, strict=True)
-        ]
-        notes.append(f"verdict  differences up to {' or '.join(told)} do not matter")
-    notes += exceptions(rows, test)
-    lines = [*title, *_closing_left(cells, left=2), "", *notes]
-    return "\n".join(lines + _of_slices(slices, losses, level))
-
-
-def exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:
-    """Whose p or interval is of another kind than those of other rows."""
-    exact = [f"{row.metric} of {row.model}" for row in rows if row.p_test == "exact"]
-    by_t = [f"{row.metric} of {row.model}" for row in rows if row.p_test == "t" != test]
-    alike = [f"{row.metric} of {row.model}" for row in rows if row.interval_method == "clopper_pearson"]
-    told = {
-        "p by all signs, none drawn": exact,
-        "p by the paired t test": by_t,
-        "Clopper-Pearson interval, as all users have the same difference": alike,
-    }
-    return [f"{words}: {_listed(keys, 0)}" for words, keys in told.items() if keys]
-
-
-def _of_slices(slices: Sequence[ComparisonRow], losses: Sequence[ComparisonRow], level: float) -> list[str]:
-    """The slices with the largest losses as a table, and where to find the others."""
-    if not slices:
-        return []
-    many = f"{len(slices):,} comparisons of slices"
-    if not losses:
-        return ["", f"in none of {many} a model loses; comparison.slices has them all"]
-    head = ("slice", "metric", "model", "users", "difference", f"{100 * level:g} % interval", "p", "verdict")
-    cells = [
-        (
-            row.slice,
-            row.metric,
-            row.model,
-            f"{row.n_users:,}",
-            signed(row.difference),
-            between(row.interval_low, row.interval_high),
-            probability(row.p),
-            row.verdict,
-        )
-        for row in losses
-    ]
-    title = f"the largest losses of {many} (comparison.slices has them all; p by all signs or the paired t test, corrected for these)"
-    return ["", title, *_closing_left([head, *cells], left=3)]
-
-
-def render_pairs(rows: Sequence[PairRow], level: float, test: str, replicates: int) -> str:
-    """Pairs of models as a table: a line a metric and pair; below it, what the columns are."""
-    cells = [
-        (
-            "metric", "model", "other", "users", "mean", "other's", "difference", f"{100 * level:g} % interval", "p",
-            "verdict",
-        )
-    ]  # fmt: skip
-    metric = None
-    for row in rows:
-        shown, metric = "" if row.metric == metric else row.metric, row.metric
-        figures = (number(row.mean), number(row.other_mean), signed(row.difference))
-        ends = between(row.interval_low, row.interval_high)
-        cells.append((shown, row.model, row.other, f"{row.n_users:,}", *figures, ends, probability(row.p), row.verdict))
-    notes = [
-        f"p        of {_test(test, replicates)}, corrected for the pairs of a metric, not for the number of metrics",
-        "interval those of a metric's pairs hold together; users are those for whom every model has a value",
-    ]
-    return "\n".join([*_closing_left(cells, left=3), "", *notes])
-
-
-def _closing_left(cells: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Cells as aligned lines, the last column, which are words, flush left too."""
-    return [f"{line}  {row[-1]}" for line, row in zip(aligned([row[:-1] for row in cells], left), cells, strict=True)]
-
-
-def _test(test: str, replicates: int) -> str:
-    return {
-        "sign_flip": f"the sign-flip randomisation test, {replicates:,} replicates",
-        "t": "the paired t test",
-        "tukey": "Tukey's test in the two-way layout",
-        "games_howell": "the test of Games and Howell, with users as blocks",
-        "randomised": f"the randomised Tukey test, {replicates:,} replicates",
-    }[test]
-
-
 def signed(value: float, digits: int = 4) -> str:
     """A difference, with its sign."""
     if math.isnan(value):
@@ -292,16 +161,6 @@ def signed(value: float, digits: int = 4) -> str:
     if digits == 4 and value and abs(value) < 1e-4:
         return f"{value:+.1e}"
     return f"{value:+.{digits}f}"
-
-
-def between(low: float, high: float) -> str:
-    """The interval of a difference."""
-    return "–" if math.isnan(low) else f"{signed(low)} to {signed(high)}"
-
-
-def probability(p: float) -> str:
-    """A p-value."""
-    return "–" if math.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def render_apart(quality: DataQuality) -> str:
@@ -384,6 +243,25 @@ def number(value: float) -> str:
     if value and (abs(value) < 1e-4 or abs(value) >= 1e6):
         return f"{value:.4e}"
     return f"{value:.4f}"
+
+
+def in_one_format(values: Iterable[float], *, sign: Literal["", "+"] = "") -> Callable[[float], str]:
+    """How the figures of a column are written: all with as many places, so that the smallest has two digits, or all as powers of 10.
+
+    Args:
+        values: the figures that count; ends of their intervals have the format of these.
+        sign: ``+`` of differences, which always have a sign.
+
+    >>> [in_one_format([0.5, 0.00012])(value) for value in (0.5, 0.00012, 0.0, math.nan)]
+    ['0.50000', '0.00012', '0.00000', 'undefined']
+    >>> [in_one_format([0.5, 3e-12], sign="+")(value) for value in (0.5, 3e-12)], in_one_format([0.5])(0.25)
+    (['+5.0000e-01', '+3.0000e-12'], '0.2500')
+    """
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    places = max(_PLACES, 1 - math.floor(math.log10(min(sizes)))) if sizes else _PLACES
+    is_wide = places > _MOST_PLACES or (bool(sizes) and max(sizes) >= _TOO_LARGE)
+    form = f"{sign}.{_PLACES}e" if is_wide else f"{sign}.{places}f"
+    return lambda value: "undefined" if math.isnan(value) else f"{value:{form}}"
 
 
 def _share(count: int, of: int) -> str:

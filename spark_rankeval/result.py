@@ -15,10 +15,13 @@ from spark_rankeval.errors import InputError, MetricError, UnknownMetricError
 from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, reads_as
+from spark_rankeval.models_table import ModelsTable, models_table
+from spark_rankeval.notes import notes_of
 from spark_rankeval.options import check_name, one_of
-from spark_rankeval.plotting import ResultPlots
+from spark_rankeval.plotting import ResultPlots, chosen, headline_keys
 from spark_rankeval.rendering import render_summary
 from spark_rankeval.report.writing import write_report
+from spark_rankeval.slices import by_slice
 from spark_rankeval.spark.queries import queries_of, totals_of
 from spark_rankeval.spark.scoring import of_somebody
 from spark_rankeval.summary import DataQuality, SummaryRow
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from spark_rankeval.models_table import Compared
+    from spark_rankeval.plotting import Metrics
     from spark_rankeval.report import Gate
     from spark_rankeval.report.contents import Comparison, DialectRow
 
@@ -165,6 +170,19 @@ class Result:
         frame = self.to_pandas()
         return frame[frame["slice"] != "all"].reset_index(drop=True)
 
+    def with_slices(self, **order: Sequence[Any]) -> Result:
+        """The same result with its slices in another order, in all tables, charts and pages.
+
+        ``result.with_slices(activity=["light", "medium", "heavy"])``
+
+        Args:
+            order: by the name of an attribute its values; those that are not named come behind.
+
+        Raises:
+            OptionError: no slice has such an attribute or value.
+        """
+        return replace(self, summary=by_slice(self.summary, order))
+
     def curve(self, metric: str | Metric) -> pd.DataFrame:
         """A metric against its cutoff, ready to plot: a row a model, relevance and cutoff, those without a cutoff last.
 
@@ -269,7 +287,7 @@ class Result:
 
     def explain(self) -> str:
         """In words: by which definition each number is, what it could be taken for, and how the data was brought together."""
-        definitions = {row.key: row.definition for row in self.summary}
+        definitions = {row.name: row.definition for row in self.summary}
         width = max(map(len, definitions))
         lines = [f"{key.ljust(width)}  {text}" for key, text in definitions.items()]
         return "\n".join([*lines, *("" for _ in self.notes[:1]), *self.notes, "", *self.plan])
@@ -295,6 +313,25 @@ class Result:
             for row in written.summary
         )
         return replace(written, summary=summary, notes=self.notes, _rejected=self._rejected)
+
+    def models_table(self, comparison: Compared | None = None, *, metrics: Metrics = None) -> ModelsTable:
+        """Several models in one table: a row a model, a column a metric, the best of each column marked.
+
+        It prints as text and is HTML in a notebook; `to_markdown()`, `to_latex(caption=…, label=…)` and `to_pandas()` are for others.
+
+        Args:
+            comparison: what `compare` or `all_pairs` says of these models: letters mark means that are significantly better than
+                those of other models.
+            metrics: which ones; None: all but the many points of a curve, of which some usual cutoffs stand for the others.
+
+        Raises:
+            UnknownMetricError: a metric is not in the result.
+            InputError: the comparison is of other models, or of none of these metrics.
+        """
+        of_all = [row for row in self.summary if row.slice == "all"]
+        rows = chosen(of_all, headline_keys(of_all) if metrics is None else metrics)
+        compared = None if comparison is None else comparison.rows
+        return models_table(rows, self.models, compared, notes_of(rows) if self.notes else ())
 
     def to_markdown(self) -> str:
         """The summary as a table in GitHub's Markdown."""

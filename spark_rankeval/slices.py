@@ -5,12 +5,18 @@ from __future__ import annotations
 import enum
 import itertools
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from spark_rankeval.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from spark_rankeval.comparison_rows import ComparisonRow
+    from spark_rankeval.summary import SummaryRow
 
     Key = tuple[Any, ...]
+    Row = TypeVar("Row", SummaryRow, ComparisonRow)
 
 
 # As `slice_name` writes them: a value is quoted where it could be taken for something else.
@@ -86,3 +92,61 @@ def _misleads(value: str) -> bool:
 def in_order(keys: Sequence[Key]) -> list[Key]:
     """All users first, then totals, then slices, each by value."""
     return sorted(keys, key=lambda key: (-sum(v is EVERY for v in key), [("" if v is EVERY else str(v)) for v in key]))
+
+
+def in_given_order(names: Iterable[str], order: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Names of slices, all users first, then totals, then slices, each by the values in an order that somebody gave.
+
+    Args:
+        names: of slices, once each; values that are not in the order come behind those that are, as they came.
+        order: by attribute its values.
+
+    Raises:
+        OptionError: no slice has such an attribute, or such a value of it.
+
+    >>> in_given_order(["all", "age=old", "age=young", "age=null"], {"age": ["young", "old"]})
+    ['all', 'age=young', 'age=old', 'age=null']
+    """
+    parted = {name: _pieces(name) for name in names}
+    places: dict[str, dict[str, int]] = {}
+    for pieces in parted.values():
+        for attribute, piece in pieces.items():
+            of_attribute = places.setdefault(attribute, {})
+            of_attribute.setdefault(piece, len(of_attribute))
+    for attribute, values in order.items():
+        known = places.get(attribute)
+        if known is None:
+            msg = f"no slice is by {attribute!r}; slices are by {', '.join(map(repr, places)) or 'nothing'}"
+            raise OptionError(msg)
+        given = [slice_name([attribute], (value,)) for value in values]
+        unknown = [piece for piece in given if piece not in known]
+        if unknown:
+            msg = f"no slice has {', '.join(unknown)}; there are {', '.join(known)}"
+            raise OptionError(msg)
+        places[attribute] = {piece: place for place, piece in enumerate(dict.fromkeys([*given, *known]))}
+    attributes = list(places)
+    return sorted(
+        parted,
+        key=lambda name: (
+            len(parted[name]),
+            [(attributes.index(attribute), places[attribute][piece]) for attribute, piece in parted[name].items()],
+        ),
+    )
+
+
+def by_slice(rows: Sequence[Row], order: Mapping[str, Sequence[Any]]) -> tuple[Row, ...]:
+    """Rows of a summary or a comparison, those of slices in a given order; of one slice they keep theirs, and their models' order.
+
+    Raises:
+        OptionError: no slice has such an attribute or value.
+    """
+    places = {name: place for place, name in enumerate(in_given_order(dict.fromkeys(row.slice for row in rows), order))}
+    models = {model: place for place, model in enumerate(dict.fromkeys(row.model for row in rows))}
+    whole_models = [row.model for row in rows] == sorted((row.model for row in rows), key=models.__getitem__)
+    return tuple(sorted(rows, key=lambda row: (models[row.model] * whole_models, places[row.slice])))
+
+
+def _pieces(name: str) -> dict[str, str]:
+    """The parts of a slice's name by attribute, such as ``country=DE``; none of all users."""
+    found = [] if name == "all" else list(_PIECE.finditer(name))
+    return {part["attribute"]: part[0].removeprefix(", ") for part in found}

@@ -453,6 +453,7 @@ def result_of(
             user_weight=weight or (SELF_NORMALISED if said.get("normaliser") else ""),
             standard=said.get("standard", "") if notes else "",
             standard_mean=standard_mean,
+            asked=said.get("asked", ""),
         )
         for said, model, slice_, _, figures, standard_mean in rows
     )

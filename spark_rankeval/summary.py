@@ -35,7 +35,7 @@ class SummaryRow:
     Attributes:
         model: the name that the caller gave the predictions.
         dialect: whose conventions filled what was not set.
-        metric: the label of the metric, as it was asked for.
+        metric: the label of the metric, by which programs know it: its own name, or the one that a dict gave it.
         relevance: the column of grades, where several were named; else empty.
         definition: the metric with every parameter written out.
         cutoff: k, or None for the whole list.
@@ -68,6 +68,8 @@ class SummaryRow:
         standard: what dialect ``standard`` means by the metric, where few systems define it as this row does and nobody said
             that this is meant; else empty. No column of tables; JSON has it.
         standard_mean: the mean by that definition; NaN where it was not computed. Likewise.
+        asked: what the caller called the metric, such as ``map@10`` for ``ap@10``; empty: as `metric` has it. Tables for people and
+            charts show this name; in tables for programs it has a column of its own beside `metric`.
     """
 
     model: str
@@ -99,10 +101,11 @@ class SummaryRow:
     # What stands beside the figure is no part of it: a stored table gives equal rows without knowing that.
     standard: str = field(default="", compare=False)
     standard_mean: float = field(default=math.nan, compare=False)
+    asked: str = field(default="", compare=False)
 
     def record(self) -> dict[str, Any]:
         """The figures by column, as tables have them; each quantile is a column."""
-        record = asdict(self)
+        record = asdict(self) | {"asked": self.asked or self.metric}
         for name in ("quantiles", *_STORED):
             del record[name]
         return record | {f"q{share}": value for share, value in self.quantiles.items() if share != MEDIAN}
@@ -125,6 +128,7 @@ class SummaryRow:
         quantiles = {float(name[1:]): value for name, value in told.items() if name not in kinds and name[:1] == "q"}
         if not math.isnan(values.get("median", math.nan)):
             quantiles[MEDIAN] = values["median"]
+        values["asked"] = values.get("asked", "") if values.get("asked") != values.get("metric") else ""
         known = {share: math.nan if value is None else value for share, value in sorted(quantiles.items())}
         return cls(**values, quantiles=known)
 
@@ -132,6 +136,11 @@ class SummaryRow:
     def key(self) -> str:
         """What names the row among those of its model: the metric's label, and the relevance where there are several."""
         return f"{self.metric} [{self.relevance}]" if self.relevance else self.metric
+
+    @property
+    def name(self) -> str:
+        """What people read instead of the key: the metric as it was asked for, and the relevance where there are several."""
+        return f"{self.asked or self.metric} [{self.relevance}]" if self.relevance else self.asked or self.metric
 
 
 @dataclass(frozen=True)
@@ -314,11 +323,12 @@ def summary_row(
     user_weight: str = "",
     standard: str = "",
     standard_mean: float = math.nan,
+    asked: str = "",
 ) -> SummaryRow:
     """One row of the summary.
 
     Args:
-        label: the metric as it was asked for.
+        label: of the metric.
         figures: those over the users.
         model: the name of the predictions.
         dialect: the dialect's name.
@@ -330,6 +340,7 @@ def summary_row(
         user_weight: the column of their weights.
         standard: what most systems mean by the metric, where this row has another definition and nobody asked for that.
         standard_mean: the mean by it.
+        asked: what the caller called the metric; empty: by its label.
     """
     moments, weighted = figures.moments, figures.weighted
     interval = Interval.missing(math.nan, "", _NOT_ASKED) if figures.interval is None else figures.interval
@@ -375,6 +386,7 @@ def summary_row(
         moments="" if sums is None else as_text(sums),
         standard=standard,
         standard_mean=standard_mean,
+        asked=asked,
     )
 
 

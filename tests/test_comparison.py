@@ -325,7 +325,7 @@ def test_small_slices_are_judged_by_all_their_signs():
     assert row.interval_high == 1
     for words in ("p by all signs, none drawn", "Clopper-Pearson interval, as all users have the same difference"):
         assert f"{words}: hit_rate_at_5 of new" in repr(found)
-        assert f"<p>{words}: hit_rate_at_5 of new</p>" in found._repr_html_()
+        assert f"<div>{words}: hit_rate_at_5 of new</div>" in found._repr_html_()
     assert detectable_difference(found)["detectable_difference"].isna().all()
     margin = compare_frames(frames, ["hit_rate_at_5"], "old", margin=0.5, replicates=9).rows[0]
     assert (margin.verdict, margin.p, margin.p_test) == ("better", margin.p_margin, "clopper_pearson")

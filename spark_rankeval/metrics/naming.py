@@ -117,7 +117,19 @@ def _literal(node: ast.expr, name: str, text: str) -> Any:
     raise MetricError(msg)
 
 
-def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]) -> dict[str, Metric]:
+class AskedMetrics(dict[str, Metric]):
+    """The metrics of a call, by the label that each has in the result.
+
+    Attributes:
+        spelled: by label what the caller wrote instead, such as ``map@10`` for ``ap@10``: the name that people are shown.
+    """
+
+    def __init__(self, metrics: Mapping[str, Metric], spelled: Mapping[str, str]) -> None:
+        super().__init__(metrics)
+        self.spelled = dict(spelled)
+
+
+def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]) -> AskedMetrics:
     """The metrics of a call, by the label each has in the result; a metric asked for twice is there once.
 
     Args:
@@ -126,7 +138,11 @@ def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, 
 
     Raises:
         MetricError: a name is not known, two labels collide, or there is no metric at all.
+
+    >>> parse_metrics(["MAP@10", "ap@10", "ndcg@10"]).spelled
+    {'ap@10': 'MAP@10'}
     """
+    spelled: dict[str, str] = {}
     if isinstance(metrics, str | Metric):
         metrics = [metrics]
     if not hasattr(metrics, "__iter__"):
@@ -134,18 +150,26 @@ def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, 
         raise MetricError(msg)
     if hasattr(metrics, "items"):
         labelled = {label: parse_metric(metric) for label, metric in metrics.items()}
+        spelled = metrics.spelled if isinstance(metrics, AskedMetrics) else spelled
         wrong = [label for label in labelled if not isinstance(label, str) or not label.strip()]
         if wrong:
             msg = f"a metric's label must be a text that is not empty; got {wrong!r}"
             raise MetricError(msg)
     else:
         single = [one for metric in metrics for one in (expand(metric) if isinstance(metric, str) else [metric])]
-        # Equal metrics are one, however they were spelled.
-        labelled = {str(metric): metric for metric in dict.fromkeys(map(parse_metric, single))}
+        # Equal metrics are one, and have the first name that they were called by.
+        labelled = {}
+        for text in single:
+            metric = parse_metric(text)
+            label = str(metric)
+            if label not in labelled:
+                labelled[label] = metric
+                name = " ".join(text.split()) if isinstance(text, str) else label
+                spelled |= {label: name} if name != label else {}
     if not labelled:
         msg = "no metric was asked for; name at least one, as in ['ndcg@10', 'recall@10']"
         raise MetricError(msg)
-    return labelled
+    return AskedMetrics(labelled, spelled)
 
 
 def column_name(label: str) -> str:

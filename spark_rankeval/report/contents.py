@@ -60,6 +60,8 @@ class DialectRow(Protocol):
     @property
     def metric(self) -> str: ...  # noqa: D102
     @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
     def dialect(self) -> str: ...  # noqa: D102
     @property
     def mean(self) -> float: ...  # noqa: D102

@@ -13,9 +13,10 @@ from markupsafe import Markup
 
 import spark_rankeval
 from spark_rankeval.charts.marks import ON_DARK
+from spark_rankeval.comparison_rendering import exceptions
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.plotting import headline_keys, one_of_each
-from spark_rankeval.rendering import exceptions, missing_intervals, render_apart
+from spark_rankeval.rendering import missing_intervals, render_apart
 from spark_rankeval.report import tables
 from spark_rankeval.report.pictures import picture
 from spark_rankeval.summary import SELF_NORMALISED
@@ -120,6 +121,10 @@ def _which_run(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _sections(contents: Contents) -> Iterator[Section]:
+    if contents.comparison is not None:
+        # All that the page shows have their colours together, a baseline that the result lacks among them.
+        models = list(dict.fromkeys([*contents.plots.models, *contents.comparison.plot.models]))
+        contents = replace(contents, plots=replace(contents.plots, models=models))
     of_all = [row for row in contents.summary if row.slice == "all"]
     if contents.gates:
         yield _gates(contents)
@@ -177,8 +182,7 @@ def _means(contents: Contents, of_all: list[SummaryRow]) -> Section:
 
 def _differences(comparison: Comparison, models: Sequence[str], distributions: Sequence[str]) -> Section:
     rows, sliced = comparison.rows, comparison.sliced
-    # Models have the colours that they have in the charts of their means.
-    plot = replace(comparison.plot, models=list(dict.fromkeys([*models, *comparison.plot.models])))
+    plot = replace(comparison.plot, models=models)
     known = {row.metric for row in rows}
     draws: list[Callable[..., Drawing]] = [plot]
     # Counted once, drawn in several widths.

@@ -8,10 +8,11 @@ from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from spark_rankeval.comparison_rendering import comparison_figures
 from spark_rankeval.definitions import formula_in_words
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.rendering import cells, comparison_figures, headers, number, signed
+from spark_rankeval.rendering import cells, headers, in_one_format
 from spark_rankeval.summary import WEIGHTS, DataQuality
 
 if TYPE_CHECKING:
@@ -105,8 +106,7 @@ def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = Fals
     keys = list(dict.fromkeys(row.key for row in rows))
     by_metric = sorted(rows, key=lambda row: keys.index(row.key))
     body = []
-    for row in by_metric:
-        label, *figures = cells(row)
+    for row, (label, *figures) in zip(by_metric, cells(by_metric), strict=True):
         if len(figures) < len(others):
             figures.insert(1, "–")
         body.append((label, *[row.slice] * slices, *[row.model] * named, *figures))
@@ -121,14 +121,14 @@ def differences_table(caption: str, rows: Sequence[ComparisonRow], level: float,
     ]  # fmt: skip
     body = [
         (
-            row.metric,
+            row.name,
             *[row.slice] * slices,
             row.model,
-            *comparison_figures(row),
+            *figures,
             f"{row.wins:,} / {row.ties:,} / {row.losses:,}",
             row.verdict,
         )
-        for row in rows
+        for row, figures in zip(rows, comparison_figures(rows), strict=True)
     ]
     return Table.of(caption, heads, body, words=2 + slices, last=True)
 
@@ -142,8 +142,8 @@ def definitions_table(rows: Sequence[SummaryRow]) -> Table:
         general = re.sub(r"(?<=recall=)[\d.]+", "r", general)
         family = (general, row.dialect, row.relevance)
         formulas.setdefault(family, _formula(row.definition))
-        if row.key not in families.setdefault(family, []):
-            families[family].append(row.key)
+        if row.name not in families.setdefault(family, []):
+            families[family].append(row.name)
     body = [
         (
             ", ".join(keys) if len(keys) <= 4 else f"{keys[0]} … {keys[-1]} ({len(keys)})",
@@ -168,12 +168,14 @@ def _formula(definition: str) -> str:
 
 def dialects_table(rows: Sequence[DialectRow], caption: str = "The same data under other dialects") -> Table:
     """A row a metric and dialect, with why it differs."""
+    mean = in_one_format(row.mean for row in rows)
+    difference = in_one_format((row.difference for row in rows), sign="+")
     body = [
         (
-            row.metric,
+            row.name,
             row.dialect,
-            number(row.mean) if row.n_users else "–",
-            signed(row.difference) if row.n_users and row.difference else "",
+            mean(row.mean) if row.n_users else "–",
+            difference(row.difference) if row.n_users and row.difference else "",
             f"{row.n_users:,}" if row.n_users else "–",
             row.because,
         )
@@ -209,16 +211,15 @@ def quantiles_table(rows: Sequence[SummaryRow]) -> Table:
     named = any(row.model for row in rows)
     shares = sorted({share for row in rows for share in row.quantiles})
     heads = ["metric", *["model"] * named, "least", *("median" if share == 0.5 else f"q{share:g}" for share in shares)]
+    columns = [
+        [row.minimum for row in rows],
+        *([row.quantiles.get(share, float("nan")) for row in rows] for share in shares),
+        [row.maximum for row in rows],
+    ]
+    written = [list(map(in_one_format(column), column)) for column in columns]
     body = [
-        (
-            row.key,
-            *[row.model] * named,
-            number(row.minimum),
-            *(number(row.quantiles.get(share, float("nan"))) for share in shares),
-            number(row.maximum),
-            f"{row.n_zero:,}",
-        )
-        for row in rows
+        (row.name, *[row.model] * named, *figures, f"{row.n_zero:,}")
+        for row, figures in zip(rows, zip(*written, strict=True), strict=True)
     ]
     return Table.of("Users' values", [*heads, "greatest", "users at 0"], body, words=1 + named)
 

@@ -52,6 +52,7 @@ class MetricColumn:
         definition: the metric with all parameters, and the dialect; empty where the table does not say.
         normalised: its mean is a quotient of two sums over users.
         in_the_minority: most systems define it otherwise, and nobody said that this is meant.
+        asked: what the caller called the metric; empty: by its label.
     """
 
     column: str
@@ -59,6 +60,7 @@ class MetricColumn:
     dialect: str
     normalised: bool = False
     in_the_minority: bool = False
+    asked: str = ""
 
     def __str__(self) -> str:
         return f"{self.definition} in the dialect {self.dialect!r}"
@@ -170,8 +172,9 @@ def _metrics_of(frame: DataFrame, taken: set[str]) -> dict[str, MetricColumn]:
             relevance = said.get("relevance")
             label = f"{said['label']} [{relevance}]" if relevance else said["label"]
             metrics[label] = MetricColumn(
-                field.name, said.get("metric", ""), said.get("dialect", ""), "normaliser" in said, "standard" in said
-            )
+                field.name, said.get("metric", ""), said.get("dialect", ""), "normaliser" in said, "standard" in said,
+                f"{said['asked']} [{relevance}]" if relevance and "asked" in said else said.get("asked", ""),
+            )  # fmt: skip
     if metrics:
         return metrics
     floats = (field for field in frame.schema.fields if isinstance(field.dataType, T.DoubleType | T.FloatType))
@@ -232,7 +235,11 @@ class ModelTables:
     def notes(self, labels: Sequence[str]) -> tuple[str, ...]:
         """What figures of these metrics could be taken for."""
         few = [label for label in labels if any(table.metrics[label].in_the_minority for table in self.tables)]
-        return tuple(filter(None, [note_of_labels(few)]))
+        return tuple(filter(None, [note_of_labels([self.asked(label) or label for label in few])]))
+
+    def asked(self, label: str) -> str:
+        """What the caller called a metric, in the first table; empty: by its label."""
+        return self.tables[0].metrics[label].asked
 
     def check_definitions(self, labels: Sequence[str]) -> None:
         """Refuse labels that do not mean the same in all tables.

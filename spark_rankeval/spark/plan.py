@@ -48,7 +48,7 @@ def choose_plan(
 
     Args:
         task: what is computed.
-        metrics: the metrics by label, for the words.
+        metrics: the metrics by what the caller called them, for the words.
         predictions: the table.
         prune: ``auto`` or ``never``.
         spark_version: as ``spark.version``.

@@ -103,6 +103,7 @@ class Scoring:
         prune: ``auto`` or ``never``.
         facts: what the per-user table says of itself in its metadata.
         standards: what dialect ``standard`` means by those metrics that are defined as few systems define them, by label.
+        spelled: what the caller called metrics that have another label, by label.
         beside: what the last figures of `describe` are of, behind those of `values`: such other definitions.
     """
 
@@ -115,6 +116,7 @@ class Scoring:
     prune: str
     facts: dict[str, Any]
     standards: Mapping[str, Metric] = dataclasses.field(default_factory=dict)
+    spelled: Mapping[str, str] = dataclasses.field(default_factory=dict)
     beside: tuple[Value, ...] = ()
 
     def with_standards(self) -> Scoring:
@@ -127,7 +129,7 @@ class Scoring:
         predictions = self.sources.predictions
         return choose_plan(
             self.task,
-            {value.label: value.metric for value in self.values},
+            {self.spelled.get(value.label, value.label): value.metric for value in self.values},
             predictions,
             self.prune,
             predictions.frame.sparkSession.version,
@@ -224,9 +226,11 @@ class Scoring:
         column = f"{self.columns[index % len(self.columns)]}{NORMALISER}"
         normaliser = {"normaliser": column} if value.metric.normalises else {}
         standard = {"standard": str(self.standards[value.label])} if value.label in self.standards else {}
+        asked = {"asked": self.spelled[value.label]} if value.label in self.spelled else {}
         return {
             "kind": "metric",
             "label": value.label,
+            **asked,
             "metric": str(value.metric),
             "relevance": value.relevance,
             **normaliser,

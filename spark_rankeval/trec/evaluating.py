@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spark_rankeval.errors import DataError
 from spark_rankeval.evaluation import evaluate
 from spark_rankeval.metrics.judgement_based import BPref
-from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.metrics.naming import AskedMetrics, parse_metrics
 from spark_rankeval.options import check_table
 from spark_rankeval.trec.reading import check
 from spark_rankeval.trec.sources import MALFORMED
@@ -64,7 +64,7 @@ def evaluate_runs(
     asked = parse_metrics(metrics)
     level = options.get("relevance_threshold")
     if level is not None:
-        asked = {label: _judged_from(metric, level) for label, metric in asked.items()}
+        asked = AskedMetrics({label: _judged_from(metric, level) for label, metric in asked.items()}, asked.spelled)
     try:
         return evaluate(runs, qrels, asked, **{**usual, **options})
     except DataError:

@@ -183,7 +183,9 @@ def test_what_others_wrote_is_text(tmp_path):
     nasty = Result(rows, dict.fromkeys(models, QUALITY), {}, (NASTY,), None, None)
     compared = comparison(models, [NASTY])
     compared = replace(compared, rows=tuple(replace(one, sentence=NASTY) for one in compared.rows))
-    dialect = SimpleNamespace(metric=NASTY, dialect=NASTY, mean=0.5, difference=0.1, n_users=3, because=NASTY)
+    dialect = SimpleNamespace(
+        metric=NASTY, name=NASTY, dialect=NASTY, mean=0.5, difference=0.1, n_users=3, because=NASTY
+    )
     path = nasty.report(
         tmp_path / "r.html", title=NASTY, comparison=compared, gates=[Gate(NASTY, NASTY, NASTY, False)],
         manifest={NASTY: NASTY, "deep": {NASTY: [NASTY]}}, dialects=[dialect],
@@ -235,7 +237,7 @@ def test_a_model_that_has_predictions_for_hardly_a_user_is_told_first(tmp_path):
 def test_of_a_curve_under_other_dialects_the_usual_points_are_shown(tmp_path):
     metrics = [f"ndcg@{k}" for k in range(1, 31)]
     rows = [
-        SimpleNamespace(metric=name, dialect="mllib", mean=0.2, difference=0.1, n_users=9, because="gain")
+        SimpleNamespace(metric=name, name=name, dialect="mllib", mean=0.2, difference=0.1, n_users=9, because="gain")
         for name in metrics
     ]
     page = Page(plain([row(name) for name in metrics]).report(tmp_path / "r.html", dialects=rows))

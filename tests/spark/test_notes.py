@@ -36,7 +36,7 @@ def test_the_other_value_comes_in_the_same_action(tables, jobs_of):
         f"{standard[model, 'ndcg@2']:.4f} and {standard[model, 'ap@2']:.4f} ({model})" for model in ("x", "y")
     )
     assert default.notes == (
-        "ndcg@2 and ap@2 judge the order of what was retrieved, not what was missed; by most systems' definition "
+        "ndcg@2 and map@2 judge the order of what was retrieved, not what was missed; by most systems' definition "
         f"(dialect='standard') they are {figures}",
     )
     for shown in (repr(default), default._repr_html_(), default.explain(), default.to_latex()):
@@ -59,7 +59,7 @@ def test_a_stored_table_says_what_to_ask_for(tables, tmp_path):
     scored = score_users(*tables, METRICS, score="score", relevance="grade")
     assert scored.columns == without_standards(scored).columns
     asks = (
-        "ndcg@2 and ap@2 judge the order of what was retrieved, not what was missed; most systems' definition gives other "
+        "ndcg@2 and map@2 judge the order of what was retrieved, not what was missed; most systems' definition gives other "
         "values: ask for dialect='standard'"
     )
     assert summarise(scored).notes == (asks,)

@@ -1,0 +1,232 @@
+"""Tables that people read: names as asked for, one format a column, models side by side, comparisons in every form."""
+
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from spark_rankeval.compared_models import ModelComparison, PairwiseComparison
+from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
+from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
+from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.notes import notes_of
+from spark_rankeval.plotting import ResultPlots
+from spark_rankeval.rendering import render_summary
+from spark_rankeval.report.tables import definitions_table, differences_table, means_table, quantiles_table
+from spark_rankeval.result import Result
+from spark_rankeval.summary import SummaryRow
+from tests.summary_rows import difference, models_rows, pair, row
+
+NASTY = r"a<b> & d_e | 100% $x$ \z"
+
+
+def result(rows):
+    return Result(tuple(rows), {}, {}, (), None, None)
+
+
+def comparison(rows, sliced=(), **others):
+    return ModelComparison(tuple(rows), 0.95, "sign_flip", 999, 0, "popularity", "holm", tuple(sliced), **others)
+
+
+def pairs(rows):
+    return PairwiseComparison(tuple(rows), 0.95, "tukey", 0, 0)
+
+
+MEANS = [
+    *(row(mean=mean, model=model) for model, mean in (("als", 0.31), ("popularity", 0.28), ("random", 0.00012))),
+    *(
+        row("percentile_rank", mean=mean, model=model)
+        for model, mean in (("als", 0.2), ("popularity", 0.2), ("random", 0.5))
+    ),
+]
+
+
+def test_metrics_remember_what_they_were_called():
+    asked = parse_metrics(["map@10", "AP@10", "ndcg@10", " hit @5", "MRR@1..2"])
+    assert list(asked) == ["ap@10", "ndcg@10", "hit_rate@5", "rr@1", "rr@2"]
+    assert asked.spelled == {"ap@10": "map@10", "hit_rate@5": "hit @5", "rr@1": "MRR@1", "rr@2": "MRR@2"}
+    assert parse_metrics({"mine": "map@10"}).spelled == {}
+    assert parse_metrics(asked).spelled == asked.spelled
+
+
+def test_the_name_that_was_asked_for_is_shown_and_programs_have_the_label():
+    rows = [row("ap@10", asked="map@10", standard="ap", standard_mean=0.1), row("ap@5", asked="map@5", slice="a=1")]
+    for shown in (
+        render_summary(rows, {}), summary_as_html(rows, {}), summary_as_markdown(rows), summary_as_latex(rows),
+        *(str(table(rows)) for table in (lambda rows: means_table("", rows), quantiles_table)),
+        *notes_of(rows), str(ResultPlots(tuple(rows), {}, [""], list).means().to_dict(validate=False)),
+        str(definitions_table(rows).groups[0][0]),
+    ):  # fmt: skip
+        assert "map@10" in shown
+        assert not re.search(r"\bap@", shown), shown
+    assert "mine [click]" in render_summary([row("ap@10", asked="mine", relevance="click")], {})
+    assert result(rows).explain().splitlines()[:2] == ["map@10  ap@10", "map@5   ap@5"]
+    frame = result(rows).to_pandas()
+    assert frame["metric"].tolist() == ["ap@10", "ap@5"]
+    assert frame["asked"].tolist() == ["map@10", "map@5"]
+    assert result([row()]).to_pandas()["asked"].tolist() == ["ndcg@10"]
+    assert result(rows)["map@10"] == result(rows)["ap@10"] == 0.25
+    assert SummaryRow.from_stored(rows[0].stored()).name == "map@10"
+
+
+def test_comparisons_show_the_name_that_was_asked_for():
+    rows = [difference("ap@10", asked="map@10")]
+    of_all = pairs([pair("ap@10", asked="map@10")])
+    for shown in (repr(comparison(rows)), str(differences_table("", rows, 0.95)), repr(of_all), of_all.to_latex()):
+        assert "map@10" in shown
+        assert " ap@10" not in shown
+    chart = str(comparison(rows).plot().to_dict(validate=False))
+    assert "'place': 'map@10'" in chart
+    assert comparison(rows).to_pandas()[["metric", "asked"]].to_numpy().tolist() == [["ap@10", "map@10"]]
+
+
+@pytest.mark.parametrize(
+    ("means", "shown"),
+    [
+        ((0.5, 0.00012), ["0.50000", "0.00012"]),
+        ((0.5, 0.00005, 0.0), ["0.500000", "0.000050", "0.000000"]),
+        ((0.5, 0.25), ["0.5000", "0.2500"]),
+        ((0.5, 1e-12), ["5.0000e-01", "1.0000e-12"]),
+        ((0.5, 2e6, math.nan), ["0.5000", "2000000.0000", "undefined"]),
+        ((0.5, 2e12), ["5.0000e-01", "2.0000e+12"]),
+    ],
+)
+def test_a_column_has_one_format(means, shown):
+    rows = [row(f"ndcg@{k}", mean, interval_low=mean, interval_high=mean) for k, mean in enumerate(means, start=1)]
+    lines = render_summary(rows, {}).splitlines()[2:]
+    assert [line.split()[1] for line in lines] == shown
+    assert [line.split()[2].strip("[,") for line in lines] == shown
+    assert [cells[0] for _, ((*cells,),) in means_table("", rows).groups] == shown
+    differing = [difference(f"ndcg@{k}", value=mean, interval_low=mean) for k, mean in enumerate(means, start=1)]
+    lines = repr(comparison(differing)).splitlines()[2 : 2 + len(means)]
+    if not any(map(math.isnan, means)):
+        assert [line.split()[5].lstrip("+") for line in lines] == shown
+
+
+def test_models_stand_in_one_table_and_the_best_are_marked():
+    lines = repr(result(MEANS).models_table()).splitlines()
+    assert lines == [
+        "model        ndcg@10  percentile_rank",
+        "als         0.31000*          0.2000*",
+        "popularity  0.28000           0.2000*",
+        "random      0.00012           0.5000",
+        "*  the best of its column",
+        "means over 1,200 users",
+        "smaller is better: percentile_rank",
+    ]
+    frame = result(MEANS).models_table(metrics="ndcg@10").to_pandas()
+    assert frame.to_dict() == {"ndcg@10": {"als": 0.31, "popularity": 0.28, "random": 0.00012}}
+    assert (frame.index.name, "*" in repr(result([row()]).models_table())) == ("model", False)
+    holes = [*MEANS[:3], replace(MEANS[3], mean=math.nan, n_users=0)]
+    assert [line.split()[1:] for line in repr(result(holes).models_table()).splitlines()[1:4]] == [
+        ["0.31000*", "undefined"], ["0.28000", "–"], ["0.00012", "–"],
+    ]  # fmt: skip
+    assert "means over 0 to 1,200 users, those for whom" in repr(result(holes).models_table())
+    with pytest.raises(UnknownMetricError, match="no metric 'rr'"):
+        result(MEANS).models_table(metrics="rr")
+
+
+def test_letters_say_than_which_models_a_mean_is_significantly_better():
+    compared = comparison(
+        [
+            difference(),
+            difference(model="random", value=-0.2, verdict="worse"),
+            difference("percentile_rank", verdict="undecided"),
+        ]
+    )
+    table = result(MEANS).models_table(compared)
+    assert repr(table).splitlines()[:4] == [
+        "   model          ndcg@10  percentile_rank",
+        "a  als         0.31000* b          0.2000*",
+        "b  popularity  0.28000  c          0.2000*",
+        "c  random      0.00012             0.5000",
+    ]
+    assert "models were compared with popularity alone" in repr(table)
+    every = pairs([pair(), pair(other="random"), pair(model="popularity", other="random", verdict="worse")])
+    table = result(MEANS).models_table(every, metrics="ndcg@10")
+    assert '<td style="text-align:right;white-space:nowrap"><b>0.31000</b><sup>bc</sup></td>' in table._repr_html_()
+    assert "| a | als | **0.31000**<sup>bc</sup> |" in table.to_markdown()
+    assert r"a & als & \textbf{0.31000}\textsuperscript{bc} \\" in table.to_latex()
+    assert r"c & random & 0.00012\textsuperscript{b\phantom{c}} \\" in table.to_latex(caption="x")
+    with pytest.raises(InputError, match="has the models 'bpr', and the result has 'als', 'popularity', 'random'"):
+        result(MEANS).models_table(comparison([difference(model="bpr")]))
+    with pytest.raises(InputError, match="none of the metrics of this table: ndcg@10, percentile_rank; it has rr"):
+        result(MEANS).models_table(comparison([difference("rr")]))
+
+
+def test_more_models_than_letters_have_numbers():
+    models = [f"m{n}" for n in range(30)]
+    rows = [row(mean=0.9 if model == "m29" else 0.1, model=model) for model in models]
+    compared = pairs([pair(model="m29", other=other) for other in ("m3", "m11")])
+    assert "0.9000* 4,12" in repr(result(rows).models_table(compared))
+
+
+def test_tables_of_models_and_comparisons_escape_what_callers_chose():
+    rows = [row(mean=mean, model=model) for model, mean in ((NASTY, 0.1), ("popularity", 0.2))]
+    compared = comparison([difference(model=NASTY, p=0.00001)])
+    for shown in (result(rows).models_table(compared), compared):
+        assert "<b> &" not in shown._repr_html_()
+        assert "a&lt;b&gt; &amp; d_e | 100% $x$" in shown._repr_html_()
+        assert r"a\<b\> \& d\_e \| 100% \$x\$ \\z" in shown.to_markdown()
+        assert r"a\textless{}b\textgreater{} \& d\_e \textbar{} 100\% \$x\$ \textbackslash{}z" in shown.to_latex()
+        latex = shown.to_latex(caption="10 % & more", label="tab:models")
+        assert latex.splitlines()[:4] == [
+            r"\begin{table}", r"\centering", r"\caption{10 \% \& more}", r"\label{tab:models}",
+        ]  # fmt: skip
+        assert r"\begin{tabular}" in latex
+    assert r"& $<$0.0001 &" in compared.to_latex()
+    assert "&lt;0.0001" in compared._repr_html_()
+
+
+def test_a_comparison_is_markdown_latex_and_rows():
+    rows = [difference(), difference("mrr", value=-0.04, verdict="worse")]
+    compared = comparison(rows, notes=("a note",))
+    assert list(compared) == rows
+    assert [each.metric for each in compared] == ["ndcg@10", "mrr"]
+    assert compared.to_markdown().splitlines()[:5] == [
+        "Differences of the means to popularity, with 95 % intervals",
+        "",
+        "| metric | model | users | mean | baseline | difference | 95 % interval | p | d | wins/ties/losses | verdict |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+        "| ndcg\\@10 | als |".replace("\\", "")
+        + " 1,200 | 0.2800 | 0.2500 | +0.0300 | +0.0190 to +0.0410 | 0.0004 | +0.15 | 500/400/300 | better |",
+    ]
+    assert compared.to_markdown().endswith("note: a note")
+    lines = compared.to_latex().splitlines()
+    assert r"\begin{tabular}{llrrrrrrrrl}" in lines
+    assert (
+        r"mrr & als & 1,200 & 0.2100 & 0.2500 & $-$0.0400 & $-$0.0510 to $-$0.0290 & 0.0004 & $-$0.20 & 500/400/300 & worse \\"
+        in lines
+    )
+    assert lines[-1] == "% note: a note"
+    every = pairs([pair()])
+    assert list(every) == list(every.rows)
+    assert "| ndcg@10 | als | popularity | 1,200 |" in every.to_markdown()
+
+
+def test_slices_stand_in_the_order_that_was_given():
+    slices = ["activity=heavy", "activity=light", "activity=medium", "activity=null"]
+    shown = ["activity=light", "activity=medium", "activity=heavy", "activity=null"]
+    found = result(models_rows(cutoffs=(10,), recalls=False, slices=slices)).with_slices(
+        activity=["light", "medium", "heavy"]
+    )
+    assert list(dict.fromkeys(each.slice for each in found.summary)) == ["all", *shown]
+    assert list(dict.fromkeys(found.slices["slice"])) == shown
+    assert found.summary[0].model == "als"
+    chart = str(found.plot.slices("ndcg@10").to_dict(validate=False))
+    assert chart.index("activity=light") < chart.index("activity=medium") < chart.index("activity=heavy")
+    assert re.findall(r"activity=\w+", str(means_table("", found.summary[::-1], slices=True)))[-1:] == [
+        "activity=light"
+    ]
+    sliced = [difference(slice=name, model=model) for name in slices for model in ("als", "bpr")]
+    compared = comparison([difference()], sliced).with_slices(activity=["light", "medium"])
+    assert [(each.slice, each.model) for each in compared.sliced[:3]] == [
+        ("activity=light", "als"), ("activity=light", "bpr"), ("activity=medium", "als"),
+    ]  # fmt: skip
+    for order, said in (
+        ({"age": [1]}, "no slice is by 'age'; slices are by 'activity'"),
+        ({"activity": ["lite"]}, "no slice has activity=lite; there are activity=light, activity=medium"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            found.with_slices(**order)
