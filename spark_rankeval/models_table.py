@@ -46,13 +46,13 @@ class ModelsTable:
     Attributes:
         rows: of the summary, of all users: metric by metric.
         models: the models, in the order of their rows.
-        better: by metric and model the models that it is significantly better than; None: nobody compared them.
+        better: by metric and model the models that it is significantly better than; empty where none is, or nobody compared them.
         notes: what the columns and marks are, and what figures could be taken for and are not.
     """
 
     rows: tuple[SummaryRow, ...]
     models: tuple[str, ...]
-    better: Mapping[tuple[str, str], frozenset[str]] | None
+    better: Mapping[tuple[str, str], frozenset[str]]
     notes: tuple[str, ...]
 
     @property
@@ -112,16 +112,16 @@ class ModelsTable:
         return {model: f"{place + 1}," if many else signs[place] for place, model in enumerate(self.models)}
 
     def _words(self) -> range:
-        return range(1 if self.better is None else 2)
+        return range(2 if self.better else 1)
 
     def _heads(self) -> list[str]:
         names = [next(iter(rows.values())).name for rows in self._by_key().values()]
-        return [*[""] * (self.better is not None), _HEAD, *names]
+        return [*[""] * bool(self.better), _HEAD, *names]
 
     def _cells(self) -> list[list[str | Cell]]:
         columns = [self._column(key, rows) for key, rows in self._by_key().items()]
         letters = self._letters()
-        signs = [[letters[model].rstrip(",")] if self.better is not None else [] for model in self.models]
+        signs = [[letters[model].rstrip(",")] if self.better else [] for model in self.models]
         return [
             [*sign, model, *(column[model] for column in columns)]
             for sign, model in zip(signs, self.models, strict=True)
@@ -132,7 +132,7 @@ class ModelsTable:
         best, letters = _best(rows), self._letters()
         raised = {}
         for model in rows:
-            beaten = (self.better or {}).get((key, model), frozenset())
+            beaten = self.better.get((key, model), frozenset())
             raised[model] = "".join(letters[other] for other in self.models if other in beaten).rstrip(",")
         room = max(raised.values(), key=len)
         return {
@@ -158,12 +158,12 @@ def models_table(
     Raises:
         InputError: the comparison is of other models, or of none of the metrics.
     """
-    better = None if compared is None else _better(rows, models, compared)
+    better = {} if compared is None else _better(rows, models, compared)
     about = [_users_in_words(rows)]
     downwards = list(dict.fromkeys(row.name for row in rows if not _larger_is_better(row)))
     about += [f"smaller is better: {', '.join(downwards)}"] * bool(downwards)
     if compared:
-        about.append(_marks_in_words(compared))
+        about.append(_marks_in_words(compared, bool(better)))
     return ModelsTable(tuple(rows), tuple(models), better, (*about, *notes))
 
 
@@ -221,11 +221,13 @@ def _users_in_words(rows: Sequence[SummaryRow]) -> str:
     return f"means over {counts[0]:,} to {counts[-1]:,} users, those for whom a metric is defined"
 
 
-def _marks_in_words(compared: Sequence[ComparisonRow | PairRow]) -> str:
+def _marks_in_words(compared: Sequence[ComparisonRow | PairRow], some_are_better: bool) -> str:
     bases = {row.baseline for row in compared if isinstance(row, ComparisonRow)}
     which = f"; models were compared with {', '.join(sorted(bases))} alone" if bases else ""
-    margins = "by more than the margin " if any(row.margin for row in compared) else ""
-    return f"a letter after a mean: {margins}significantly better than the model of that letter, by the comparison's p{which}"
+    margins = " by more than the margin" if any(row.margin for row in compared) else ""
+    marked = "a letter after a mean: significantly better than the model of that letter"
+    told = marked if some_are_better else "no mean is significantly better than that of another model"
+    return f"{told}{margins}, by the comparison's verdict{which}"
 
 
 def _in_text(cells: Sequence[str | Cell]) -> list[str]:

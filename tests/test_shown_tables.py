@@ -143,6 +143,9 @@ def test_letters_say_than_which_models_a_mean_is_significantly_better():
         "c  random      0.00012             0.5000",
     ]
     assert "models were compared with popularity alone" in repr(table)
+    undecided = result(MEANS).models_table(comparison([difference(verdict="undecided", margin=0.01)]))
+    assert repr(undecided).splitlines()[0].split() == ["model", "ndcg@10", "percentile_rank"]
+    assert "no mean is significantly better than that of another model by more than the margin, by" in repr(undecided)
     every = pairs([pair(), pair(other="random"), pair(model="popularity", other="random", verdict="worse")])
     table = result(MEANS).models_table(every, metrics="ndcg@10")
     assert '<td style="text-align:right;white-space:nowrap"><b>0.31000</b><sup>bc</sup></td>' in table._repr_html_()
