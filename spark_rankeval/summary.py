@@ -68,8 +68,7 @@ class SummaryRow:
         standard: what dialect ``standard`` means by the metric, where few systems define it as this row does and nobody said
             that this is meant; else empty. No column of tables; JSON has it.
         standard_mean: the mean by that definition; NaN where it was not computed. Likewise.
-        asked: what the caller called the metric, such as ``map@10`` for ``ap@10``; empty: as `metric` has it. Tables for people and
-            charts show this name; in tables for programs it has a column of its own beside `metric`.
+        asked: what the caller called the metric, such as ``map@10`` for ``ap@10``; empty: as `metric` has it. People are shown it.
     """
 
     model: str
@@ -128,9 +127,9 @@ class SummaryRow:
         quantiles = {float(name[1:]): value for name, value in told.items() if name not in kinds and name[:1] == "q"}
         if not math.isnan(values.get("median", math.nan)):
             quantiles[MEDIAN] = values["median"]
-        values["asked"] = values.get("asked", "") if values.get("asked") != values.get("metric") else ""
         known = {share: math.nan if value is None else value for share, value in sorted(quantiles.items())}
-        return cls(**values, quantiles=known)
+        asked = values.pop("asked", "")
+        return cls(**values, quantiles=known, asked="" if asked == values.get("metric") else asked)
 
     @property
     def key(self) -> str:

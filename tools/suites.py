@@ -27,6 +27,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "test-notebook": (
         "docs/quickstart.ipynb", "tools/write_notebook.py", "tests/notebook/", "spark_rankeval/charts/", "spark_rankeval/markup.py",
         "spark_rankeval/plotting.py", "spark_rankeval/rendering.py", "spark_rankeval/result.py", "spark_rankeval/compared_models.py",
+        "spark_rankeval/comparison_rendering.py",
     ),
     "test-cluster": (
         "jobs/", "spark_rankeval/jobs/", "spark_rankeval/spark/", "spark_rankeval/travel.py", "spark_rankeval/worker/", "tests/cluster.py",
