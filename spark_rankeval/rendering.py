@@ -197,18 +197,25 @@ def render_comparison(
     p = f"of {_test(test, replicates)}"
     n_tests = sum(not math.isnan(row.p) for row in rows)
     corrected = "" if correction == "none" else f", corrected for {n_tests} comparisons ({correction})"
-    margins = sorted({row.margin for row in rows} - {0.0})
     notes = [f"p        {p}{corrected}", "d        difference / standard deviation of the users' differences"]
-    if margins:
-        of_all = len({row.margin for row in rows}) == 1
-        metrics = [list(dict.fromkeys(row.metric for row in rows if row.margin == one)) for one in margins]
-        told = [
-            f"{one:g}{'' if of_all else ' of ' + ', '.join(mine)}" for one, mine in zip(margins, metrics, strict=True)
-        ]
-        notes.append(f"verdict  differences up to {' or '.join(told)} do not matter")
+    notes += [f"verdict  {words}" for words in margins_in_words(rows)]
     notes += exceptions(rows, test)
     lines = [*title, *_closing_left(cells, left=2), "", *notes]
     return "\n".join(lines + _of_slices(slices, losses, level))
+
+
+def margins_in_words(rows: Sequence[ComparisonRow]) -> list[str]:
+    """Which differences do not matter; nothing where all do."""
+    metrics_of: dict[float, list[str]] = {}
+    for row in rows:
+        metrics_of.setdefault(row.margin, []).append(row.metric)
+    of_all = len(metrics_of) == 1
+    margins = [
+        f"{margin:g}" + ("" if of_all else " of " + ", ".join(dict.fromkeys(metrics)))
+        for margin, metrics in sorted(metrics_of.items())
+        if margin
+    ]
+    return [f"differences up to {' or '.join(margins)} do not matter"] if margins else []
 
 
 def exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:

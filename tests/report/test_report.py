@@ -7,6 +7,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -107,7 +108,7 @@ def test_every_mean_is_there_to_unfold(page):
 def test_differences_have_verdicts_and_what_they_stand_on(page):
     words = page.words(page.section("differences"))
     assert "the sign-flip randomisation test (9,999 replicates), corrected (holm)" in words
-    assert "popularity is better on map@10." in words
+    assert "Verdict: differences up to 0.005 do not matter." in words
     line = next(cells for cells in page.rows("differences") if cells[0] == "map@10")
     assert line[1] == "popularity"
     assert line[5:] == ["+0.0300", "+0.0190 to +0.0410", "0.0004", "+0.15", "500 / 400 / 300", "better"]
@@ -393,7 +394,7 @@ def test_gates_and_manifest_are_told_in_the_order_given(tmp_path):
 )
 def test_the_head_says_which_run_it_is(tmp_path, manifest, expected):
     page = Page(plain([row()]).report(tmp_path / "r.html", manifest=manifest))
-    assert [page.words(one) for one in page.all("header/dl/div/*")][:-6] == expected
+    assert [page.words(one) for one in page.all("header/dl/div/*")][:-8] == expected
 
 
 def test_the_package_as_a_zip_writes_reports(tmp_path):
@@ -420,3 +421,48 @@ def test_differences_whose_p_or_interval_is_of_another_kind_are_named(tmp_path):
     words = page.words(page.section("differences"))
     assert f"p by all signs, none drawn: {first.metric} of {first.model}" in words
     assert f"as all users have the same difference: {first.metric} of {first.model}" in words
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_report_says_when_it_was_made(tmp_path):
+    before = datetime.now(UTC).replace(second=0, microsecond=0)
+    page = Page(full_report(tmp_path / "r.html"))
+    facts = {page.words(fact.find("dt")): page.words(fact.find("dd")) for fact in page.all("dl/div")}
+    made = datetime.strptime(facts["report made (UTC)"], "%Y-%m-%d %H:%M").replace(tzinfo=UTC)
+    assert before <= made <= datetime.now(UTC)
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_verdict_stands_once(tmp_path):
+    page = Page(full_report(tmp_path / "r.html"))
+    assert page.section("differences").findall(".//li") == []
+    assert page.words(page.section("differences")).count("is better on map@10") == 0
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_dash_is_explained_below_the_tables_that_have_it(tmp_path):
+    page = Page(plain([undefined("ndcg@10")]).report(tmp_path / "r.html", manifest={"run_id": "r1", "exclude": None}))
+    legends = {
+        name: [page.words(note) for note in page.section(name).findall("p") if page.words(note).startswith("–")]
+        for name in ("means", "data", "manifest")
+    }
+    assert legends == {
+        "means": ["–: there is no interval"], "data": ["–: not counted"], "manifest": ["–: not set"],
+    }  # fmt: skip
+    assert "–:" not in page.words(Page(plain([row()]).report(tmp_path / "all.html")).section("means"))
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_on_paper_sections_are_open_and_no_head_of_a_table_stands_alone(tmp_path):
+    (style,) = Page(plain([row()]).report(tmp_path / "r.html")).all("style")
+    paper = "".join(style.itertext()).partition("@media print")[2]
+    rules = {
+        selector.strip(): words for selectors, words in re.findall(r"([^{};]+)\{([^}]*)\}", paper)
+        for selector in selectors.split(",")
+    }  # fmt: skip
+    assert "content-visibility: visible" in rules["details::details-content"]
+    for head in ("h2", "section > p", "figcaption", "caption", "thead"):
+        assert "break-after: avoid" in rules[head]
+    for rows in ("tr", "thead", "tbody"):
+        assert "break-inside: avoid" in rules[rows]
+    assert "background: none" in rules[".scroll"]
