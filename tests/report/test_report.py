@@ -456,10 +456,10 @@ def test_a_dash_is_explained_below_the_tables_that_have_it(tmp_path):
 def test_on_paper_sections_are_open_and_no_head_of_a_table_stands_alone(tmp_path):
     (style,) = Page(plain([row()]).report(tmp_path / "r.html")).all("style")
     paper = re.sub(r"/\*.*?\*/", "", "".join(style.itertext()).partition("@media print")[2], flags=re.S)
-    rules = {
-        selector.strip(): words for selectors, words in re.findall(r"([^{};]+)\{([^}]*)\}", paper)
-        for selector in selectors.split(",")
-    }  # fmt: skip
+    rules = {}
+    for selectors, words in re.findall(r"([^{};]+)\{([^}]*)\}", paper):
+        for selector in map(str.strip, selectors.split(",")):
+            rules[selector] = rules.get(selector, "") + words
     assert "content-visibility: visible" in rules["details::details-content"]
     for head in ("h2", "section > p", "figcaption", "caption", "thead"):
         assert "break-after: avoid" in rules[head]
