@@ -55,3 +55,11 @@ def test_no_item_of_a_list_is_swallowed(page):
     """GitHub takes fewer spaces, and no blank line before the next item; the site then swallows the items that follow."""
     text = re.sub(r"^```.*?^```$", "```", page.read_text(), flags=re.M | re.S)
     assert [text.count("\n", 0, match.start()) + 1 for match in SWALLOWED.finditer(text)] == []
+
+
+def test_every_recipe_says_when_it_is_needed_and_what_it_prints():
+    _, *recipes = re.split(r"^## ", (DOCS / "recipes.md").read_text(), flags=re.M)
+    assert len(recipes) >= 12
+    for recipe in recipes:
+        assert recipe.split("\n\n")[1].startswith("**When:** "), recipe
+        assert re.search(r"^```\n\n```\n.+?^```$|^<!-- not run: ", recipe, re.M | re.S), recipe
