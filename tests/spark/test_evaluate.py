@@ -113,7 +113,7 @@ def test_definitions_say_every_parameter(result):
     definition = next(row.definition for row in result.summary if row.metric == "ap@5")
     assert (
         definition
-        == "ap(relevance_threshold=None, ties='order', denominator='hits', decay=1.0, by='rank', undefined='nan')@5"
+        == "ap(relevance_threshold=None, ties='order', denominator='hits', decay=1.0, weights=None, by='rank', undefined='nan')@5"
     )
     assert definition in result.explain()
 

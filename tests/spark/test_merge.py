@@ -15,7 +15,8 @@ from spark_rankeval.jobs.runs import metrics_table
 
 METRICS = ["ndcg@5", "dcg@5", "ap", "rr"]
 OPTIONS = {"score": "score", "relevance": "grade", "by": "country"}
-UNKNOWN = {"median", "quantiles"}
+# What the rows of one evaluation alone have.
+UNKNOWN = {"median", "quantiles", "standard", "standard_mean"}
 
 
 def figures(result):
