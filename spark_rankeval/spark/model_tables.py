@@ -17,6 +17,7 @@ from spark_rankeval.spark.grouping import agreed
 from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, user_hash
 from spark_rankeval.spark.named_columns import METADATA_KEY, any_null, check_unambiguous, column, facts_of, find_column
 from spark_rankeval.spark.states import STATE_SCHEMA, collected_states
+from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.worker.comparing import (
     CONFLICTS,
@@ -308,7 +309,7 @@ class ModelTables:
         attributes = [*map(slice_field, range(len(by))), *[CONFLICTS] * bool(by)]
         hashed = user_hash(map(F.col, names), self.user_types).alias(USER)
         users = self.grouped(labels, by).select(hashed, nobody.alias(NOBODY), ROWS, *attributes)
-        states = users.mapInArrow(run, STATE_SCHEMA)
+        states = run_on_workers(users, run, STATE_SCHEMA)
         packed = collected_states(states, merge_comparisons, bytes_each, have_places=bool(by))
         return merged(map(unpack, packed))
 
