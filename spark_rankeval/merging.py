@@ -10,7 +10,7 @@ from spark_rankeval.errors import InputError, MergeError, MetricError
 from spark_rankeval.long_table import COLUMNS, RUN_ID, row_of
 from spark_rankeval.merged_summary import merged_rows
 from spark_rankeval.metrics.naming import column_name, parse_metric
-from spark_rankeval.options import check_table
+from spark_rankeval.options import check_table, kind_of
 from spark_rankeval.result import Result
 from spark_rankeval.summary import DataQuality, SummaryRow
 
@@ -92,7 +92,7 @@ def _named(results: Any) -> list[tuple[str, Any]]:
 def _read(name: str, told: Any) -> tuple[tuple[SummaryRow, ...], dict[str, DataQuality]]:
     """The summary and qualities that a dict or JSON of a result holds."""
     if not isinstance(told, Mapping | str):
-        msg = f"{name} is no result, nor what Result.to_dict or to_json makes of one; got a {type(told).__name__}"
+        msg = f"{name} is no result, nor what Result.to_dict or to_json makes of one; got a {kind_of(told)}"
         raise InputError(msg)
     try:
         read = json.loads(told) if isinstance(told, str) else told
