@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pandas as pd
 
@@ -17,7 +17,7 @@ from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.options import check_name, one_of
 from spark_rankeval.plotting import ResultPlots
 from spark_rankeval.rendering import render_summary
-from spark_rankeval.report.writing import write_report
+from spark_rankeval.report.writing import checked_path, text_of, write_page, write_report
 from spark_rankeval.spark.queries import queries_of, totals_of
 from spark_rankeval.spark.scoring import of_somebody
 from spark_rankeval.summary import DataQuality, SummaryRow
@@ -35,6 +35,21 @@ if TYPE_CHECKING:
 
     #: A metric; a model and a metric; or either and a slice.
     Name = str | Metric | tuple[str | Metric, ...]
+
+
+def qualities_in(told: Mapping[str, Any], rows: Sequence[SummaryRow]) -> dict[str, DataQuality]:
+    """The counts by model in what `Result.to_dict` makes, which stores those of one model without its name."""
+    several = told.get("data_quality_of_models")
+    counts = several or {row.model: told["data_quality"] for row in rows[:1] if "data_quality" in told}
+    return {model: DataQuality(**each) for model, each in counts.items()}
+
+
+def _no_users(*_: object) -> NoReturn:
+    msg = (
+        "a result that was read back has no users' values: read the table that result.write(path) wrote, and summarise it, as in "
+        "summarise(spark.read.parquet(path))"
+    )
+    raise InputError(msg)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +74,11 @@ class Result:
 
     @cached_property
     def per_user(self) -> DataFrame:
-        """Every user's values, a lazy DataFrame: the user's columns, a double a metric (NaN: undefined) and counts."""
+        """Every user's values, a lazy DataFrame: the user's columns, a double a metric (NaN: undefined) and counts.
+
+        An aggregate of Spark's is NaN if one user's value is. To leave these users out, as the summary does:
+        ``F.avg(F.nanvl("ndcg_at_10", F.lit(None)))``.
+        """
         return of_somebody(self._table())
 
     @cached_property
@@ -274,8 +293,12 @@ class Result:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The summary and the data quality as plain values, NaN as None."""
-        told: dict[str, Any] = {"summary": [row.stored() for row in self.summary]}
+        """All but the tables as plain values that `from_dict` reads; NaN as None."""
+        told: dict[str, Any] = {
+            "plan": list(self.plan),
+            "columns": dict(self.columns),
+            "summary": [row.stored() for row in self.summary],
+        }
         if self.qualities:
             told["data_quality"] = self.data_quality.to_dict()
         if len(self.qualities) > 1:
@@ -283,8 +306,76 @@ class Result:
         return told
 
     def to_json(self, indent: int | None = 2) -> str:
-        """The summary and the data quality as JSON, NaN as null."""
+        """All but the tables as JSON that `from_json` reads; NaN as null."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Result:
+        """The result of `to_dict`, or of a job's manifest, with everything but users' values: its `per_user` raises.
+
+        Raises:
+            InputError: it is neither.
+        """
+        try:
+            summary = tuple(map(SummaryRow.from_stored, told["summary"]))
+            qualities = qualities_in(told, summary)
+            columns, plan = dict(told.get("columns", {})), tuple(told.get("plan", ()))
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            msg = (
+                f"this is no result, nor what Result.to_dict or to_json makes of one ({type(error).__name__}: {error})"
+            )
+            raise InputError(msg) from error
+        return cls(summary, qualities, columns, plan, _no_users, _no_users)
+
+    @classmethod
+    def from_json(cls, text: str) -> Result:
+        """The result of `to_json`, as `from_dict` has it.
+
+        Raises:
+            InputError: the text is of no result.
+        """
+        try:
+            told = json.loads(text)
+        except (TypeError, ValueError, RecursionError) as error:
+            msg = (
+                f"this is no result, nor what Result.to_dict or to_json makes of one ({type(error).__name__}: {error})"
+            )
+            raise InputError(msg) from error
+        return cls.from_dict(told)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write all but the tables into a JSON file, which `load` reads; `write` stores the users' values.
+
+        Args:
+            path: of the file on this machine; one that is there is replaced, at once and whole.
+
+        Returns:
+            the path.
+
+        Raises:
+            OptionError: nothing can be written there.
+        """
+        return write_page(checked_path(path, "result"), self.to_json(), "result")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Result:
+        """The result that `save` wrote, with everything but users' values: its `per_user` raises.
+
+        Raises:
+            InputError: the file holds no result.
+            OptionError: the file cannot be read.
+        """
+        return cls.from_json(text_of(path, "result"))
+
+    def __reduce__(self) -> tuple[Callable[[str], Result], tuple[str]]:
+        # Tables live in a session, so that a pickle is what `save` writes.
+        return Result.from_json, (self.to_json(None),)
+
+    def __copy__(self) -> Result:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Result:
+        return self
 
     def explain(self) -> str:
         """In words: by which definition each number is, and how the data was brought together."""

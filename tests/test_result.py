@@ -1,11 +1,15 @@
 """A result without Spark: numbers by name."""
 
+import copy
+import math
+import pickle
+from dataclasses import replace
 from functools import partial
 
 import pytest
-from summary_rows import QUALITY, row
+from summary_rows import QUALITY, row, undefined
 
-from spark_rankeval.errors import UnknownMetricError
+from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.result import Result
 
 
@@ -56,3 +60,50 @@ def test_a_name_that_nothing_answers_to_is_an_error_with_what_was_meant(name, ex
     with pytest.raises(UnknownMetricError, match=expected):
         _ = SLICED[name]
     assert name not in SLICED
+
+
+def everything(result):
+    """All of a result but its tables, as text, to the last bit: NaN is equal to nothing."""
+    rows = [{name: repr(value) for name, value in vars(one).items()} for one in result.summary]
+    return rows, result.qualities, result.columns, result.plan, result.explain(), repr(result)
+
+
+SAVED = {
+    "slices of several models": SLICED,
+    "undefined": result_of([undefined(), row("rr", 0.5, quantiles={0.25: 0.1, 0.5: 0.5}, median=0.5)]),
+    "a median of nobody": result_of([replace(undefined(), quantiles={0.5: math.nan, 0.9: math.nan})]),
+    "infinite": result_of([row("my own", math.inf, minimum=-math.inf, interval_low=0.0, interval_high=math.inf)]),
+    "a model named inf": result_of([row(model="inf", relevance="-inf", user_weight="spend", effective_n_users=7.5)]),
+    "without counts": replace(SLICED, qualities={}),
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_what_is_saved_comes_back_equal(name, tmp_path):
+    result = SAVED[name]
+    assert result.save(tmp_path / "r.json") == tmp_path / "r.json"
+    for back in (
+        Result.load(tmp_path / "r.json"),
+        Result.from_dict(result.to_dict()),
+        pickle.loads(pickle.dumps(result)),
+    ):
+        assert everything(back) == everything(result)
+        with pytest.raises(
+            InputError, match=r"read back has no users' values: .* summarise\(spark\.read\.parquet\(path\)\)"
+        ):
+            _ = back.per_user
+    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_a_copy_keeps_its_tables():
+    assert copy.copy(SLICED)._table is copy.deepcopy(SLICED)._table is SLICED._table
+
+
+def test_what_cannot_be_read_or_written_is_an_error_of_ours(tmp_path):
+    (tmp_path / "other.json").write_text("[]")
+    with pytest.raises(InputError, match="this is no result"):
+        Result.load(tmp_path / "other.json")
+    with pytest.raises(OptionError, match=r"there is no result to be read at .*none\.json': No such file"):
+        Result.load(tmp_path / "none.json")
+    with pytest.raises(OptionError, match=r"a result is a file on this machine; 's3://bucket/r\.json' is in no folder"):
+        SLICED.save("s3://bucket/r.json")
