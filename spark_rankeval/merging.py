@@ -11,7 +11,8 @@ from spark_rankeval.long_table import COLUMNS, RUN_ID, row_of
 from spark_rankeval.merged_summary import merged_rows
 from spark_rankeval.metrics.naming import column_name, parse_metric
 from spark_rankeval.options import check_table, kind_of
-from spark_rankeval.result import Result, qualities_in
+from spark_rankeval.result import Result
+from spark_rankeval.stored_result import qualities_in
 from spark_rankeval.summary import DataQuality, SummaryRow
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -20,6 +20,7 @@ from spark_rankeval.rendering import render_summary
 from spark_rankeval.report.writing import checked_path, text_of, write_page, write_report
 from spark_rankeval.spark.queries import queries_of, totals_of
 from spark_rankeval.spark.scoring import of_somebody
+from spark_rankeval.stored_result import no_users, read_stored, read_text
 from spark_rankeval.summary import DataQuality, SummaryRow
 from spark_rankeval.trec_output import Query, render_trec
 
@@ -35,21 +36,6 @@ if TYPE_CHECKING:
 
     #: A metric; a model and a metric; or either and a slice.
     Name = str | Metric | tuple[str | Metric, ...]
-
-
-def qualities_in(told: Mapping[str, Any], rows: Sequence[SummaryRow]) -> dict[str, DataQuality]:
-    """The counts by model in what `Result.to_dict` makes, which stores those of one model without its name."""
-    several = told.get("data_quality_of_models")
-    counts = several or {row.model: told["data_quality"] for row in rows[:1] if "data_quality" in told}
-    return {model: DataQuality(**each) for model, each in counts.items()}
-
-
-def _no_users(*_: object) -> NoReturn:
-    msg = (
-        "a result that was read back has no users' values: read the table that result.write(path) wrote, and summarise it, as in "
-        "summarise(spark.read.parquet(path))"
-    )
-    raise InputError(msg)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,12 +279,8 @@ class Result:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the tables as plain values that `from_dict` reads; NaN as None."""
-        told: dict[str, Any] = {
-            "plan": list(self.plan),
-            "columns": dict(self.columns),
-            "summary": [row.stored() for row in self.summary],
-        }
+        """The figures as plain values that `from_dict` reads; NaN as None. Equal figures are equal here, whatever the plan was."""
+        told: dict[str, Any] = {"summary": [row.stored() for row in self.summary], "columns": dict(self.columns)}
         if self.qualities:
             told["data_quality"] = self.data_quality.to_dict()
         if len(self.qualities) > 1:
@@ -306,7 +288,7 @@ class Result:
         return told
 
     def to_json(self, indent: int | None = 2) -> str:
-        """All but the tables as JSON that `from_json` reads; NaN as null."""
+        """The figures as JSON that `from_json` reads; NaN as null."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     @classmethod
@@ -316,16 +298,7 @@ class Result:
         Raises:
             InputError: it is neither.
         """
-        try:
-            summary = tuple(map(SummaryRow.from_stored, told["summary"]))
-            qualities = qualities_in(told, summary)
-            columns, plan = dict(told.get("columns", {})), tuple(told.get("plan", ()))
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
-            msg = (
-                f"this is no result, nor what Result.to_dict or to_json makes of one ({type(error).__name__}: {error})"
-            )
-            raise InputError(msg) from error
-        return cls(summary, qualities, columns, plan, _no_users, _no_users)
+        return cls(*read_stored(told), no_users, no_users)
 
     @classmethod
     def from_json(cls, text: str) -> Result:
@@ -334,14 +307,7 @@ class Result:
         Raises:
             InputError: the text is of no result.
         """
-        try:
-            told = json.loads(text)
-        except (TypeError, ValueError, RecursionError) as error:
-            msg = (
-                f"this is no result, nor what Result.to_dict or to_json makes of one ({type(error).__name__}: {error})"
-            )
-            raise InputError(msg) from error
-        return cls.from_dict(told)
+        return cls.from_dict(read_text(text))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write all but the tables into a JSON file, which `load` reads; `write` stores the users' values.
@@ -355,7 +321,7 @@ class Result:
         Raises:
             OptionError: nothing can be written there.
         """
-        return write_page(checked_path(path, "result"), self.to_json(), "result")
+        return write_page(checked_path(path, "result"), self._as_text(), "result")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
@@ -369,7 +335,11 @@ class Result:
 
     def __reduce__(self) -> tuple[Callable[[str], Result], tuple[str]]:
         # Tables live in a session, so that a pickle is what `save` writes.
-        return Result.from_json, (self.to_json(None),)
+        return Result.from_json, (self._as_text(),)
+
+    def _as_text(self) -> str:
+        """All but the tables as JSON."""
+        return json.dumps({"plan": self.plan, **self.to_dict()}, indent=2, ensure_ascii=False, allow_nan=False)
 
     def __copy__(self) -> Result:
         return self

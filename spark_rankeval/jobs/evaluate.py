@@ -90,7 +90,7 @@ def evaluate_tables(
         if outcomes:
             run.write(gates_table(run, outcomes), runs.GATES)
             tell_gates(log, outcomes)
-        told = {**result.to_dict(), **gates_told(outcomes)}
+        told = {"plan": list(result.plan), **result.to_dict(), **gates_told(outcomes)}
         stored = spark.read.schema(per_user.schema).parquet(run.place(runs.PER_USER))
         result = replace(result, _table=lambda: stored)
 
