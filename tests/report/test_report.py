@@ -356,7 +356,7 @@ for package, call in (
     lines = done.stdout.splitlines()
     for package, line in zip(("altair", "altair", "vl_convert", "jinja2"), lines, strict=True):
         assert line.startswith("MissingExtraError"), done
-        says = f"need the package {package}, which is not installed: pip install 'spark-rankeval[report]'"
+        says = f"need the package {package}, which is not installed: pip install 'altair>=5.5' "
         assert says in line
     assert issubclass(MissingExtraError, SparkRankEvalError)
 

@@ -329,7 +329,7 @@ def test_text_ids_tie_in_the_order_of_their_bytes(spark):
         ({"metrics": []}, MetricError, "no metric was asked for"),
         ({"score": None}, InputError, "neither"),
         ({"rank": "item"}, InputError, "both"),
-        ({"user": "usr"}, InputError, r"predictions has no column 'usr' \(user=\); it has: user bigint"),
+        ({"user": "usr"}, InputError, r"predictions has no column 'usr' \(user=\); did you mean 'user'\? it has: user bigint"),
         ({"item": "thing"}, InputError, "no column 'thing'"),
         ({"score": "points"}, InputError, "no column 'points'"),
         ({"relevance": "grade"}, InputError, "labels has no column 'grade'"),

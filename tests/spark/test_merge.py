@@ -109,9 +109,9 @@ def test_models_merge_by_name(logs):
     ("given", "error", "said"),
     [
         ([], MergeError, "there is nothing to merge"),
-        (["{}"], InputError, "result 1 is no result"),
-        (["[" * 100_000], InputError, "result 1 is no result"),
-        (['{"summary": [{"mean": 1}]}'], InputError, "result 1 is no result"),
+        (["{}"], InputError, "result 1: this is no result"),
+        (["[" * 100_000], InputError, "result 1: this is no result"),
+        (['{"summary": [{"mean": 1}]}'], InputError, "result 1: this is no result"),
         ({"a": 5}, InputError, "a is no result"),
         ("monday.json", InputError, "merge takes several results"),
         (5, InputError, "merge takes several results"),
