@@ -46,7 +46,7 @@ def everyone(tables):
     return users[0].union(users[1]).union(users[2]).distinct()
 
 
-@pytest.mark.parametrize(("prune", "on_invalid"), part_of(itertools.product(["auto", "never"], ["error", "drop"]), 3))
+@pytest.mark.parametrize(("prune", "on_invalid"), part_of(itertools.product(["auto", "never"], ["error", "drop"]), 4))
 def test_each_model_has_the_figures_that_it_has_alone_among_the_same_users(tables, prune, on_invalid):
     tables, labels = tables
     options = {**OPTIONS, "prune": prune, "on_invalid": on_invalid}
