@@ -304,6 +304,7 @@ def test_differences_are_a_lazy_row_a_user_and_model(jobs_of, tables, users):
         differences(tables, "als")
 
 
+@pytest.mark.night
 def test_the_detectable_difference_of_one_model_is_statsmodels(small):
     result = evaluate({"m": small[0]}, small[1], ["rr", "precision@1"], score="score")
     line = detectable_difference(result, "mrr", level=0.9).iloc[0]

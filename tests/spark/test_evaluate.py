@@ -210,6 +210,7 @@ def test_arrays_of_structs_with_a_score_are_ordered_by_it(spark, rows):
     assert means(result) == pytest.approx(MEANS, abs=1e-12)
 
 
+@pytest.mark.night
 @pytest.mark.classic_alone("ml")
 def test_output_of_als_goes_in_as_it_is(spark):
     from pyspark.ml.recommendation import ALS

@@ -78,6 +78,7 @@ def test_a_result_draws_how_many_users_have_which_value(result):
     assert sum(bar["share"] for bar in bars(chart)) == pytest.approx(2)
 
 
+@pytest.mark.night
 def test_a_stored_table_of_one_model_draws_as_well(lists, tmp_path):
     predictions, labels = lists
     result = summarise(score_users(predictions["als"], labels, ["ndcg@10"], score="score"))

@@ -134,6 +134,7 @@ def test_wrong_tables_and_lone_results_are_refused(days, spark):
         merge([days[0], days[0].to_dict() | {"summary": days[0].to_dict()["summary"][:1]}])
 
 
+@pytest.mark.night
 def test_what_the_page_of_history_says_in_python_runs(spark, days, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for place, day in enumerate(days):

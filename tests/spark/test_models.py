@@ -100,6 +100,7 @@ def test_the_per_user_table_is_long_and_is_summarised_by_model(spark, tables, to
     table.unpersist()
 
 
+@pytest.mark.night
 def test_what_is_summarised_has_the_models_in_the_order_in_which_they_were_named(tables, together):
     tables, labels = tables
     named = dict(reversed(tables.items()))
@@ -111,6 +112,7 @@ def test_what_is_summarised_has_the_models_in_the_order_in_which_they_were_named
     per_user.unpersist()
 
 
+@pytest.mark.night
 def test_models_that_come_as_arrays(tables, together):
     tables, labels = tables
     arrays = {

@@ -97,6 +97,7 @@ def test_the_heavy_part_runs_once(tables, spark, tmp_path):
     assert len(list(marks.iterdir())) == 1
 
 
+@pytest.mark.night
 def test_a_path_may_be_a_path_object_and_is_no_empty_text(tables, tmp_path):
     result = evaluate(*tables, METRICS, score="score")
     assert result.write(tmp_path / "here").per_user.count() == 2

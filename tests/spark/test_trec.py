@@ -90,6 +90,7 @@ def test_another_level_of_relevance(tables):
     assert {line for line in found if "num_rel " in line} == {"num_rel               \tall\t19"}
 
 
+@pytest.mark.night
 def test_models_without_names_and_measures_that_tell_no_hits(tables):
     run, qrels = tables
     one = run.where("model = 'bm25'").drop("model")

@@ -92,6 +92,7 @@ def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
     assert spread.to_dict() == fresh.to_dict()
 
 
+@pytest.mark.night
 def test_equal_weights_are_none(tables):
     predictions, labels, about = tables
     plain = evaluate(predictions, labels, METRICS, ci="bca", replicates=200, **OPTIONS)
@@ -129,6 +130,7 @@ def of_models(tables):
     return evaluate(models, labels, METRICS, attributes=about, user_weight="spend", **OPTIONS)
 
 
+@pytest.mark.night
 def test_several_models_and_one_table_of_arrays(tables, of_models):
     predictions, labels, about = tables
     assert of_models["a", "rr"] == of_models["b", "rr"]
