@@ -11,7 +11,7 @@ import pandas as pd
 
 from spark_rankeval.comparison_plotting import ComparisonPlots, pairs_chart
 from spark_rankeval.comparison_rows import ComparisonRow, PairRow, largest_losses
-from spark_rankeval.errors import UnknownMetricError
+from spark_rankeval.errors import UnknownMetricError, did_you_mean
 from spark_rankeval.markup import notes_as_html
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.plotting import WIDTH
@@ -84,7 +84,8 @@ class _Compared(Generic[Row]):
         if len(rows) == 1:
             return rows[0]
         known = ", ".join(repr((row.metric, *sorted(_names_of(row)))) for row in rows or self.rows)
-        msg = f"{'several rows answer' if rows else 'no row answers'} to {key!r}; there are {known}"
+        near = "" if rows else did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
+        msg = f"{'several rows answer' if rows else 'no row answers'} to {key!r}; {near}there are {known}"
         raise UnknownMetricError(msg)
 
     def _kinds(self) -> tuple[Sequence[Row], ...]:
@@ -183,7 +184,8 @@ class ModelComparison(_Compared[ComparisonRow]):
             ]
             if not rows:
                 known = ", ".join(dict.fromkeys(row.metric for row in self.sliced)) or "no slices: compare(…, by=…)"
-                msg = f"no slice has a metric {str(metric)!r}; there are {known}"
+                near = did_you_mean(metric, dict.fromkeys(row.metric for row in self.sliced))
+                msg = f"no slice has a metric {str(metric)!r}; {near}there are {known}"
                 raise UnknownMetricError(msg)
         return _frame(largest_losses(rows)[:n], ComparisonRow)
 

@@ -20,7 +20,7 @@ from spark_rankeval import package_zip
 from spark_rankeval.errors import MissingExtraError, OptionError, SparkRankEvalError, UnknownMetricError
 from spark_rankeval.report import Gate
 from spark_rankeval.report.page import Section, document
-from spark_rankeval.report.pictures import NARROW, WIDE, Picture
+from spark_rankeval.report.pictures import NARROW, WIDE
 from spark_rankeval.report.tables import MOST_ROWS, Table
 from spark_rankeval.report.writing import write_page
 from spark_rankeval.result import Result
@@ -55,12 +55,6 @@ class Page:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     return Page(full_report(tmp_path_factory.mktemp("report") / "report.html"))
-
-
-@pytest.fixture
-def without_charts(monkeypatch):
-    """Charts take nearly all the time of a report, also where a test reads its words alone."""
-    monkeypatch.setattr("spark_rankeval.report.page.picture", lambda draw: Picture("title", "", "words", "", ""))
 
 
 def plain(rows, **others):
@@ -357,7 +351,7 @@ for package, call in (
     lines = done.stdout.splitlines()
     for package, line in zip(("altair", "altair", "vl_convert", "jinja2"), lines, strict=True):
         assert line.startswith("MissingExtraError"), done
-        says = f"need the package {package}, which is not installed: pip install 'spark-rankeval[report]'"
+        says = f"need the package {package}, which is not installed: pip install 'altair>=5.5' "
         assert says in line
     assert issubclass(MissingExtraError, SparkRankEvalError)
 
@@ -414,6 +408,7 @@ print(spark_rankeval.__file__)
     assert len(Page(tmp_path / "r.html").all("figure")) == 2
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_differences_whose_p_or_interval_is_of_another_kind_are_named(tmp_path):
     first, *others = comparison().rows
     exact = replace(first, p_test="exact", interval_method="clopper_pearson")
