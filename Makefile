@@ -54,7 +54,7 @@ demo: setup  ## train and evaluate two models on real ratings
 	@$(BIN)/python jobs/quickstart.py
 
 # Two at a time, each with a Spark of its own: a test file waits for Spark as long as it computes.
-BY_TWO := --numprocesses=2 --dist=loadfile
+BY_TWO := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 test: setup $(VENV)/.classes  ## run the tests
 	@$(BIN)/python -m pytest -q $(BY_TWO)

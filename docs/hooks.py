@@ -1,4 +1,4 @@
-"""What the site has besides what mkdocs.yml names: further how-tos, and the example notebook with what its cells showed."""
+"""What the site has besides what mkdocs.yml names: further how-tos, the example notebook as its cells showed it, and configurations."""
 
 from __future__ import annotations
 
@@ -26,17 +26,26 @@ def on_files(files: Files, *, config: Any) -> Files:
     """Called by mkdocs when it knows its files."""
     notebook = json.loads(Path(config.docs_dir, NOTEBOOK).read_text(encoding="utf-8"))
     files.append(File.generated(config, PAGE, content=page(notebook)))
+    for path in sorted(Path(config.docs_dir).parent.glob("conf/*.toml")):
+        files.append(File.generated(config, f"conf-{path.stem}.md", content=configuration(path)))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Called by mkdocs for each page: links that lead somewhere where the sources are read are to do so on the site.
 
-    What is the notebook itself there is its page here; files of the repository beside docs/ are named, and are no links.
+    What is the notebook itself there is its page here, and so are the example configurations; other files of the repository beside
+    docs/ are named, and are no links.
     """
     if page.file.src_uri == PAGE:
         return markdown
+    markdown = re.sub(r"\]\(\.\./conf/(\w+)\.toml\)", r"](conf-\1.md)", markdown)
     return re.sub(r"\[([^\]]+)\]\(\.\./[^)]*\)", r"\1", markdown).replace(f"({NOTEBOOK})", f"({PAGE})")
+
+
+def configuration(path: Path) -> str:
+    """A configuration as Markdown."""
+    return f"# conf/{path.name}\n\nCopy this example and change it: [jobs](jobs.md).\n\n```toml\n{path.read_text(encoding='utf-8')}```\n"
 
 
 def page(notebook: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ from spark_rankeval.comparison_rendering import (
     render_pairs,
 )
 from spark_rankeval.comparison_rows import ComparisonRow, PairRow, largest_losses
-from spark_rankeval.errors import UnknownMetricError
+from spark_rankeval.errors import UnknownMetricError, did_you_mean
 from spark_rankeval.markup import (
     html_line,
     html_table,
@@ -130,7 +130,8 @@ class _Compared(ABC, Generic[Row]):
         if len(rows) == 1:
             return rows[0]
         known = ", ".join(repr((row.metric, *sorted(_names_of(row)))) for row in rows or self.rows)
-        msg = f"{'several rows answer' if rows else 'no row answers'} to {key!r}; there are {known}"
+        near = "" if rows else did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
+        msg = f"{'several rows answer' if rows else 'no row answers'} to {key!r}; {near}there are {known}"
         raise UnknownMetricError(msg)
 
     def _kinds(self) -> tuple[Sequence[Row], ...]:
@@ -262,7 +263,8 @@ class ModelComparison(_Compared[ComparisonRow]):
             ]
             if not rows:
                 known = ", ".join(dict.fromkeys(row.metric for row in self.sliced)) or "no slices: compare(…, by=…)"
-                msg = f"no slice has a metric {str(metric)!r}; there are {known}"
+                near = did_you_mean(metric, dict.fromkeys(row.metric for row in self.sliced))
+                msg = f"no slice has a metric {str(metric)!r}; {near}there are {known}"
                 raise UnknownMetricError(msg)
         return _frame(largest_losses(rows)[:n], ComparisonRow)
 

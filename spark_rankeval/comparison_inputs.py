@@ -8,7 +8,14 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_rankeval.errors import InputError, MetricError, OptionError, SparkRankEvalWarning, UnknownMetricError
+from spark_rankeval.errors import (
+    InputError,
+    MetricError,
+    OptionError,
+    SparkRankEvalWarning,
+    UnknownMetricError,
+    did_you_mean,
+)
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.options import as_names, check_name, is_name, is_number
 from spark_rankeval.result import Result
@@ -147,7 +154,7 @@ def _label(tables: ModelTables, asked: str | Metric) -> str:
     found = [label for label in tables.labels if reads_as(label, metric) or reads_as(_as_label(label), metric)]
     if len(found) == 1:
         return found[0]
-    msg = f"not every table has a metric {str(asked)!r}; all have: {', '.join(tables.labels)}"
+    msg = f"not every table has a metric {str(asked)!r}; {did_you_mean(asked, tables.labels)}all have: {', '.join(tables.labels)}"
     raise UnknownMetricError(msg)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from spark_rankeval.comparison_rows import ComparisonRow, PairRow
-from spark_rankeval.errors import InputError, UnknownMetricError
+from spark_rankeval.errors import InputError, UnknownMetricError, did_you_mean
 from spark_rankeval.extras import needs_extra
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.plotting import MOST_LINES, PURPOSE, WIDTH, asked_for, largest
@@ -256,7 +256,7 @@ def _compared(rows: Sequence[Row], metrics: Metrics) -> list[Row]:
         mine = [row for row in rows if row.metric == name] or [row for row in rows if reads_as(row.metric, name)]
         if not mine:
             known = ", ".join(dict.fromkeys(row.metric for row in rows)) or "none"
-            msg = f"there is no metric {str(name)!r} to draw; there are {known}"
+            msg = f"there is no metric {str(name)!r} to draw; {did_you_mean(name, [row.metric for row in rows])}there are {known}"
             raise UnknownMetricError(msg)
         found += mine
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from spark_rankeval.rendering import aligned, in_one_format, listed, signed
+from spark_rankeval.rendering import aligned, in_one_format, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ def comparison_figures(rows: Sequence[ComparisonRow]) -> list[tuple[str, ...]]:
             difference(row.difference),
             between(row, difference),
             probability(row.p),
-            signed(row.cohens_d, 2),
+            "undefined" if math.isnan(row.cohens_d) else f"{row.cohens_d:+.2f}",
         )
         for row in rows
     ]
@@ -123,19 +123,26 @@ def comparison_notes(rows: Sequence[ComparisonRow], test: str, correction: str, 
     """
     n_tests = sum(not math.isnan(row.p) for row in rows)
     corrected = "" if correction == "none" else f", corrected for {n_tests} comparisons ({correction})"
-    margins = sorted({row.margin for row in rows} - {0.0})
     notes = [
         f"p        of {_test(test, replicates)}{corrected}",
         "d        difference / standard deviation of the users' differences",
     ]
-    if margins:
-        of_all = len({row.margin for row in rows}) == 1
-        metrics = [list(dict.fromkeys(row.name for row in rows if row.margin == one)) for one in margins]
-        told = [
-            f"{one:g}{'' if of_all else ' of ' + ', '.join(mine)}" for one, mine in zip(margins, metrics, strict=True)
-        ]
-        notes.append(f"verdict  differences up to {' or '.join(told)} do not matter")
+    notes += [f"verdict  {words}" for words in margins_in_words(rows)]
     return notes + exceptions(rows, test)
+
+
+def margins_in_words(rows: Sequence[ComparisonRow]) -> list[str]:
+    """Which differences do not matter; nothing where all do."""
+    metrics_of: dict[float, list[str]] = {}
+    for row in rows:
+        metrics_of.setdefault(row.margin, []).append(row.name)
+    of_all = len(metrics_of) == 1
+    margins = [
+        f"{margin:g}" + ("" if of_all else " of " + ", ".join(dict.fromkeys(metrics)))
+        for margin, metrics in sorted(metrics_of.items())
+        if margin
+    ]
+    return [f"differences up to {' or '.join(margins)} do not matter"] if margins else []
 
 
 def _without_repeats(cells: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:

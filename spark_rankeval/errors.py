@@ -5,6 +5,42 @@ Every message says what was found, where, how many, and what to do.
 
 from __future__ import annotations
 
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+# From here on one name may have been meant by another.
+_LIKE = 0.6
+# Names that are less alike by so much than the nearest one were not meant.
+_AS_NEAR = 0.05
+
+
+def did_you_mean(asked: object, known: Iterable[str], spelled: Callable[[str], str] = str) -> str:
+    """The question that a message asks about a name that is not known: empty, or with a blank behind it.
+
+    Args:
+        asked: the name.
+        known: those that there are.
+        spelled: gives the name that is to be used instead of a known one, such as that of an alias.
+
+    >>> did_you_mean("precison", ["ap", "pearson", "precision"]), did_you_mean("rmse", ["novelty"])
+    ("did you mean 'precision'? ", '')
+    """
+    name = str(asked).lower()
+    alike = {other: _likeness(name, other.lower()) for other in known}
+    nearest = max(_LIKE, max(alike.values(), default=0.0) - _AS_NEAR)
+    near = [spelled(other) for other in sorted(alike, key=lambda other: -alike[other]) if alike[other] >= nearest]
+    near = list(dict.fromkeys(near))[:3]
+    return f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+
+
+def _likeness(name: str, other: str) -> float:
+    # The same letters in another order are a slip of the fingers, which the ratio takes for much.
+    slip = 0.9 * (sorted(name) == sorted(other))
+    return max(slip, difflib.SequenceMatcher(None, name, other).ratio())
+
 
 class SparkRankEvalError(Exception):
     """The root of every error that this package raises on purpose."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.dialects import DEFAULT, STANDARD, Dialect, find_dialect
-from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.errors import InputError, OptionError, did_you_mean
 from spark_rankeval.fact_arguments import further_tables
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.metrics.population import POPULATIONS
@@ -309,7 +309,7 @@ def _options_of_score_users(given: dict[str, Any]) -> dict[str, Any]:
     }
     unknown = [name for name in given if name not in known]
     if unknown:
-        msg = f"there is no option {', '.join(map(repr, unknown))}; there are {', '.join(known)}"
+        msg = f"there is no option {', '.join(map(repr, unknown))}; {did_you_mean(unknown[0], known)}there are {', '.join(known)}"
         raise OptionError(msg)
     return known | given
 

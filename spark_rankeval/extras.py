@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 from spark_rankeval.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-_PACKAGES = {
-    "report": ("altair", "vl_convert", "jinja2"),
-    "yaml": ("yaml",),
-    "notebook": ("tqdm",),
-    "cli": ("typer",),
-    "mlflow": ("mlflow",),
+#: What each extra of pyproject.toml brings: how a package is required, by the name that it is imported by.
+EXTRAS = {
+    "report": {"altair": "altair>=5.5", "vl_convert": "vl-convert-python>=1.7", "jinja2": "jinja2>=3.1"},
+    "yaml": {"yaml": "pyyaml>=6.0"},
+    "notebook": {"tqdm": "tqdm>=4.66", "ipywidgets": "ipywidgets>=8"},
+    "cli": {"typer": "typer>=0.15"},
+    "mlflow": {"mlflow": "mlflow-skinny>=2.14", "sqlalchemy": "sqlalchemy>=1.4,<3", "alembic": "alembic>=1.10.1,<2"},
 }
 
 
@@ -35,26 +36,29 @@ def needs_extra(extra: str, purpose: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in _PACKAGES[extra]:
+        if missing not in EXTRAS[extra]:
             raise
         raise _missing(missing, extra, purpose) from error
 
 
-def check_extra(extra: str, purpose: str) -> None:
+def check_extra(extra: str, purpose: str, only: Iterable[str] | None = None) -> None:
     """Refuse what an extra is needed for before it is begun, without importing the packages.
 
     Args:
         extra: its name.
         purpose: what it is needed for, as the subject of a sentence.
+        only: the packages of the extra that it is needed for, by the names that they are imported by; None: all.
 
     Raises:
         MissingExtraError: one of them is not installed.
     """
-    for package in _PACKAGES[extra]:
+    for package in EXTRAS[extra] if only is None else only:
         if find_spec(package) is None:
             raise _missing(package, extra, purpose)
 
 
 def _missing(package: str, extra: str, purpose: str) -> MissingExtraError:
-    msg = f"{purpose} need the package {package}, which is not installed: pip install 'spark-rankeval[{extra}]'"
+    # The packages' own names work wherever this one came from: a checkout, a wheel or a zip.
+    packages = " ".join(f"'{requirement}'" for requirement in EXTRAS[extra].values())
+    msg = f"{purpose} need the package {package}, which is not installed: pip install {packages} (the extra {extra!r})"
     return MissingExtraError(msg)

@@ -11,9 +11,10 @@ from spark_rankeval.long_table import COLUMNS, RUN_ID, row_of
 from spark_rankeval.merged_summary import merged_rows
 from spark_rankeval.metrics.naming import column_name, parse_metric
 from spark_rankeval.notes import note_of_definitions
-from spark_rankeval.options import check_table
+from spark_rankeval.options import check_table, kind_of
 from spark_rankeval.result import Result
 from spark_rankeval.statistics.intervals import asked_for
+from spark_rankeval.stored_result import qualities_in
 from spark_rankeval.summary import DataQuality, SummaryRow
 
 if TYPE_CHECKING:
@@ -61,12 +62,9 @@ def merge(
     else:
         summaries = {}
         for name, told in _named(results):
-            if isinstance(told, Result):
-                summaries[name], columns = told.summary, {**told.columns, **columns}
-                qualities.append(told.qualities)
-            else:
-                summaries[name], quality = _read(name, told)
-                qualities.append(quality)
+            result = _read(name, told)
+            summaries[name], columns = result.summary, {**result.columns, **columns}
+            qualities.append(result.qualities)
     if not summaries:
         msg = "there is nothing to merge: give the results of at least one evaluation"
         raise MergeError(msg)
@@ -92,25 +90,17 @@ def _named(results: Any) -> list[tuple[str, Any]]:
     return [(f"result {place}", told) for place, told in enumerate(results, start=1)]
 
 
-def _read(name: str, told: Any) -> tuple[tuple[SummaryRow, ...], dict[str, DataQuality]]:
-    """The summary and qualities that a dict or JSON of a result holds."""
+def _read(name: str, told: Any) -> Result:
+    """The result that a dict or JSON of one holds, or that it is."""
+    if isinstance(told, Result):
+        return told
     if not isinstance(told, Mapping | str):
-        msg = f"{name} is no result, nor what Result.to_dict or to_json makes of one; got a {type(told).__name__}"
+        msg = f"{name} is no result, nor what Result.to_dict or to_json makes of one; got a {kind_of(told)}"
         raise InputError(msg)
     try:
-        read = json.loads(told) if isinstance(told, str) else told
-        rows = tuple(map(SummaryRow.from_stored, read["summary"]))
-        return rows, _qualities_in(read, rows)
-    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
-        msg = f"{name} is no result, nor what Result.to_dict or to_json makes of one ({type(error).__name__}: {error})"
-        raise InputError(msg) from error
-
-
-def _qualities_in(read: Mapping[str, Any], rows: Sequence[SummaryRow]) -> dict[str, DataQuality]:
-    """The counts by model; those of one model are stored without its name."""
-    several = read.get("data_quality_of_models")
-    counts = several or {row.model: read["data_quality"] for row in rows[:1] if "data_quality" in read}
-    return {model: DataQuality(**each) for model, each in counts.items()}
+        return Result.from_json(told) if isinstance(told, str) else Result.from_dict(told)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
 
 
 def _of_manifests(
@@ -122,7 +112,7 @@ def _of_manifests(
         try:
             read = json.loads(told) if isinstance(told, str) else told
             name = f"run {read['run_id']}"
-            by_run[name] = _qualities_in(read, summaries.get(name, ()))
+            by_run[name] = qualities_in(read, summaries.get(name, ()))
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             msg = f"manifest {place} is no manifest of a run ({type(error).__name__}: {error})"
             raise InputError(msg) from error

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.errors import OptionError
+from spark_rankeval.errors import OptionError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ class OnInvalid:
         problems = []
         for kind, choice in given.items():
             if kind not in kinds:
-                problems.append(f"there is no kind {kind!r}; there are {', '.join(kinds)}")
+                problems.append(f"there is no kind {kind!r}; {did_you_mean(kind, kinds)}there are {', '.join(kinds)}")
             elif choice not in kinds[kind]:
                 problems.append(f"{kind} must be one of {_listed(kinds[kind])}; got {choice!r}")
         if problems:

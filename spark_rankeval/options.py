@@ -83,14 +83,20 @@ def check_table(role: str, frame: Any, *, instead: str = "") -> None:
     if not is_table(frame):
         kind = type(frame)
         package = kind.__module__.partition(".")[0]
-        name = kind.__name__ if package == "builtins" else f"{package} {kind.__name__}"
         advice = _AS_SPARK.get(f"{kind.__module__}.{kind.__name__}") or _AS_SPARK.get(package)
         wanted = f"a Spark DataFrame{f' or {instead}' if instead else ''}"
-        msg = f"{role} must be {wanted}; got a {name}{f'. {advice}' if advice else ''}"
+        msg = f"{role} must be {wanted}; got a {kind_of(frame)}{f'. {advice}' if advice else ''}"
         raise InputError(msg)
     if frame.isStreaming:
         msg = f"{role} must be a table that ends; got a streaming DataFrame. Read it as a batch, or evaluate each batch in foreachBatch"
         raise InputError(msg)
+
+
+def kind_of(value: object) -> str:
+    """What a message calls a value of a wrong kind: its class, with its package, as many of which have a DataFrame."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    return kind.__name__ if package == "builtins" else f"{package} {kind.__name__}"
 
 
 def is_table(given: Any) -> bool:

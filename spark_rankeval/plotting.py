@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from spark_rankeval.curves import cutoff_points, recall_points
-from spark_rankeval.errors import MetricError, UnknownMetricError
+from spark_rankeval.errors import MetricError, UnknownMetricError, did_you_mean
 from spark_rankeval.extras import needs_extra
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.curves import expand
@@ -85,8 +85,9 @@ class ResultPlots:
         try:
             return self.curve(metric, width=width)
         except MetricError as error:
-            known = ", ".join(dict.fromkeys(row.key for row in self._of_all()))
-            msg = f"there is no metric {str(metric)!r} to draw, with or without a cutoff; there are {known}"
+            keys = list(dict.fromkeys(row.key for row in self._of_all()))
+            known, near = ", ".join(keys), did_you_mean(metric, keys)
+            msg = f"there is no metric {str(metric)!r} to draw, with or without a cutoff; {near}there are {known}"
             raise UnknownMetricError(msg) from error
 
     def means(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
@@ -396,7 +397,7 @@ def chosen(rows: Sequence[SummaryRow], metrics: Metrics) -> list[SummaryRow]:
         mine = [row for row in rows if name in (row.key, row.metric)] or [row for row in rows if _answers(row, name)]
         if not mine:
             known = ", ".join(dict.fromkeys(row.key for row in rows))
-            msg = f"there is no metric {str(name)!r} to draw; there are {known}"
+            msg = f"there is no metric {str(name)!r} to draw; {did_you_mean(name, [row.key for row in rows])}there are {known}"
             raise UnknownMetricError(msg)
         found += mine
     return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.extras import needs_extra
-from spark_rankeval.spark.platforms import setting
+from spark_rankeval.spark.platforms import is_connect, setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,7 +44,7 @@ def progress(spark: SparkSession) -> Iterator[None]:
     if not _somebody_looks():
         yield
         return
-    if not _is_connect(spark):
+    if not is_connect(spark):
         if setting(spark, "spark.ui.showConsoleProgress", "false") != "true":
             msg = (
                 "classic Spark shows its own bar or none, as the session was built: "
@@ -75,10 +75,6 @@ def _somebody_looks() -> bool:
     shell = ipython.get_ipython() if ipython else None
     in_notebook = shell is not None and "IPKernelApp" in shell.config
     return in_notebook or (sys.stderr is not None and sys.stderr.isatty())
-
-
-def _is_connect(spark: SparkSession) -> bool:
-    return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(spark).__mro__)
 
 
 def _bar_maker() -> Callable[[], Any]:

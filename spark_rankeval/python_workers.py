@@ -1,10 +1,16 @@
-"""What Spark's Python workers lack, as an error that says what to do."""
+"""What Spark's Python workers lack, as an error that says what to do; and what PySpark remarks on when it is given a function for them."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 import sys
+import threading
+import warnings
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import SparkRankEvalError, WorkerError
@@ -19,6 +25,68 @@ _LACKING = re.compile(
     rf"No module named '(?P<module>{_NEEDED})['.]|PACKAGE_NOT_INSTALLED\] (?P<package>\w+)", re.IGNORECASE
 )
 _ANOTHER = re.compile(r"PYTHON_VERSION_MISMATCH\].*?(?P<there>\d\.\d+).*?(?P<here>\d\.\d+)", re.DOTALL)
+#: What PySpark's warning about every pandas from 3 on begins with. What is used here works with it.
+PANDAS_NOTICE = "PySpark does not yet fully support pandas"
+_warning_filters = threading.RLock()
+# Spark itself gives its workers pyspark, and this package may travel.
+_PACKAGES = ("numpy", "pandas", "pyarrow")
+# For any Python from 3.4 on: its version, and which of these packages it lacks.
+_PROBE = """import sys, importlib.util as util
+print("%d.%d" % sys.version_info[:2])
+print(", ".join(name for name in sys.argv[1:] if util.find_spec(name) is None))
+"""
+# A Python that takes longer to start is left to Spark.
+_PATIENCE_S = 20
+
+
+@contextmanager
+def pandas_notice_held() -> Iterator[None]:
+    """Keep PySpark's warning about pandas 3 from a caller who has not used pandas: PySpark gives it for functions of ours."""
+    # A thread that restores the filters must not restore those of another one.
+    with _warning_filters, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", PANDAS_NOTICE, FutureWarning)
+        yield
+
+
+def check_local_workers(master: str) -> None:
+    """Refuse to send functions to workers on this machine that cannot run them; no job has run.
+
+    Args:
+        master: where the session runs. Workers on other machines are not asked.
+
+    Raises:
+        WorkerError: they lack a package, or are of another version of Python.
+    """
+    if master.startswith("local"):
+        python = os.environ.get("PYSPARK_PYTHON", "python3")
+        lacking = _what_python_lacks(python, shutil.which(python))
+        if lacking:
+            source = "PYSPARK_PYTHON" if "PYSPARK_PYTHON" in os.environ else "the first python3 on the PATH"
+            msg = (
+                f"Spark's Python workers {lacking}. They run {source}, and this is {sys.executable}: stop the session, set "
+                "os.environ['PYSPARK_PYTHON'] = sys.executable, and start the session again"
+            )
+            raise WorkerError(msg)
+
+
+@cache
+def _what_python_lacks(python: str, place: str | None) -> str:
+    """What a Python on this machine lacks, in the words of `what_workers_lack`; empty if that is nothing, or is not known."""
+    if place is None:
+        return f"do not start: there is no {python}"
+    if os.path.abspath(place) == sys.executable:
+        return ""
+    try:
+        done = subprocess.run(
+            [place, "-c", _PROBE, *_PACKAGES], capture_output=True, text=True, timeout=_PATIENCE_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    there, lacking = done.stdout.splitlines()
+    here = ".".join(map(str, sys.version_info[:2]))
+    if there != here:
+        return f"are Python {there}, and this is Python {here}"
+    return f"lack {lacking}" if lacking else ""
 
 
 @contextmanager
@@ -42,7 +110,8 @@ def workers_explained() -> Iterator[None]:
             "of the process. On a cluster they need Python as the driver's, numpy, pandas and pyarrow, and this package: "
             "--py-files spark_rankeval.zip, or spark.addArtifacts(package_zip(folder), pyfile=True)"
         )
-        raise WorkerError(msg) from error
+        # Spark's own error is a hundred lines of Java that say no more.
+        raise WorkerError(msg) from None
 
 
 def what_workers_lack(said: str) -> str:

@@ -154,15 +154,6 @@ def render_map(rows: Sequence[tuple[str, str, float, float, int, str]]) -> str:
     return "\n".join(lines)
 
 
-def signed(value: float, digits: int = 4) -> str:
-    """A difference, with its sign."""
-    if math.isnan(value):
-        return "undefined"
-    if digits == 4 and value and abs(value) < 1e-4:
-        return f"{value:+.1e}"
-    return f"{value:+.{digits}f}"
-
-
 def render_apart(quality: DataQuality) -> str:
     """That hardly a user is in both tables, and what may be the reason."""
     n = quality.n_in_both_at_most

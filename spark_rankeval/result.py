@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from spark_rankeval.curves import cutoff_curve, fits, recall_curve
-from spark_rankeval.errors import InputError, MetricError, UnknownMetricError
+from spark_rankeval.errors import InputError, MetricError, UnknownMetricError, did_you_mean
 from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, reads_as
@@ -20,10 +19,11 @@ from spark_rankeval.notes import notes_of
 from spark_rankeval.options import check_name, one_of
 from spark_rankeval.plotting import ResultPlots, chosen, headline_keys
 from spark_rankeval.rendering import render_summary
-from spark_rankeval.report.writing import write_report
+from spark_rankeval.report.writing import checked_path, text_of, write_page, write_report
 from spark_rankeval.slices import by_slice
 from spark_rankeval.spark.queries import queries_of, totals_of
 from spark_rankeval.spark.scoring import of_somebody
+from spark_rankeval.stored_result import no_users, read_stored, read_text
 from spark_rankeval.summary import DataQuality, SummaryRow
 from spark_rankeval.trec_output import Query, render_trec
 
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from spark_rankeval.plotting import Metrics
     from spark_rankeval.report import Gate
     from spark_rankeval.report.contents import Comparison, DialectRow
+
+    #: A metric; a model and a metric; or either and a slice.
+    Name = str | Metric | tuple[str | Metric, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +68,11 @@ class Result:
 
     @cached_property
     def per_user(self) -> DataFrame:
-        """Every user's values, a lazy DataFrame: the user's columns, a double a metric (NaN: undefined) and counts."""
+        """Every user's values, a lazy DataFrame: the user's columns, a double a metric (NaN: undefined) and counts.
+
+        An aggregate of Spark's is NaN if one user's value is. To leave these users out, as the summary does:
+        ``F.avg(F.nanvl("ndcg_at_10", F.lit(None)))``.
+        """
         return of_somebody(self._table())
 
     @cached_property
@@ -102,10 +109,11 @@ class Result:
         """The names of the models; one empty name where nobody named any."""
         return list(self.qualities) or list(dict.fromkeys(row.model for row in self.summary))
 
-    def __getitem__(self, name: str | Metric | tuple[str, str | Metric]) -> float:
+    def __getitem__(self, name: Name) -> float:
         """The mean of a metric, by the label it was asked for, an alias, an object or its column's name.
 
-        Of several models: ``result["als", "ndcg@10"]``.
+        Of several models: ``result["als", "ndcg@10"]``. Of a slice: ``result["ndcg@10", "country=DE"]``, or
+        ``result["als", "ndcg@10", "country=DE"]``.
 
         Raises:
             UnknownMetricError: nothing, or more than one row, answers to the name.
@@ -113,19 +121,31 @@ class Result:
         rows = self._find(name)
         if len(rows) == 1:
             return rows[0].mean
-        known = self.keys()
         if rows:
             several = len({row.model for row in rows}) > 1
             found = ", ".join(repr((row.model, row.key) if several else row.key) for row in rows)
             msg = f"{str(name)!r} is ambiguous: {found} answer to it; use one of these{' pairs' if several else ' labels'}"
         else:
-            near = difflib.get_close_matches(str(name).lower(), known, n=3, cutoff=0.3)
-            hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-            msg = f"this result has no metric {str(name)!r}; {hint}it has: {', '.join(known)}"
-            if isinstance(name, tuple) and (len(name) != 2 or name[0] not in self.models):
-                models = ", ".join(map(repr, self.models)) if any(self.models) else "none with a name"
-                msg = f"a pair is of a model's name and a metric; got {name!r}. This result has the models: {models}"
+            msg = self._unknown(name)
         raise UnknownMetricError(msg)
+
+    def _unknown(self, name: Name) -> str:
+        """What is said of a name that no row answers to."""
+        models, metric, slice_ = self._parts(name)
+        slices = list(dict.fromkeys(row.slice for row in self.summary))
+        if len(models) < 2 and all(model in self.models for model in models):
+            keys = self.keys()
+            return f"this result has no metric {str(metric)!r}; {did_you_mean(metric, keys)}it has: {', '.join(keys)}"
+        known = ", ".join(map(repr, self.models)) if any(self.models) else "none with a name"
+        near = did_you_mean(models[0], self.models)
+        if slices != ["all"] and slice_ == "all":
+            # The last of the names may have been meant for a slice.
+            known += f"; the slices: {', '.join(map(repr, slices))}"
+            near = did_you_mean(metric, slices) or near
+        return (
+            f"a number is named by a metric, or (model, metric), or either and a slice; got {name!r}. {near[:1].upper()}{near[1:]}"
+            f"This result has the models: {known}"
+        )
 
     def keys(self) -> list[str]:
         """The labels of the metrics, in the order asked for; of several models each label once."""
@@ -140,14 +160,24 @@ class Result:
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str | Metric | tuple) and len(self._find(name)) == 1
 
-    def _find(self, name: str | Metric | tuple[str, str | Metric]) -> list[SummaryRow]:
-        if isinstance(name, tuple):
-            model, metric_name = name if len(name) == 2 else ("", "")
-            return self._rows_of(metric_name, [row for row in self.summary if row.model == model])
-        return self._rows_of(name, self.summary)
+    def _parts(self, name: Name) -> tuple[tuple[Any, ...], Any, str]:
+        """What a name has before the metric, which is a model if anything; the metric; and the slice."""
+        parts: tuple[Any, ...] = name if isinstance(name, tuple) else (name,)
+        if len(parts) > 1 and isinstance(parts[-1], str) and any(row.slice == parts[-1] for row in self.summary):
+            parts, slice_ = parts[:-1], parts[-1]
+        else:
+            slice_ = "all"
+        *models, metric = parts or ("",)
+        return tuple(models), metric, slice_
 
-    def _rows_of(self, name: str | Metric, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
-        summary = [row for row in rows if row.slice == "all"]
+    def _find(self, name: Name) -> list[SummaryRow]:
+        models, metric, slice_ = self._parts(name)
+        if len(models) > 1:
+            return []
+        rows = [row for row in self.summary if row.slice == slice_ and models in ((), (row.model,))]
+        return self._rows_of(metric, rows)
+
+    def _rows_of(self, name: str | Metric, summary: Sequence[SummaryRow]) -> list[SummaryRow]:
         for named in (lambda row: name in (row.key, self.columns.get(row.key)), lambda row: row.metric == name):
             rows = [row for row in summary if named(row)]
             if rows:
@@ -271,8 +301,8 @@ class Result:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The summary and the data quality as plain values, NaN as None."""
-        told: dict[str, Any] = {"summary": [row.stored() for row in self.summary]}
+        """The figures as plain values that `from_dict` reads; NaN as None. Equal figures are equal here, whatever the plan was."""
+        told: dict[str, Any] = {"summary": [row.stored() for row in self.summary], "columns": dict(self.columns)}
         if self.qualities:
             told["data_quality"] = self.data_quality.to_dict()
         if self.notes:
@@ -282,8 +312,64 @@ class Result:
         return told
 
     def to_json(self, indent: int | None = 2) -> str:
-        """The summary and the data quality as JSON, NaN as null."""
+        """The figures as JSON that `from_json` reads; NaN as null."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Result:
+        """The result of `to_dict`, or of a job's manifest, with everything but users' values: its `per_user` raises.
+
+        Raises:
+            InputError: it is neither.
+        """
+        return cls(**read_stored(told)._asdict(), _table=no_users, _write=no_users)
+
+    @classmethod
+    def from_json(cls, text: str) -> Result:
+        """The result of `to_json`, as `from_dict` has it.
+
+        Raises:
+            InputError: the text is of no result.
+        """
+        return cls.from_dict(read_text(text))
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write all but the tables into a JSON file, which `load` reads; `write` stores the users' values.
+
+        Args:
+            path: of the file on this machine; one that is there is replaced, at once and whole.
+
+        Returns:
+            the path.
+
+        Raises:
+            OptionError: nothing can be written there.
+        """
+        return write_page(checked_path(path, "result"), self._as_text(), "result")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Result:
+        """The result that `save` wrote, with everything but users' values: its `per_user` raises.
+
+        Raises:
+            InputError: the file holds no result.
+            OptionError: the file cannot be read.
+        """
+        return cls.from_json(text_of(path, "result"))
+
+    def __reduce__(self) -> tuple[Callable[[str], Result], tuple[str]]:
+        # Tables live in a session, so that a pickle is what `save` writes.
+        return Result.from_json, (self._as_text(),)
+
+    def _as_text(self) -> str:
+        """All but the tables as JSON."""
+        return json.dumps({"plan": self.plan, **self.to_dict()}, indent=2, ensure_ascii=False, allow_nan=False)
+
+    def __copy__(self) -> Result:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Result:
+        return self
 
     def explain(self) -> str:
         """In words: by which definition each number is, what it could be taken for, and how the data was brought together."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from spark_rankeval.compared_models import ModelComparison
-from spark_rankeval.errors import InputError, UnknownMetricError
+from spark_rankeval.errors import InputError, UnknownMetricError, did_you_mean
 from spark_rankeval.metrics.naming import reads_as
+from spark_rankeval.options import kind_of
 from spark_rankeval.result import Result
 from spark_rankeval.statistics.power import detectable_difference as smallest_difference
 
@@ -54,13 +55,13 @@ def detectable_difference(
             for row in (*result.rows, *result.sliced)
         ]
     else:
-        msg = f"detectable_difference takes a Result or a comparison; got a {type(result).__name__}"
+        msg = f"detectable_difference takes a Result or a comparison; got a {kind_of(result)}"
         raise InputError(msg)
     if metric is not None:
         labels = list(dict.fromkeys(row[0] for row in known))
         known = [row for row in known if row[0] == metric] or [row for row in known if reads_as(row[0], metric)]
         if not known:
-            msg = f"there is no metric {str(metric)!r}; there are {', '.join(labels)}"
+            msg = f"there is no metric {str(metric)!r}; {did_you_mean(metric, labels)}there are {', '.join(labels)}"
             raise UnknownMetricError(msg)
     rows = []
     for label, model, users, n_users, std, std_of, mean in known:

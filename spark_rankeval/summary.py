@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ WEIGHTS = ("n_clipped_labels", "label_weight", "squared_label_weight")
 SELF_NORMALISED = "self-normalised"
 # What only programs read of a row.
 _STORED = ("over_all", "moments", "standard", "standard_mean")
+_INFINITIES = (math.inf, -math.inf)
+# The column of a quantile.
+_SHARE = re.compile(r"q[\d.]")
 
 
 @dataclass(frozen=True)
@@ -110,9 +114,10 @@ class SummaryRow:
         return record | {f"q{share}": value for share, value in self.quantiles.items() if share != MEDIAN}
 
     def stored(self) -> dict[str, Any]:
-        """All of the row by name, as JSON has it: NaN and infinities are None."""
+        """All of the row by name, as JSON has it: NaN is None, and infinities are the texts ``inf`` and ``-inf``."""
         told = self.record() | {name: getattr(self, name) for name in _STORED}
-        return {name: as_json_value(value) for name, value in told.items()}
+        told["quantile_shares"] = list(self.quantiles)
+        return {name: str(value) if value in _INFINITIES else as_json_value(value) for name, value in told.items()}
 
     @classmethod
     def from_stored(cls, told: Mapping[str, Any]) -> SummaryRow:
@@ -121,11 +126,18 @@ class SummaryRow:
         Raises:
             TypeError, ValueError: it is of no row.
         """
-        kinds = {item.name: item for item in fields(cls)}
+        kinds = {item.name: item.type for item in fields(cls)}
+        infinite = {
+            name: float(value)
+            for name, value in told.items()
+            if kinds.get(name, "float") == "float" and value in ("inf", "-inf")
+        }
+        told = {**told, **infinite}
         values = {name: value for name, value in told.items() if name in kinds}
         values = {name: math.nan if value is None and name != "cutoff" else value for name, value in values.items()}
-        quantiles = {float(name[1:]): value for name, value in told.items() if name not in kinds and name[:1] == "q"}
-        if not math.isnan(values.get("median", math.nan)):
+        quantiles = {float(name[1:]): value for name, value in told.items() if name not in kinds and _SHARE.match(name)}
+        # What an earlier version stored does not say whether a median that is NaN was asked for.
+        if MEDIAN in told.get("quantile_shares", ()) or not math.isnan(values.get("median", math.nan)):
             quantiles[MEDIAN] = values["median"]
         known = {share: math.nan if value is None else value for share, value in sorted(quantiles.items())}
         asked = values.pop("asked", "")

@@ -5,6 +5,7 @@ Java does this by itself (class data sharing): a JVM that is told `-XX:ArchiveCl
 
 import os
 import sys
+from tempfile import TemporaryDirectory
 
 from processes import CLASS_ARCHIVE, FIRST_COMPILER
 from sessions import SETTINGS
@@ -17,7 +18,7 @@ def main():
     os.environ |= {"SPARK_SUBMIT_OPTS": OPTIONS, "PYSPARK_PYTHON": sys.executable}
     from pyspark.sql import SparkSession
 
-    from spark_rankeval import evaluate
+    from spark_rankeval import compare, evaluate, summarise
 
     builder = SparkSession.builder.config("spark.ui.enabled", "false")
     for key, value in SETTINGS.items():
@@ -34,6 +35,10 @@ def main():
         spark.conf.set("spark.sql.codegen.wholeStage", adaptive)
         result = evaluate(predictions, labels, ["ndcg@10", "gini@10"], score="score", training=labels)
         result.per_user.count()
+    with TemporaryDirectory() as folder:
+        users = result.write(f"{folder}/users").per_user
+        summarise(users, ci="bca", replicates=20)
+        compare({"one": users, "other": spark.read.parquet(f"{folder}/users")}, baseline="one", replicates=99)
     java = spark.sparkContext._gateway.proc
     spark.stop()
     # The JVM ends when nobody writes to it any more, and writes the archive then.

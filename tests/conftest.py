@@ -27,6 +27,8 @@ def pytest_collection_modifyitems(config, items):
     if out:
         config.hook.pytest_deselected(items=out)
         items[:] = [item for item in items if item not in set(out)]
+    # Of two processes neither waits long for the other at the end if the long files, those that meet Spark, come first.
+    items.sort(key=lambda item: item.path.parent.name != "spark")
 
 
 def pytest_sessionfinish(session):

@@ -44,3 +44,22 @@ LINKS = [(page, path) for page in PAGES for path in re.findall(r"\]\(([A-Za-z0-9
 @pytest.mark.parametrize(("page", "path"), LINKS, ids=[f"{page.name}: {path}" for page, path in LINKS])
 def test_links_of_pages_lead_somewhere(page, path):
     assert (page.parent / path).exists()
+
+
+# A paragraph, fence or list under an item of a list that is indented by one to three spaces; an item right below such a paragraph.
+SWALLOWED = re.compile(r"^ {1,3}(?:```|[-*+] |\d+\. )|(?<=\n\n) {1,3}\S|(?<=\n) {4}\S.*\n(?=[-*+] |\d+\. )", re.M)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_item_of_a_list_is_swallowed(page):
+    """GitHub takes fewer spaces, and no blank line before the next item; the site then swallows the items that follow."""
+    text = re.sub(r"^```.*?^```$", "```", page.read_text(), flags=re.M | re.S)
+    assert [text.count("\n", 0, match.start()) + 1 for match in SWALLOWED.finditer(text)] == []
+
+
+def test_every_recipe_says_when_it_is_needed_and_what_it_prints():
+    _, *recipes = re.split(r"^## ", (DOCS / "recipes.md").read_text(), flags=re.M)
+    assert len(recipes) >= 12
+    for recipe in recipes:
+        assert recipe.split("\n\n")[1].startswith("**When:** "), recipe
+        assert re.search(r"^```\n\n```\n.+?^```$|^<!-- not run: ", recipe, re.M | re.S), recipe

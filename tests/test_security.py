@@ -14,6 +14,8 @@ PACKAGE = Path(__file__).parents[1] / "spark_rankeval"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 EXECUTING = {"eval", "exec", "compile", "__import__"}
 MODULES_THAT_EXECUTE = {"pickle", "cloudpickle", "marshal", "shelve", "dill", "joblib", "subprocess", "code", "codeop"}
+# It asks the Python that Spark is about to run for its version and packages, by a program that is a constant.
+MAY_RUN_PYTHON = {"python_workers.py"}
 # What opens connections; a part of urllib alone reads addresses.
 NETWORK = (
     "socket",
@@ -74,7 +76,8 @@ def offences(source):
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_module_executes_data_or_makes_sql_of_text(path):
-    assert list(offences(path.read_text())) == []
+    allowed = ["imports subprocess"] if path.name in MAY_RUN_PYTHON else []
+    assert list(offences(path.read_text())) == allowed
 
 
 @pytest.mark.parametrize(

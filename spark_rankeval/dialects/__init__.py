@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-
 from spark_rankeval.dialects.dialect import EVERY_METRIC as EVERY_METRIC
 from spark_rankeval.dialects.dialect import Dialect as Dialect
 from spark_rankeval.dialects.dialect import UnusualGrades as UnusualGrades
 from spark_rankeval.dialects.published import DEFAULT as DEFAULT
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.dialects.published import STANDARD as STANDARD
-from spark_rankeval.errors import DialectError
+from spark_rankeval.errors import DialectError, did_you_mean
 
 # Of the versions of a system the one that stands first is the newest.
 _BY_NAME = {name.lower(): dialect for dialect in reversed(DIALECTS) for name in (dialect.name, dialect.system)}
@@ -31,7 +29,5 @@ def find_dialect(name: str | Dialect) -> Dialect:
         return name
     if isinstance(name, str) and name.lower() in _BY_NAME:
         return _BY_NAME[name.lower()]
-    near = difflib.get_close_matches(str(name).lower(), _BY_NAME, n=3)
-    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-    msg = f"no dialect is called {name!r}; {hint}known: {', '.join(dialect.name for dialect in DIALECTS)}"
+    msg = f"no dialect is called {name!r}; {did_you_mean(name, _BY_NAME)}known: {', '.join(dialect.name for dialect in DIALECTS)}"
     raise DialectError(msg)

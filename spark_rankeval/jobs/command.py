@@ -33,6 +33,7 @@ class Command(Generic[Config]):
         run: does it, and gives what is printed, without secrets.
         plan: says what it would do, as such text, without doing it.
         formats: what ``--format`` takes, short for ``--set output.printed``; none: there is no such option.
+        prepare: what is done before Spark starts, so that what it refuses costs nothing; not of a dry run.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Command(Generic[Config]):
     run: Callable[[SparkSession, Config, EventLog], str]
     plan: Callable[[SparkSession, Config], str]
     formats: tuple[str, ...] = ()
+    prepare: Callable[[Config], None] | None = None
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """Run the job.
@@ -69,6 +71,9 @@ class Command(Generic[Config]):
             config = load_config(options.config, self.config, options.set)
             loaded.append(config)
             keys = config.keys()
+            if self.prepare is not None and not options.dry_run:
+                with log.warnings_told(keys):
+                    self.prepare(config)
             with log.warnings_told(keys), job_session(f"spark_rankeval {self.name}") as spark, errors_in_keys(keys):
                 try:
                     said = self.plan(spark, config) if options.dry_run else self.run(spark, config, log)

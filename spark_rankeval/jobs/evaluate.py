@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from spark_rankeval.summary import SummaryRow
 
 
+def _prepare(config: EvaluateConfig) -> None:
+    """Contact the tracking server that the run is for."""
+    if config.mlflow is not None:
+        from spark_rankeval.jobs.tracking import reach  # noqa: PLC0415 # it imports pyspark
+
+        reach(config)
+
+
 def _run(spark: SparkSession, config: EvaluateConfig, log: EventLog) -> str:
     result, outcomes, run_id, tables = evaluate_tables(spark, config, log)
     return _said(result, outcomes, config, run_id, tables)
@@ -56,7 +64,6 @@ def evaluate_tables(
     from spark_rankeval.jobs.gating import told as gates_told  # noqa: PLC0415
     from spark_rankeval.jobs.reporting import about_the_run, write_report  # noqa: PLC0415
     from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
-    from spark_rankeval.jobs.tracking import reach  # noqa: PLC0415
     from spark_rankeval.spark.scoring import without_standards  # noqa: PLC0415
     from spark_rankeval.spark.storage import staged  # noqa: PLC0415
 
@@ -64,8 +71,6 @@ def evaluate_tables(
     tables = read_tables(spark, config.sources(), config.names_of_ids())
     call, frames = _call(config, tables), _frames(config, tables)
     per_user = frames[runs.PER_USER]
-    if config.mlflow is not None:
-        reach(config)
     with runs.running(spark, "evaluate", config, tables, log) as run:
         with staged(per_user, f"{run.output}/{runs.PER_USER}") as table:
             result = _summarised(config, table, call)
@@ -278,5 +283,6 @@ COMMAND = Command(
     run=_run,
     plan=_plan,
     formats=("table", "trec", "trec_queries"),
+    prepare=_prepare,
 )
 main, task = COMMAND.main, COMMAND.as_task

@@ -248,7 +248,7 @@ class EvaluateConfig(JobConfig):
             pass
         found += self._users_without_metric()
         if self.mlflow is not None:
-            check_extra("mlflow", "runs in MLflow")
+            check_extra("mlflow", "runs in MLflow", only=("mlflow",))
             found += self.mlflow.problems()
         found += self._unknown_distributions()
         found += self._outside_maps()

@@ -23,6 +23,7 @@ from spark_rankeval.errors import (
 )
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.secrets import redacted
+from spark_rankeval.python_workers import PANDAS_NOTICE
 from spark_rankeval.travel import package_zip
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ def run_job(
         0; 2: the configuration, or what it points at, is wrong; 3: rows cannot be ranked; 4: figures do not meet their gates; 5: a later
         attempt at the run has taken its name; 1: a tracking server did not take the run, or anything else went wrong, with its traceback.
     """
-    # PySpark warns of every pandas 3 it meets, although what is used here works with it.
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    # A job is ours from its first import of PySpark on, which warns too.
+    warnings.filterwarnings("ignore", PANDAS_NOTICE, FutureWarning)
     log = EventLog(name, hide=hide) if log is None else log
     try:
         job()

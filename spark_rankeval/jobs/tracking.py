@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from spark_rankeval.errors import ConfigurationError, MissingExtraError, TrackingError
-from spark_rankeval.extras import needs_extra
+from spark_rankeval.extras import check_extra, needs_extra
 from spark_rankeval.jobs.evaluate_config import LONGEST_RUN_NAME
 from spark_rankeval.jobs.reporting import report_file
 from spark_rankeval.merging import column_of
@@ -43,6 +43,8 @@ _LONGEST_TAG = 5000
 _SUFFIXES = {".ci_low": "interval_low", ".ci_high": "interval_high", ".users": "n_users"}
 # The most parameters that a call may log, and the longest value of one.
 _BATCH, _LONGEST = 100, 6000
+# MLflow keeps runs in databases of these kinds by packages that a client of a server does not need.
+_DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 # MLflow's own patience with a server that does not answer is minutes, which suits a run that is done, not one that has yet to begin.
 _IMPATIENCE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
 
@@ -57,10 +59,12 @@ def reach(config: EvaluateConfig) -> None:
 
     Raises:
         ConfigurationError: the server does not answer, or refuses the experiment.
-        MissingExtraError: mlflow-skinny is not installed.
+        MissingExtraError: mlflow-skinny is not installed, or what it needs for a database.
     """
     assert config.mlflow is not None, "a run is tracked where the configuration says so"
     place = config.mlflow.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or "its own place"
+    if place.startswith(_DATABASES):
+        check_extra("mlflow", "databases of MLflow")
     try:
         with _impatient():
             client = _client(config)

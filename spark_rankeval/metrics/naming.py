@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.errors import MetricError
+from spark_rankeval.errors import MetricError, did_you_mean
 from spark_rankeval.metrics.base import REGISTRY, Metric
 from spark_rankeval.metrics.curves import check_length, expand
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
 # No part but the arguments gives back what it took (``*+``), so that the time is that of reading the text once.
 _FORM = re.compile(r"\s*+(?P<name>[A-Za-z][\w\- ]*+)\s*+(?:\((?P<arguments>.*)\)\s*+)?(?:@(?P<k>[^()@]*+))?", re.DOTALL)
+# A cutoff that is written as in other systems or in the names of columns: ndcg10, ndcg_10, ndcg_at_10.
+_CUTOFF_WITHOUT_SIGN = re.compile(r"(?P<metric>[a-z_]+?)_?(?:at_)?(?P<k>\d+)")
 _WORDS = {"inf": math.inf, "nan": "nan", "none": None, "null": None, "true": True, "false": False}
 
 
@@ -71,10 +72,11 @@ def _find(name: str, text: str) -> type[Metric]:
     for candidate in (key, key.replace("_", "")):
         if candidate in REGISTRY:
             return REGISTRY[candidate]
-    near = difflib.get_close_matches(key, REGISTRY, n=5, cutoff=0.5)
-    near = list(dict.fromkeys(REGISTRY[match].name for match in near))
     known = sorted({metric.name for metric in REGISTRY.values()})
-    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    cutoff = _CUTOFF_WITHOUT_SIGN.fullmatch(key)
+    hint = did_you_mean(key, REGISTRY, lambda alias: REGISTRY[alias].name)
+    if cutoff and cutoff["metric"] in REGISTRY:
+        hint = f"did you mean '{cutoff['metric']}@{cutoff['k']}'? "
     msg = f"no metric is called {name!r} (in {text!r}); {hint}known: {', '.join(known)}"
     raise MetricError(msg)
 
@@ -92,8 +94,7 @@ def _arguments(metric: type[Metric], arguments: str, text: str) -> dict[str, Any
     values: dict[str, Any] = {}
     for keyword in call.keywords:
         if keyword.arg not in (*known, "k"):
-            near = difflib.get_close_matches(keyword.arg or "", known, n=2)
-            hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+            hint = did_you_mean(keyword.arg, known)
             msg = f"{text!r}: {metric.name} has no parameter {keyword.arg!r}; {hint}it has: {', '.join(known)}"
             raise MetricError(msg)
         if keyword.arg in values:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 import spark_rankeval
 from spark_rankeval.charts.marks import ON_DARK
-from spark_rankeval.comparison_rendering import exceptions
+from spark_rankeval.comparison_rendering import exceptions, margins_in_words
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.plotting import headline_keys, one_of_each
 from spark_rankeval.rendering import missing_intervals, render_apart
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _MOST_SLICED, _MOST_CURVES = 3, 6
 # A metric at so many cutoffs is a curve.
 _CURVE = 3
-_MOST_SENTENCES = 12
 _MOST_LINES = 16
 
 
@@ -73,7 +72,7 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
 
     Args:
         title: of the page.
-        facts: what stands below the title, by name.
+        facts: what stands below the title, by name; when the page is made follows.
         sections: one at least.
     """
     environment = jinja2.Environment(
@@ -86,7 +85,7 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
     style = environment.get_template("style.css").render(on_dark=ON_DARK)
     return environment.get_template("report.html").render(
         title=title,
-        facts=facts,
+        facts=[*facts, ("report made (UTC)", f"{datetime.now(UTC):%Y-%m-%d %H:%M}")],
         sections=sections,
         style=Markup(style),  # ours, and no text of a caller is in it
         svg=Markup,  # of Vega, parsed and written again: texts in it are escaped
@@ -191,8 +190,6 @@ def _differences(comparison: Comparison, models: Sequence[str], distributions: S
     draws += [
         partial(plot.slices, metric) for metric in list(dict.fromkeys(row.metric for row in sliced))[:_MOST_SLICED]
     ]
-    sentences = [row.sentence for row in rows]
-    more = [f"{len(sentences) - _MOST_SENTENCES} more are in the table."] * (len(sentences) > _MOST_SENTENCES)
     test = {
         "sign_flip": f"the sign-flip randomisation test ({comparison.replicates:,} replicates)",
         "t": "the paired t test",
@@ -202,6 +199,7 @@ def _differences(comparison: Comparison, models: Sequence[str], distributions: S
         f"Each model against {comparison.baseline}, on the users for whom both have a value. p is of "
         f"{test.get(comparison.test, comparison.test)}, {corrected} for all comparisons; d is the difference divided by the "
         "standard deviation of the users' differences.",
+        *(f"Verdict: {words}." for words in margins_in_words(rows)),
         *exceptions(rows, comparison.test),
         *comparison.notes,
     ]
@@ -220,7 +218,6 @@ def _differences(comparison: Comparison, models: Sequence[str], distributions: S
         "differences",
         "Which model is better",
         words=words,
-        points=[*sentences[:_MOST_SENTENCES], *more],
         pictures=_drawn(draws),
         tables=[tables.differences_table(caption, rows, comparison.level)],
         folded=folded,

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # A page is for reading: longer tables are those of `to_pandas()`.
 MOST_ROWS = 400
+# What stands where there is no figure; each table says below itself what that means.
+DASH = "–"
 
 _QUALITY = {
     "n_users": "users",
@@ -63,6 +65,7 @@ class Table:
         words: how many of the columns from the left are words; the others are figures, and stand to the right.
         last_words: whether the last column is words too.
         left_out: how many rows are not shown.
+        dash: what a cell says that is a dash.
     """
 
     caption: str
@@ -71,17 +74,30 @@ class Table:
     words: int = 1
     last_words: bool = False
     left_out: int = 0
+    dash: str = "not known"
 
     @classmethod
     def of(
-        cls, caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1, *, last: bool = False
+        cls,
+        caption: str,
+        heads: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        words: int = 1,
+        *,
+        last: bool = False,
+        dash: str = "not known",
     ) -> Table:
         """From rows, of which neighbours with the same first cell make a group."""
         shown = [tuple(row) for row in rows[:MOST_ROWS]]
         groups = tuple(
             (label, tuple(row[1:] for row in mine)) for label, mine in groupby(shown, key=lambda row: row[0])
         )
-        return cls(caption, tuple(heads), groups, words, last, len(rows) - len(shown))
+        return cls(caption, tuple(heads), groups, words, last, len(rows) - len(shown), dash)
+
+    @property
+    def dash_occurs(self) -> bool:
+        """Whether a cell that is shown is a dash."""
+        return any(DASH in row for _, rows in self.groups for row in rows)
 
     @property
     def words_at(self) -> set[int]:
@@ -108,9 +124,9 @@ def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = Fals
     body = []
     for row, (label, *figures) in zip(by_metric, cells(by_metric), strict=True):
         if len(figures) < len(others):
-            figures.insert(1, "–")
+            figures.insert(1, DASH)
         body.append((label, *[row.slice] * slices, *[row.model] * named, *figures))
-    return Table.of(caption, heads, body, words=1 + slices + named)
+    return Table.of(caption, heads, body, words=1 + slices + named, dash="there is no interval")
 
 
 def differences_table(caption: str, rows: Sequence[ComparisonRow], level: float, *, slices: bool = False) -> Table:
@@ -130,7 +146,7 @@ def differences_table(caption: str, rows: Sequence[ComparisonRow], level: float,
         )
         for row, figures in zip(rows, comparison_figures(rows), strict=True)
     ]
-    return Table.of(caption, heads, body, words=2 + slices, last=True)
+    return Table.of(caption, heads, body, words=2 + slices, last=True, dash="there is no such figure over these users")
 
 
 def definitions_table(rows: Sequence[SummaryRow]) -> Table:
@@ -174,15 +190,15 @@ def dialects_table(rows: Sequence[DialectRow], caption: str = "The same data und
         (
             row.name,
             row.dialect,
-            mean(row.mean) if row.n_users else "–",
+            mean(row.mean) if row.n_users else DASH,
             difference(row.difference) if row.n_users and row.difference else "",
-            f"{row.n_users:,}" if row.n_users else "–",
+            f"{row.n_users:,}" if row.n_users else DASH,
             row.because,
         )
         for row in rows
     ]
     heads = ("metric", "dialect", "mean", "difference", "users", "because")
-    return Table.of(caption, heads, body, words=2, last=True)
+    return Table.of(caption, heads, body, words=2, last=True, dash="the dialect has no value")
 
 
 def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
@@ -197,12 +213,12 @@ def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
         for name in names
     ]
     heads = ["", *(model or "count" for model in qualities)]
-    return Table.of("What the users and their rows were like", heads, body)
+    return Table.of("What the users and their rows were like", heads, body, dash="not counted")
 
 
 def _quality_in_words(name: str, count: float | None) -> str:
     if count is None:
-        return "–"
+        return DASH
     return f"{count:{',.10g' if name in WEIGHTS[1:] else ','}}"
 
 
@@ -227,10 +243,10 @@ def quantiles_table(rows: Sequence[SummaryRow]) -> Table:
 def manifest_tables(manifest: Mapping[str, Any]) -> list[Table]:
     """Plain values by name in one table, and each mapping in one of its own, what is in it by dotted names."""
     plain = [(str(name), _text(value)) for name, value in manifest.items() if not isinstance(value, Mapping)]
-    tables = [Table.of("The run", ("name", "value"), plain, words=2)] if plain else []
+    tables = [Table.of("The run", ("name", "value"), plain, words=2, dash="not set")] if plain else []
     for name, value in manifest.items():
         if isinstance(value, Mapping):
-            tables.append(Table.of(str(name), ("name", "value"), list(_flat(value)), words=2))
+            tables.append(Table.of(str(name), ("name", "value"), list(_flat(value)), words=2, dash="not set"))
     return tables
 
 
@@ -244,9 +260,9 @@ def _flat(values: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
 
 def _text(value: Any) -> str:
     if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "–"}[value]
+        return {True: "yes", False: "no", None: DASH}[value]
     if isinstance(value, int):
         return str(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return ", ".join(map(_text, value)) or "–"
-    return "–" if value == {} else str(value)
+        return ", ".join(map(_text, value)) or DASH
+    return DASH if value == {} else str(value)

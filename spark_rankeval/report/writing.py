@@ -35,8 +35,12 @@ def write_report(path: str | os.PathLike[str], **contents: Any) -> Path:
     return write_page(target, text)
 
 
-def checked_path(path: str | os.PathLike[str]) -> Path:
-    """The place of a page, before it is made.
+def checked_path(path: str | os.PathLike[str], content: str = "report") -> Path:
+    """The place of a file, before its content is made.
+
+    Args:
+        path: of the file.
+        content: what messages call it.
 
     Raises:
         OptionError: there is no folder for it on this machine.
@@ -44,17 +48,18 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     if not target.parent.is_dir() or target.is_dir() or "://" in os.fspath(path):
         what = "a folder" if target.is_dir() else "in no folder of this machine"
-        msg = f"a report is a file on this machine; {os.fspath(path)!r} is {what}. Write it beside, and copy it where it belongs"
+        msg = f"a {content} is a file on this machine; {os.fspath(path)!r} is {what}. Write it beside, and copy it where it belongs"
         raise OptionError(msg)
     return target
 
 
-def write_page(target: Path, text: str) -> Path:
-    """Write a page of HTML.
+def write_page(target: Path, text: str, content: str = "report") -> Path:
+    """Write a file, at once and whole.
 
     Args:
         target: of `checked_path`.
         text: of the page.
+        content: what messages call it.
 
     Returns:
         the path.
@@ -65,9 +70,26 @@ def write_page(target: Path, text: str) -> Path:
     try:
         _replace(target, text)
     except OSError as error:
-        msg = f"the report cannot be written to {str(target)!r}: {error.strerror or error}"
+        msg = f"the {content} cannot be written to {str(target)!r}: {error.strerror or error}"
         raise OptionError(msg) from error
     return target
+
+
+def text_of(path: str | os.PathLike[str], content: str) -> str:
+    """The text of a file on this machine.
+
+    Args:
+        path: of the file.
+        content: what messages call it.
+
+    Raises:
+        OptionError: it cannot be read.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"there is no {content} to be read at {os.fspath(path)!r}: {getattr(error, 'strerror', None) or error}"
+        raise OptionError(msg) from error
 
 
 def _replace(target: Path, text: str) -> None:

@@ -13,6 +13,7 @@ from spark_rankeval.metrics.naming import column_names, parse_metrics
 from spark_rankeval.options import one_of
 from spark_rankeval.spark.ids import is_utf8
 from spark_rankeval.spark.named_columns import column
+from spark_rankeval.spark.workers import pandas_function
 from spark_rankeval.views import Lists, resolve, views_of
 from spark_rankeval.worker.series import N_INVALID, score_series
 from spark_rankeval.worker.task import ScoringTask
@@ -88,7 +89,7 @@ def metrics_column(
     given |= {name: given[name].cast("array<double>") for name in ("scores", "grades") if name in given}
     fields = [T.StructField(name, T.DoubleType()) for name in fields_of_values]
     returned = T.StructType([*fields, T.StructField(N_INVALID, T.LongType())])
-    udf = F.pandas_udf(score_series(task, tuple(given), tuple(fields_of_values)), returned)  # type: ignore[attr-defined] # missing from the stubs
+    udf = pandas_function(score_series(task, tuple(given), tuple(fields_of_values)), returned)
     scored = udf(*given.values())
     # Arrow conversion of a pandas frame makes NaN null; null is to mean that the row was refused.
     fine = scored.getField(N_INVALID) == 0

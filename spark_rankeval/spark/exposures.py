@@ -14,6 +14,7 @@ from spark_rankeval.metrics.exposure_based import CorpusMetric
 from spark_rankeval.python_workers import workers_explained
 from spark_rankeval.slices import EVERY
 from spark_rankeval.spark.states import meeting_place
+from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.description import of_one_figure
 from spark_rankeval.worker.exposures import (
     COUNT,
@@ -87,7 +88,7 @@ def exposure_rows(
         KIND: T.ByteType(),
         COUNT: T.LongType(),
     }
-    rows = users.mapInArrow(run, T.StructType([T.StructField(name, kind) for name, kind in fields.items()]))
+    rows = run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in fields.items()]))
     # States that are alike are still states of different users.
     is_state = F.col(STATE).isNotNull()
     each = F.when(is_state, F.monotonically_increasing_id()).alias(_ROW)
@@ -99,7 +100,8 @@ def exposure_rows(
     if have_slices:
         # Adaptive execution may put several places into one partition: their states are merged one place after the other.
         together = together.sortWithinPartitions(PLACE)
-    return together.mapInArrow(
+    return run_on_workers(
+        together,
         merge_exposures(MergedStates),
         T.StructType([T.StructField(STATE, T.BinaryType()), T.StructField(EXPOSURE, T.BinaryType())]),
     )

@@ -18,6 +18,7 @@ from spark_rankeval.spark.grouping import agreed
 from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, user_hash
 from spark_rankeval.spark.named_columns import METADATA_KEY, any_null, check_unambiguous, column, facts_of, find_column
 from spark_rankeval.spark.states import STATE_SCHEMA, collected_states
+from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.worker.comparing import (
     CONFLICTS,
@@ -31,9 +32,10 @@ from spark_rankeval.worker.comparing import (
     value_field,
 )
 from spark_rankeval.worker.packing import unpack
+from spark_rankeval.worker.scoring import COUNTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -117,6 +119,7 @@ def read_table(
     name = "the table" if model is None else f"the table of {model!r}"
     check_table(name, frame, instead="a Result")
     facts = {field.name: facts_of(field.metadata) for field in frame.schema.fields}
+    _refuse_predictions(frame, users, facts.values(), name)
     user = _named(frame, users, name) or tuple(column for column, said in facts.items() if said.get("kind") == "user")
     if not user:
         msg = f"{name} does not say which columns are the user (its storage lost the metadata): pass user=. It has: {_columns(frame)}"
@@ -146,6 +149,27 @@ def read_table(
     check_unambiguous(frame, (*user, *models, *(metric.column for metric in metrics.values()), *errors))
     weights = tuple(column for column, said in facts.items() if said.get("kind") == "weight")
     return ModelTable(frame, user, metrics, errors, model, next(iter(models), None), weights)
+
+
+# What tables of predictions call the item.
+_ITEMS = ("item", "items", "item_id", "itemid", "predictions", "recommendations")
+
+
+def _refuse_predictions(
+    frame: DataFrame, users: Sequence[str] | None, facts: Iterable[Mapping[str, object]], name: str
+) -> None:
+    """Refuse a table that has a row a prediction: taken for users' values, its scores would be a metric's.
+
+    Raises:
+        InputError: so it is.
+    """
+    names = {column.lower() for column in frame.columns} - {user.lower() for user in users or ()}
+    if not any(facts) and names.intersection(_ITEMS) and not names.intersection(COUNTS):
+        msg = (
+            f"{name} holds predictions, not users' values: evaluate first, and compare what evaluate({{model: predictions, …}}, labels, "
+            f"metrics) gives. It has: {_columns(frame)}"
+        )
+        raise InputError(msg)
 
 
 def _columns(frame: DataFrame) -> str:
@@ -323,7 +347,7 @@ class ModelTables:
         attributes = [*map(slice_field, range(len(by))), *[CONFLICTS] * bool(by)]
         hashed = user_hash(map(F.col, names), self.user_types).alias(USER)
         users = self.grouped(labels, by).select(hashed, nobody.alias(NOBODY), ROWS, *attributes)
-        states = users.mapInArrow(run, STATE_SCHEMA)
+        states = run_on_workers(users, run, STATE_SCHEMA)
         packed = collected_states(states, merge_comparisons, bytes_each, have_places=bool(by))
         return merged(map(unpack, packed))
 

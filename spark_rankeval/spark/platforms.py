@@ -56,6 +56,11 @@ def save_mode(mode: str) -> str:
     return "error" if mode == "errorifexists" else mode
 
 
+def is_connect(session: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(session).__mro__)
+
+
 def setting(session: SparkSession, name: str, default: str) -> str:
     """A setting of the session; the default where it is not set, or where a serverless platform does not tell it."""
     try:

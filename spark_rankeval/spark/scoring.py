@@ -21,6 +21,7 @@ from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.spark.rejected import Quarantine
 from spark_rankeval.spark.states import STATE_SCHEMA, collected_states
 from spark_rankeval.spark.validity import Rules
+from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of
 from spark_rankeval.statistics.moments import moments_of
 from spark_rankeval.views import standing_beside
@@ -173,7 +174,7 @@ class Scoring:
         beside = [value for value in self.beside if value.model == self.task.models[0]]
         fields += [T.StructField(beside_column(place), T.DoubleType()) for place in range(len(beside))]
         run = score_batches(self.task, (*users, *slices, *weight), tuple(values))
-        scored = grouping.frame(with_users=True).mapInArrow(run, T.StructType(fields))
+        scored = run_on_workers(grouping.frame(with_users=True), run, T.StructType(fields))
         named = []
         for original, name in zip(self.sources.predictions.user, users, strict=True):
             named.append(described(name, original, {"kind": "user"}))
@@ -269,7 +270,8 @@ class Scoring:
             found = _by_group(packed, empty, options, n_keys=len(keys), roll=roll)
             found = self._with_corpus_level(found, exposures, options)
         else:
-            states = frame.mapInArrow(state_of_batches(self.task, options, NO_USER, tuple(keys)), STATE_SCHEMA)
+            run = state_of_batches(self.task, options, NO_USER, tuple(keys))
+            states = run_on_workers(frame, run, STATE_SCHEMA)
             found = collected(states, empty, options, n_keys=len(keys), roll=roll)
         unresolved = max(int(figures.counts[0].total) for figures in found.values())
         return found, unresolved if plan.gathering == "best_by_score" else 0
@@ -530,5 +532,5 @@ def describe_table(
         {place: f"normaliser_{place}" for place in places},
     )
     empty = TableAccumulator(len(columns), n_of_users, len(invalid), options).state()
-    states = frame.mapInArrow(worker, STATE_SCHEMA)
+    states = run_on_workers(frame, worker, STATE_SCHEMA)
     return collected(states, empty, options, n_keys=len(keyed), roll=roll)

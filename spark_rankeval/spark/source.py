@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pyspark.sql import types as T
 
-from spark_rankeval.errors import InputError
+from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.spark.column_names import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.spark.ids import why_unusable
 from spark_rankeval.spark.named_columns import column, find_column
@@ -156,7 +156,8 @@ def require_column(role: Role, frame: DataFrame, name: str, meaning: str, proble
         return None
     if found is None:
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema.fields)
-        problems.append(f"{role} has no column {name!r} ({meaning}=); it has: {there}")
+        near = did_you_mean(name, frame.columns)
+        problems.append(f"{role} has no column {name!r} ({meaning}=); {near}it has: {there}")
     return found
 
 

@@ -8,15 +8,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.python_workers import workers_explained
+from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.packing import PLACE, STATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-    Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    from spark_rankeval.spark.workers import Run
 
 STATE_SCHEMA = T.StructType([T.StructField(PLACE, T.IntegerType()), T.StructField(STATE, T.BinaryType())])
 # Smaller states the driver takes as they are: a shuffle in between would cost more.
@@ -46,6 +44,6 @@ def collected_states(states: DataFrame, merge: Run, n_bytes: int, *, have_places
     for width in [_WIDTH] if have_places else widths:
         met = states.select(meeting_place(width), STATE).repartition(PLACE)
         # Adaptive execution may put several places into one partition: they are merged one after the other even so.
-        states = met.sortWithinPartitions(PLACE).mapInArrow(merge, STATE_SCHEMA)
+        states = run_on_workers(met.sortWithinPartitions(PLACE), merge, STATE_SCHEMA)
     with workers_explained():
         return [bytes(row[STATE]) for row in states.collect()]

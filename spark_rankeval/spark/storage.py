@@ -36,6 +36,8 @@ _NO_PLACE = (
     "URISyntaxException",
     "Read-only file system",
 )
+# The staged table in its staging folder.
+_STAGED = "table"
 
 
 @contextmanager
@@ -75,19 +77,21 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
     """
     head, _, tail = path.rstrip("/").rpartition("/")
     staging = f"{head}{'/' if head or path.startswith('/') else ''}_{tail}.staging-{uuid.uuid4().hex}"
+    # Of a path whose own last name is hidden Spark logs that it ignores it.
+    table = f"{staging}/{_STAGED}"
     with writable(path):
-        frame.write.mode(save_mode("errorifexists")).parquet(staging)
+        frame.write.mode(save_mode("errorifexists")).parquet(table)
     session = frame.sparkSession
     try:
         # The schema is given: its metadata says what the columns are, and nothing has to be inferred.
-        yield session.read.schema(frame.schema).parquet(staging)
+        yield session.read.schema(frame.schema).parquet(table)
     finally:
         # A folder of this name on the driver's disk is the one that Spark wrote, whatever its default file system is.
         local = Path(staging.removeprefix("file:"))
         if local.is_dir():
             shutil.rmtree(local)
-        elif exists(session, staging):
-            session.createDataFrame([], frame.schema).write.mode("overwrite").parquet(staging)
+        elif exists(session, table):
+            session.createDataFrame([], frame.schema).write.mode("overwrite").parquet(table)
 
 
 def exists(session: SparkSession, path: str) -> bool:
@@ -157,9 +161,11 @@ def _text_at(session: SparkSession, path: str) -> DataFrame | None:
     """The files at a path as lazy lines of text, whatever is in them; None if there is nothing."""
     try:
         with writable(path):
-            text = session.read.schema("value string").option("ignoreMissingFiles", True).text(path)
-            # Spark Connect looks whether there is something only when the schema is asked for.
-            _ = text.schema
+            reader = session.read.schema("value string").option("ignoreMissingFiles", True)
+            # Of one path that is not there Spark 4 logs a warning with a stack trace, because it might be a stream's; of two it says
+            # nothing. Spark Connect looks whether there is something only when the schema is asked for.
+            _ = reader.text([path, path]).schema
+            text = reader.text(path)
     except AnalysisException as error:
         if condition_of(error) != "PATH_NOT_FOUND":
             raise
@@ -175,7 +181,7 @@ def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
     """
     session, schema = staged_table.sparkSession, staged_table.schema
     folder = _folder_on_disk(staged_table)
-    place = None if folder is None else folder.with_name(path.rstrip("/").rpartition("/")[2])
+    place = None if folder is None else folder.parent.with_name(path.rstrip("/").rpartition("/")[2])
     if folder is None or place is None or not _can_be_renamed(place, mode):
         staged_table.write.mode(save_mode(mode)).parquet(path)
         return session.read.schema(schema).parquet(path)

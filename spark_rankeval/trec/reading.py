@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from spark_rankeval.errors import DataError, InputError, SparkRankEvalWarning
 from spark_rankeval.options import check_table, one_of
 from spark_rankeval.spark.platforms import condition_of
+from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.trec.lines import QRELS, RUN, Form
 from spark_rankeval.trec.sources import MALFORMED, MODELS
 from spark_rankeval.trec.tables import SURVEY, survey_lines, tabulate
@@ -111,12 +112,13 @@ def _read(
 ) -> DataFrame:
     one_of("on_invalid", on_invalid, ("error", "drop"))
     text = _text(spark, _as_paths(paths))
-    survey = text.select(
+    lines = text.select(
         F.col("value").cast("binary").alias("line"),
         F.col("_metadata.file_path").alias("file"),
         F.col("_metadata.file_block_start").alias("block"),
         F.monotonically_increasing_id().alias("place"),
-    ).mapInArrow(partial(survey_lines, form=form), SURVEY)
+    )
+    survey = run_on_workers(lines, partial(survey_lines, form=form), SURVEY)
     wrong = _malformed([_Survey(*row) for row in survey.collect()])
     if wrong.n:
         msg = f"{form.name}: lines that do not read: {wrong.n:,} in {wrong.n_files:,} file(s): {'; '.join(wrong.examples)}"
@@ -127,7 +129,7 @@ def _read(
     columns = [F.col("value").cast("binary").alias("line")]
     columns += [F.col("_metadata.file_path").alias("file")] * model_is_file
     read = partial(tabulate, form=form, keep=on_invalid == "error")
-    return text.select(*columns).mapInArrow(read, form.schema())
+    return run_on_workers(text.select(*columns), read, form.schema())
 
 
 def _text(spark: SparkSession, paths: list[str]) -> DataFrame:

@@ -123,6 +123,25 @@ def test_a_browser_sees_what_a_bad_page_does(browser, tmp_path):
     assert len(browser.complaints()) >= 2
 
 
+def test_folded_tables_are_open_on_paper(browser, report):
+    shown = "[...document.querySelectorAll('details table')].map(table => table.checkVisibility({contentVisibilityAuto: true}))"
+    browser.open(report, width=1000)
+    assert set(browser.value(shown)) == {False}
+    browser.open(report, width=1000, media="print")
+    assert set(browser.value(shown)) == {True}
+    assert browser.value("getComputedStyle(document.querySelector('summary')).display") == "none"
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_table_that_goes_on_has_a_shade_at_that_side(browser, report, dark):
+    browser.open(report, width=390, dark=dark)
+    table = "document.querySelector('#means .scroll')"
+    assert browser.value(f"{table}.scrollWidth > {table}.clientWidth")
+    attached = browser.value(f"getComputedStyle({table}).backgroundAttachment")
+    assert attached == "local, local, scroll, scroll"
+    assert browser.value(f"getComputedStyle({table}).backgroundImage").count("linear-gradient") == 4
+
+
 def rgb(colour):
     return [float(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
 

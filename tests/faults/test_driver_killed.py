@@ -140,7 +140,7 @@ def read(spark, path):
 def hidden(folder, kind):
     """The table that a writer left beside its place."""
     (left,) = folder.glob(f"_per_user.{kind}-*")
-    return str(left)
+    return str(left / "table" if kind == "staging" else left)
 
 
 def wait_for_the_end(process, cluster, seconds=150):

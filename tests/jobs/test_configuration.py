@@ -77,7 +77,7 @@ def test_without_pyyaml_a_sentence_says_what_to_install(tmp_path, monkeypatch):
         return there(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtraError, match=r"YAML need the package yaml.*pip install 'spark-rankeval\[yaml\]'"):
+    with pytest.raises(MissingExtraError, match=r"YAML need the package yaml.*pip install 'pyyaml>=6.0' "):
         load_config(file, EvaluateConfig)
 
 
@@ -457,7 +457,7 @@ def test_histograms_are_of_what_is_evaluated(name):
 def test_a_report_without_its_packages_is_refused_before_spark(monkeypatch):
     monkeypatch.setattr("spark_rankeval.extras.find_spec", lambda name: None if name == "jinja2" else name)
     with pytest.raises(
-        MissingExtraError, match=r"reports need the package jinja2.*pip install 'spark-rankeval\[report\]'"
+        MissingExtraError, match=r"reports need the package jinja2.*pip install 'altair>=5.5' .* \(the extra 'report'\)"
     ):
         parse_config({**SMALLEST, "output": {"path": "o", "report": True}}, EvaluateConfig)
 

@@ -433,7 +433,7 @@ def test_every_offender_is_named_at_once():
         "unknown key 'lables'; did you mean 'labels'?",
         "did you mean 'ndcg'",
         "the cutoff k must be a whole number from 1 on",
-        "no dialect is called 'mlib'; did you mean 'mllib' or 'mllib-4.3'?",
+        "no dialect is called 'mlib'; did you mean 'mllib'?",
         "evaluation.prune must be one of 'auto', 'never'; found True",
         "the key output.path (a text) is missing",
         "output.run_id must be a text; found 7",

@@ -201,7 +201,8 @@ def test_what_the_readme_makes_of_its_tables(spark, quickstart_run, monkeypatch)
     first, others = (
         example._replace(code=example.code.replace("output/", f"{folder}/output/")) for example in examples
     )
-    assert differences_of([first], names) == []
+    found = differences_of([first], names)
+    assert not found, "".join(map(str, found[0]))
     names["tables"] = {model: table.withColumn("country", table.user % 2) for model, table in names["tables"].items()}
     names |= {model: spark.read.parquet(f"{folder}/output/quickstart/{model}") for model in MODELS}
     others.run(names)

@@ -112,7 +112,7 @@ def events(capsys):
 def test_status_and_events_of_a_run_that_succeeds(spark, finished):
     assert finished.code == 0
     told = read_events(finished.err)
-    assert [one["event"] for one in told] == ["started", "running", "notes", *["written"] * 3, "succeeded"]
+    assert [one["event"] for one in told] == ["started", "running", "written", "notes", *["written"] * 2, "succeeded"]
     run_id = told[-1]["run_id"]
     assert [one["run_id"] for one in told] == [None, *[run_id] * 6]
     assert [one["what"] for one in told if one["event"] == "written"] == ["per_user", "metrics", "manifests"]

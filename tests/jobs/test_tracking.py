@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from summary_rows import QUALITY, row, undefined
 
-from spark_rankeval.errors import ConfigurationError
-from spark_rankeval.jobs import tracking
+from spark_rankeval.errors import ConfigurationError, MissingExtraError
+from spark_rankeval.jobs import evaluate, tracking
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
 from spark_rankeval.jobs.session import run_job
@@ -204,3 +204,29 @@ def test_a_server_that_is_lost_later_leaves_whole_tables_and_says_so(nowhere, ca
         "evaluate: tracking failed: the tables and the manifest of run r1 are whole; MLflow at http://***@"
     )
     assert "hunter2" not in line
+
+
+def test_a_database_without_its_packages_is_named_with_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr("spark_rankeval.extras.find_spec", lambda name: None if name == "sqlalchemy" else name)
+    told = {"experiment": "shop", "tracking_uri": f"sqlite:///{tmp_path}/runs.db"}
+    config = parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)
+    with pytest.raises(
+        MissingExtraError, match=r"databases of MLflow need the package sqlalchemy, .* 'sqlalchemy>=1\.4,<3'"
+    ):
+        reach(config)
+
+
+@pytest.mark.parametrize("uri", ["file://{}/mlruns", "nowhere://x"])
+def test_a_store_that_mlflow_refuses_is_refused_before_spark_starts(uri, tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setattr("spark_rankeval.jobs.command.job_session", lambda _: pytest.fail("Spark was started"))
+    file = tmp_path / "job.toml"
+    file.write_text(
+        'predictions = {path = "p"}\nevaluation = {metrics = ["rr"]}\noutput = {path = "o"}\n'
+        f'mlflow = {{tracking_uri = "{uri.format(tmp_path)}"}}\n'
+    )
+    assert evaluate.main(["--config", str(file)]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("evaluate: wrong config: [mlflow] MLflow at ")
+    assert "MLFLOW_ALLOW_FILE_STORE=true" in said or "unsupported" in said

@@ -45,7 +45,7 @@ def users_of_one_kind(draw):
     return draw(st.lists(st.tuples(predictions, labels), min_size=1, max_size=6))
 
 
-@settings(max_examples=examples(by_day=60, at_night=200), deadline=None, derandomize=True)
+@settings(max_examples=examples(by_day=40, at_night=200), deadline=None, derandomize=True)
 @given(
     users=users_of_one_kind(),
     ties=st.sampled_from(TIES),

@@ -79,7 +79,7 @@ def logged_users(draw):
     ]
 
 
-@settings(max_examples=examples(by_day=60, at_night=150), deadline=None, derandomize=True)
+@settings(max_examples=examples(by_day=30, at_night=150), deadline=None, derandomize=True)
 @given(logged=logged_users(), choice=st.integers(0, 10**6))
 def test_every_estimate_equals_the_oracle_for_any_weights(logged, choice):
     users, weights = logged

@@ -1,6 +1,7 @@
 """Examples that people copy: those of all written pages, with what they print."""
 
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from documented import PAGES, ROOT, differences_of, examples_of, goes_on_with_the_quickstart
@@ -9,6 +10,7 @@ from readme_names import results_of_all_kinds, tables_of_all_kinds
 from shuffles import settings_of
 
 import spark_rankeval
+from spark_rankeval.metrics.base import REGISTRY
 
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 
@@ -46,6 +48,13 @@ def few_blocks(monkeypatch):
 
 
 @pytest.fixture
+def registry_as_before():
+    """Metrics that a page defines are none of other tests."""
+    with patch.dict(REGISTRY):
+        yield
+
+
+@pytest.fixture
 def several_partitions(spark, request):
     """Which of several bad rows is the example of an error hangs on how many partitions there are: one shows another than several."""
     if request.node.callspec.id != "concepts.md":
@@ -66,7 +75,7 @@ def of_pages():
 
 
 @pytest.mark.parametrize("page", of_pages())
-@pytest.mark.usefixtures("few_blocks", "several_partitions")
+@pytest.mark.usefixtures("few_blocks", "registry_as_before", "several_partitions")
 def test_examples_of_a_page_print_what_it_says(first_names, page, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "110")
     monkeypatch.chdir(tmp_path)

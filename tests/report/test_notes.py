@@ -32,6 +32,7 @@ def test_a_chart_of_such_a_metric_says_so(noted):
         assert "judges" not in subtitle(chart)
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_a_page_says_it_once(noted, tmp_path):
     of_models = replace(comparison(), notes=("map@10 is another matter",))
     page = noted.report(tmp_path / "report.html", comparison=of_models).read_text()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,7 +20,7 @@ from spark_rankeval import package_zip
 from spark_rankeval.errors import MissingExtraError, OptionError, SparkRankEvalError, UnknownMetricError
 from spark_rankeval.report import Gate
 from spark_rankeval.report.page import Section, document
-from spark_rankeval.report.pictures import NARROW, WIDE, Picture
+from spark_rankeval.report.pictures import NARROW, WIDE
 from spark_rankeval.report.tables import MOST_ROWS, Table
 from spark_rankeval.report.writing import write_page
 from spark_rankeval.result import Result
@@ -54,12 +55,6 @@ class Page:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     return Page(full_report(tmp_path_factory.mktemp("report") / "report.html"))
-
-
-@pytest.fixture
-def without_charts(monkeypatch):
-    """Charts take nearly all the time of a report, also where a test reads its words alone."""
-    monkeypatch.setattr("spark_rankeval.report.page.picture", lambda draw: Picture("title", "", "words", "", ""))
 
 
 def plain(rows, **others):
@@ -107,7 +102,7 @@ def test_every_mean_is_there_to_unfold(page):
 def test_differences_have_verdicts_and_what_they_stand_on(page):
     words = page.words(page.section("differences"))
     assert "the sign-flip randomisation test (9,999 replicates), corrected (holm)" in words
-    assert "popularity is better on map@10." in words
+    assert "Verdict: differences up to 0.005 do not matter." in words
     line = next(cells for cells in page.rows("differences") if cells[0] == "map@10")
     assert line[1] == "popularity"
     assert line[5:] == ["+0.0300", "+0.0190 to +0.0410", "0.0004", "+0.15", "500 / 400 / 300", "better"]
@@ -358,7 +353,7 @@ for package, call in (
     lines = done.stdout.splitlines()
     for package, line in zip(("altair", "altair", "vl_convert", "jinja2"), lines, strict=True):
         assert line.startswith("MissingExtraError"), done
-        says = f"need the package {package}, which is not installed: pip install 'spark-rankeval[report]'"
+        says = f"need the package {package}, which is not installed: pip install 'altair>=5.5' "
         assert says in line
     assert issubclass(MissingExtraError, SparkRankEvalError)
 
@@ -395,7 +390,7 @@ def test_gates_and_manifest_are_told_in_the_order_given(tmp_path):
 )
 def test_the_head_says_which_run_it_is(tmp_path, manifest, expected):
     page = Page(plain([row()]).report(tmp_path / "r.html", manifest=manifest))
-    assert [page.words(one) for one in page.all("header/dl/div/*")][:-6] == expected
+    assert [page.words(one) for one in page.all("header/dl/div/*")][:-8] == expected
 
 
 def test_the_package_as_a_zip_writes_reports(tmp_path):
@@ -415,6 +410,7 @@ print(spark_rankeval.__file__)
     assert len(Page(tmp_path / "r.html").all("figure")) == 2
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_differences_whose_p_or_interval_is_of_another_kind_are_named(tmp_path):
     first, *others = comparison().rows
     exact = replace(first, p_test="exact", interval_method="clopper_pearson")
@@ -422,3 +418,48 @@ def test_differences_whose_p_or_interval_is_of_another_kind_are_named(tmp_path):
     words = page.words(page.section("differences"))
     assert f"p by all signs, none drawn: {first.metric} of {first.model}" in words
     assert f"as all users have the same difference: {first.metric} of {first.model}" in words
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_report_says_when_it_was_made(tmp_path):
+    before = datetime.now(UTC).replace(second=0, microsecond=0)
+    page = Page(full_report(tmp_path / "r.html"))
+    facts = {page.words(fact.find("dt")): page.words(fact.find("dd")) for fact in page.all("dl/div")}
+    made = datetime.strptime(facts["report made (UTC)"], "%Y-%m-%d %H:%M").replace(tzinfo=UTC)
+    assert before <= made <= datetime.now(UTC)
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_verdict_stands_once(tmp_path):
+    page = Page(full_report(tmp_path / "r.html"))
+    assert page.section("differences").findall(".//li") == []
+    assert page.words(page.section("differences")).count("is better on map@10") == 0
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_dash_is_explained_below_the_tables_that_have_it(tmp_path):
+    page = Page(plain([undefined("ndcg@10")]).report(tmp_path / "r.html", manifest={"run_id": "r1", "exclude": None}))
+    legends = {
+        name: [page.words(note) for note in page.section(name).findall("p") if page.words(note).startswith("–")]
+        for name in ("means", "data", "manifest")
+    }
+    assert legends == {
+        "means": ["–: there is no interval"], "data": ["–: not counted"], "manifest": ["–: not set"],
+    }  # fmt: skip
+    assert "–:" not in page.words(Page(plain([row()]).report(tmp_path / "all.html")).section("means"))
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_on_paper_sections_are_open_and_no_head_of_a_table_stands_alone(tmp_path):
+    (style,) = Page(plain([row()]).report(tmp_path / "r.html")).all("style")
+    paper = re.sub(r"/\*.*?\*/", "", "".join(style.itertext()).partition("@media print")[2], flags=re.S)
+    rules = {}
+    for selectors, words in re.findall(r"([^{};]+)\{([^}]*)\}", paper):
+        for selector in map(str.strip, selectors.split(",")):
+            rules[selector] = rules.get(selector, "") + words
+    assert "content-visibility: visible" in rules["details::details-content"]
+    for head in ("h2", "section > p", "figcaption", "caption", "thead"):
+        assert "break-after: avoid" in rules[head]
+    for rows in ("tr", "thead", "tbody"):
+        assert "break-inside: avoid" in rules[rows]
+    assert "background: none" in rules[".scroll"]

@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 
+import html5lib
 import pytest
 from chromium import Chromium, find
 
@@ -46,3 +47,29 @@ def test_the_api_has_every_public_name():
 
     page = (SITE / "api.html").read_text()
     assert [name for name in spark_rankeval.__all__ if f'id="spark_rankeval.{name}"' not in page] == []
+
+
+def test_the_steps_of_a_task_are_items_of_one_list():
+    page = html5lib.parse((SITE / "jobs.html").read_text(), namespaceHTMLElements=False)
+    steps = page.find(".//article//ol").findall("li")
+    assert [" ".join("".join(step.itertext()).split())[:9] for step in steps] == ["Copy conf", "Look befo", "Run it, u"]
+
+
+def test_links_to_configurations_lead_to_their_pages():
+    page = html5lib.parse((SITE / "jobs.html").read_text(), namespaceHTMLElements=False)
+    linked = {link.text: SITE / link.get("href") for link in page.findall(".//article//p/a") if link.text}
+    for job, section in (("evaluate", "predictions"), ("compare", "models.als")):
+        assert f"[{section}]" in "".join(html5lib.parse(linked[f"conf/{job}.toml"].read_text()).itertext())
+
+
+def test_the_contents_of_the_api_are_in_groups(browser):
+    """Functions stand below the name of their group; members of a class are listed only while it is read."""
+    browser.open(SITE / "api.html")
+    shown = browser.value("""
+      [...document.querySelectorAll('.md-nav--secondary .md-nav__link')].filter(link => link.getBoundingClientRect().height)
+        .map(link => [link.textContent.trim(), getComputedStyle(link).fontWeight >= 700])
+    """)
+    groups = [name for name, bold in shown if bold]
+    assert groups[:4] == ["Evaluate", "In steps", "Compare", "Over time"]
+    assert ["evaluate", False] in shown
+    assert "to_pandas" not in dict(shown)

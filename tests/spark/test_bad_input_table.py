@@ -173,7 +173,9 @@ class TestNullUserNullItem:
         frames = []
         assert jobs_of(lambda: frames.append(quarantine(*tables, evaluated.metrics, **COLUMNS))) == 0
         assert sorted(map(repr, frames[0].collect())) == sorted(map(repr, evaluated.rejected))
-        with pytest.raises(OptionError, match="there is no option 'scores'; there are user, item, score"):
+        with pytest.raises(
+            OptionError, match=r"there is no option 'scores'; did you mean 'score'\? there are user, item, score"
+        ):
             quarantine(*tables, evaluated.metrics, scores="score")
 
     @pytest.mark.parametrize("arrays", [False, True], ids=["rows", "arrays"])

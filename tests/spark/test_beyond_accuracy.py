@@ -158,6 +158,7 @@ def test_partitions_change_no_digit(spark, tables, result):
     assert [row.mean for row in other.summary] == [row.mean for row in result.summary]
 
 
+@pytest.mark.night
 def test_ids_in_text_are_ids(tables, world):
     def in_text(table):
         ids = [f"cast({name} as string) AS {name}" for name in ("user", "item") if name in table.columns]
@@ -289,6 +290,7 @@ def few(tables):
     return evaluate(metrics=["novelty@3", "gini@3", "gini@1", "entropy@3"], quantiles=(0.1, 0.5), **tables)
 
 
+@pytest.mark.night
 def test_what_is_written_keeps_the_measures_of_all_lists(few, tmp_path):
     written = few.write(str(tmp_path / "per_user"))
     assert [(row.metric, row.mean) for row in written.summary] == [(row.metric, row.mean) for row in few.summary]
@@ -308,6 +310,7 @@ def test_a_result_with_measures_of_all_lists_is_shown_as_any_other(few, tmp_path
         merge({"monday": few, "tuesday": few})
 
 
+@pytest.mark.night
 def test_models_are_compared_by_the_measures_that_users_have(of_models):
     compared = compare(of_models, baseline="one")
     assert {row.metric for row in compared.rows} == {"novelty@3", "diversity(by='vector')@5", "unexpectedness@3"}

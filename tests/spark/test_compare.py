@@ -304,6 +304,7 @@ def test_differences_are_a_lazy_row_a_user_and_model(jobs_of, tables, users):
         differences(tables, "als")
 
 
+@pytest.mark.night
 def test_the_detectable_difference_of_one_model_is_statsmodels(small):
     result = evaluate({"m": small[0]}, small[1], ["rr", "precision@1"], score="score")
     line = detectable_difference(result, "mrr", level=0.9).iloc[0]
@@ -340,3 +341,18 @@ def test_slices_that_tables_lack_or_disagree_on(spark, parted, tables):
     assert one_of_both == 1
     with pytest.raises(DataError, match=r"do not agree: 1;"):
         compare(parted | {"new": moved}, "old", by="country", replicates=9)
+
+
+def test_predictions_are_refused_by_that_name_before_any_job(spark, jobs_of):
+    predictions = spark.createDataFrame([("ann", "tea", 0.9)], "user string, item string, score double")
+    arrays = spark.createDataFrame([(1, [2])], "user int, predictions array<int>")
+    said = r"holds predictions, not users' values: evaluate first, .* It has: user"
+
+    def compared(given, **options):
+        with pytest.raises(InputError, match=said):
+            compare(given, "a", **options)
+
+    assert jobs_of(lambda: compared({"a": predictions, "b": predictions})) == 0
+    compared({"a": predictions, "b": predictions}, user="user")
+    compared({"a": arrays, "b": arrays})
+    compared(predictions)

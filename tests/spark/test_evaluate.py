@@ -113,7 +113,7 @@ def test_definitions_say_every_parameter(result):
     definition = next(row.definition for row in result.summary if row.metric == "ap@5")
     assert (
         definition
-        == "ap(relevance_threshold=None, ties='order', denominator='hits', decay=1.0, by='rank', undefined='nan')@5"
+        == "ap(relevance_threshold=None, ties='order', denominator='hits', decay=1.0, weights=None, by='rank', undefined='nan')@5"
     )
     assert definition in result.explain()
 
@@ -210,6 +210,7 @@ def test_arrays_of_structs_with_a_score_are_ordered_by_it(spark, rows):
     assert means(result) == pytest.approx(MEANS, abs=1e-12)
 
 
+@pytest.mark.night
 @pytest.mark.classic_alone("ml")
 def test_output_of_als_goes_in_as_it_is(spark):
     from pyspark.ml.recommendation import ALS
@@ -329,7 +330,7 @@ def test_text_ids_tie_in_the_order_of_their_bytes(spark):
         ({"metrics": []}, MetricError, "no metric was asked for"),
         ({"score": None}, InputError, "neither"),
         ({"rank": "item"}, InputError, "both"),
-        ({"user": "usr"}, InputError, r"predictions has no column 'usr' \(user=\); it has: user bigint"),
+        ({"user": "usr"}, InputError, r"predictions has no column 'usr' \(user=\); did you mean 'user'\? it has: user bigint"),
         ({"item": "thing"}, InputError, "no column 'thing'"),
         ({"score": "points"}, InputError, "no column 'points'"),
         ({"relevance": "grade"}, InputError, "labels has no column 'grade'"),

@@ -72,6 +72,7 @@ def test_a_user_whose_every_prediction_is_excluded_counts_as_one_without_predict
     assert result.data_quality.n_without_predictions == 1
 
 
+@pytest.mark.night
 def test_arrays_leave_items_out_as_rows_do(spark):
     predictions = spark.createDataFrame([(1, [5, 6, 7]), (2, [6])], "user long, items array<long>")
     labels = spark.createDataFrame([(1, 7), (2, 6)], "user long, item long")

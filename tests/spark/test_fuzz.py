@@ -11,7 +11,7 @@ SEEDS = (2, 12, 24, 564, 5)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nasty_cases_are_as_the_oracle_says_and_no_row_is_lost(spark, seed):
-    n_cases = examples(by_day=40, at_night=100)
+    n_cases = examples(by_day=24, at_night=100)
     batch, wrong, n_rows = run(spark, seed, n_cases)
     assert wrong == [], batch
     assert n_rows > n_cases

@@ -78,6 +78,7 @@ def test_a_result_draws_how_many_users_have_which_value(result):
     assert sum(bar["share"] for bar in bars(chart)) == pytest.approx(2)
 
 
+@pytest.mark.night
 def test_a_stored_table_of_one_model_draws_as_well(lists, tmp_path):
     predictions, labels = lists
     result = summarise(score_users(predictions["als"], labels, ["ndcg@10"], score="score"))
@@ -102,7 +103,7 @@ def test_a_comparison_draws_differences_and_leaves_equal_users_out(result):
     assert not found.beyond
     assert len(bars(comparison.plot.histogram("ndcg@10"))) == len(one.bins)
     assert comparison.to_dict().keys() == {
-        "rows", "level", "test", "replicates", "seed", "baseline", "correction", "slices",
+        "rows", "level", "test", "replicates", "seed", "baseline", "correction", "slices", "notes",
     }  # fmt: skip
 
 

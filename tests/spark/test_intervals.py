@@ -201,6 +201,7 @@ def few(tables, n):
     return tuple(table.where(F.col("user").isin(users)) if users else table.limit(0) for table in tables)
 
 
+@pytest.mark.filterwarnings("ignore:there is no label")
 @pytest.mark.parametrize(
     ("n", "reason", "ci"),
     part_of(

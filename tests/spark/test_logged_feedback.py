@@ -93,6 +93,7 @@ def test_means_and_errors_are_those_of_a_naive_computation(result, logs, label):
     assert (n == len(known(logs))) == (label in ("dcg@5", "dcg(weight_limit=3)@5", "precision@5"))
 
 
+@pytest.mark.night
 def test_naive_is_what_labels_without_weights_give(tables, result):
     predictions, labels = tables
     plain = evaluate(predictions, labels, "recall@5", score="score", relevance="grade")
@@ -118,6 +119,7 @@ def test_the_weights_are_reported(result, logs):
 
 
 # By day resampled ones; slices and models have those of Student's t below.
+@pytest.mark.night
 @pytest.mark.parametrize("ci", part_of(["bca", "t"], 2))
 def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
     fresh = evaluate(*tables, METRICS, ci=ci, replicates=200, **OPTIONS)
@@ -198,6 +200,7 @@ def test_arrays_give_what_rows_give(tables, result):
         assert found.data_quality.n_clipped_labels == result.data_quality.n_clipped_labels
 
 
+@pytest.mark.night
 def test_labels_of_one_grade_have_weights_alone(tables):
     predictions, labels = tables
     liked = labels.where("grade > 0")

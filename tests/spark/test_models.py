@@ -46,7 +46,7 @@ def everyone(tables):
     return users[0].union(users[1]).union(users[2]).distinct()
 
 
-@pytest.mark.parametrize(("prune", "on_invalid"), part_of(itertools.product(["auto", "never"], ["error", "drop"]), 3))
+@pytest.mark.parametrize(("prune", "on_invalid"), part_of(itertools.product(["auto", "never"], ["error", "drop"]), 4))
 def test_each_model_has_the_figures_that_it_has_alone_among_the_same_users(tables, prune, on_invalid):
     tables, labels = tables
     options = {**OPTIONS, "prune": prune, "on_invalid": on_invalid}
@@ -100,6 +100,7 @@ def test_the_per_user_table_is_long_and_is_summarised_by_model(spark, tables, to
     table.unpersist()
 
 
+@pytest.mark.night
 def test_what_is_summarised_has_the_models_in_the_order_in_which_they_were_named(tables, together):
     tables, labels = tables
     named = dict(reversed(tables.items()))
@@ -111,6 +112,7 @@ def test_what_is_summarised_has_the_models_in_the_order_in_which_they_were_named
     per_user.unpersist()
 
 
+@pytest.mark.night
 def test_models_that_come_as_arrays(tables, together):
     tables, labels = tables
     arrays = {

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from effort import part_of
 from random_logs import assert_tricky, random_logs
 from shuffles import settings_of
 
@@ -66,6 +67,7 @@ def test_the_window_of_older_sparks_gives_the_same(tables, monkeypatch):
     assert values(windowed.per_user).tobytes() == values(expected.per_user).tobytes()
 
 
+@pytest.mark.night
 def test_text_ids_prune_in_the_order_of_their_bytes(spark):
     ids = [chr(0x61 + n % 20) + "é" * (n % 3) + str(n) for n in range(60)]
     predictions = spark.createDataFrame([(1, i, 1.0) for i in ids], "user int, item string, score double")
@@ -111,7 +113,7 @@ def test_a_result_explains_its_plan(tables):
     assert words in evaluate(predictions, labels, ["ndcg@5", "rr"], score="score").explain()
 
 
-@pytest.mark.parametrize(("n_rows", "n_partitions"), [(1, 1), (7, 5)])
+@pytest.mark.parametrize(("n_rows", "n_partitions"), part_of([(7, 5), (1, 1)], 2))
 def test_values_do_not_depend_on_partitions_or_batches(spark, tables, n_rows, n_partitions):
     predictions, labels = (table.where("user < 60") for table in tables)
     expected = run((predictions, labels))

@@ -265,6 +265,7 @@ def test_the_better_model_is_chosen_and_kept(ratings, tmp_path):
     assert read.getEvaluator().getRelevanceThreshold() == 3.0
 
 
+@pytest.mark.night  # test_which_values_are_better sees what pyspark.ml asks, and the test above that it chooses by it.
 @pytest.mark.classic_alone("tuned_als")
 def test_a_metric_whose_smaller_values_are_better_chooses_the_smallest(ratings, tmp_path):
     evaluator = RankingEvaluator(metricName="percentile_rank", relevanceThreshold=3)

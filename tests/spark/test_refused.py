@@ -29,7 +29,7 @@ REFUSED_MODULES = ("py4j", "pyspark.rdd", "pyspark.context", "pyspark.core", "py
 CLASSIC_UNTIL_4 = {"DataFrame", "Column", "GroupedData", "DataFrameReader", "DataFrameWriter", "Observation", "Catalog"}
 #: What is read of a session, each beside a default for platforms that do not tell; nothing is set.
 SETTINGS_READ = {
-    "spark.sql.caseSensitive", "spark.sql.shuffle.partitions", "spark.sql.sources.commitProtocolClass",
+    "spark.master", "spark.sql.caseSensitive", "spark.sql.shuffle.partitions", "spark.sql.sources.commitProtocolClass",
     "spark.ui.showConsoleProgress",
 }  # fmt: skip
 #: A job starts its own session where there is none, which is what a builder and its settings are for.

@@ -261,7 +261,7 @@ def test_no_value_and_the_text_null_are_two_slices(spark, tables):
 def test_rows_of_nobody_are_no_slice(tables):
     predictions, labels, about = tables
     nobody = predictions.union(predictions.limit(1).withColumn("user", F.lit(None).cast("long")))
-    told = {"by": "device", "on_invalid": "drop", **OPTIONS}
+    told = {"by": "device", "on_invalid": "drop", "dialect": "default", **OPTIONS}
     found = evaluate(nobody, labels, METRICS, attributes=about, **told)
     assert {row.slice for row in found.summary} == {"all", "device=ios", "device=web"}
     assert found.data_quality.n_invalid_predictions == 1

@@ -1,6 +1,7 @@
 """A per-user table in storage: published when valid, never half-written, read back to the same result."""
 
 import pytest
+from effort import part_of
 
 from spark_rankeval import evaluate, score_users, summarise, write_per_user
 from spark_rankeval.errors import DataError, OptionError
@@ -59,7 +60,9 @@ def test_an_existing_table_is_replaced_only_on_request(scored, tmp_path):
         write_per_user(scored, path, mode="append")
 
 
-@pytest.mark.parametrize(("scheme", "name"), [("", "per user/"), ("file:", "per%20user"), ("file://", "Nützer+1")])
+@pytest.mark.parametrize(
+    ("scheme", "name"), part_of([("", "per user/"), ("file:", "per%20user"), ("file://", "Nützer+1")], 2)
+)
 def test_a_replaced_table_leaves_nothing_beside_it(scored, spark, tmp_path, scheme, name):
     path = f"{scheme}{tmp_path}/{name}"
     write_per_user(scored.limit(1), path)
@@ -94,6 +97,7 @@ def test_the_heavy_part_runs_once(tables, spark, tmp_path):
     assert len(list(marks.iterdir())) == 1
 
 
+@pytest.mark.night
 def test_a_path_may_be_a_path_object_and_is_no_empty_text(tables, tmp_path):
     result = evaluate(*tables, METRICS, score="score")
     assert result.write(tmp_path / "here").per_user.count() == 2

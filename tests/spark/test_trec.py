@@ -23,6 +23,9 @@ EVERY = [
 ]  # fmt: skip
 
 
+BY_MODEL = {"user": "query", "score": "score", "relevance": "grade", "dialect": "trec_eval", "model": "model"}
+
+
 def printed(kind):
     """What trec_eval 10.0-rc3 printed of both runs with -c, but for gm_map."""
     return "".join((GOLDEN / f"{kind}-{run}.txt").read_text() for run in ("bm25", "dense"))
@@ -66,12 +69,16 @@ def test_it_prints_what_trec_eval_prints(tables):
     assert f"{result.to_trec()}\n" == printed("official")
 
 
-def test_every_query_is_printed_as_with_q(tables, tmp_path):
+def test_every_query_is_printed_as_with_q(tables):
     run, qrels = tables
-    options = {"user": "query", "score": "score", "relevance": "grade", "dialect": "trec_eval", "model": "model"}
-    result = evaluate(run, qrels, EVERY, **options)
+    result = evaluate(run, qrels, EVERY, **BY_MODEL)
     assert f"{result.to_trec(per_query=True)}\n" == printed("every-query")
-    written = write_per_user(score_users(run, qrels, EVERY, **options), path(tmp_path / "stored"))
+
+
+@pytest.mark.night  # test_storage.py sees that what is stored is what was computed.
+def test_every_query_of_a_stored_table_is_printed_alike(tables, tmp_path):
+    run, qrels = tables
+    written = write_per_user(score_users(run, qrels, EVERY, **BY_MODEL), path(tmp_path / "stored"))
     assert f"{written.to_trec(per_query=True)}\n" == printed("every-query")
 
 
@@ -83,6 +90,7 @@ def test_another_level_of_relevance(tables):
     assert {line for line in found if "num_rel " in line} == {"num_rel               \tall\t19"}
 
 
+@pytest.mark.night
 def test_models_without_names_and_measures_that_tell_no_hits(tables):
     run, qrels = tables
     one = run.where("model = 'bm25'").drop("model")
@@ -277,6 +285,7 @@ def test_what_is_written_reads_back_and_evaluates_alike(spark, tables, tmp_path)
     assert {row["query"] for row in read_run(spark, place).select("query").collect()} == {"301"}
 
 
+@pytest.mark.night  # What is written reads back above, from one file.
 def test_several_files_of_a_run_read_back_as_one(spark, tables, tmp_path):
     place = path(tmp_path / "runs")
     write_run(tables[0].repartition(3), place, model="model", compression="gzip")

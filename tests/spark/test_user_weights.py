@@ -82,17 +82,17 @@ def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
     predictions, labels, about = tables
     # A slice of nobody is in no table of users.
     about = about.where("user < 1000")
-    told = {"by": "country", "user_weight": "spend"}
-    fresh = evaluate(predictions, labels, METRICS, attributes=about, ci=ci, **told, **OPTIONS)
-    assert summarise(fresh.per_user, by="country", ci=ci).to_dict() == fresh.to_dict()
+    interval = {"ci": ci, "replicates": 200}
+    told = {"by": "country", "user_weight": "spend", "dialect": "default", **interval, **OPTIONS}
+    fresh = evaluate(predictions, labels, METRICS, attributes=about, **told)
+    assert summarise(fresh.per_user, by="country", **interval).to_dict() == fresh.to_dict()
     assert fresh.write(tmp_path / "users").to_dict() == fresh.to_dict()
     # No partitioning changes a digit.
-    spread = evaluate(
-        predictions.repartition(7), labels.repartition(5), METRICS, attributes=about, ci=ci, **told, **OPTIONS
-    )
+    spread = evaluate(predictions.repartition(7), labels.repartition(5), METRICS, attributes=about, **told)
     assert spread.to_dict() == fresh.to_dict()
 
 
+@pytest.mark.night
 def test_equal_weights_are_none(tables):
     predictions, labels, about = tables
     plain = evaluate(predictions, labels, METRICS, ci="bca", replicates=200, **OPTIONS)
@@ -130,6 +130,7 @@ def of_models(tables):
     return evaluate(models, labels, METRICS, attributes=about, user_weight="spend", **OPTIONS)
 
 
+@pytest.mark.night
 def test_several_models_and_one_table_of_arrays(tables, of_models):
     predictions, labels, about = tables
     assert of_models["a", "rr"] == of_models["b", "rr"]

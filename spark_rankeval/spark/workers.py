@@ -1,0 +1,60 @@
+"""How functions of this package get to Spark's Python workers."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_rankeval.python_workers import check_local_workers, pandas_notice_held
+from spark_rankeval.spark.platforms import is_connect, setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import types as T
+
+    Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def run_on_workers(frame: DataFrame, run: Run, schema: T.StructType | str) -> DataFrame:
+    """``mapInArrow``, where workers can run the function, and without PySpark's remarks on pandas.
+
+    Args:
+        frame: whose partitions the function gets.
+        run: a function of this package.
+        schema: of what it gives.
+
+    Raises:
+        WorkerError: workers on this machine lack something; no job has run.
+    """
+    _check_workers_of(frame.sparkSession)
+    with pandas_notice_held():
+        return frame.mapInArrow(run, schema)
+
+
+def pandas_function(run: Callable[..., object], schema: T.StructType) -> Callable[..., Column]:
+    """A pandas UDF, without PySpark's remarks on pandas.
+
+    Args:
+        run: a function of this package, with type hints that say what it takes.
+        schema: of what it gives.
+
+    Raises:
+        WorkerError: workers on this machine lack something; no job has run.
+    """
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        _check_workers_of(session)
+    with pandas_notice_held():
+        return F.pandas_udf(run, schema)  # type: ignore[attr-defined, no-any-return] # missing from the stubs
+
+
+def _check_workers_of(session: SparkSession) -> None:
+    # A Connect server is somewhere else, unless this process has started it.
+    if not is_connect(session) or "SPARK_LOCAL_REMOTE" in os.environ:
+        check_local_workers(setting(session, "spark.master", ""))

@@ -1,0 +1,118 @@
+"""A result without Spark: numbers by name."""
+
+import copy
+import math
+import pickle
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from summary_rows import QUALITY, row, undefined
+
+from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
+from spark_rankeval.result import Result
+
+
+def result_of(rows, plan=("One pass.",)):
+    qualities = {one.model: QUALITY for one in rows}
+    columns = {one.key: one.key.replace("@", "_at_") for one in rows}
+    nothing = partial(pytest.fail, "there is no table")
+    return Result(tuple(rows), qualities, columns, plan, nothing, nothing)
+
+
+SLICED = result_of([
+    row(model=model, mean=mean, slice=slice_)
+    for model, means in (("als", (0.3, 0.5)), ("pop", (0.2, 0.1)))
+    for slice_, mean in zip(("all", "activity=light"), means, strict=True)
+])  # fmt: skip
+
+
+def test_a_number_of_a_slice_is_named_by_it():
+    assert SLICED["als", "ndcg@10"] == 0.3
+    assert SLICED["als", "ndcg@10", "activity=light"] == 0.5
+    assert SLICED["pop", "ndcg_at_10", "activity=light"] == 0.1
+    assert SLICED["als", "ndcg@10", "all"] == 0.3
+    assert ("als", "ndcg@10", "activity=light") in SLICED
+    alone = result_of([row(mean=0.4), row(mean=0.6, slice="activity=light")])
+    assert (alone["ndcg@10"], alone["ndcg@10", "activity=light"]) == (0.4, 0.6)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            ("als", "ndcg@10", "activity=lite"),
+            r"Did you mean 'activity=light'\? This result has the models: 'als', 'pop'; the slices",
+        ),
+        (("ndcg@10", "activity=lite"), r"Did you mean 'activity=light'\? "),
+        (("asl", "ndcg@10"), r"Did you mean 'als'\? "),
+        (
+            ("als", "ndgc@10", "activity=light"),
+            r"this result has no metric 'ndgc@10'; did you mean 'ndcg@10'\? it has: ndcg@10",
+        ),
+        (("ndcg@10", "activity=light"), r"is ambiguous: \('als', 'ndcg@10'\), \('pop', 'ndcg@10'\)"),
+        ((), "this result has no metric ''"),
+        (([], "ndcg@10"), "a number is named by a metric"),
+        ("rmse", "this result has no metric 'rmse'; it has"),
+    ],
+)
+def test_a_name_that_nothing_answers_to_is_an_error_with_what_was_meant(name, expected):
+    with pytest.raises(UnknownMetricError, match=expected):
+        _ = SLICED[name]
+    assert name not in SLICED
+
+
+def everything(result):
+    """All of a result but its tables, as text, to the last bit: NaN is equal to nothing."""
+    rows = [{name: repr(value) for name, value in vars(one).items()} for one in result.summary]
+    return rows, result.qualities, result.columns, result.plan, result.explain(), repr(result)
+
+
+SAVED = {
+    "slices of several models": SLICED,
+    "undefined": result_of([undefined(), row("rr", 0.5, quantiles={0.25: 0.1, 0.5: 0.5}, median=0.5)]),
+    "a median of nobody": result_of([replace(undefined(), quantiles={0.5: math.nan, 0.9: math.nan})]),
+    "infinite": result_of([row("my own", math.inf, minimum=-math.inf, interval_low=0.0, interval_high=math.inf)]),
+    "a model named inf": result_of([row(model="inf", relevance="-inf", user_weight="spend", effective_n_users=7.5)]),
+    "without counts": replace(SLICED, qualities={}),
+    "with notes": replace(SLICED, notes=("ndcg@10 judges the order of what was retrieved.",)),
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_what_is_saved_comes_back_equal(name, tmp_path):
+    result = SAVED[name]
+    assert result.save(tmp_path / "r.json") == tmp_path / "r.json"
+    for back in (
+        Result.load(tmp_path / "r.json"),
+        pickle.loads(pickle.dumps(result)),
+    ):
+        assert everything(back) == everything(result)
+        with pytest.raises(
+            InputError, match=r"read back has no users' values: .* summarise\(spark\.read\.parquet\(path\)\)"
+        ):
+            _ = back.per_user
+    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_json_is_the_same_figures_whatever_the_plan_was():
+    text = SLICED.to_json()
+    assert text == replace(SLICED, plan=("Another pass.",)).to_json()
+    back = Result.from_json(text)
+    assert back.plan == ()
+    assert everything(replace(back, plan=SLICED.plan)) == everything(SLICED)
+    assert Result.from_dict(SLICED.to_dict()).to_json() == text
+
+
+def test_a_copy_keeps_its_tables():
+    assert copy.copy(SLICED)._table is copy.deepcopy(SLICED)._table is SLICED._table
+
+
+def test_what_cannot_be_read_or_written_is_an_error_of_ours(tmp_path):
+    (tmp_path / "other.json").write_text("[]")
+    with pytest.raises(InputError, match="this is no result"):
+        Result.load(tmp_path / "other.json")
+    with pytest.raises(OptionError, match=r"there is no result to be read at .*none\.json': No such file"):
+        Result.load(tmp_path / "none.json")
+    with pytest.raises(OptionError, match=r"a result is a file on this machine; 's3://bucket/r\.json' is in no folder"):
+        SLICED.save("s3://bucket/r.json")

@@ -1,0 +1,39 @@
+"""What a message suggests for a name that is not known is what was meant, or nothing."""
+
+import pytest
+
+from spark_rankeval.errors import MetricError, OptionError, did_you_mean
+from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.on_invalid import OnInvalid
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("precison@10", "did you mean 'precision'? known"),
+        ("ndcg10", "did you mean 'ndcg@10'? "),
+        ("NDCG-10", "did you mean 'ndcg@10'? "),
+        ("recall_at_5", "did you mean 'recall@5'? "),
+        ("map10", "did you mean 'map@10'? "),
+        ("rmse", "(in 'rmse'); known"),
+    ],
+)
+def test_a_metric_is_suggested_by_the_name_that_was_meant(asked, expected):
+    with pytest.raises(MetricError) as caught:
+        parse_metric(asked)
+    assert expected in str(caught.value)
+
+
+def test_names_that_are_much_less_alike_than_the_nearest_are_left_out():
+    assert did_you_mean("country=GB", ["all", "country=DE", "country=FR", "genre=X"]) == (
+        "did you mean 'country=DE' or 'country=FR'? "
+    )
+    assert did_you_mean("mlib", ["mllib", "mllib-4.3"]) == "did you mean 'mllib'? "
+    assert did_you_mean(3, []) == ""
+
+
+def test_a_kind_of_rows_is_suggested():
+    with pytest.raises(
+        OptionError, match="there is no kind 'duplicate_prediction'; did you mean 'duplicate_predictions'"
+    ):
+        OnInvalid.read({"duplicate_prediction": "drop"})
