@@ -215,9 +215,9 @@ def resolution_of(test: str, replicates: int, n_comparisons: int, level: float, 
     if least <= alpha:
         needed = math.ceil(n / (1 - level)) - 1
         msg = (
-            f"{n:,} comparisons corrected by {correction} need {needed:,} replicates before the smallest drawn p-value can decide "
-            f"one, and there are {replicates:,}: below 1/{replicates + 1:,} p is that of the paired t test. Pass replicates={needed}, "
-            "or compare fewer models or metrics"
+            f"{n:,} comparisons corrected by {correction} need {needed:,} replicates before the smallest drawn p-value can "
+            f"decide one alone, and there are {replicates:,}: below 1/{replicates + 1:,} p is that of the paired t test. Pass "
+            f"replicates={needed}, or compare fewer models or metrics"
         )
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
     return least

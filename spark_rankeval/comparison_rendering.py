@@ -154,7 +154,7 @@ def _without_repeats(cells: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
 def exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:
     """Whose p or interval is of another kind than those of other rows."""
     exact = [f"{row.name} of {row.model}" for row in rows if row.p_test == "exact"]
-    by_t = [f"{row.name} of {row.model}" for row in rows if row.p_test == "t" != test]
+    by_t = [f"{row.name} of {row.model}" for row in rows if row.p_test == "t" != test and not math.isnan(row.p)]
     alike = [f"{row.name} of {row.model}" for row in rows if row.interval_method == "clopper_pearson"]
     told = {
         "p by all signs, none drawn": exact,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.dialects import DEFAULT, STANDARD, Dialect, find_dialect
-from spark_rankeval.errors import InputError, OptionError, did_you_mean
+from spark_rankeval.errors import InputError, MetricError, OptionError, did_you_mean
 from spark_rankeval.fact_arguments import further_tables
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.metrics.population import POPULATIONS
@@ -370,8 +371,11 @@ def _prepare(
     models = tuple(one.name for one in sources.models)
     lists = Lists(left.arrays and left.has_value, right.arrays, right.grades, right.is_weighted)
     resolved = resolve(asked, convention, relevance_threshold, lists, ties, beside=True, users_alone=users_alone)
-    few = in_the_minority(asked, resolved) if dialect is None else []
-    standards = resolve({label: asked[label] for label in few}, STANDARD, relevance_threshold, lists, ties)
+    standards: dict[str, Metric] = {}
+    for label in in_the_minority(asked, resolved) if dialect is None else []:
+        # Of AP by threshold with weights there is one version, which divides by hits.
+        with suppress(MetricError):
+            standards |= resolve({label: asked[label]}, STANDARD, relevance_threshold, lists, ties)
     views, values = views_of(
         resolved,
         convention,

@@ -87,7 +87,7 @@ def _merged(rows: Sequence[SummaryRow]) -> SummaryRow:
         over_all=first.over_all,
         slice_=first.slice,
         user_weight=first.user_weight,
-        standard=first.standard,
+        standard=max(row.standard for row in rows),
         asked=first.asked,
     )
 

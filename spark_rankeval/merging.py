@@ -10,7 +10,7 @@ from spark_rankeval.errors import InputError, MergeError, MetricError
 from spark_rankeval.long_table import COLUMNS, RUN_ID, row_of
 from spark_rankeval.merged_summary import merged_rows
 from spark_rankeval.metrics.naming import column_name, parse_metric
-from spark_rankeval.notes import note_of_definitions
+from spark_rankeval.notes import notes_of
 from spark_rankeval.options import check_table, kind_of
 from spark_rankeval.result import Result
 from spark_rankeval.statistics.intervals import asked_for
@@ -55,6 +55,7 @@ def merge(
     summaries: dict[str, Sequence[SummaryRow]]
     qualities: list[dict[str, DataQuality]] = []
     columns: Mapping[str, str] = {}
+    noted = False
     if not isinstance(results, Result) and hasattr(results, "columns"):
         check_table("the table of metrics", results)
         summaries = _of_table(results)
@@ -64,6 +65,7 @@ def merge(
         for name, told in _named(results):
             result = _read(name, told)
             summaries[name], columns = result.summary, {**result.columns, **columns}
+            noted = noted or bool(result.notes)
             qualities.append(result.qualities)
     if not summaries:
         msg = "there is nothing to merge: give the results of at least one evaluation"
@@ -77,7 +79,7 @@ def merge(
         plan=_words(list(summaries), summary),
         _table=_no_users,
         _write=_no_users,
-        notes=tuple(filter(None, [note_of_definitions(summary)])),
+        notes=notes_of(summary) if noted else (),
     )
 
 

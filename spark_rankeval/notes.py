@@ -106,6 +106,7 @@ def _note_of_users(rows: Sequence[SummaryRow]) -> str:
         other
         for other, metric in metrics
         if isinstance(metric, RelevanceMetric)
+        and metric.labels_alone_define
         and (metric.needs, metric.threshold, other.relevance) == ("relevant", gain.threshold, row.relevance)
         and other.n_users != row.n_users
     ]

@@ -35,6 +35,7 @@ _PROBE = """import sys, importlib.util as util
 print("%d.%d" % sys.version_info[:2])
 print(", ".join(name for name in sys.argv[1:] if util.find_spec(name) is None))
 """
+_ANSWER = re.compile(r"^(\d+\.\d+)\n(.*)\n\Z", re.MULTILINE)
 # A Python that takes longer to start is left to Spark.
 _PATIENCE_S = 20
 
@@ -82,7 +83,11 @@ def _what_python_lacks(python: str, place: str | None) -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    there, lacking = done.stdout.splitlines()
+    # A script that starts a Python may say more before.
+    answer = _ANSWER.search(done.stdout)
+    if answer is None:
+        return ""
+    there, lacking = answer.groups()
     here = ".".join(map(str, sys.version_info[:2]))
     if there != here:
         return f"are Python {there}, and this is Python {here}"

@@ -154,8 +154,9 @@ def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metri
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
     if quality.n_excluded_labels:
         msg = (
-            f"{render_excluded_labels(quality)}: no prediction can find them, and they count as missed. Does the table of excluded "
-            "items hold what is evaluated, such as training data that contains the test? Remove it there, or remove these labels"
+            f"{render_excluded_labels(quality)}: no prediction can find them, and those that are relevant count as missed. Does the "
+            "table of excluded items hold what is evaluated, such as training data that contains the test? Remove it there, or "
+            "remove these labels"
         )
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
 

@@ -32,6 +32,8 @@ def read_stored(told: Mapping[str, Any]) -> Stored:
     """
     try:
         summary = tuple(map(SummaryRow.from_stored, told["summary"]))
+        # A result has a row at least: without one this is a ValueError, too.
+        _, *_ = summary
         columns, plan, notes = dict(told.get("columns", {})), tuple(told.get("plan", ())), tuple(told.get("notes", ()))
         return Stored(summary, qualities_in(told, summary), columns, plan, notes)
     except (TypeError, ValueError, KeyError, AttributeError) as error:

@@ -263,3 +263,8 @@ def test_of_weighted_values_too_small_for_exact_sums_nothing_is_said(size, mean,
     assert expected.mean / size == pytest.approx(mean, nan_ok=True)
     assert math.isnan(expected.std) == math.isnan(std)
     assert bool(expected.no_interval) == math.isnan(std)
+
+
+def test_that_a_definition_is_in_the_minority_is_known_whichever_part_comes_first():
+    loud, quiet = (summary_of([0.5, 0.25], standard=standard) for standard in ("ndcg(ideal='labels')@10", ""))
+    assert merge(loud, quiet).standard == merge(quiet, loud).standard == loud.standard

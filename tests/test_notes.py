@@ -96,7 +96,7 @@ def rows_with(n_gain, below, label="ndcg@10", threshold=3.0):
     common = f"relevance_threshold={threshold}"
     return [
         row(label, n_users=n_gain, definition=f"ndcg({common}, below_threshold={below!r}, ideal='labels')@10"),
-        row("recall@10", n_users=658, definition=f"recall({common})@10"),
+        row("recall@10", n_users=658, definition=f"recall({common}, undefined='nan')@10"),
     ]
 
 
@@ -118,3 +118,14 @@ def test_the_note_of_users_is_of_models_and_relevances_alike():
     # Who has a grade of one kind may have none of another.
     clicks, buys = rows_with(671, "zero")
     assert notes_of([replace(clicks, relevance="click"), replace(buys, relevance="buy")]) == ()
+
+
+def test_the_note_of_users_counts_those_whom_labels_alone_define():
+    """AUC needs an item that is not relevant, too, and with `undefined='zero'` everybody has a value."""
+    gain, recall = rows_with(671, "zero")
+    fewer = replace(recall, metric="auc", definition="auc(relevance_threshold=3, undefined='nan')", n_users=7)
+    everybody = replace(
+        recall, metric="rr", definition="rr(relevance_threshold=3, ties='order', undefined='zero')", n_users=700
+    )
+    assert notes_of([gain, fewer, recall, everybody]) == notes_of([gain, recall]) != ()
+    assert notes_of([gain, fewer, everybody]) == ()

@@ -113,3 +113,12 @@ def test_a_remark_on_pandas_is_held_and_no_other_one():
             warnings.warn("another", FutureWarning, stacklevel=1)
         warnings.warn(PANDAS_NOTICE, FutureWarning, stacklevel=1)
     assert [str(warning.message) for warning in seen] == ["another", PANDAS_NOTICE]
+
+
+@pytest.mark.parametrize("says", ["", "hello", "hello\nthere\n"], ids=["nothing", "a word", "two lines"])
+def test_a_program_that_is_no_python_is_left_to_spark(tmp_path, monkeypatch, says):
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/sh\nprintf '{says}'\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(script))
+    check_local_workers("local[2]")

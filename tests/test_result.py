@@ -116,3 +116,8 @@ def test_what_cannot_be_read_or_written_is_an_error_of_ours(tmp_path):
         Result.load(tmp_path / "none.json")
     with pytest.raises(OptionError, match=r"a result is a file on this machine; 's3://bucket/r\.json' is in no folder"):
         SLICED.save("s3://bucket/r.json")
+
+
+def test_a_result_without_rows_is_none():
+    with pytest.raises(InputError, match="this is no result"):
+        Result.from_json('{"summary": []}')

@@ -51,7 +51,8 @@ _WHICH = """\
   else has 1, however many relevant items it misses. Few systems mean that.
 - `dialect="standard"` is what most systems and most of the sources mean: AP ÷ min(k, γ), and the ideal list of NDCG is made of all
   labelled items. Grades below a `relevance_threshold` that is given gain nothing. All else is the default's.
-- A note stands below every figure that leaves the choice open, with the standard value, computed in the same pass.
+- A note stands below figures that leave the choice open. `evaluate` gives the standard value there, computed in the same pass; of a curve
+  at one cutoff. What reads stored users says only that the standard value is another.
 - There is no note where a call names its dialect, `default` included, or a metric its parameter: `ndcg(ideal='labels')@10`,
   `ap(denominator='labels')@10`. `notes=False` silences it.
 - A dialect of a system gives that system's numbers.

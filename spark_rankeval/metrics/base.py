@@ -370,6 +370,11 @@ class RelevanceMetric(Metric):
         """The resolved threshold."""
         return None if self.relevance_threshold is UNSET else self.relevance_threshold
 
+    @property
+    def labels_alone_define(self) -> bool:
+        """Whether exactly those users have a value who have something to find, whatever was predicted."""
+        return self.undefined == "nan" and type(self)._is_defined is RelevanceMetric._is_defined
+
     def _is_defined(self, batch: RankingBatch) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         threshold = None if self.needs == "gain" else self.threshold
         return batch.remember(("has relevant", threshold), lambda: batch.n_relevant(threshold) > 0)

@@ -169,7 +169,7 @@ class Pair:
             margin: the difference that does not matter.
         """
         p = self.p_randomised if test == "randomised" else self.p_tukey
-        if not margin or math.isnan(p):
+        if not margin or math.isnan(p) or math.isnan(self.error):
             return p
         if self.error:
             beyond = studentized_range_sf(abs(abs(self.difference) - margin) / self.error, self.n_models, self.df)

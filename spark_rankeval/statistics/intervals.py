@@ -22,6 +22,8 @@ UNBOUNDED = (-math.inf, math.inf)
 T, CLOPPER_PEARSON = "t", "clopper_pearson"
 #: Why there is no interval of values of which floats cannot tell it.
 NOT_KNOWN = "the mean or its spread is not known: values are too large, too small or too close together"
+# Values may be off by so much of a bound, or of 1, for how they were added up.
+_ROUNDING = 2.0**-40
 _NO_SPREAD = "all users have the same value, which has no bounds: nothing says how far others lie"
 
 
@@ -100,8 +102,8 @@ def asked_for(method: str) -> str:
 def fitted(interval: Interval, moments: Moments, bounds: tuple[float, float], weighted: Mean | None = None) -> Interval:
     """The interval of a mean as its values allow.
 
-    Values without spread, and values that are all 0 or 1, have the interval of Clopper and Pearson instead of Student's t,
-    which is far too short for them. Other ends stay within the bounds.
+    Values without spread, and values from 0 to 1 that are all 0 or 1, have the interval of Clopper and Pearson instead of
+    Student's t, which is far too short for them. Other ends stay within the bounds.
 
     Args:
         interval: of the mean.
@@ -115,7 +117,8 @@ def fitted(interval: Interval, moments: Moments, bounds: tuple[float, float], we
     effective_n = float(moments.n) if weighted is None else weighted.effective_n
     if interval.method == T and interval.low == interval.high:
         return interval_without_spread(interval.low, effective_n, interval.level, (low, high))
-    if interval.method == T and effective_n == moments.n and _are_shares(moments, weighted):
+    counts_alike = math.isclose(effective_n, moments.n)
+    if interval.method == T and (low, high) == (0, 1) and counts_alike and _are_shares(moments, weighted):
         ends = share_interval(moments.n - moments.n_zero, moments.n, interval.level)
         return Interval(*ends, interval.level, CLOPPER_PEARSON)
     return interval.within((low, high))
@@ -130,8 +133,9 @@ def _are_shares(moments: Moments, weighted: Mean | None) -> bool:
 
 
 def kept_bounds(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
-    """The bounds, if all values keep within them; else none."""
-    kept = all(bounds[0] <= each.least and each.greatest <= bounds[1] for each in values)
+    """The bounds, if all values keep within them, but for what rounding adds; else none."""
+    low, high = (bound + sign * _ROUNDING * max(1.0, abs(bound)) for bound, sign in zip(bounds, (-1, 1), strict=True))
+    kept = all(low <= each.least and each.greatest <= high for each in values)
     return bounds if kept else UNBOUNDED
 
 

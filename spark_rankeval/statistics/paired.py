@@ -39,6 +39,8 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 TIE = 2.0**-40
 # A term of a sum is off by less than this times its size: half a unit of 2⁻⁴², and a few bits of what its metric was rounded to.
 _ROUNDING = 2.0**-41
+# Of fewer users a spread that happens to be small says little about others.
+_FEW = 30
 
 _SIDES = ("difference", "value", "baseline")
 _COUNTS = ("n_undefined", "n_excessive", "wins", "losses")
@@ -190,16 +192,20 @@ class Comparison:
     def p_beyond(self, margin: float) -> float:
         """The two-sided p-value of what lies nearest: that the difference is beyond ±margin, or that it is within.
 
-        It is 1 − level where the interval at that level ends at the margin (two one-sided tests; Schuirmann 1987).
+        It is 1 − level where the interval at that level ends at the margin (two one-sided tests; Schuirmann 1987). Of few users
+        the t test alone takes a small spread for certainty: others who differ may not be among them. So p is no less than if
+        all of them had the mean difference, where values have bounds.
 
         Args:
             margin: above 0.
         """
         if self.n < 2 or math.isnan(self.t):
             return math.nan
-        if self.std:
-            return min(1.0, 2 * t_sf(abs(abs(self.difference) - margin) / self.standard_error, self.n - 1))
-        return p_beyond_without_spread(self.difference, self.n, margin, self.bounds)
+        without_spread = p_beyond_without_spread(self.difference, self.n, margin, self.bounds)
+        if not self.std:
+            return without_spread
+        by_t = min(1.0, 2 * t_sf(abs(abs(self.difference) - margin) / self.standard_error, self.n - 1))
+        return max(by_t, without_spread) if self.n < _FEW and all(map(math.isfinite, self.bounds)) else by_t
 
 
 def comparison_of(state: dict[str, Any], level: float = 0.95, bounds: tuple[float, float] = UNBOUNDED) -> Comparison:

@@ -45,6 +45,7 @@ class View:
         return replace(
             self,
             metrics=tuple(metric.for_grades_of_32_bits() for metric in self.metrics),
+            beside=tuple(metric.for_grades_of_32_bits() for metric in self.beside),
             relevance_threshold=None if threshold is None else as_float32(threshold),
         )
 

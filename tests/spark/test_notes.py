@@ -69,3 +69,10 @@ def test_a_stored_table_says_what_to_ask_for(tables, tmp_path):
     assert written.notes == fresh.notes
     assert "standard" not in " ".join(written.per_user.columns)
     assert merge([fresh]).notes == (asks,)
+
+
+def test_a_definition_that_there_is_once_has_no_note(tables):
+    """AP by threshold with weights divides by hits in every dialect."""
+    asked = ["ap(by='threshold', decay=0.9)", "ap(by='threshold', weights='1,0.5')"]
+    scored = score_users(*tables, asked, score="score", relevance="grade")
+    assert summarise(scored).notes == ()

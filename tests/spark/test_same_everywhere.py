@@ -54,7 +54,8 @@ def compared(comparison):
     found = {}
     for row in comparison.rows:
         record = dataclasses.asdict(row)
-        del record["sentence"]
+        # How a caller called things is no figure.
+        del record["sentence"], record["asked"]
         words = [one for one in record.values() if isinstance(one, str)]
         found[" ".join(words)] = numbers(one for one in record.values() if isinstance(one, int | float))
     return found

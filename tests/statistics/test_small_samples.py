@@ -116,9 +116,9 @@ def test_a_p_beyond_the_margin_is_5_percent_where_the_interval_ends_at_it():
 
 
 def test_who_is_better_by_more_than_a_margin_is_better():
-    result = compared([0.9, 0.8, 0.9, 0.85], [0.1, 0.0, 0.1, 0.06])
-    assert result.p_beyond(0.1) < 0.001
-    assert result.p_of("sign_flip", 0.1) == (0.125, "exact")
+    result = compared([0.9, 0.8, 0.9, 0.85] * 3, [0.1, 0.0, 0.1, 0.06] * 3)
+    assert result.p_beyond(0.1) < 0.01
+    assert result.p_of("sign_flip", 0.1) == (max(2.0**-11, result.p_beyond(0.1)), result.interval.method)
 
 
 def test_a_drawn_p_below_the_resolution_is_that_of_t_and_no_less_than_signs_can_give():
@@ -251,3 +251,40 @@ def test_pairs_whose_spread_is_not_known_have_a_reason():
     blocks.add(np.arange(50), values[None])
     (pair,) = all_pairs_of(column(blocks.state()))
     assert (math.isnan(pair.p_tukey), pair.interval.reason) == (True, NOT_KNOWN)
+
+
+@pytest.mark.parametrize("n", [2, 10, 29])
+def test_few_users_who_nearly_agree_are_no_certainty_within_a_margin(n):
+    """Others who gain a lot may not be among them: what few users with one value can show is the least p."""
+    baseline = np.linspace(0.2, 0.8, n)
+    nearly = compared(baseline + np.linspace(0, 1e-4, n), baseline)
+    alike = compared(baseline + 5e-5, baseline)
+    assert nearly.std > 0 == alike.std
+    assert nearly.p_beyond(0.05) == pytest.approx(alike.p_beyond(0.05), rel=1e-3)
+    assert nearly.p_beyond(0.05) > 0.4
+    # Values without bounds have no such least p.
+    assert compared(baseline + np.linspace(0, 1e-4, n), baseline, bounds=(0, math.inf)).p_beyond(0.05) < 0.01
+
+
+def test_one_user_in_common_has_no_p_of_a_margin():
+    pairs = AllPairsAccumulator(1, 3, replicates=99)
+    pairs.add(np.array([1]), np.array([[[0.1], [0.2], [0.3]]]))
+    (first, *_) = all_pairs_of(column(pairs.state()))
+    for test in ("tukey", "randomised"):
+        p = first.p_of(test, 0.1)
+        assert math.isnan(p) or p == 1
+
+
+def test_rounding_takes_no_bound_away():
+    above = np.nextafter(1.0, 2.0)
+    ends = fitted(t_interval(0.9, 0.2, 3, 0.95), moments([above, 0.9, 0.8]), SHARE)
+    assert (ends.low, ends.high) == (pytest.approx(0.0395, abs=1e-3), 1.0)
+    assert fitted(t_interval(0.9, 0.2, 3, 0.95), moments([1.01, 0.9, 0.8]), SHARE).high > 1
+
+
+def test_ones_and_zeros_of_a_metric_with_other_bounds_are_no_shares():
+    values = moments([0.0, 1.0, 1.0])
+    interval = t_interval(values.mean, values.std / math.sqrt(3), 3, 0.95)
+    assert fitted(interval, values, SHARE).method == "clopper_pearson"
+    assert fitted(interval, values, (-1.0, 1.0)).low < 0
+    assert fitted(interval, values, (0.0, math.inf)).method == "t"

@@ -10,11 +10,12 @@ import pytest
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+from spark_rankeval.metrics.ranking import RankingPolicy
 from spark_rankeval.views import Lists, resolve, views_of
 from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, grades_column
 from spark_rankeval.worker.scoring import COUNTS, score
 from spark_rankeval.worker.series import N_INVALID, score_series
-from spark_rankeval.worker.task import ScoringTask
+from spark_rankeval.worker.task import ScoringTask, View
 
 METRICS = [
     "precision@2", "hit_rate@1", "r_precision", "ap(denominator='labels')", "rr", "ndcg(gain='binary', ideal='labels')@2",
@@ -82,3 +83,14 @@ def test_a_threshold_that_has_no_32_bits_stays_as_it_is(grade):
     assert held == (float(np.float32(0.7)) if grade == 0.7 else grade)
     metric = parse_metric("precision@5").resolve(DEFAULT)
     assert metric.for_grades_of_32_bits() == metric
+
+
+def test_what_stands_beside_a_figure_has_the_same_threshold():
+    view = View((resolved_ap(0.7),), RankingPolicy(), beside=(resolved_ap(0.7),))
+    single = view.for_grades_of_32_bits
+    assert single.beside == single.metrics
+    assert single.metrics[0].threshold == as_float32(0.7) != 0.7
+
+
+def resolved_ap(threshold):
+    return parse_metric(f"ap(relevance_threshold={threshold})@2").resolve(DEFAULT)
