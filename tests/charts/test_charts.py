@@ -254,8 +254,10 @@ def test_histograms_of_several_models_and_of_none(width):
     assert "no user has a value" in svg(none)
 
 
-@pytest.mark.parametrize("width", [560, 250])
-@pytest.mark.parametrize("draw", ["means", "curve", "precision_recall", "slices", "quantiles"])
+@pytest.mark.parametrize(
+    ("draw", "width"),
+    part_of(itertools.product(["means", "curve", "precision_recall", "slices", "quantiles"], [560, 250]), 3),
+)
 def test_names_that_look_like_markup_or_fields_are_texts(draw, width):
     rows = models_rows((NASTY, "b.c[d]"), slices=[NASTY])
     drawn = plots(rows, (NASTY, "b.c[d]"))

@@ -82,7 +82,7 @@ def assert_same_bits(actual, expected):
         pytest.fail(f"{SOME[metric]} of user {user}: {actual[user, metric]!r} is not {expected[user, metric]!r}")
 
 
-@pytest.fixture(scope="module", params=list(USERS))
+@pytest.fixture(scope="module", params=part_of(USERS, 3))
 def users(request):
     return USERS[request.param]
 

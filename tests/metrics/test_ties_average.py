@@ -70,7 +70,7 @@ def test_the_average_is_the_mean_over_all_orders(metric):
     every = averages(metric, undefined=("nan",), relevance_threshold=(None, -math.inf, 2.0), beta=(1.0, 0.5))
     # A prime stride through those of many parameters meets each choice of all, with other users.
     every = part_of(every, 5) if len(every) > 1000 else every
-    n_users_each = max(3, examples(by_day=1_000, at_night=6_000) // len(every))
+    n_users_each = max(3, examples(by_day=500, at_night=6_000) // len(every))
     step = max(1, len(USERS) // n_users_each)
     seen = differing = 0
     for nth, variant in enumerate(every):

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from effort import part_of
 from pyspark.sql import functions as F
 
 from spark_rankeval import evaluate, score_users
@@ -21,7 +22,7 @@ def labels(spark, *more):
     return spark.createDataFrame([*LABELS, *more], "user string, item string, grade double")
 
 
-@pytest.mark.parametrize("arrays", [False, True], ids=["rows", "arrays"])
+@pytest.mark.parametrize("arrays", part_of([False, True], 2))
 def test_a_dialect_may_take_negative_grades_and_still_no_nan(spark, arrays):
     """The item before the liked one is not liked by `zero`; `negative` has not judged it."""
     users = ("zero", "negative")
