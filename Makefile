@@ -108,9 +108,7 @@ ROWS := test-spark-3.5 test-spark-4.0 test-spark-4.3 test-spark-4.3-pandas-2 tes
 TESTS ?= tests tests/jobs tests/pages
 # The tests of what ever differed between rows (docs/platforms.md has the list), and some of every front door: CI runs them on the
 # newest Connect and the oldest Spark, and `make platforms` runs all.
-DIFFERING := $(addprefix tests/spark/test_,$(addsuffix .py,same_everywhere left_out evaluate models columns odd_values refused storage \
-  compare beyond_accuracy logged_feedback list_agreement dialect_map histograms merge exclude relevances pruning plan ties_average progress \
-  pyspark_ml trec platforms bad_input))
+DIFFERING := @tests/platforms/differing.txt
 DIFFERING_JOBS := $(addprefix tests/jobs/test_,$(addsuffix .py,evaluate_job compare_job looking_back sources))
 .PRECIOUS: .venv-platform-%/.installed .venv-benchmark-%/.installed
 
@@ -132,10 +130,10 @@ test-connect-3.5: .venv-platform-3.5-connect/.installed .venv-platform-4.0/.inst
 
 .PHONY: platforms-check
 platforms-check:  ## run on the newest Connect and on the oldest Spark what ever differed between platforms
-	@echo "left to 'make platforms': of tests/spark $(filter-out $(notdir $(DIFFERING)),$(notdir $(wildcard tests/spark/test_*.py)))"
-	@echo "left to 'make platforms': of tests/jobs all on 3.5, and on Connect $(filter-out $(notdir $(DIFFERING_JOBS)),$(notdir $(wildcard tests/jobs/test_*.py)))"
+	@echo "left to 'make platforms': what tests/platforms/differing.txt does not name; of tests/jobs all on 3.5, and on Connect"
+	@echo "  $(filter-out $(notdir $(DIFFERING_JOBS)),$(notdir $(wildcard tests/jobs/test_*.py)))"
 	@$(MAKE) test-connect-4.3 TESTS="$(DIFFERING) $(DIFFERING_JOBS)"
-	@$(MAKE) test-spark-3.5 TESTS="$(DIFFERING) tests/pages"
+	@$(MAKE) test-spark-3.5 TESTS="$(DIFFERING)"
 
 platforms: $(ROWS)  ## run the whole suite on every Spark of the matrix (an hour and more)
 
