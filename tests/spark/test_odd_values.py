@@ -54,7 +54,7 @@ def test_every_text_has_a_name_of_its_own_that_leads_back(spark):
     back = F.map_from_arrays(
         F.array(*map(F.lit, NAMES.values())), F.array(*(text_of(name).cast("binary") for name in NAMES.values()))
     )
-    assert texts.where(back[F.col("name")] == F.col("bytes")).count() == len(NAMES)
+    assert texts.where(F.element_at(back, F.col("name")) == F.col("bytes")).count() == len(NAMES)
     assert spark.range(1).select(readable(F.lit(None).cast("string"))).first()[0] is None
 
 
