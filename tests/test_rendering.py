@@ -9,7 +9,7 @@ import pytest
 
 from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
 from spark_rankeval.plotting import interval_reading
-from spark_rankeval.rendering import render_summary
+from spark_rankeval.rendering import number, render_summary
 from spark_rankeval.summary import DataQuality, SummaryRow
 
 ROW = SummaryRow(
@@ -211,3 +211,7 @@ def test_a_chart_names_the_interval_that_the_table_names():
     share = replace(ROW, metric="hit_rate@10", interval_method="clopper_pearson")
     assert "95% interval (t)" in interval_reading([share, ROW], "the line")
     assert "95% interval (Clopper-Pearson)" in interval_reading([share], "the line")
+
+
+def test_a_number_in_a_sentence_may_be_undefined():
+    assert number(math.nan) == "undefined"

@@ -118,7 +118,11 @@ def test_a_p_beyond_the_margin_is_5_percent_where_the_interval_ends_at_it():
 def test_who_is_better_by_more_than_a_margin_is_better():
     result = compared([0.9, 0.8, 0.9, 0.85] * 3, [0.1, 0.0, 0.1, 0.06] * 3)
     assert result.p_beyond(0.1) < 0.01
-    assert result.p_of("sign_flip", 0.1) == (max(2.0**-11, result.p_beyond(0.1)), result.interval.method)
+    assert result.p_of("sign_flip", 0.1) == (result.p_beyond(0.1), result.interval.method)
+    # Few drawn signs show less than the distance from the margin does.
+    many = compared(0.5 + RNG.random(40) / 4, np.full(40, 0.1), replicates=99)
+    assert many.p_beyond(0.1) < 1e-9
+    assert many.p_of("sign_flip", 0.1) == (0.01, "sign_flip")
 
 
 def test_a_drawn_p_below_the_resolution_is_that_of_t_and_no_less_than_signs_can_give():
