@@ -19,7 +19,7 @@ from spark_rankeval.rendering import in_one_format, render_map
 from spark_rankeval.spark.column_names import ColumnNames
 from spark_rankeval.spark.inputs import read_sources
 from spark_rankeval.spark.scoring import Scoring
-from spark_rankeval.summary import DataQuality
+from spark_rankeval.summary import AskedFor, DataQuality
 from spark_rankeval.views import Lists, Value, policy_of, resolve
 from spark_rankeval.worker.task import ScoringTask, View
 
@@ -48,7 +48,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class MapRow:
+class MapRow(AskedFor):
     """One metric in one dialect.
 
     Attributes:
@@ -72,11 +72,6 @@ class MapRow:
     choices: tuple[Choice, ...]
     note: str = ""
     asked: str = ""
-
-    @property
-    def name(self) -> str:
-        """What people read instead of the metric's label: what the caller called it."""
-        return self.asked or self.metric
 
     @property
     def because(self) -> str:

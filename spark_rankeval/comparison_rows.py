@@ -6,12 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spark_rankeval.summary import AskedFor
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
 @dataclass(frozen=True)
-class ComparisonRow:
+class ComparisonRow(AskedFor):
     """One metric of one model against the baseline, over the users for whom both have a value.
 
     Attributes:
@@ -80,11 +82,6 @@ class ComparisonRow:
     p_margin: float = math.nan
     asked: str = ""
 
-    @property
-    def name(self) -> str:
-        """What people read instead of the metric's label: what the caller called it."""
-        return self.asked or self.metric
-
 
 def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
     """The rows in which the model is worse than the baseline, by however little, the worst first."""
@@ -94,7 +91,7 @@ def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
 
 
 @dataclass(frozen=True)
-class PairRow:
+class PairRow(AskedFor):
     """One metric of two of several models, over the users for whom all models have a value.
 
     Attributes:
@@ -138,8 +135,3 @@ class PairRow:
     sentence: str
     interval_method: str = "tukey"
     asked: str = ""
-
-    @property
-    def name(self) -> str:
-        """What people read instead of the metric's label: what the caller called it."""
-        return self.asked or self.metric

@@ -32,12 +32,13 @@ def read_stored(told: Mapping[str, Any]) -> Stored:
     """
     try:
         summary = tuple(map(SummaryRow.from_stored, told["summary"]))
-        # A result has a row at least: without one this is a ValueError, too.
-        _, *_ = summary
         columns, plan, notes = dict(told.get("columns", {})), tuple(told.get("plan", ())), tuple(told.get("notes", ()))
-        return Stored(summary, qualities_in(told, summary), columns, plan, notes)
+        stored = Stored(summary, qualities_in(told, summary), columns, plan, notes)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise InputError(f"{_NO_RESULT} ({type(error).__name__}: {error})") from error
+    if not summary:
+        raise InputError(f"{_NO_RESULT} (it has no row)")
+    return stored
 
 
 def read_text(text: str) -> Any:

@@ -32,8 +32,20 @@ _INFINITIES = (math.inf, -math.inf)
 _SHARE = re.compile(r"q[\d.]")
 
 
+class AskedFor:
+    """A row about a metric, which has the label `metric`, and `asked`, what the caller called it; empty: as the label has it."""
+
+    metric: str
+    asked: str
+
+    @property
+    def name(self) -> str:
+        """What people read instead of the metric's label: what the caller called it."""
+        return self.asked or self.metric
+
+
 @dataclass(frozen=True)
-class SummaryRow:
+class SummaryRow(AskedFor):
     """One metric of one model over all users of a slice.
 
     Attributes:
@@ -151,7 +163,7 @@ class SummaryRow:
     @property
     def name(self) -> str:
         """What people read instead of the key: the metric as it was asked for, and the relevance where there are several."""
-        return f"{self.asked or self.metric} [{self.relevance}]" if self.relevance else self.asked or self.metric
+        return f"{super().name} [{self.relevance}]" if self.relevance else super().name
 
 
 @dataclass(frozen=True)
