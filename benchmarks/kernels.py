@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.views import Lists, resolve, views_of
+from spark_rankeval.request.readings import Lists, resolve, views_of
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.worker.scoring import score
-from spark_rankeval.worker.task import ScoringTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,47 +8,47 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from spark_rankeval.compared_dialects import dialect_map as dialect_map
-    from spark_rankeval.comparison import all_pairs as all_pairs
-    from spark_rankeval.comparison import compare as compare
-    from spark_rankeval.comparison import differences as differences
-    from spark_rankeval.evaluation import evaluate as evaluate
-    from spark_rankeval.evaluation import quarantine as quarantine
-    from spark_rankeval.evaluation import score_users as score_users
-    from spark_rankeval.list_agreement import agreement as agreement
-    from spark_rankeval.merging import merge as merge
-    from spark_rankeval.metrics.naming import parse_metric as parse_metric
-    from spark_rankeval.progress_bars import progress as progress
-    from spark_rankeval.result import Result as Result
-    from spark_rankeval.run_history import history as history
-    from spark_rankeval.sensitivity import detectable_difference as detectable_difference
-    from spark_rankeval.spark.columns import metrics_column as metrics_column
-    from spark_rankeval.summarising import summarise as summarise
-    from spark_rankeval.summarising import write_per_user as write_per_user
-    from spark_rankeval.travel import package_zip as package_zip
+from spark_rankeval.version import __version__ as __version__
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from spark_rankeval.comparison.compare import all_pairs as all_pairs
+    from spark_rankeval.comparison.compare import compare as compare
+    from spark_rankeval.comparison.compare import differences as differences
+    from spark_rankeval.comparison.detectable import detectable_difference as detectable_difference
+    from spark_rankeval.evaluation.agreement import agreement as agreement
+    from spark_rankeval.evaluation.dialect_map import dialect_map as dialect_map
+    from spark_rankeval.evaluation.evaluate import evaluate as evaluate
+    from spark_rankeval.evaluation.evaluate import quarantine as quarantine
+    from spark_rankeval.evaluation.evaluate import score_users as score_users
+    from spark_rankeval.evaluation.merge import merge as merge
+    from spark_rankeval.evaluation.result import Result as Result
+    from spark_rankeval.evaluation.summarise import summarise as summarise
+    from spark_rankeval.evaluation.summarise import write_per_user as write_per_user
+    from spark_rankeval.metrics.naming import parse_metric as parse_metric
+    from spark_rankeval.run_history.history import history as history
+    from spark_rankeval.spark.metrics_column import metrics_column as metrics_column
+    from spark_rankeval.spark.package_zip import package_zip as package_zip
+    from spark_rankeval.spark.progress import progress as progress
 
 _HOMES = {
-    "agreement": "list_agreement",
-    "all_pairs": "comparison",
-    "compare": "comparison",
-    "detectable_difference": "sensitivity",
-    "dialect_map": "compared_dialects",
-    "differences": "comparison",
-    "evaluate": "evaluation",
-    "quarantine": "evaluation",
-    "score_users": "evaluation",
-    "summarise": "summarising",
-    "write_per_user": "summarising",
-    "history": "run_history",
-    "merge": "merging",
-    "metrics_column": "spark.columns",
-    "package_zip": "travel",
+    "agreement": "evaluation.agreement",
+    "all_pairs": "comparison.compare",
+    "compare": "comparison.compare",
+    "detectable_difference": "comparison.detectable",
+    "dialect_map": "evaluation.dialect_map",
+    "differences": "comparison.compare",
+    "evaluate": "evaluation.evaluate",
+    "quarantine": "evaluation.evaluate",
+    "score_users": "evaluation.evaluate",
+    "summarise": "evaluation.summarise",
+    "write_per_user": "evaluation.summarise",
+    "history": "run_history.history",
+    "merge": "evaluation.merge",
+    "metrics_column": "spark.metrics_column",
+    "package_zip": "spark.package_zip",
     "parse_metric": "metrics.naming",
-    "progress": "progress_bars",
-    "Result": "result",
+    "progress": "spark.progress",
+    "Result": "evaluation.result",
 }
 
 __all__ = [

@@ -11,17 +11,17 @@ from pyspark.ml.param import Param, Params
 from pyspark.ml.param.shared import HasLabelCol, HasPredictionCol
 from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 
+from spark_rankeval.checks import is_number, one_of
 from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError, UndefinedMeanError
-from spark_rankeval.evaluation import evaluate
+from spark_rankeval.evaluation.evaluate import evaluate
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
-from spark_rankeval.options import is_number, one_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.summary import SummaryRow
+    from spark_rankeval.records.summary import SummaryRow
 
 _TIES = (None, "item_asc", "item_desc", "average")
 _ON_INVALID = ("error", "drop")

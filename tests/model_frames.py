@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from spark_rankeval import comparison
+from spark_rankeval.comparison import compare as comparison
 from spark_rankeval.spark.model_tables import MetricColumn, ModelTable, ModelTables
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.worker.comparing import CONFLICTS, INVALID, MODEL, NOBODY, ROWS, USER, slice_field, value_field

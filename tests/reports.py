@@ -2,9 +2,9 @@
 
 from summary_rows import QUALITY, difference, models_rows
 
-from spark_rankeval.compared_models import ModelComparison
+from spark_rankeval.comparison.result import ModelComparison
+from spark_rankeval.evaluation.result import Result
 from spark_rankeval.report import Gate
-from spark_rankeval.result import Result
 
 MODELS = ("als", "popularity", "bpr with a longer name")
 SLICES = ["country=DE", "country=FR", "country=null", "device=ios, country=DE"]

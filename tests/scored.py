@@ -5,10 +5,10 @@ import math
 import pyarrow as pa
 
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.views import Lists, resolve, views_of
+from spark_rankeval.request.readings import Lists, resolve, views_of
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, grades_column
 from spark_rankeval.worker.scoring import score
-from spark_rankeval.worker.task import ScoringTask
 
 KNOWN = Lists(scored_arrays=True, label_arrays=True, relevances=("grade",))
 

@@ -3,8 +3,8 @@
 import math
 import zlib
 
-from spark_rankeval.comparison_rows import ComparisonRow, PairRow
-from spark_rankeval.summary import DataQuality, SummaryRow
+from spark_rankeval.records.comparison import ComparisonRow, PairRow
+from spark_rankeval.records.summary import DataQuality, SummaryRow
 
 QUALITY = DataQuality(1300, 40, 3, 12, 65000, 9100, 5200, 0, 0, 0, 7, 0, 0)
 

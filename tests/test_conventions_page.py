@@ -10,13 +10,13 @@ import pytest
 from documented import ROOT
 from scored import KNOWN, scores_in, values_in
 
-from spark_rankeval.definitions import every_metric, value_in_words
 from spark_rankeval.dialects import EVERY_METRIC, find_dialect
+from spark_rankeval.dialects.explained import every_metric, value_in_words
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.views import resolve, views_of
-from spark_rankeval.worker.scoring import COUNTS
+from spark_rankeval.request.counts import COUNTS
+from spark_rankeval.request.readings import resolve, views_of
 
 PAGE = (ROOT / "docs" / "conventions.md").read_text(encoding="utf-8")
 OF_DIALECTS = PAGE.partition("\n## Dialects\n")[2]

@@ -8,8 +8,8 @@ import pytest
 from summary_rows import row, undefined
 
 from spark_rankeval.errors import ConfigurationError
-from spark_rankeval.gates import GateRule, check_gates, check_known, failed, read_gates
 from spark_rankeval.report import Gate
+from spark_rankeval.run_history.gates import GateRule, check_gates, check_known, failed, read_gates
 
 ROWS = (
     row("ndcg@10", 0.31, model="als"),
@@ -197,6 +197,6 @@ def test_of_several_relevances_a_label_is_all_of_them():
 
 def test_outcomes_are_gates_of_a_report_and_need_no_spark():
     assert all(isinstance(one, Gate) for one in outcomes({"ndcg@10": {"min": 0.3}}))
-    code = "import sys, spark_rankeval.gates; print('pyspark' in sys.modules)"
+    code = "import sys, spark_rankeval.run_history.gates; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

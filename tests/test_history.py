@@ -11,8 +11,8 @@ from summary_rows import row, undefined
 
 from spark_rankeval import history
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
-from spark_rankeval.gates import read_gates
-from spark_rankeval.run_history import History
+from spark_rankeval.run_history.gates import read_gates
+from spark_rankeval.run_history.history import History
 
 START = datetime(2026, 10, 20, 4, tzinfo=UTC)
 

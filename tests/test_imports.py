@@ -53,7 +53,9 @@ def run(package_zip, code, tmp_path):
 
 
 MODULES = (
+    "ranking.ranks",
     "metrics",
+    "request.task",
     "worker.scoring",
     "worker.states",
     "worker.series",
@@ -62,7 +64,7 @@ MODULES = (
     "trec.lines",
     "trec.files",
     "trec.tables",
-    "trec_output",
+    "tables.trec",
     "dialects",
     "statistics.moments",
     "statistics.means",
@@ -99,8 +101,8 @@ def test_the_guard_refuses_other_packages(package_zip, tmp_path):
 def test_metrics_are_computed_from_the_zip(package_zip, tmp_path):
     code = """
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.metrics.ragged import Ragged
-from spark_rankeval.metrics.ranking import Lists, rank_lists
+from spark_rankeval.ranking.ragged import Ragged
+from spark_rankeval.ranking.ranks import Lists, rank_lists
 batch, _ = rank_lists(Lists(Ragged.from_lists([[5, 6]]), None, Ragged.from_lists([[6]])))
 print(parse_metric("rr").resolve().compute(batch)[0])
 """

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from summary_rows import row
 
 from spark_rankeval.errors import MergeError
-from spark_rankeval.long_table import COLUMNS, row_of, values_of
-from spark_rankeval.merged_summary import NO_BOOTSTRAP, merged_rows
+from spark_rankeval.records.merged import NO_BOOTSTRAP, merged_rows
+from spark_rankeval.records.metrics_table import COLUMNS, row_of, values_of
+from spark_rankeval.records.summary import SummaryRow, summary_row
 from spark_rankeval.statistics.carried import as_text, from_text
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions, descriptions_of
-from spark_rankeval.summary import SummaryRow, summary_row
 
 # What the sums of the users do not tell.
 UNKNOWN = {"median", "quantiles"}

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from spark_rankeval import merge
+from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
-from spark_rankeval.options import check_table, is_name
 
 
 def of(module, name="DataFrame", *, bases=(), **attributes):

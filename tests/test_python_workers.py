@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from spark_rankeval.errors import OptionError, WorkerError
-from spark_rankeval.python_workers import (
+from spark_rankeval.spark.python_workers import (
     PANDAS_NOTICE,
     check_local_workers,
     pandas_notice_held,

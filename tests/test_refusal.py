@@ -7,9 +7,9 @@ import pytest
 from summary_rows import QUALITY
 
 from spark_rankeval.errors import SparkRankEvalWarning
+from spark_rankeval.evaluation.bad_rows import warn_of_labels
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.refusal import warn_of_labels
-from spark_rankeval.rendering import render_quality
+from spark_rankeval.tables.text import render_quality
 
 
 def warned_of(quality, metrics):

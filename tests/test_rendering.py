@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
-from spark_rankeval.plotting import interval_reading
-from spark_rankeval.rendering import number, render_summary
-from spark_rankeval.summary import DataQuality, SummaryRow
+from spark_rankeval.charts.of_results import interval_reading
+from spark_rankeval.records.summary import DataQuality, SummaryRow
+from spark_rankeval.tables.markup import summary_as_html, summary_as_latex, summary_as_markdown
+from spark_rankeval.tables.text import number, render_summary
 
 ROW = SummaryRow(
     model="", dialect="default", metric="ndcg@10", relevance="", definition="ndcg@10", cutoff=10, slice="all",

@@ -10,7 +10,7 @@ import pytest
 from summary_rows import QUALITY, row, undefined
 
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
-from spark_rankeval.result import Result
+from spark_rankeval.evaluation.result import Result
 
 
 def result_of(rows, plan=("One pass.",)):

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from spark_rankeval.compared_models import ModelComparison, PairwiseComparison
+from spark_rankeval.charts.of_results import ResultPlots
+from spark_rankeval.comparison.result import ModelComparison, PairwiseComparison
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
-from spark_rankeval.markup import summary_as_html, summary_as_latex, summary_as_markdown
+from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.notes import notes_of
-from spark_rankeval.plotting import ResultPlots
-from spark_rankeval.rendering import render_summary
+from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.report.tables import definitions_table, differences_table, means_table, quantiles_table
-from spark_rankeval.result import Result
-from spark_rankeval.summary import SummaryRow
+from spark_rankeval.tables.markup import summary_as_html, summary_as_latex, summary_as_markdown
+from spark_rankeval.tables.notes import notes_of
+from spark_rankeval.tables.text import render_summary
 from tests.summary_rows import difference, models_rows, pair, row
 
 NASTY = r"a<b> & d_e | 100% $x$ \z"

@@ -8,9 +8,9 @@ from scored import scores_in
 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.request.readings import Lists, policy_of, resolve, views_of
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.plan import choose_plan
-from spark_rankeval.views import Lists, policy_of, resolve, views_of
-from spark_rankeval.worker.task import ScoringTask
 
 ROWS = Lists(scored_arrays=False, label_arrays=False)
 

@@ -25,12 +25,11 @@ SUITES: dict[str, tuple[str, ...]] = {
     "test-site": ("docs/", "mkdocs.yml", "tests/site/", "tests/chromium.py", "tools/write_conventions.py"),
     "test-browser": ("spark_rankeval/report/", "spark_rankeval/charts/", "tests/browser/", "tests/chromium.py", "tests/reports.py"),
     "test-notebook": (
-        "docs/quickstart.ipynb", "tools/write_notebook.py", "tests/notebook/", "spark_rankeval/charts/", "spark_rankeval/markup.py",
-        "spark_rankeval/plotting.py", "spark_rankeval/rendering.py", "spark_rankeval/result.py", "spark_rankeval/compared_models.py",
-        "spark_rankeval/comparison_rendering.py",
+        "docs/quickstart.ipynb", "tools/write_notebook.py", "tests/notebook/", "spark_rankeval/charts/", "spark_rankeval/tables/",
+        "spark_rankeval/evaluation/result.py", "spark_rankeval/comparison/result.py",
     ),
     "test-cluster": (
-        "jobs/", "spark_rankeval/jobs/", "spark_rankeval/spark/", "spark_rankeval/travel.py", "spark_rankeval/worker/", "tests/cluster.py",
+        "jobs/", "spark_rankeval/jobs/", "spark_rankeval/spark/", "spark_rankeval/worker/", "tests/cluster.py",
         "tests/on_cluster/", "tests/processes.py",
     ),
     "test-speed": ("benchmarks/", "spark_rankeval/metrics/", "spark_rankeval/statistics/", "spark_rankeval/worker/", "tests/speed/"),

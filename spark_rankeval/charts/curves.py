@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
+from spark_rankeval.charts.figures import told
 from spark_rankeval.charts.marks import (
     EDGE,
     INK,
@@ -24,14 +25,13 @@ from spark_rankeval.charts.marks import (
     looks,
     nothing,
     text_colour,
-    told,
     upright,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from spark_rankeval.charts.marks import Estimate
+    from spark_rankeval.charts.figures import Estimate
 
 _LINE_OF_TEXT = 15
 # Where names stand, the title of the upright axis is below them.

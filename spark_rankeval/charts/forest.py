@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
+from spark_rankeval.charts.figures import told
 from spark_rankeval.charts.marks import (
     FAINT,
     INK,
@@ -23,13 +24,12 @@ from spark_rankeval.charts.marks import (
     listed,
     looks,
     nothing,
-    told,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_rankeval.charts.marks import Estimate
+    from spark_rankeval.charts.figures import Estimate
 
 # Pixels that a line takes, and the room between groups of them.
 _LINE, _ROOM = 16, 10

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import altair as alt
@@ -26,42 +25,12 @@ from spark_rankeval.charts.marks import (
     places_of,
     upright,
 )
-from spark_rankeval.rendering import number
+from spark_rankeval.tables.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
-@dataclass(frozen=True)
-class Bin:
-    """So many users between two values."""
-
-    low: float
-    high: float
-    count: int
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """The users of a model.
-
-    Attributes:
-        series: the model.
-        bins: from left to right, none of them overlapping; empty ones may be left out.
-        n_users: how many users shares are of; more than the bins hold where some are told apart.
-        mean: of the users; NaN: there is none.
-        low: the lower end of the mean's interval; NaN: there is none.
-        high: the upper end.
-        note: what is written in the panel.
-    """
-
-    series: str
-    bins: tuple[Bin, ...]
-    n_users: int
-    mean: float
-    low: float = math.nan
-    high: float = math.nan
-    note: str = ""
+    from spark_rankeval.charts.figures import Histogram
 
 
 def histogram_chart(

@@ -5,12 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import zlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import altair as alt
-
-from spark_rankeval.rendering import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,47 +39,6 @@ WIDTH = 560
 #: Figures up to this have an axis of their own: a gain of 7 would press them together.
 UNIT = 1.0
 _MOST_TOLD = 12
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean or a difference of means with its interval.
-
-    Attributes:
-        series: whose it is, which is its colour: a model; empty where there is one without a name.
-        place: where it stands: a cutoff, a recall, or the name of a line.
-        value: NaN: undefined.
-        low: the lower end of its interval; NaN: there is none.
-        high: the upper end.
-        note: what is written beside it.
-        margin: of a difference, what does not matter.
-    """
-
-    series: str
-    place: str | float
-    value: float
-    low: float = math.nan
-    high: float = math.nan
-    note: str = ""
-    margin: float = 0.0
-
-    def record(self) -> dict[str, Any]:
-        """As data of a chart, which know no NaN."""
-        figures = {"value": self.value, "low": self.low, "high": self.high}
-        return {
-            "series": self.series,
-            "place": self.place,
-            **{name: value if math.isfinite(value) else None for name, value in figures.items()},
-            "told": told(self),
-            "note": self.note,
-        }
-
-
-def told(estimate: Estimate) -> str:
-    """The figure and its interval as text."""
-    if not math.isfinite(estimate.low + estimate.high):
-        return number(estimate.value)
-    return f"{number(estimate.value)} ({number(estimate.low)} to {number(estimate.high)})"
 
 
 def data(records: Iterable[Mapping[str, Any]]) -> alt.InlineData:

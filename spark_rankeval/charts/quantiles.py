@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -24,33 +23,12 @@ from spark_rankeval.charts.marks import (
     looks,
     nothing,
 )
-from spark_rankeval.rendering import number
+from spark_rankeval.tables.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
-@dataclass(frozen=True)
-class Spread:
-    """The values of a model's users.
-
-    Attributes:
-        series: the model.
-        place: the metric.
-        least: the smallest value of a user.
-        greatest: the largest value.
-        mean: of the users.
-        quantiles: value by share of the users; in the order of the shares.
-        note: what is written beside it.
-    """
-
-    series: str
-    place: str
-    least: float
-    greatest: float
-    mean: float
-    quantiles: tuple[tuple[float, float], ...] = ()
-    note: str = ""
+    from spark_rankeval.charts.figures import Spread
 
 
 def quantile_chart(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.errors import ConfigurationError, OptionError, SupersededError
 from spark_rankeval.jobs.partitions import on_this_disk, write_line
-from spark_rankeval.long_table import RUN_ID
+from spark_rankeval.records.metrics_table import RUN_ID
 from spark_rankeval.spark.storage import lines_at
 
 if TYPE_CHECKING:

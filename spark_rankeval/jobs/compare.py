@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from spark_rankeval.checks import as_names
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.command import Command
 from spark_rankeval.jobs.compare_config import CompareConfig, PerUserTable
 from spark_rankeval.jobs.config import Source
 from spark_rankeval.jobs.events import EventLog
-from spark_rankeval.options import as_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_rankeval.compared_models import ModelComparison
+    from spark_rankeval.comparison.result import ModelComparison
 
 #: The columns of the table of comparisons; those of no other name in `ComparisonRow` have it there too.
 _RENAMED = {"n_users": "n", "n_undefined": "undefined", "interval_low": "low", "interval_high": "high"}
@@ -56,7 +56,7 @@ def compare_tables(
         DataError: a user stands twice, or rows could not be ranked; nothing was published.
         SupersededError: a later attempt has taken the run's name.
     """
-    from spark_rankeval import compare  # noqa: PLC0415 # these import pyspark
+    from spark_rankeval.comparison.compare import compare  # noqa: PLC0415 # these import pyspark
     from spark_rankeval.jobs import runs  # noqa: PLC0415
     from spark_rankeval.jobs.comparison_report import write_comparison_report  # noqa: PLC0415
     from spark_rankeval.jobs.reporting import about_the_run, write_report  # noqa: PLC0415
@@ -138,8 +138,8 @@ def _results(config: CompareConfig, tables: Mapping[str, DataFrame | None]) -> M
 
 def _check(config: CompareConfig, results: Mapping[str, DataFrame] | DataFrame) -> dict[str, str]:
     """Find what can be found before a job; gives the metrics with their definitions."""
-    from spark_rankeval import comparison_inputs as inputs  # noqa: PLC0415
-    from spark_rankeval.comparison import size_of_state  # noqa: PLC0415
+    from spark_rankeval.comparison import inputs  # noqa: PLC0415
+    from spark_rankeval.comparison.compare import size_of_state  # noqa: PLC0415
 
     asked = config.comparison
     tables = inputs.read_results(results, asked.user, asked.model)

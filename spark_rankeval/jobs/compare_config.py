@@ -6,10 +6,10 @@ from collections.abc import Mapping  # noqa: TC003 # of fields, whose types are 
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spark_rankeval.checks import as_names, check_totals
 from spark_rankeval.errors import SparkRankEvalError
 from spark_rankeval.jobs.config import JobConfig, Source, empty_names, keys_of, names_in, wrong_run_id
 from spark_rankeval.jobs.wording import in_keys
-from spark_rankeval.options import as_names, check_totals
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.resampling import checked_replicates
 

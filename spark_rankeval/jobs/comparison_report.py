@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from spark_rankeval import summarise
+from spark_rankeval.evaluation.summarise import summarise
 from spark_rankeval.spark.named_columns import column, find_column
 from spark_rankeval.spark.scoring import described
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.compared_models import ModelComparison
+    from spark_rankeval.comparison.result import ModelComparison
     from spark_rankeval.jobs.compare_config import CompareConfig
 
 _MODEL = "model"

@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from spark_rankeval.checks import check_place
 from spark_rankeval.errors import ConfigurationError, OptionError, SparkRankEvalError
 from spark_rankeval.extras import check_extra
 from spark_rankeval.jobs.configuration_file import read_file
 from spark_rankeval.jobs.overrides import overridden
 from spark_rankeval.jobs.secrets import redacted, secrets_of, shown
 from spark_rankeval.jobs.settings import read_settings
-from spark_rankeval.options import check_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from spark_rankeval.refusal import warn_if_apart
+from spark_rankeval.evaluation.bad_rows import warn_if_apart
 from spark_rankeval.spark.ids import model_in
 from spark_rankeval.spark.named_columns import facts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.result import Result
+    from spark_rankeval.evaluation.result import Result
 
 
 def counted(result: Result, stored: DataFrame) -> Result:

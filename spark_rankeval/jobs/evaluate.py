@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import DataError, GateError, TrackingError
-from spark_rankeval.gates import failed, render_gates
 from spark_rankeval.jobs.command import Command
 from spark_rankeval.jobs.evaluate_config import TABLES_OF_FACTS, EvaluateConfig, parted
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.run_history.gates import failed, render_gates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_rankeval.compared_dialects import MapRow
-    from spark_rankeval.gates import GateOutcome
+    from spark_rankeval.evaluation.dialect_map import MapRow
+    from spark_rankeval.evaluation.result import Result
     from spark_rankeval.jobs.runs import Run
-    from spark_rankeval.result import Result
-    from spark_rankeval.summary import SummaryRow
+    from spark_rankeval.records.summary import SummaryRow
+    from spark_rankeval.run_history.gates import GateOutcome
 
 
 def _prepare(config: EvaluateConfig) -> None:
@@ -120,7 +120,8 @@ def _summarised(config: EvaluateConfig, table: DataFrame, call: Mapping[str, Any
     Raises:
         DataError: rows cannot be ranked.
     """
-    from spark_rankeval import evaluate, summarise  # noqa: PLC0415
+    from spark_rankeval.evaluation.evaluate import evaluate  # noqa: PLC0415
+    from spark_rankeval.evaluation.summarise import summarise  # noqa: PLC0415
     from spark_rankeval.jobs.coverage import counted  # noqa: PLC0415
 
     options = {**config.evaluation.slices(), **config.evaluation.intervals(), "notes": config.evaluation.notes}
@@ -160,7 +161,7 @@ def _said(
 
 def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, Any]) -> Result:
     """The result with the metrics of all lists together, of which no table of users holds what they need."""
-    from spark_rankeval import evaluate  # noqa: PLC0415
+    from spark_rankeval.evaluation.evaluate import evaluate  # noqa: PLC0415
 
     of_all = parted(config.evaluation.metrics)[1]
     if not of_all:
@@ -177,7 +178,7 @@ def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, A
 
 def _table(result: Result) -> str:
     """The result as it shows itself, but of curves the usual points alone."""
-    from spark_rankeval.plotting import headline_keys  # noqa: PLC0415 # it imports pyspark
+    from spark_rankeval.charts.of_results import headline_keys  # noqa: PLC0415 # it imports pyspark
 
     of_all = [row for row in result.summary if row.slice == "all"]
     keys = {*headline_keys(of_all)}
@@ -201,11 +202,14 @@ def _frames(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> d
     Raises:
         ConfigurationError, InputError, MetricError, OptionError: they cannot be made of these tables, or not be stored.
     """
-    from spark_rankeval import quarantine, score_users  # noqa: PLC0415 # these import pyspark
-    from spark_rankeval.evaluation import score_users_to_describe  # noqa: PLC0415
+    from spark_rankeval.evaluation.evaluate import (  # noqa: PLC0415 # these import pyspark
+        quarantine,
+        score_users,
+        score_users_to_describe,
+    )
+    from spark_rankeval.evaluation.summarise import check_memory  # noqa: PLC0415
     from spark_rankeval.jobs import runs  # noqa: PLC0415
     from spark_rankeval.jobs.partitions import check_columns  # noqa: PLC0415
-    from spark_rankeval.summarising import check_memory  # noqa: PLC0415
 
     call, asked = _call(config, tables), config.evaluation
     score = score_users_to_describe if asked.notes else score_users
@@ -227,7 +231,7 @@ _NOT_OF_MAPS = ("model", "weight", "category", "vector")
 
 def _dialects(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> tuple[MapRow, ...]:
     """The map of dialects that the report is to have."""
-    from spark_rankeval import dialect_map  # noqa: PLC0415
+    from spark_rankeval.evaluation.dialect_map import dialect_map  # noqa: PLC0415
 
     asked = config.report.dialects
     if not asked:

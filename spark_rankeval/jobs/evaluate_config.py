@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from spark_rankeval.checks import as_names, check_totals
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, DialectError, InputError, MetricError, OptionError
 from spark_rankeval.extras import check_extra
-from spark_rankeval.gates import GateRule, check_known, read_gates
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in
 from spark_rankeval.jobs.wording import in_keys
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
-from spark_rankeval.on_invalid import OnInvalid
-from spark_rankeval.options import as_names, check_totals
+from spark_rankeval.request.on_invalid import OnInvalid
+from spark_rankeval.run_history.gates import GateRule, check_known, read_gates
 from spark_rankeval.statistics.description import DescriptionOptions
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.gates import ATTRIBUTES, check_gates, lacking_rows
 from spark_rankeval.jobs.runs import MANIFESTS, METRICS, read_metrics, run_facts
-from spark_rankeval.long_table import COLUMNS, RUN_ID, TIME, row_of
+from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, row_of
+from spark_rankeval.run_history.gates import ATTRIBUTES, check_gates, lacking_rows
 from spark_rankeval.spark.storage import exists, read_while_others_write
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.gates import GateOutcome, GateRule
+    from spark_rankeval.evaluation.result import Result
     from spark_rankeval.jobs.events import EventLog
     from spark_rankeval.jobs.runs import Run
-    from spark_rankeval.result import Result
-    from spark_rankeval.summary import SummaryRow
+    from spark_rankeval.records.summary import SummaryRow
+    from spark_rankeval.run_history.gates import GateOutcome, GateRule
 
 # Rows of two runs that agree in these columns are the same figure; for an end of an interval also in the last two.
 _FIGURE = ("model", "slice", "metric", "relevance", "definition", "dialect", "user_weight")

@@ -22,7 +22,6 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-import spark_rankeval
 from spark_rankeval.errors import ConfigurationError, OptionError, SupersededError
 from spark_rankeval.jobs import attempts
 from spark_rankeval.jobs.attempts import claim, stop_if_superseded, superseded, write_status
@@ -31,10 +30,11 @@ from spark_rankeval.jobs.secrets import redacted_settings
 from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.jobs.tables import told_of
 from spark_rankeval.jobs.wording import errors_in_keys
-from spark_rankeval.long_table import COLUMNS, RUN_ID, TIME, values_of
-from spark_rankeval.python_workers import workers_explained
+from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, values_of
 from spark_rankeval.spark.platforms import input_files
+from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.storage import exists, files_at
+from spark_rankeval.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from spark_rankeval.evaluation.result import Result
     from spark_rankeval.jobs.config import JobConfig
     from spark_rankeval.jobs.events import EventLog
-    from spark_rankeval.result import Result
 
 #: The tables in the output folder. Each has the partitioning column `RUN_ID`.
 PER_USER, METRICS, QUARANTINE, COMPARISONS = "per_user", "metrics", "quarantine", "comparisons"
@@ -181,7 +181,7 @@ class Run:
             "started": self.started.isoformat(),
             "finished": datetime.now(UTC).isoformat(),
             "versions": {
-                "spark_rankeval": spark_rankeval.__version__,
+                "spark_rankeval": __version__,
                 "spark": self.spark.version,
                 "python": platform.python_version(),
                 "numpy": np.__version__,

@@ -23,8 +23,8 @@ from spark_rankeval.errors import (
 )
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.secrets import redacted
-from spark_rankeval.python_workers import PANDAS_NOTICE
-from spark_rankeval.travel import package_zip
+from spark_rankeval.spark.package_zip import package_zip
+from spark_rankeval.spark.python_workers import PANDAS_NOTICE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from spark_rankeval.errors import ConfigurationError, MissingExtraError, TrackingError
+from spark_rankeval.evaluation.merge import column_of
 from spark_rankeval.extras import check_extra, needs_extra
 from spark_rankeval.jobs.evaluate_config import LONGEST_RUN_NAME
 from spark_rankeval.jobs.reporting import report_file
-from spark_rankeval.merging import column_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from mlflow import MlflowClient
 
+    from spark_rankeval.evaluation.result import Result
     from spark_rankeval.jobs.evaluate_config import EvaluateConfig
     from spark_rankeval.jobs.runs import Run
-    from spark_rankeval.result import Result
-    from spark_rankeval.summary import SummaryRow
+    from spark_rankeval.records.summary import SummaryRow
 
 # What MLflow takes in names; anything else becomes an underscore.
 _UNWANTED = re.compile(r"[^\w\-. /]")

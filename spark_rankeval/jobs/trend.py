@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_rankeval.gates import GateRule
-    from spark_rankeval.run_history import History
+    from spark_rankeval.run_history.gates import GateRule
+    from spark_rankeval.run_history.history import History
 
 # So many are listed where one is not found.
 _MOST_SLICES = 20
@@ -90,8 +90,8 @@ def _read(spark: SparkSession, output: str, slice_: str | None, metrics: Sequenc
     from pyspark.sql import functions as F  # noqa: PLC0415
 
     from spark_rankeval.jobs.runs import STATUS, read_metrics, run_facts  # noqa: PLC0415
-    from spark_rankeval.long_table import RUN_ID  # noqa: PLC0415
-    from spark_rankeval.run_history import History, history  # noqa: PLC0415
+    from spark_rankeval.records.metrics_table import RUN_ID  # noqa: PLC0415
+    from spark_rankeval.run_history.history import History, history  # noqa: PLC0415
     from spark_rankeval.spark.storage import exists  # noqa: PLC0415
 
     manifests = run_facts(spark, output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
@@ -119,7 +119,7 @@ def _of_metrics(table: DataFrame, metrics: Sequence[str]) -> DataFrame:
     """The rows of the metrics that are asked for; all rows if one of these is none, to say which there are."""
     from pyspark.sql import functions as F  # noqa: PLC0415
 
-    from spark_rankeval.gates import names  # noqa: PLC0415
+    from spark_rankeval.run_history.gates import names  # noqa: PLC0415
 
     if not metrics:
         return table

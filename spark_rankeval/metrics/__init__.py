@@ -6,7 +6,6 @@ One module a family; a new metric is a class in one of them and its name in that
 from spark_rankeval.metrics.base import UNSET as UNSET
 from spark_rankeval.metrics.base import Metric as Metric
 from spark_rankeval.metrics.baseline_based import *  # noqa: F403 - as below
-from spark_rankeval.metrics.batch import RankingBatch as RankingBatch
 from spark_rankeval.metrics.correlation_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.diversity_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.exposure_based import *  # noqa: F403 - as below
@@ -22,3 +21,4 @@ from spark_rankeval.metrics.rank_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.score_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.set_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.user_model_based import *  # noqa: F403 - as above
+from spark_rankeval.ranking.batch import RankingBatch as RankingBatch

@@ -10,7 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from spark_rankeval.errors import MetricError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from spark_rankeval.metrics.batch import RankingBatch
-    from spark_rankeval.metrics.ragged import FloatArray
-    from spark_rankeval.metrics.recommended import Fact
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ragged import FloatArray
+    from spark_rankeval.ranking.recommended import Fact
+    from spark_rankeval.ranking.ties import Sees
 
 
 class _Unset(enum.Enum):
@@ -39,27 +40,6 @@ Unset = _Unset
 Needs = Literal["relevant", "gain", "labels", "predictions"]
 """What the labels of a user must hold for a metric to be defined: a relevant one, a grade above 0, or anything; or that
 something was predicted, whatever the labels."""
-
-Sees = Literal["gaining", "relevance", "judgement", "labelled", "gain", "label", "item"]
-"""What of an item a metric looks at: whether its grade is above 0; whether it is relevant; that and whether it is judged not to be, passing
-over items without a label; whether it has a label; whether it is relevant and how far its grade is above 0; the grade itself and
-whether there is one; or the item, so that no two are alike."""
-
-
-class Look(NamedTuple):
-    """How a metric may tell items of equal scores apart.
-
-    Attributes:
-        sees: what it looks at of an item.
-        threshold: from which grade on an item is relevant; None: above 0.
-        cutoff: the lowest rank that matters; None: all do.
-        judged_below: grades from 0 to below this are judged not relevant.
-    """
-
-    sees: Sees = "gain"
-    threshold: float | None = None
-    cutoff: int | None = None
-    judged_below: float = 0.0
 
 
 # Ranks are counted in 32 bits on the way through Spark.

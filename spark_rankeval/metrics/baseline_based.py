@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Needs, RelevanceMetric, Sees, Unset, parameter, ratio
-from spark_rankeval.metrics.batch import is_relevant
+from spark_rankeval.metrics.base import Needs, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.list_metric import ShareOfPlaces, recommended_of
+from spark_rankeval.ranking.batch import is_relevant
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.batch import RankingBatch
-    from spark_rankeval.metrics.ragged import BoolArray, FloatArray
-    from spark_rankeval.metrics.recommended import Fact, Recommended
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ragged import BoolArray, FloatArray
+    from spark_rankeval.ranking.recommended import Fact, Recommended
+    from spark_rankeval.ranking.ties import Sees
 
 __all__ = ["Serendipity", "Unexpectedness"]
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Metric, Needs, Sees, Unset, parameter, ratio
-from spark_rankeval.metrics.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of, position_within, runs_of
+from spark_rankeval.metrics.base import Metric, Needs, Unset, parameter, ratio
+from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of, position_within, runs_of
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.batch import RankingBatch
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ties import Sees
 
 __all__ = ["KendallDistance", "KendallTau", "Pearson", "Spearman", "TauAP"]
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from spark_rankeval.metrics.base import Unset, parameter, ratio
 from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of
-from spark_rankeval.metrics.recommended import UNKNOWN
+from spark_rankeval.ranking.recommended import UNKNOWN
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.batch import RankingBatch
-    from spark_rankeval.metrics.ragged import Array, BoolArray, FloatArray, IntArray
-    from spark_rankeval.metrics.recommended import Fact, Recommended
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
+    from spark_rankeval.ranking.recommended import Fact, Recommended
 
 __all__ = ["CategoricalDiversity", "Diversity"]
 

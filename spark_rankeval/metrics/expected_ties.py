@@ -17,14 +17,14 @@ import numpy as np
 from spark_rankeval.errors import OptionError
 from spark_rankeval.metrics.base import RelevanceMetric, Unset, parameter
 from spark_rankeval.metrics.hypergeometric import chance_of_any
-from spark_rankeval.metrics.ragged import FloatArray, IntArray, offsets_of, pieces
-from spark_rankeval.metrics.tied_groups import TiedGroups, tied_hits
+from spark_rankeval.ranking.ragged import FloatArray, IntArray, offsets_of, pieces
+from spark_rankeval.ranking.tied_groups import TiedGroups, tied_hits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.metrics.batch import RankingBatch
+    from spark_rankeval.ranking.batch import RankingBatch
 
 # Sums over places are made for about so many at a time, so that whole lists of equal scores stay in a core's cache.
 _PLACES = 1 << 17

@@ -14,12 +14,12 @@ import numpy as np
 
 from spark_rankeval.metrics.base import Unset, parameter
 from spark_rankeval.metrics.list_metric import ListMetric
-from spark_rankeval.metrics.recommended import Totals
+from spark_rankeval.ranking.recommended import Totals
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.batch import RankingBatch
-    from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray
-    from spark_rankeval.metrics.recommended import Fact
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
+    from spark_rankeval.ranking.recommended import Fact
 
 __all__ = ["CatalogueCoverage", "Entropy", "Gini", "Personalisation"]
 

@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Needs, RelevanceMetric, Sees, Unset, parameter, ratio
-from spark_rankeval.metrics.batch import is_relevant, retrieved
+from spark_rankeval.metrics.base import Needs, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, chance_of_one, summed_over_places
 from spark_rankeval.metrics.gains import DISCOUNTS, GAINS, Discount
 from spark_rankeval.metrics.hypergeometric import draws
 from spark_rankeval.metrics.logged_feedback import EstimatedSum
-from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray, Ragged, position_within
-from spark_rankeval.metrics.tied_groups import tied_groups, tied_hits, tied_labels
+from spark_rankeval.ranking.batch import is_relevant, retrieved
+from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, Ragged, position_within
+from spark_rankeval.ranking.tied_groups import tied_groups, tied_hits, tied_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_rankeval.metrics.batch import RankingBatch
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ties import Sees
 
 # An ideal of k gains is a sum over k ranks, whatever the lists are like.
 _MOST_ONES = 1_000_000

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_rankeval.metrics.ragged import FloatArray, IntArray
+    from spark_rankeval.ranking.ragged import FloatArray, IntArray
 
 
 # Below it 2^g − 1 loses more than two bits as a difference.

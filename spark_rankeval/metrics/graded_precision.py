@@ -11,11 +11,11 @@ import numpy as np
 from spark_rankeval.metrics.base import UNSET, Needs, Unset, number, parameter, ratio
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.listed_numbers import as_text, problem_of_numbers, read_numbers
-from spark_rankeval.metrics.ragged import FloatArray, IntArray, grouped, offsets_of, position_within
 from spark_rankeval.metrics.set_based import findable
+from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped, offsets_of, position_within
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.batch import RankingBatch
+    from spark_rankeval.ranking.batch import RankingBatch
 
 __all__ = ["GradedAveragePrecision", "QMeasure"]
 

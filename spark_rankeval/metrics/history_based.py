@@ -11,9 +11,9 @@ from spark_rankeval.metrics.base import ratio
 from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.batch import RankingBatch
-    from spark_rankeval.metrics.ragged import FloatArray
-    from spark_rankeval.metrics.recommended import Fact
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ragged import FloatArray
+    from spark_rankeval.ranking.recommended import Fact
 
 __all__ = ["ColdUser", "Repetition"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.ragged import FloatArray, IntArray, grouped
+from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Callable

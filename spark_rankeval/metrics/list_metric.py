@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Metric, Needs, Sees, Unset, parameter
+from spark_rankeval.metrics.base import Metric, Needs, Unset, parameter
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.batch import RankingBatch
-    from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray
-    from spark_rankeval.metrics.recommended import Recommended
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
+    from spark_rankeval.ranking.recommended import Recommended
+    from spark_rankeval.ranking.ties import Sees
 
 
 def recommended_of(metric: Metric, batch: RankingBatch) -> Recommended:

@@ -24,16 +24,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import REGISTRY, Metric, Sees, Unset, number, parameter
-from spark_rankeval.metrics.batch import retrieved
+from spark_rankeval.metrics.base import REGISTRY, Metric, Unset, number, parameter
 from spark_rankeval.metrics.expected_ties import TieAwareMetric
-from spark_rankeval.metrics.tied_groups import tied_labels
+from spark_rankeval.ranking.batch import retrieved
+from spark_rankeval.ranking.tied_groups import tied_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from spark_rankeval.metrics.batch import RankingBatch
-    from spark_rankeval.metrics.ragged import BoolArray, FloatArray
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ragged import BoolArray, FloatArray
+    from spark_rankeval.ranking.ties import Sees
 
 _DOC = (
     "of logged feedback, whose labels have weights: `ips` adds up weighted gains, `snips` also divides by what the weights "

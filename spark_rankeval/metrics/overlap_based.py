@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Metric, Needs, Sees, Unset, number, parameter, ratio
-from spark_rankeval.metrics.batch import retrieved
+from spark_rankeval.metrics.base import Metric, Needs, Unset, number, parameter, ratio
 from spark_rankeval.metrics.gains import geometric, geometric_share
+from spark_rankeval.ranking.batch import retrieved
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.batch import RankingBatch
-    from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
+    from spark_rankeval.ranking.ties import Sees
 
 __all__ = ["RBO"]
 

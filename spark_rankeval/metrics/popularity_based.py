@@ -12,9 +12,9 @@ from spark_rankeval.metrics.base import Unset, parameter, ratio
 from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.batch import RankingBatch
-    from spark_rankeval.metrics.ragged import BoolArray, FloatArray, IntArray
-    from spark_rankeval.metrics.recommended import Fact, Recommended
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
+    from spark_rankeval.ranking.recommended import Fact, Recommended
 
 __all__ = ["AveragePopularity", "ColdItems", "Novelty", "PopularityRatio", "Surprisal"]
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.metrics.base import RelevanceMetric, Unset, number, parameter, ratio
-from spark_rankeval.metrics.ragged import Ragged, offsets_of
 from spark_rankeval.metrics.rank_based import AveragePrecision
 from spark_rankeval.metrics.set_based import FBeta
+from spark_rankeval.ranking.ragged import Ragged, offsets_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_rankeval.metrics.batch import RankingBatch
-    from spark_rankeval.metrics.ragged import FloatArray, IntArray
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ragged import FloatArray, IntArray
 
 __all__ = ["FAP", "ElevenPointPrecision", "InterpolatedPrecision"]
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from spark_rankeval.metrics.base import UNSET, RelevanceMetric, Unset, number, parameter, ratio
 from spark_rankeval.metrics.gains import geometric, geometric_sum
-from spark_rankeval.metrics.ragged import Array, BoolArray, FloatArray, IntArray, grouped
-from spark_rankeval.metrics.tied_groups import tied_hits
+from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, grouped
+from spark_rankeval.ranking.tied_groups import tied_hits
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.base import Sees
-    from spark_rankeval.metrics.batch import RankingBatch
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ties import Sees
 
 __all__ = ["AUC", "AUCPR", "PercentileRank"]
 

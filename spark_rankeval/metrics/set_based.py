@@ -10,14 +10,14 @@ import numpy as np
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import Unset, number, parameter, ratio
-from spark_rankeval.metrics.batch import is_relevant, retrieved
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, chance_of_one, expected_hits
 from spark_rankeval.metrics.logged_feedback import EstimatedMetric, EstimatedSum, weighted_relevant
-from spark_rankeval.metrics.tied_groups import tied_hits
+from spark_rankeval.ranking.batch import is_relevant, retrieved
+from spark_rankeval.ranking.tied_groups import tied_hits
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.batch import RankingBatch
-    from spark_rankeval.metrics.ragged import FloatArray, IntArray
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ragged import FloatArray, IntArray
 
 __all__ = ["F1", "FBeta", "HitRate", "Precision", "RPrecision", "Recall"]
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Sees, Unset, number, parameter, ratio
+from spark_rankeval.metrics.base import Unset, number, parameter, ratio
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.gains import exponential, geometric
-from spark_rankeval.metrics.ragged import FloatArray, IntArray, grouped
+from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.batch import RankingBatch
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ties import Sees
 
 __all__ = ["ERR", "NERR", "RBP", "RBPResidual"]
 

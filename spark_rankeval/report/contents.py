@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_rankeval.comparison_plotting import ComparisonPlots
-    from spark_rankeval.comparison_rows import ComparisonRow
-    from spark_rankeval.plotting import ResultPlots
-    from spark_rankeval.summary import DataQuality, SummaryRow
+    from spark_rankeval.charts.of_comparisons import ComparisonPlots
+    from spark_rankeval.charts.of_results import ResultPlots
+    from spark_rankeval.records.comparison import ComparisonRow
+    from spark_rankeval.records.summary import DataQuality, SummaryRow
 
 
 @dataclass(frozen=True)

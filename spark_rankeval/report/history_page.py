@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_rankeval.history_rendering import history_cells
 from spark_rankeval.report.page import Section, document
 from spark_rankeval.report.pictures import picture
 from spark_rankeval.report.tables import Table
+from spark_rankeval.tables.history import history_cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from spark_rankeval.charts import Drawing
-    from spark_rankeval.history_rendering import HistoryRow
+    from spark_rankeval.charts.marks import Drawing
+    from spark_rankeval.tables.history import HistoryRow
 
 
 @dataclass(frozen=True)

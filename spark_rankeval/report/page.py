@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup
 
-import spark_rankeval
 from spark_rankeval.charts.marks import ON_DARK
-from spark_rankeval.comparison_rendering import exceptions, margins_in_words
+from spark_rankeval.charts.of_results import headline_keys, one_of_each
 from spark_rankeval.errors import UnknownMetricError
-from spark_rankeval.plotting import headline_keys, one_of_each
-from spark_rankeval.rendering import missing_intervals, render_apart
+from spark_rankeval.records.summary import SELF_NORMALISED
 from spark_rankeval.report import tables
 from spark_rankeval.report.pictures import picture
-from spark_rankeval.summary import SELF_NORMALISED
+from spark_rankeval.tables.comparison import exceptions, margins_in_words
+from spark_rankeval.tables.text import missing_intervals, render_apart
+from spark_rankeval.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from spark_rankeval.charts import Drawing
+    from spark_rankeval.charts.marks import Drawing
+    from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report.contents import Comparison, Contents
     from spark_rankeval.report.pictures import Picture
     from spark_rankeval.report.tables import Table
-    from spark_rankeval.summary import SummaryRow
 
 # Charts of slices, of curves and of users are drawn for so many metrics, the first ones: a page is to be read.
 _MOST_SLICED, _MOST_CURVES = 3, 6
@@ -89,7 +89,7 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
         sections=sections,
         style=Markup(style),  # ours, and no text of a caller is in it
         svg=Markup,  # of Vega, parsed and written again: texts in it are escaped
-        version=spark_rankeval.__version__,
+        version=__version__,
     )
 
 

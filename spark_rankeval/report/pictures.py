@@ -13,7 +13,7 @@ from altair.utils.schemapi import debug_mode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_rankeval.charts import Drawing
+    from spark_rankeval.charts.marks import Drawing
 
 #: How wide the drawings are with their labels, in pixels: for desks and paper, and for phones.
 WIDE, NARROW = 740, 336

@@ -8,17 +8,17 @@ from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.comparison_rendering import comparison_figures
-from spark_rankeval.definitions import formula_in_words
+from spark_rankeval.dialects.explained import formula_in_words
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.rendering import cells, headers, in_one_format
-from spark_rankeval.summary import WEIGHTS, DataQuality
+from spark_rankeval.records.summary import WEIGHTS, DataQuality
+from spark_rankeval.tables.comparison import comparison_figures
+from spark_rankeval.tables.text import cells, headers, in_one_format
 
 if TYPE_CHECKING:
-    from spark_rankeval.comparison_rows import ComparisonRow
+    from spark_rankeval.records.comparison import ComparisonRow
+    from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report.contents import DialectRow, Gate
-    from spark_rankeval.summary import SummaryRow
 
 # A page is for reading: longer tables are those of `to_pandas()`.
 MOST_ROWS = 400

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from spark_rankeval.spark.ids import model_in
-from spark_rankeval.spark.named_columns import column
+from spark_rankeval.spark.named_columns import column, facts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: The number of users by model and bin.
-Counts: TypeAlias = dict[str, dict[int, int]]
+    from spark_rankeval.records.bins import Counts, Grid
 
 # Values computed in floating point may lie a hair below the bound that they stand for: 0.15 / 0.05 is 2.9999999999999996.
 _HAIR = 1e-9
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Bins of equal width; what lies beyond the outer ones is counted with them.
-
-    Attributes:
-        low: where the first bin begins.
-        width: of a bin.
-        n: how many.
-    """
-
-    low: float
-    width: float
-    n: int
-
-    def edges(self, index: int) -> tuple[float, float]:
-        """The bounds of a bin, the first being 0."""
-        return self.low + index * self.width, self.low + (index + 1) * self.width
 
 
 def binned(
@@ -65,19 +44,27 @@ def binned(
     return counts
 
 
-def coarsened(counts: Counts, grid: Grid, at_most: int) -> tuple[Counts, Grid]:
-    """Neighbouring bins joined two by two, from the first on, until those that are not empty span so few.
+def users_by_value(per_user: DataFrame, name: str, grid: Grid) -> Counts:
+    """Count the users of a per-user table by their value.
 
-    >>> coarsened({"als": {2: 5, 3: 1, 5: 2}}, Grid(0.0, 0.5, 8), at_most=2)
-    ({'als': {1: 6, 2: 2}}, Grid(low=0.0, width=1.0, n=4))
+    Args:
+        per_user: of `score_users`.
+        name: the metric's column.
+        grid: the bins.
     """
-    taken = {index for mine in counts.values() for index in mine}
-    while taken and max(taken) - min(taken) >= at_most:
-        joined: Counts = {}
-        for model, mine in counts.items():
-            pairs = joined.setdefault(model, {})
-            for index, count in mine.items():
-                pairs[index // 2] = pairs.get(index // 2, 0) + count
-        counts, grid = joined, Grid(grid.low, 2 * grid.width, -(-grid.n // 2))
-        taken = {index for mine in counts.values() for index in mine}
-    return counts, grid
+    models = [field.name for field in per_user.schema.fields if facts_of(field.metadata).get("kind") == "model"]
+    return binned(per_user, name, grid, models[0] if models else None)
+
+
+def users_by_difference(differences: DataFrame, metric: str, grid: Grid) -> Counts:
+    """Count the users of a table of `differences` by theirs; those without any difference are in no bin.
+
+    Args:
+        differences: a row a user and model.
+        metric: its label.
+        grid: the bins.
+    """
+    metadata = {field.name: facts_of(field.metadata) for field in differences.schema.fields}
+    name = next(name for name, of_column in metadata.items() if of_column.get("label") == metric)
+    model = next(name for name, of_column in metadata.items() if of_column.get("kind") == "model")
+    return binned(differences, name, grid, model, leave_out=0.0)

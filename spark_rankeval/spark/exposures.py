@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.metrics.exposure_based import CorpusMetric
-from spark_rankeval.python_workers import workers_explained
-from spark_rankeval.slices import EVERY
-from spark_rankeval.spark.states import meeting_place
+from spark_rankeval.records.slices import EVERY
+from spark_rankeval.spark.collecting import meeting_place
+from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.description import of_one_figure
 from spark_rankeval.worker.exposures import (
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.metrics.exposure_based import Exposure
+    from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.worker.states import Batches, Key
-    from spark_rankeval.worker.task import ScoringTask
 
 # What tells a state's row from others.
 _ROW = "row"

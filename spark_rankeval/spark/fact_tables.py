@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.metrics.recommended import OF_ITEMS
+from spark_rankeval.ranking.recommended import OF_ITEMS
 from spark_rankeval.spark.ids import text_in
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.worker import facts as names
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from spark_rankeval.metrics.recommended import Fact
+    from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.spark.inputs import FurtherSources
     from spark_rankeval.spark.source import Source
 

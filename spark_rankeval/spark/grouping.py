@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from spark_rankeval.metrics.recommended import Fact
+    from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
-from spark_rankeval.options import check_table, is_name
 from spark_rankeval.spark.ids import common_id_type, readable, text_in, why_unusable
 from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, read_source, require_column
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.spark.column_names import ColumnNames
+    from spark_rankeval.request.column_names import ColumnNames
     from spark_rankeval.spark.source import Source
 
 _MOST_MODELS = 100

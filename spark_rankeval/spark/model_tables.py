@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
-from spark_rankeval.notes import note_of_labels
-from spark_rankeval.on_invalid import OnInvalid
-from spark_rankeval.options import check_table
+from spark_rankeval.request.counts import COUNTS
+from spark_rankeval.request.on_invalid import OnInvalid
+from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
 from spark_rankeval.spark.grouping import agreed
 from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, user_hash
 from spark_rankeval.spark.named_columns import METADATA_KEY, any_null, check_unambiguous, column, facts_of, find_column
-from spark_rankeval.spark.states import STATE_SCHEMA, collected_states
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.merging import merged
+from spark_rankeval.tables.notes import note_of_labels
 from spark_rankeval.worker.comparing import (
     CONFLICTS,
     INVALID,
@@ -32,7 +33,6 @@ from spark_rankeval.worker.comparing import (
     value_field,
 )
 from spark_rankeval.worker.packing import unpack
-from spark_rankeval.worker.scoring import COUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

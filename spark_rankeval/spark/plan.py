@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.grouping import Gathering
     from spark_rankeval.spark.source import Source
-    from spark_rankeval.worker.task import ScoringTask
 
 # More predictions than the cutoff are kept, so that equal scores at the boundary nearly always stay together.
 _SLACK = 8

@@ -11,14 +11,14 @@ from spark_rankeval.errors import InputError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.spark.ids import model_in, readable, text_in
 from spark_rankeval.spark.named_columns import column, facts_of
-from spark_rankeval.trec_output import Query
+from spark_rankeval.tables.trec import Query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
-    from spark_rankeval.summary import SummaryRow
+    from spark_rankeval.records.summary import SummaryRow
 
 _NEEDED = ("n_predictions", "n_relevant", "left_out")
 

@@ -11,34 +11,26 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.notes import few_of_each
-from spark_rankeval.slices import EVERY
+from spark_rankeval.records.slices import EVERY
+from spark_rankeval.request.counts import INVALID_COUNTS, MODEL, NORMALISER, USER_COUNTS, WEIGHT_SUMS, counts_beside
+from spark_rankeval.request.readings import standing_beside
+from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
 from spark_rankeval.spark.exposures import CorpusLevel, collected_rows, exposure_rows, slices_of
 from spark_rankeval.spark.grouping import Grouping, slice_column
 from spark_rankeval.spark.ids import user_hash
 from spark_rankeval.spark.named_columns import METADATA_KEY, any_null, column, facts_of
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.spark.rejected import Quarantine
-from spark_rankeval.spark.states import STATE_SCHEMA, collected_states
 from spark_rankeval.spark.validity import Rules
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.description import MOMENTS_ALONE, descriptions_of
 from spark_rankeval.statistics.moments import moments_of
-from spark_rankeval.views import standing_beside
+from spark_rankeval.tables.notes import few_of_each
 from spark_rankeval.worker.exposures import slots_of
 from spark_rankeval.worker.facts import TOTALS
 from spark_rankeval.worker.packing import unpack
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT
-from spark_rankeval.worker.scoring import (
-    INVALID_COUNTS,
-    MODEL,
-    NORMALISER,
-    USER_COUNTS,
-    WEIGHT_SUMS,
-    beside_column,
-    counts_beside,
-    score_batches,
-)
+from spark_rankeval.worker.scoring import beside_column, score_batches
 from spark_rankeval.worker.states import (
     MERGED_BYTES,
     TableAccumulator,
@@ -59,12 +51,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.request.readings import Value
+    from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
-    from spark_rankeval.views import Value
     from spark_rankeval.worker.states import Key, TableState
-    from spark_rankeval.worker.task import ScoringTask
 
 # How many figures a result has at the most: the driver takes some 2 GB for so many, and minutes.
 _MOST_FIGURES = 500_000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, did_you_mean
-from spark_rankeval.spark.column_names import DEFAULT_ITEM, ColumnNames
+from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.spark.ids import why_unusable
 from spark_rankeval.spark.named_columns import column, find_column
 

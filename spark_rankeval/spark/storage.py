@@ -13,8 +13,8 @@ from urllib.request import url2pathname
 
 from pyspark.errors import AnalysisException
 
+from spark_rankeval.checks import check_place
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.options import check_place
 from spark_rankeval.spark.platforms import condition_of, file_vanished, input_files, said_by_java, save_mode
 
 if TYPE_CHECKING:

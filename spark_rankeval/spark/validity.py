@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from spark_rankeval.dialects import UnusualGrades
+    from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.source import Source
-    from spark_rankeval.worker.task import ScoringTask
 
 _HUGE = 1e290
 

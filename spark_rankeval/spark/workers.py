@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_rankeval.python_workers import check_local_workers, pandas_notice_held
 from spark_rankeval.spark.platforms import is_connect, setting
+from spark_rankeval.spark.python_workers import check_local_workers, pandas_notice_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
-from spark_rankeval.options import is_number
 from spark_rankeval.statistics.binomial import share_interval
 from spark_rankeval.statistics.distributions import t_critical
 from spark_rankeval.statistics.means import name_of_term

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
-from spark_rankeval.options import is_number
 from spark_rankeval.statistics.distributions import noncentral_t_sf, normal_quantile, t_critical
 from spark_rankeval.statistics.intervals import checked_level
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.metrics.ragged import starts_of_runs
+from spark_rankeval.ranking.ragged import starts_of_runs
 from spark_rankeval.statistics.tally import tally
 
 if TYPE_CHECKING:

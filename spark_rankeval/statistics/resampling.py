@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
-from spark_rankeval.options import is_number
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.ragged import starts_of_runs
+from spark_rankeval.ranking.ragged import starts_of_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from spark_rankeval.checks import check_table
 from spark_rankeval.errors import DataError
-from spark_rankeval.evaluation import evaluate
+from spark_rankeval.evaluation.evaluate import evaluate
 from spark_rankeval.metrics.judgement_based import BPref
 from spark_rankeval.metrics.naming import AskedMetrics, parse_metrics
-from spark_rankeval.options import check_table
 from spark_rankeval.trec.reading import check
 from spark_rankeval.trec.sources import MALFORMED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.evaluation import Metrics
+    from spark_rankeval.evaluation.evaluate import Metrics
+    from spark_rankeval.evaluation.result import Result
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.result import Result
 
 #: What trec_eval prints when it is asked for nothing, but for ``gm_map``.
 OFFICIAL = (

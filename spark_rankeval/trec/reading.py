@@ -12,8 +12,8 @@ from urllib.parse import unquote
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
+from spark_rankeval.checks import check_table, one_of
 from spark_rankeval.errors import DataError, InputError, SparkRankEvalWarning
-from spark_rankeval.options import check_table, one_of
 from spark_rankeval.spark.platforms import condition_of
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.trec.lines import QRELS, RUN, Form

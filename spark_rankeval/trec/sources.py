@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.checks import one_of
 from spark_rankeval.errors import InputError, UnavailableError
-from spark_rankeval.options import one_of
 from spark_rankeval.trec.files import list_files, name_of, read_lines
 from spark_rankeval.trec.lines import QRELS, RUN, Form, parse
 

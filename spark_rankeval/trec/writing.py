@@ -11,9 +11,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.checks import check_table, is_number, one_of
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import DataError, InputError, OptionError
-from spark_rankeval.options import check_table, is_number, one_of
 from spark_rankeval.spark.ids import why_unusable
 from spark_rankeval.spark.named_columns import column, find_column
 from spark_rankeval.spark.platforms import save_mode

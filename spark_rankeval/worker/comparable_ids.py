@@ -13,7 +13,7 @@ from spark_rankeval.worker.reading import filled
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_rankeval.metrics.ragged import Array
+    from spark_rankeval.ranking.ragged import Array
 
 _INT32 = np.iinfo(np.int32)
 _WORD = 8

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray
+    from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
     from spark_rankeval.statistics.moments import State
     from spark_rankeval.worker.states import Key
 

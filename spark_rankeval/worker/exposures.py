@@ -14,17 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.metrics.exposure_based import Exposure
-from spark_rankeval.metrics.ragged import offsets_of, position_within, starts_of_runs
+from spark_rankeval.ranking.ragged import offsets_of, position_within, starts_of_runs
 from spark_rankeval.worker.packing import PLACE, STATE, pack, unpack
 from spark_rankeval.worker.process import in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from spark_rankeval.metrics.batch import RankingBatch
-    from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray
-    from spark_rankeval.metrics.recommended import Recommended, Totals
-    from spark_rankeval.worker.task import ScoringTask
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
+    from spark_rankeval.ranking.recommended import Recommended, Totals
+    from spark_rankeval.request.task import ScoringTask
 
     Batches = Iterator[pa.RecordBatch]
     Key = tuple[Any, ...]

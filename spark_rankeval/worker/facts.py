@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.metrics.matching import contained, match
-from spark_rankeval.metrics.ragged import Array, IntArray, Ragged
-from spark_rankeval.metrics.ranking import Lists, rank_lists
-from spark_rankeval.metrics.recommended import UNKNOWN, Totals, unit_vectors
+from spark_rankeval.ranking.matching import contained, match
+from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
+from spark_rankeval.ranking.ranks import Lists, rank_lists
+from spark_rankeval.ranking.recommended import UNKNOWN, Totals, unit_vectors
 from spark_rankeval.worker.reading import Side, filled, flat, numbers, of_model, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from spark_rankeval.worker.task import View
+    from spark_rankeval.request.task import View
 
 #: Columns of a grouped table: facts of the predicted items beside these, and lists of structs of users.
 FACTS, HISTORY, BASELINE = "facts", "history", "baseline"

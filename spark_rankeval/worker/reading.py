@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.metrics.base import as_float32
-from spark_rankeval.metrics.ragged import Array, BoolArray, IntArray, Ragged, offsets_of
+from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged, offsets_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spark_rankeval.worker.task import ScoringTask
+    from spark_rankeval.request.task import ScoringTask
 
 #: The columns of a grouped table that the worker reads; those of scores and grades only where there are any, and the
 #: counts of rows only where rows were grouped.

@@ -10,11 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.metrics.batch import RankingBatch
 from spark_rankeval.metrics.logged_feedback import lowest_limit
-from spark_rankeval.metrics.matching import contained, distinct
-from spark_rankeval.metrics.ragged import pieces
-from spark_rankeval.metrics.ranking import Findings, Lists, rank_lists
+from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.matching import contained, distinct
+from spark_rankeval.ranking.ragged import pieces
+from spark_rankeval.ranking.ranks import Findings, Lists, rank_lists
+from spark_rankeval.request.counts import (
+    MODEL,
+    NORMALISER,
+    counts_beside,
+)
 from spark_rankeval.worker.comparable_ids import comparable
 from spark_rankeval.worker.exposures import Exposed, slots_of
 from spark_rankeval.worker.facts import (
@@ -44,48 +49,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.metrics.ragged import Array, IntArray, Ragged
-    from spark_rankeval.worker.task import ScoringTask, View
+    from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
+    from spark_rankeval.request.task import ScoringTask, View
 
 # Users are worked in slices of about so many predictions, whatever the size of a batch: a slice's matrices stay in a
 # core's cache, and memory stays bounded.
 _SLICE = 1 << 17
-
-#: The column of a model's name in a per-user table on the way.
-MODEL = "model"
-#: What the column of a metric's normaliser is called, behind the metric's.
-NORMALISER = "_normaliser"
-#: The counts that stand beside the metrics of every user.
-USER_COUNTS = (
-    "n_predictions",
-    "n_labels",
-    "n_relevant",
-    "hangs_on_tie",
-    "n_excluded",
-    "n_excluded_labels",
-    "n_infinite_scores",
-    "n_negative_grades",
-    "left_out",
-)
-INVALID_COUNTS = (
-    "n_invalid_predictions",
-    "n_invalid_labels",
-    "n_duplicate_predictions",
-    "n_duplicate_labels",
-    "n_conflicting_labels",
-    "n_conflicting_attributes",
-)
-COUNTS = (*USER_COUNTS, *INVALID_COUNTS)
-#: The column of a per-user table that repeats, for every user, how much of the tables of facts cannot be used; only where
-#: metrics ask for facts.
-UNUSABLE_FACTS = "n_invalid_facts"
-#: What is added up of a user's labels where these have weights: those above the lowest limit, the weights, their squares.
-WEIGHT_SUMS = ("n_clipped_labels", "label_weight", "squared_label_weight")
-
-
-def counts_beside(task: ScoringTask) -> tuple[str, ...]:
-    """The names of the counts that stand beside the metrics of every user of a task, in the order of their columns."""
-    return (*COUNTS, *(WEIGHT_SUMS if task.weighted else ()), *((UNUSABLE_FACTS,) if task.facts else ()))
 
 
 def beside_column(place: int) -> str:

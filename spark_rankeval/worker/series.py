@@ -8,15 +8,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from spark_rankeval.metrics.ragged import offsets_of
+from spark_rankeval.ranking.ragged import offsets_of
+from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, grades_column
-from spark_rankeval.worker.scoring import COUNTS, INVALID_COUNTS, score
+from spark_rankeval.worker.scoring import score
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_rankeval.worker.task import ScoringTask
+    from spark_rankeval.request.task import ScoringTask
 
 N_INVALID = "n_invalid"
 _COLUMNS = {"items": ITEMS, "scores": SCORES, "labels": LABELS, "grades": grades_column(0)}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from spark_rankeval.request.counts import INVALID_COUNTS, USER_COUNTS, WEIGHT_SUMS
 from spark_rankeval.statistics.description import DescriptionAccumulator, State, merged_descriptions
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
@@ -22,14 +23,14 @@ from spark_rankeval.worker.facts import TOTALS, in_parts
 from spark_rankeval.worker.packing import placed, unpacked_by_place
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import ABSENT, ITEMS, USER_HASH, USER_WEIGHT, filled, numbers, whole_numbers
-from spark_rankeval.worker.scoring import INVALID_COUNTS, USER_COUNTS, WEIGHT_SUMS, score
+from spark_rankeval.worker.scoring import score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from spark_rankeval.metrics.ragged import Array, BoolArray
+    from spark_rankeval.ranking.ragged import Array, BoolArray
+    from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.statistics.description import DescriptionOptions
-    from spark_rankeval.worker.task import ScoringTask
 
     Batches = Iterator[pa.RecordBatch]
 

@@ -8,7 +8,7 @@ from chromium import Chromium, find
 from reports import full_report
 from summary_rows import QUALITY, row
 
-from spark_rankeval.result import Result
+from spark_rankeval.evaluation.result import Result
 
 WIDTHS = (1280, 768, 380)
 

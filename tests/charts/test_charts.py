@@ -14,12 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from summary_rows import difference, models_rows, pair, row, undefined
 
-from spark_rankeval.charts import Bin, Estimate, Histogram, curve_chart, forest_chart, histogram_chart
-from spark_rankeval.charts.curves import spread_out
+from spark_rankeval.charts.curves import curve_chart, spread_out
+from spark_rankeval.charts.figures import Bin, Estimate, Histogram
+from spark_rankeval.charts.forest import forest_chart
+from spark_rankeval.charts.histograms import histogram_chart
 from spark_rankeval.charts.marks import ON_DARK, PALETTE, domain, places_of
-from spark_rankeval.comparison_plotting import ComparisonPlots, pairs_chart
+from spark_rankeval.charts.of_comparisons import ComparisonPlots, pairs_chart
+from spark_rankeval.charts.of_results import ResultPlots, headline_keys, one_of_each
 from spark_rankeval.errors import UnknownMetricError
-from spark_rankeval.plotting import ResultPlots, headline_keys, one_of_each
 
 MODELS = ("als", "popularity")
 NASTY = "</script><script>alert('x')</script>\"&'.[0]\\"

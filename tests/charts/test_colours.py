@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 import pytest
 from altair.utils.schemapi import debug_mode
 
-from spark_rankeval.charts.histograms import Bin, Histogram, histogram_chart
+from spark_rankeval.charts.figures import Bin, Histogram
+from spark_rankeval.charts.histograms import histogram_chart
 from spark_rankeval.charts.marks import PALETTE, places_of
-from spark_rankeval.comparison_plotting import ComparisonPlots
-from spark_rankeval.history_plotting import HistoryPlots
-from spark_rankeval.plotting import ResultPlots
+from spark_rankeval.charts.of_comparisons import ComparisonPlots
+from spark_rankeval.charts.of_results import ResultPlots
+from spark_rankeval.run_history.plots import HistoryPlots
 from tests.summary_rows import difference, models_rows
 
 # The first and the last would have one colour if each were alone.

@@ -13,10 +13,10 @@ from summary_rows import row
 
 from spark_rankeval import history, merge
 from spark_rankeval.errors import InputError
-from spark_rankeval.gates import read_gates
 from spark_rankeval.jobs import gating, runs
 from spark_rankeval.jobs.trend import read_history
-from spark_rankeval.long_table import COLUMNS, values_of
+from spark_rankeval.records.metrics_table import COLUMNS, values_of
+from spark_rankeval.run_history.gates import read_gates
 
 START = datetime(2026, 10, 1, 4, 30, 0, 123456, tzinfo=UTC)
 SCHEMA = T.StructType([*runs._METRICS_SCHEMA.fields, T.StructField("run_id", T.StringType())])

@@ -10,6 +10,7 @@ import pytest
 from summary_rows import QUALITY, row
 
 from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs import runs, tracking
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
@@ -18,7 +19,6 @@ from spark_rankeval.jobs.reporting import about_the_run
 from spark_rankeval.jobs.secrets import HIDDEN, names_secret, redacted
 from spark_rankeval.jobs.session import run_job
 from spark_rankeval.report.tables import manifest_tables
-from spark_rankeval.result import Result
 
 SETTINGS = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["ndcg@10"]}, "output": {"path": "out"}}
 

@@ -9,12 +9,12 @@ import pytest
 from summary_rows import QUALITY, row, undefined
 
 from spark_rankeval.errors import ConfigurationError, MissingExtraError
+from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs import evaluate, tracking
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
 from spark_rankeval.jobs.session import run_job
 from spark_rankeval.jobs.tracking import reach, track
-from spark_rankeval.result import Result
 
 SETTINGS = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["ndcg@10"]}, "output": {"path": "s3a://AK:SK@b/o"}}
 

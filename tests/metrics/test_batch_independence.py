@@ -6,8 +6,8 @@ from effort import FULL_LENGTH, part_of
 from users import lists_of, random_users, ranked
 from variants import METRICS, variants
 
-from spark_rankeval.metrics.batch import RankingBatch
-from spark_rankeval.metrics.ragged import Ragged
+from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.ragged import Ragged
 
 # Primes share no factor with the number of choices of any parameter: every choice of each is among the variants.
 STRIDE = 11 if FULL_LENGTH else 23

@@ -20,9 +20,10 @@ from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics import RankingBatch, parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.exposure_based import Exposure
-from spark_rankeval.metrics.ranking import RankingPolicy
-from spark_rankeval.metrics.recommended import TABLES_OF, Totals
-from spark_rankeval.views import Lists, resolve
+from spark_rankeval.ranking.ranks import RankingPolicy
+from spark_rankeval.ranking.recommended import TABLES_OF, Totals
+from spark_rankeval.request.readings import Lists, resolve
+from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker import exposures as worker_exposures
 from spark_rankeval.worker import facts, scoring
 from spark_rankeval.worker.exposures import (
@@ -41,7 +42,6 @@ from spark_rankeval.worker.exposures import (
 from spark_rankeval.worker.packing import PLACE, STATE, pack
 from spark_rankeval.worker.scoring import score
 from spark_rankeval.worker.states import MergedStates
-from spark_rankeval.worker.task import ScoringTask, View
 
 OF_USERS = [metric for metric in BEYOND if not metric.corpus_level]
 OF_ALL = [metric for metric in BEYOND if metric.corpus_level]

@@ -14,9 +14,10 @@ from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.metrics.base import REGISTRY, UNSET, Look
-from spark_rankeval.metrics.ranking import RankingPolicy, rank_lists
-from spark_rankeval.worker.task import View
+from spark_rankeval.metrics.base import REGISTRY, UNSET
+from spark_rankeval.ranking.ranks import RankingPolicy, rank_lists
+from spark_rankeval.ranking.ties import Look
+from spark_rankeval.request.task import View
 
 EVERY = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 # The definitions' metrics of this stage, by what they need of the labels (rule 1 of the edge cases).

@@ -3,8 +3,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from spark_rankeval.metrics.matching import first_occurrences, match, repeated_items
-from spark_rankeval.metrics.ragged import Ragged, offsets_of
+from spark_rankeval.ranking.matching import first_occurrences, match, repeated_items
+from spark_rankeval.ranking.ragged import Ragged, offsets_of
 
 LARGEST, SMALLEST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 

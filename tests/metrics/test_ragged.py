@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from spark_rankeval.metrics.ragged import Ragged, grouped, offsets_of, position_within, starts_of_runs, width_classes
+from spark_rankeval.ranking.ragged import Ragged, grouped, offsets_of, position_within, starts_of_runs, width_classes
 
 LISTS = [[3, 1], [], [2, 5, 4], [9]]
 

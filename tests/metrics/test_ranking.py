@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from users import in_order, lists_of, ranked, ungraded
 
-from spark_rankeval.metrics.base import Look
-from spark_rankeval.metrics.ragged import Ragged
-from spark_rankeval.metrics.ranking import Lists
+from spark_rankeval.ranking.ragged import Ragged
+from spark_rankeval.ranking.ranks import Lists
+from spark_rankeval.ranking.ties import Look
 
 
 def ranks(predictions, items=None, **options):

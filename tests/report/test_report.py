@@ -18,12 +18,12 @@ from summary_rows import QUALITY, row, undefined
 
 from spark_rankeval import package_zip
 from spark_rankeval.errors import MissingExtraError, OptionError, SparkRankEvalError, UnknownMetricError
+from spark_rankeval.evaluation.result import Result
 from spark_rankeval.report import Gate
 from spark_rankeval.report.page import Section, document
 from spark_rankeval.report.pictures import NARROW, WIDE
 from spark_rankeval.report.tables import MOST_ROWS, Table
 from spark_rankeval.report.writing import write_page
-from spark_rankeval.result import Result
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = "<script>alert('x')</script>\"&<img src=x onerror=alert(1)>{{7*7}}"

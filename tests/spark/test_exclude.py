@@ -8,7 +8,7 @@ from summary_rows import QUALITY
 
 from spark_rankeval import evaluate, score_users, summarise
 from spark_rankeval.errors import InputError, SparkRankEvalWarning
-from spark_rankeval.summary import DataQuality
+from spark_rankeval.records.summary import DataQuality
 
 CUTOFFS = (1, 3, 10)
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap") for k in CUTOFFS] + ["rr", "auc"]

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from spark_rankeval import compare, differences, evaluate, score_users, summarise
-from spark_rankeval.charts.histograms import Bin
-from spark_rankeval.spark.binning import Grid, binned, coarsened
+from spark_rankeval.charts.figures import Bin
+from spark_rankeval.records.bins import Grid, coarsened
+from spark_rankeval.spark.binning import binned
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from scipy import stats
 
 from spark_rankeval import evaluate, score_users, summarise
 from spark_rankeval.errors import OptionError, SparkRankEvalWarning
-from spark_rankeval.spark import states
+from spark_rankeval.spark import collecting as states
 from spark_rankeval.statistics.quantiles import RELATIVE_ACCURACY
 
 METRICS = ["precision@5", "ndcg@5", "rr", "dcg@5"]

@@ -10,7 +10,7 @@ from random_logs import random_logs
 
 from spark_rankeval import evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, UnknownMetricError
-from spark_rankeval.worker.scoring import COUNTS
+from spark_rankeval.request.counts import COUNTS
 
 METRICS = ["ndcg@5", "recall@3", "ap@5", "rr@5"]
 FIELDS = ("metric", "mean", "std", "n_users", "n_undefined", "minimum", "maximum", "n_zero", "definition")

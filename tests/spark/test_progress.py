@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 from tqdm.auto import tqdm
 
-from spark_rankeval import progress, progress_bars
+from spark_rankeval import progress
 from spark_rankeval.errors import InputError, MissingExtraError
+from spark_rankeval.spark import progress as progress_bars
 
 INTERVAL = "spark.connect.progress.reportInterval"
 

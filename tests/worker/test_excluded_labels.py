@@ -5,10 +5,11 @@ import pytest
 
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.views import Lists, resolve, views_of
+from spark_rankeval.request.counts import COUNTS
+from spark_rankeval.request.readings import Lists, resolve, views_of
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.worker.reading import EXCLUDED, ITEMS, LABELS, SCORES
-from spark_rankeval.worker.scoring import COUNTS, score
-from spark_rankeval.worker.task import ScoringTask
+from spark_rankeval.worker.scoring import score
 
 KNOWN = Lists(scored_arrays=True, label_arrays=True)
 

@@ -10,12 +10,13 @@ import pytest
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
-from spark_rankeval.metrics.ranking import RankingPolicy
-from spark_rankeval.views import Lists, resolve, views_of
+from spark_rankeval.ranking.ranks import RankingPolicy
+from spark_rankeval.request.counts import COUNTS
+from spark_rankeval.request.readings import Lists, resolve, views_of
+from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, grades_column
-from spark_rankeval.worker.scoring import COUNTS, score
+from spark_rankeval.worker.scoring import score
 from spark_rankeval.worker.series import N_INVALID, score_series
-from spark_rankeval.worker.task import ScoringTask, View
 
 METRICS = [
     "precision@2", "hit_rate@1", "r_precision", "ap(denominator='labels')", "rr", "ndcg(gain='binary', ideal='labels')@2",

@@ -1,0 +1,105 @@
+"""The figures that charts are given, as plain records; what draws them needs the extra ``report``, these do not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from spark_rankeval.tables.text import number
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean or a difference of means with its interval.
+
+    Attributes:
+        series: whose it is, which is its colour: a model; empty where there is one without a name.
+        place: where it stands: a cutoff, a recall, or the name of a line.
+        value: NaN: undefined.
+        low: the lower end of its interval; NaN: there is none.
+        high: the upper end.
+        note: what is written beside it.
+        margin: of a difference, what does not matter.
+    """
+
+    series: str
+    place: str | float
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    note: str = ""
+    margin: float = 0.0
+
+    def record(self) -> dict[str, Any]:
+        """As data of a chart, which know no NaN."""
+        figures = {"value": self.value, "low": self.low, "high": self.high}
+        return {
+            "series": self.series,
+            "place": self.place,
+            **{name: value if math.isfinite(value) else None for name, value in figures.items()},
+            "told": told(self),
+            "note": self.note,
+        }
+
+
+def told(estimate: Estimate) -> str:
+    """The figure and its interval as text."""
+    if not math.isfinite(estimate.low + estimate.high):
+        return number(estimate.value)
+    return f"{number(estimate.value)} ({number(estimate.low)} to {number(estimate.high)})"
+
+
+@dataclass(frozen=True)
+class Bin:
+    """So many users between two values."""
+
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """The users of a model.
+
+    Attributes:
+        series: the model.
+        bins: from left to right, none of them overlapping; empty ones may be left out.
+        n_users: how many users shares are of; more than the bins hold where some are told apart.
+        mean: of the users; NaN: there is none.
+        low: the lower end of the mean's interval; NaN: there is none.
+        high: the upper end.
+        note: what is written in the panel.
+    """
+
+    series: str
+    bins: tuple[Bin, ...]
+    n_users: int
+    mean: float
+    low: float = math.nan
+    high: float = math.nan
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The values of a model's users.
+
+    Attributes:
+        series: the model.
+        place: the metric.
+        least: the smallest value of a user.
+        greatest: the largest value.
+        mean: of the users.
+        quantiles: value by share of the users; in the order of the shares.
+        note: what is written beside it.
+    """
+
+    series: str
+    place: str
+    least: float
+    greatest: float
+    mean: float
+    quantiles: tuple[tuple[float, float], ...] = ()
+    note: str = ""

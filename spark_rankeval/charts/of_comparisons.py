@@ -1,0 +1,252 @@
+"""What ``comparison.plot`` draws: which rows of a comparison go into which chart, and what is said beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from spark_rankeval.charts.figures import Bin, Estimate, Histogram
+from spark_rankeval.charts.of_results import MOST_LINES, PURPOSE, WIDTH, asked_for, largest
+from spark_rankeval.errors import InputError, UnknownMetricError, did_you_mean
+from spark_rankeval.extras import check_extra, needs_extra
+from spark_rankeval.metrics.naming import reads_as
+from spark_rankeval.records.bins import Grid, coarsened
+from spark_rankeval.records.comparison import ComparisonRow, PairRow
+from spark_rankeval.tables.text import in_one_format
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from spark_rankeval.charts.marks import Drawing
+    from spark_rankeval.charts.of_results import Metrics
+    from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.records.bins import Counts
+
+Row = TypeVar("Row", bound=ComparisonRow | PairRow)
+
+# Differences are counted in bins of a 16th of their standard deviation, up to 16 of them to either side; then joined.
+_FINE, _REACH, _MOST_BINS = 16, 16, 40
+
+
+class CountedDifferences(NamedTuple):
+    """Users by their differences.
+
+    Attributes:
+        row: one of the metric.
+        histograms: one a model.
+        beyond: whether somebody is beyond the outer bins.
+    """
+
+    row: ComparisonRow
+    histograms: list[Histogram]
+    beyond: bool
+
+
+@dataclass(frozen=True)
+class ComparisonPlots:
+    """The charts of a comparison with a baseline; calling it draws the differences.
+
+    Attributes:
+        rows: of all users.
+        sliced: of slices.
+        baseline: the model that the others are compared with.
+        level: of the intervals.
+        models: all of them; their colours go by their names.
+        users_by_difference: counts the users by their difference of a metric, on Spark, for histograms; None: nobody knows them.
+    """
+
+    rows: tuple[ComparisonRow, ...]
+    sliced: tuple[ComparisonRow, ...]
+    baseline: str
+    level: float
+    models: Sequence[str]
+    users_by_difference: Callable[[str, Grid], Counts] | None = None
+
+    def __repr__(self) -> str:
+        return "plot(metrics=None), or one of plot.slices(metric), plot.histogram(metric)"
+
+    def __call__(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
+        """Differences to the baseline with their intervals, and what does not matter shaded.
+
+        Args:
+            metrics: which ones; None: all, up to 40 lines.
+            width: of the drawing without its labels, in pixels.
+
+        Raises:
+            UnknownMetricError: one is not in the comparison.
+        """
+        rows = _compared(self.rows, metrics)[:MOST_LINES]
+        models = list(dict.fromkeys(row.model for row in rows))
+        whose = models[0] if len(models) == 1 else "models"
+        return difference_chart(
+            _differences(rows, [row.name for row in rows]),
+            f"Differences of {whose} to {self.baseline}",
+            f"difference to {self.baseline}",
+            [f"Line: {self.level * 100:.6g}% interval of the mean difference, of each by itself (t)."],
+            self.models,
+            width,
+        )
+
+    def slices(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
+        """Differences to the baseline in every slice as a forest plot, with a dashed line where all users are.
+
+        Args:
+            metric: which one; None: the first.
+            width: of the drawing without its labels, in pixels.
+
+        Raises:
+            UnknownMetricError: it is not in the comparison.
+        """
+        of_all = _compared(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
+        key, name = (of_all[0].metric, of_all[0].name) if of_all else ("", "")
+        rows = [row for row in self.sliced if row.metric == key]
+        shown = largest(rows)
+        reading = [
+            f"Line: {self.level * 100:.6g}% interval of the mean difference, of each by itself (t). Dashed: all users."
+        ]
+        if len(shown) < len(rows):
+            reading.append("The slices with the most users.")
+        return difference_chart(
+            _differences(shown, [row.slice for row in shown]),
+            f"{name}: differences to {self.baseline} by slice",
+            f"difference of {name}",
+            reading,
+            self.models,
+            width,
+            {row.model: row.difference for row in of_all},
+        )
+
+    def histogram(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
+        """How many users differ by how much, counted on Spark with one aggregation; nobody is collected.
+
+        Users for whom both models are equal are no bar, which would hide the others, but told beside.
+
+        Args:
+            metric: which one; None: the first.
+            width: of the drawing without its labels, in pixels.
+
+        Raises:
+            UnknownMetricError: it is not in the comparison.
+            InputError: the comparison was not made by `compare`, and knows no users.
+        """
+        return self.draw_users(self.count_users(metric), width=width)
+
+    def count_users(self, metric: str | Metric | None = None) -> CountedDifferences:
+        """What `histogram` draws; the part that runs on Spark."""
+        check_extra("report", PURPOSE)
+        if self.users_by_difference is None:
+            msg = "this comparison does not know its users' differences: make it with compare(…)"
+            raise InputError(msg)
+        rows = _compared(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
+        # Equal differences have no spread, and that of one user is not known.
+        scales = [scale for row in rows for scale in (row.std, 2 * abs(row.difference) / _REACH) if scale > 0]
+        spread = max(scales, default=1.0)
+        counts: Counts = {}
+        grid = Grid(-_REACH * spread, spread / _FINE, 2 * _FINE * _REACH)
+        beyond = False
+        if any(row.wins + row.losses for row in rows):
+            counts = self.users_by_difference(rows[0].metric, grid)
+            beyond = any({0, grid.n - 1} & set(users) for users in counts.values())
+            counts, grid = coarsened(counts, grid, _MOST_BINS)
+        histograms = []
+        for row in rows:
+            users = sorted(counts.get(row.model, {}).items())
+            columns = tuple(Bin(*grid.edges(index), count) for index, count in users)
+            ends = (row.difference, row.interval_low, row.interval_high)
+            note = f"{row.wins:,} better, {row.losses:,} worse\n{row.ties:,} equal: not drawn"
+            histograms.append(Histogram(row.model, columns, row.n_users, *ends, note))
+        return CountedDifferences(rows[0], histograms, beyond)
+
+    def draw_users(self, counted: CountedDifferences, *, width: int = WIDTH) -> Drawing:
+        """The chart of `count_users`."""
+        with needs_extra("report", PURPOSE):
+            from spark_rankeval.charts.histograms import histogram_chart
+        name = counted.row.name
+        level = f"{self.level * 100:.6g}%"
+        reading = [
+            f"Dashed: mean difference; shade: its {level} interval. Grey: users who are worse off; those who are equal are not drawn."
+        ]
+        reading += [f"The outer bars hold all users beyond {_REACH} standard deviations."] * counted.beyond
+        return histogram_chart(
+            counted.histograms,
+            title=f"Users by their difference of {name} to {self.baseline}",
+            reading=reading,
+            x_title=f"a user's difference of {name} to {self.baseline}",
+            series=self.models,
+            signed=1 if counted.row.larger_is_better else -1,
+            width=width,
+        )
+
+
+def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: int) -> Drawing:
+    """The differences of all pairs of models with their joint intervals; see `PairwiseComparison.plot`."""
+    shown = _compared(rows, metrics)[:MOST_LINES]
+    several = len({row.metric for row in shown}) > 1
+    written = in_one_format((row.difference for row in shown), sign="+")
+    estimates = [
+        Estimate(
+            row.name if several else "",
+            f"{row.model} − {row.other}",
+            row.difference,
+            row.interval_low,
+            row.interval_high,
+            "" if several else f"{written(row.difference)}  {row.verdict}",
+            0.0 if several else row.margin,
+        )
+        for row in shown
+    ]
+    names = list(dict.fromkeys(row.name for row in shown)) if several else [""]
+    reading = [f"Line: {level * 100:.6g}% interval; those of a metric's pairs hold together (Tukey)."]
+    title = "Differences of all pairs of models" + ("" if several or not shown else f": {shown[0].name}")
+    return difference_chart(estimates, title, "difference of the means", reading, names, width)
+
+
+def difference_chart(
+    estimates: Sequence[Estimate],
+    title: str,
+    x_title: str,
+    reading: list[str],
+    series: Sequence[str],
+    width: int,
+    reference: Mapping[str, float] | None = None,
+) -> Drawing:
+    """Differences as a forest plot."""
+    with needs_extra("report", PURPOSE):
+        from spark_rankeval.charts.forest import forest_chart
+    if any(one.margin for one in estimates):
+        reading = [*reading, "Shaded: differences that do not matter, by the margin."]
+    return forest_chart(
+        estimates,
+        title=title,
+        reading=reading,
+        x_title=x_title,
+        series=series,
+        reference=reference,
+        signed=True,
+        width=width,
+    )
+
+
+def _differences(rows: Sequence[ComparisonRow], places: Sequence[str]) -> list[Estimate]:
+
+    written = in_one_format((row.difference for row in rows), sign="+")
+    return [
+        Estimate(
+            row.model, place, row.difference, row.interval_low, row.interval_high,
+            f"{written(row.difference)}  {row.verdict}", row.margin,
+        )
+        for row, place in zip(rows, places, strict=True)
+    ]  # fmt: skip
+
+
+def _compared(rows: Sequence[Row], metrics: Metrics) -> list[Row]:
+    asked = asked_for(metrics, [row.metric for row in rows])
+    found: list[Row] = []
+    for name in asked:
+        mine = [row for row in rows if row.metric == name] or [row for row in rows if reads_as(row.metric, name)]
+        if not mine:
+            known = ", ".join(dict.fromkeys(row.metric for row in rows)) or "none"
+            msg = f"there is no metric {str(name)!r} to draw; {did_you_mean(name, [row.metric for row in rows])}there are {known}"
+            raise UnknownMetricError(msg)
+        found += mine
+    return found

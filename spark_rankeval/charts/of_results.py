@@ -1,0 +1,415 @@
+"""What ``result.plot`` draws: which rows of a summary go into which chart, and what is said beside them."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from spark_rankeval.charts.figures import Bin, Estimate, Histogram, Spread
+from spark_rankeval.errors import MetricError, UnknownMetricError, did_you_mean
+from spark_rankeval.extras import check_extra, needs_extra
+from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.curves import expand
+from spark_rankeval.metrics.naming import parse_metric, reads_as
+from spark_rankeval.records.bins import Grid
+from spark_rankeval.records.curves import cutoff_points, recall_points
+from spark_rankeval.records.summary import SELF_NORMALISED
+from spark_rankeval.tables.notes import note_of_definitions
+from spark_rankeval.tables.text import in_one_format, interval_name, number, usual
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from spark_rankeval.charts.marks import Drawing
+    from spark_rankeval.records.bins import Counts
+    from spark_rankeval.records.comparison import ComparisonRow
+    from spark_rankeval.records.summary import SummaryRow
+
+    Metrics = str | Metric | Iterable[str | Metric] | None
+
+WIDTH = 560
+PURPOSE = "charts"
+# So many lines a chart of all metrics or slices has; more are a table's matter.
+MOST_LINES = 40
+# So many letters of a line below a title fit into a chart of the usual width.
+_LINE = 96
+# A metric at more cutoffs than a few is a curve, and these stand for it.
+_FEW, _USUAL_CUTOFFS = 6, (1, 5, 10, 20, 50, 100)
+
+Sliced = TypeVar("Sliced", bound="SummaryRow | ComparisonRow")
+
+
+@dataclass(frozen=True)
+class ResultPlots:
+    """The charts of a result; calling it draws what a name stands for.
+
+    Every method returns an Altair chart, to show, change or save. Models have colours, the same in all charts.
+
+    Attributes:
+        rows: of the summary.
+        columns: of the per-user table, by the rows' keys.
+        models: all of them; their colours go by their names.
+        users_by_value: counts the users by their value in a column of the per-user table, on Spark, for histograms.
+        notes: whether a chart says what its figures could be taken for; a page says it once for all of its charts.
+    """
+
+    rows: tuple[SummaryRow, ...]
+    columns: Mapping[str, str]
+    models: Sequence[str]
+    users_by_value: Callable[[str, Grid], Counts]
+    notes: bool = True
+
+    def __repr__(self) -> str:
+        return (
+            "plot(metric=None), or one of plot.means(…), plot.curve(metric), plot.precision_recall(), plot.slices(metric), "
+            "plot.quantiles(…), plot.histogram(metric)"
+        )
+
+    def __call__(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
+        """Draw a metric, or all: ``plot("ndcg")`` its curve against the cutoff, ``plot("ndcg@10")`` the models side by side.
+
+        Args:
+            metric: by its label, as an object, or without its cutoff; None: all metrics.
+            width: of the drawing without its labels, in pixels.
+
+        Raises:
+            UnknownMetricError: nothing answers to the name.
+        """
+        if metric is None or any(_answers(row, metric) for row in self._of_all()):
+            return self.means(metric, width=width)
+        if isinstance(metric, str) and "@" not in metric and len(expand(metric)) > 1:
+            return self.precision_recall(width=width)
+        try:
+            return self.curve(metric, width=width)
+        except MetricError as error:
+            keys = list(dict.fromkeys(row.key for row in self._of_all()))
+            known, near = ", ".join(keys), did_you_mean(metric, keys)
+            msg = f"there is no metric {str(metric)!r} to draw, with or without a cutoff; {near}there are {known}"
+            raise UnknownMetricError(msg) from error
+
+    def means(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
+        """Means with their intervals, models side by side.
+
+        Args:
+            metrics: which ones; None: all but the many points of a curve, of which some usual cutoffs stand for the others.
+            width: of the drawing without its labels, in pixels.
+
+        Raises:
+            UnknownMetricError: one is not in the result.
+        """
+        with needs_extra("report", PURPOSE):
+            from spark_rankeval.charts.forest import forest_chart
+        rows = chosen(self._of_all(), metrics)
+        several = len({row.model for row in rows}) > 1
+        alone = several and len({row.key for row in rows}) == 1
+        keys = list(dict.fromkeys(row.key for row in rows))
+        headline = headline_keys(rows) if metrics is None else keys
+        shown = [row for row in rows if row.key in headline]
+        written = in_one_format(row.mean for row in shown)
+        reading = [interval_reading(rows, "line")]
+        reading += ["Each mean's own interval: whether models differ is told by their differences (compare)."] * several
+        reading += [f"{len(headline)} of {len(keys)} metrics; curves have the others."] * (len(headline) < len(keys))
+        return forest_chart(
+            [_mean(row, row.model if alone else row.name, written) for row in shown],
+            title=f"Mean {rows[0].name} by model" if alone else "Means over users",
+            reading=[*reading, *self._notes(shown)],
+            x_title="mean over users",
+            series=self.models,
+            width=width,
+        )
+
+    def curve(self, metric: str | Metric, *, width: int = WIDTH) -> Drawing:
+        """A metric against its cutoff, with a band from end to end of the intervals; the table is ``result.curve(metric)``.
+
+        Args:
+            metric: without its cutoff.
+            width: of the drawing without its labels, in pixels.
+
+        Raises:
+            UnknownMetricError: no row is of that metric, or rows of several definitions are.
+        """
+        points = cutoff_points(self._of_all(), metric)
+        labels = {re.sub(r"@\d+$", "", row.asked or row.metric) for _, row in points}
+        name = labels.pop() if len(labels) == 1 else str(parse_metric(metric))
+        uncut = [f"{row.model} {number(row.mean)}".strip() for cutoff, row in points if cutoff is None]
+        more = [f"Of whole lists: {', '.join(uncut)}."] if uncut else []
+        places = [(cutoff, row) for cutoff, row in points if cutoff is not None]
+        return self._lines(places, f"{name} against the cutoff", "cutoff k", f"mean {name}", more, width)
+
+    def precision_recall(self, *, width: int = WIDTH) -> Drawing:
+        """Interpolated precision against recall, averaged over users, with bands.
+
+        Ask for it with ``evaluate(…, ["precision_recall_curve"])``.
+
+        Raises:
+            UnknownMetricError: the result has no such curve, or several definitions of it.
+        """
+        points = recall_points(self._of_all())
+        return self._lines(
+            points, "Precision against recall", "recall", "mean interpolated precision", [], width, whole=False
+        )
+
+    def _lines(
+        self,
+        points: Sequence[tuple[float, SummaryRow]],
+        title: str,
+        x_title: str,
+        y_title: str,
+        more: list[str],
+        width: int,
+        *,
+        whole: bool = True,
+    ) -> Drawing:
+        with needs_extra("report", PURPOSE):
+            from spark_rankeval.charts.curves import curve_chart
+        names = {(row.model, row.relevance): _series(row) for _, row in points}
+        ordered = [name for model in self.models for (mine, _), name in names.items() if mine == model]
+        # Where models have no curve of their own relevance, their colours stay those of other charts.
+        series = list(self.models) if set(ordered) <= set(self.models) else ordered
+        return curve_chart(
+            [
+                Estimate(_series(row), place, row.mean, row.interval_low, row.interval_high, f"{row.n_users:,} users")
+                for place, row in points
+            ],
+            title=title,
+            reading=[
+                interval_reading([row for _, row in points], "band", "at each point by itself"),
+                *more,
+                *self._notes([row for _, row in points]),
+            ],
+            x_title=x_title,
+            y_title=y_title,
+            series=series,
+            whole_numbers=whole,
+            width=width,
+        )
+
+    def slices(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
+        """A metric in every slice of the users as a forest plot, with a dashed line where all users are.
+
+        Args:
+            metric: which one; None: the first.
+            width: of the drawing without its labels, in pixels.
+
+        Raises:
+            UnknownMetricError: it is not in the result.
+        """
+        with needs_extra("report", PURPOSE):
+            from spark_rankeval.charts.forest import forest_chart
+        of_all = _one(self._of_all(), self.rows[0].key if metric is None else metric)
+        key, name = of_all[0].key, of_all[0].name
+        rows = [row for row in self.rows if row.slice != "all" and row.key == key]
+        shown = largest(rows)
+        written = in_one_format(row.mean for row in shown)
+        names = len({row.slice for row in rows})
+        reading = [interval_reading(of_all, "line")]
+        reading += ["Dashed: all users."] if rows else []
+        if len(shown) < len(rows):
+            reading.append(f"The {len({row.slice for row in shown})} slices of {names} with the most users.")
+        return forest_chart(
+            [_mean(row, row.slice, written, of_users=True) for row in shown],
+            title=f"{name} by slice of the users",
+            reading=[*reading, *self._notes(of_all)],
+            x_title=f"mean {name}",
+            series=self.models,
+            reference={row.model: row.mean for row in of_all},
+            width=width,
+        )
+
+    def quantiles(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
+        """How the users' values are spread, from the quantiles of the summary: needs no pass over the users.
+
+        ``evaluate(…, quantiles=(0.05, 0.25, 0.5, 0.75, 0.95))`` gives it more than the median.
+
+        Args:
+            metrics: which ones; None: all, up to 40 lines.
+            width: of the drawing without its labels, in pixels.
+
+        Raises:
+            UnknownMetricError: one is not in the result.
+        """
+        with needs_extra("report", PURPOSE):
+            from spark_rankeval.charts.quantiles import quantile_chart
+        rows = chosen(self._of_all(), headline_keys(self._of_all()) if metrics is None else metrics)
+        shares = sorted({share for row in rows for share in row.quantiles})
+        reading = ["Thin line: from the least to the greatest value of a user. Dot: mean."]
+        if len(shares) > 1:
+            reading.append(
+                f"Thick line: from the {shares[0]:.3g} to the {shares[-1]:.3g} quantile. Ticks: quantiles asked for."
+            )
+        elif shares:
+            reading.append("Tick: median.")
+        return quantile_chart(
+            [
+                Spread(
+                    row.model,
+                    row.name,
+                    row.minimum,
+                    row.maximum,
+                    row.mean,
+                    tuple(sorted(row.quantiles.items())),
+                    f"{row.n_zero / row.n_users:.0%} at 0" if row.n_users else "",
+                )
+                for row in rows[:MOST_LINES]
+            ],
+            title="Users' values",
+            reading=[*reading, *self._notes(rows[:MOST_LINES])],
+            series=self.models,
+            width=width,
+        )
+
+    def histogram(self, metric: str | Metric, *, bins: int = 20, width: int = WIDTH) -> Drawing:
+        """How many users have which value, counted on Spark with one aggregation of `per_user`; nobody is collected.
+
+        Of a fresh result that is another evaluation; of one that was written, or of a stored table, a look at a column.
+
+        Args:
+            metric: which one.
+            bins: how many, from the least to the greatest value, or from 0 to 1 where these lie in between.
+            width: of the drawing without its labels, in pixels.
+
+        Raises:
+            UnknownMetricError: it is not in the result.
+        """
+        return self.draw_users(self.count_users(metric, bins), width=width)
+
+    def count_users(self, metric: str | Metric, bins: int = 20) -> tuple[list[SummaryRow], list[Histogram]]:
+        """What `histogram` draws, and the rows it is of; the part that runs on Spark."""
+        check_extra("report", PURPOSE)
+        rows = _one(self._of_all(), metric)
+        if rows[0].key not in self.columns:
+            msg = f"{rows[0].name} is of all lists together: no user has a value to draw"
+            raise UnknownMetricError(msg)
+        known = [row for row in rows if row.n_users]
+        if not known:
+            return rows, []
+        low = min(0.0, *(row.minimum for row in known))
+        high = max(row.maximum for row in known)
+        high = 1.0 if low == 0.0 and high <= 1.0 else high
+        grid = Grid(low, (high - low) / bins or 1.0, bins)
+        counts = self.users_by_value(self.columns[rows[0].key], grid)
+        histograms = []
+        for row in known:
+            users = counts.get(row.model, {})
+            columns = tuple(Bin(*grid.edges(index), count) for index, count in sorted(users.items()))
+            ends = (row.mean, row.interval_low, row.interval_high)
+            histograms.append(Histogram(row.model, columns, sum(users.values()), *ends, f"{row.n_users:,} users"))
+        return rows, histograms
+
+    def draw_users(self, counted: tuple[list[SummaryRow], list[Histogram]], *, width: int = WIDTH) -> Drawing:
+        """The chart of `count_users`."""
+        with needs_extra("report", PURPOSE):
+            from spark_rankeval.charts.histograms import histogram_chart
+        rows, histograms = counted
+        name, weight = rows[0].name, rows[0].user_weight
+        of_sums = "a quotient of sums over users" if weight == SELF_NORMALISED else f"weighted by {weight}"
+        weighted = [f"Each user counts once; the mean is {of_sums}."] * bool(weight)
+        return histogram_chart(
+            histograms,
+            title=f"Users by their {name}",
+            reading=[f"Dashed: {interval_reading(rows, 'shade').lower()}", *weighted, *self._notes(rows)],
+            x_title=f"a user's {name}",
+            series=self.models,
+            width=width,
+        )
+
+    def _notes(self, rows: Sequence[SummaryRow]) -> list[str]:
+        """What the figures of a chart could be taken for, in lines that fit below its title."""
+        return textwrap.wrap(note_of_definitions(rows), _LINE) if self.notes else []
+
+    def _of_all(self) -> list[SummaryRow]:
+        return [row for row in self.rows if row.slice == "all"]
+
+
+def headline_keys(rows: Sequence[SummaryRow]) -> list[str]:
+    """The metrics to begin with: all, but of a metric at many cutoffs the usual ones, and no points of a recall curve."""
+    families: dict[tuple[str, str], list[SummaryRow]] = {}
+    for row in rows:
+        name = row.definition.partition("(")[0].partition("@")[0]
+        without = re.sub(r"@\d+$|recall=[\d.]+", "", row.definition)
+        families.setdefault((name if name == "iprec" else without, row.relevance), []).append(row)
+    kept = []
+    for (name, _), mine in families.items():
+        keys = {row.key: row.cutoff for row in mine}
+        if len(keys) > _FEW:
+            usual = [key for key, cutoff in keys.items() if cutoff in _USUAL_CUTOFFS]
+            keys = dict.fromkeys([] if name == "iprec" else usual or [*keys][: _FEW - 1] + [*keys][-1:])
+        kept += list(keys)
+    order = dict.fromkeys(row.key for row in rows)
+    wanted = set(kept)
+    return [key for key in order if key in wanted][:MOST_LINES] or list(order)[:MOST_LINES]
+
+
+def one_of_each(rows: Sequence[SummaryRow]) -> list[str]:
+    """One of the headline metrics of each kind: that at cutoff 10, or one amid the cutoffs."""
+    cutoffs = {row.key: row.cutoff for row in rows}
+    kinds: dict[str, list[str]] = {}
+    for key in headline_keys(rows):
+        kinds.setdefault(re.sub(r"@\d+(?=$| \[)", "", key), []).append(key)
+    at_ten = [[key for key in keys if cutoffs[key] == 10] for keys in kinds.values()]
+    return [(ten or [keys[len(keys) // 2]])[0] for ten, keys in zip(at_ten, kinds.values(), strict=True)]
+
+
+def _mean(row: SummaryRow, place: str, written: Callable[[float], str], *, of_users: bool = False) -> Estimate:
+
+    users = f"{row.n_users:,} users" if row.n_users else "no users"
+    note = f"{written(row.mean)}  {users}" if of_users else written(row.mean)
+    return Estimate(row.model, place, row.mean, row.interval_low, row.interval_high, note)
+
+
+def interval_reading(rows: Sequence[SummaryRow], mark: str, how: str = "") -> str:
+    """What the ends of the intervals are, in a sentence."""
+    name = interval_name(usual(rows)) if rows else ""
+    if not name:
+        return "Mean over users; no intervals were asked for."
+    return f"Mean over users; {mark}: {name}{', ' if how else ''}{how}."
+
+
+def _series(row: SummaryRow) -> str:
+    return f"{row.model} [{row.relevance}]".strip() if row.relevance else row.model
+
+
+def largest(rows: Sequence[Sliced]) -> list[Sliced]:
+    """The rows of the slices that most users are in, in the order in which they came."""
+    sizes: dict[str, int] = {}
+    for row in rows:
+        sizes[row.slice] = max(sizes.get(row.slice, 0), row.n_users)
+    kept = set(sorted(sizes, key=lambda name: -sizes[name])[:MOST_LINES])
+    return [row for row in rows if row.slice in kept]
+
+
+def _answers(row: SummaryRow, metric: str | Metric) -> bool:
+    return metric in (row.key, row.metric) or reads_as(row.metric, metric)
+
+
+def chosen(rows: Sequence[SummaryRow], metrics: Metrics) -> list[SummaryRow]:
+    """The rows of metrics, metric by metric."""
+    asked = asked_for(metrics, [row.key for row in rows])
+    found = []
+    for name in asked:
+        mine = [row for row in rows if name in (row.key, row.metric)] or [row for row in rows if _answers(row, name)]
+        if not mine:
+            known = ", ".join(dict.fromkeys(row.key for row in rows))
+            msg = f"there is no metric {str(name)!r} to draw; {did_you_mean(name, [row.key for row in rows])}there are {known}"
+            raise UnknownMetricError(msg)
+        found += mine
+    return found
+
+
+def _one(rows: Sequence[SummaryRow], metric: str | Metric) -> list[SummaryRow]:
+    """The rows of a single metric."""
+    found = chosen(rows, [metric])
+    keys = list(dict.fromkeys(row.key for row in found))
+    if len(keys) > 1:
+        msg = f"{str(metric)!r} is ambiguous: {', '.join(map(repr, keys))} answer to it; draw one of these"
+        raise UnknownMetricError(msg)
+    return found
+
+
+def asked_for(metrics: Metrics, known: Sequence[str]) -> list[str | Metric]:
+    """The metrics that a caller named, or all."""
+    if metrics is None:
+        return list(dict.fromkeys(known))
+    return [metrics] if isinstance(metrics, str | Metric) else list(metrics)

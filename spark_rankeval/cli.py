@@ -1,0 +1,71 @@
+"""The command ``spark-rankeval``: the jobs, and what metrics and dialects are, each as a subcommand."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from typing import TYPE_CHECKING
+
+from spark_rankeval.dialects import explained
+from spark_rankeval.errors import SparkRankEvalError
+from spark_rankeval.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# A job reads its own options, those of its file in jobs/, so that both stay the same.
+_JOBS = {
+    "evaluate": "evaluate a table of predictions: --config FILE; --help has all options",
+    "compare": "compare models with a baseline: --config FILE; --help has all options",
+    "trend": "draw a metric over all runs: --output FOLDER; --help has all options",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a subcommand.
+
+    Args:
+        arguments: the command line; None: that of the process.
+
+    Returns:
+        the code to exit with: 0; 2 if the command line is wrong; others as jobs have them.
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given and given[0] in _JOBS:
+        code: int = importlib.import_module(f"spark_rankeval.jobs.{given[0]}").main(given[1:])
+        return code
+    options = _parser().parse_args(given or ["--help"])
+    try:
+        print(_answer(options))
+    except SparkRankEvalError as error:
+        print(f"{options.command}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="spark-rankeval", description="Evaluate rankings and recommendations on Spark."
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for job, about in _JOBS.items():
+        commands.add_parser(job, help=about, add_help=False)
+    commands.add_parser("dialects", help="list the dialects, one a line")
+    explain = commands.add_parser(
+        "explain",
+        help="say what a metric is: formula, edge cases, source, parameters, and what each dialect makes of it",
+    )
+    explain.add_argument("metric", help="as evaluations take it: ndcg@10, ap(denominator=labels)@10")
+    explain.add_argument("--dialect", help="resolve the metric in this dialect; without one, all in short")
+    commands.add_parser("version", help="print the version")
+    return parser
+
+
+def _answer(options: argparse.Namespace) -> str:
+    if options.command == "dialects":
+        return explained.list_dialects()
+    if options.command == "explain":
+        return explained.explain(options.metric, options.dialect)
+    return __version__

@@ -1,0 +1,1 @@
+"""Models side by side on the same users: which is better, by how much, and whether it is noise."""

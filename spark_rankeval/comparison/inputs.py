@@ -1,0 +1,230 @@
+"""What a comparison is told: tables of models, their metrics, margins and options, checked before a job."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spark_rankeval.checks import as_names, check_name, is_name, is_number
+from spark_rankeval.errors import (
+    InputError,
+    MetricError,
+    OptionError,
+    SparkRankEvalWarning,
+    UnknownMetricError,
+    did_you_mean,
+)
+from spark_rankeval.evaluation.result import Result
+from spark_rankeval.metrics.naming import parse_metric, reads_as
+from spark_rankeval.spark.model_tables import ModelTable, ModelTables, read_table
+from spark_rankeval.statistics.intervals import UNBOUNDED
+from spark_rankeval.statistics.permuting import MOST_LABELS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.metrics.base import Metric
+
+    Results = Mapping[str, DataFrame | Result] | DataFrame | Result
+    Metrics = str | Metric | Iterable[str | Metric] | None
+    Margin = float | Mapping[str, float]
+
+
+def read_results(results: Results, user: str | Sequence[str] | None, model: str | None) -> ModelTables:
+    """The tables that a caller gave, each with its columns found.
+
+    Args:
+        results: a dict from model to table or result, or one of several models.
+        user: the user's columns; None: those that the tables mark.
+        model: the column of models' names; None: the one that the table marks.
+
+    Raises:
+        InputError: a table cannot be used, or two do not compare.
+    """
+    users = None if user is None else as_names("user", user)
+    check_name("model", model)
+    if not isinstance(results, Mapping):
+        return _checked([read_table(_frame(results), None, users, model)])
+    if not results or not all(map(is_name, results)):
+        msg = f"results are per-user tables by the names of their models; got the names {list(results)!r}"
+        raise InputError(msg)
+    if model is not None:
+        msg = f"model={model!r} is for one table of several models; here the dict says whose a table is"
+        raise InputError(msg)
+    for name, table in results.items():
+        if isinstance(table, Result) and len(table.models) > 1:
+            msg = f"the result of {name!r} is of several models ({', '.join(table.models)}): pass it alone"
+            raise InputError(msg)
+    return _checked([read_table(_frame(table), name, users, None) for name, table in results.items()])
+
+
+def _checked(tables: list[ModelTable]) -> ModelTables:
+    weights = list(dict.fromkeys(weight for table in tables for weight in table.weights))
+    if weights:
+        msg = f"users are compared one by one, each counting the same: the weights in {', '.join(map(repr, weights))} are not used"
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=4)
+    return ModelTables.checked(tables)
+
+
+def _frame(table: DataFrame | Result) -> DataFrame:
+    return table.per_user if isinstance(table, Result) else table
+
+
+def names_of(results: Results, tables: ModelTables) -> list[str]:
+    """The models, as far as they are known before a job."""
+    if isinstance(results, Result):
+        return results.models
+    return tables.names
+
+
+def check_baseline(baseline: str, models: Sequence[str]) -> None:
+    """Refuse a baseline that is none of the models, or all of them; where no model is known yet, nothing is said.
+
+    Raises:
+        InputError: so it is.
+    """
+    if not isinstance(baseline, str):
+        msg = f"the baseline is the name of a model; got {baseline!r}"
+        raise InputError(msg)
+    if not models:
+        return
+    if baseline not in models:
+        msg = f"the baseline {baseline!r} is none of the models: {', '.join(map(repr, models))}"
+        raise InputError(msg)
+    if len(models) < 2:
+        msg = f"there is only the baseline {baseline!r}: give it a model to compare"
+        raise InputError(msg)
+
+
+def check_number(models: Sequence[str], drawn: int) -> None:
+    """Refuse more models than can be permuted.
+
+    Raises:
+        OptionError: so it is.
+    """
+    if drawn and len(models) > MOST_LABELS:
+        msg = f"test='randomised' permutes up to {MOST_LABELS} models; there are {len(models)}. Take test='tukey'"
+        raise OptionError(msg)
+
+
+def labels_of(tables: ModelTables, metrics: Metrics) -> list[str]:
+    """The labels of the metrics to compare.
+
+    Raises:
+        MetricError, UnknownMetricError: what was asked for is no metric, or not in every table.
+        InputError: the tables have none in common, or mean different things by one.
+    """
+    known = tables.labels
+    if not known:
+        each = "; ".join(f"{table.name} has {', '.join(table.metrics)}" for table in tables.tables)
+        msg = f"the tables have no metric in common: {each}"
+        raise InputError(msg)
+    if metrics is None:
+        labels = known
+    else:
+        asked = [metrics] if isinstance(metrics, str) or not hasattr(metrics, "__iter__") else list(metrics)
+        labels = list(dict.fromkeys(_label(tables, one) for one in asked))
+        if not labels:
+            msg = f"no metric was asked for; there are {', '.join(known)}"
+            raise MetricError(msg)
+    quotients = [label for label in labels if any(table.metrics[label].normalised for table in tables.tables)]
+    if quotients:
+        others = ", ".join(label for label in known if label not in quotients) or "none"
+        msg = (
+            f"{', '.join(quotients)}: a self-normalised estimate is a quotient of sums over all users, and has no differences of "
+            f"single users. Compare by others, such as estimator='ips'; the tables have {others}"
+        )
+        raise MetricError(msg)
+    tables.check_definitions(labels)
+    return labels
+
+
+def _label(tables: ModelTables, asked: str | Metric) -> str:
+    """The label by which a metric is known: itself, a column's name, or another spelling."""
+    first = tables.tables[0].metrics
+    for label in tables.labels:
+        if asked in (label, first[label].column):
+            return label
+    metric = parse_metric(asked)
+    found = [label for label in tables.labels if reads_as(label, metric) or reads_as(_as_label(label), metric)]
+    if len(found) == 1:
+        return found[0]
+    msg = f"not every table has a metric {str(asked)!r}; {did_you_mean(asked, tables.labels)}all have: {', '.join(tables.labels)}"
+    raise UnknownMetricError(msg)
+
+
+def _as_label(column: str) -> str:
+    """What a metric is called whose column has this name."""
+    return column.replace("_at_", "@")
+
+
+class Direction(NamedTuple):
+    """What a comparison knows of a metric's values: whether larger ones are better, and between which bounds they lie."""
+
+    larger_is_better: bool = True
+    bounds: tuple[float, float] = UNBOUNDED
+
+
+def direction_of(tables: ModelTables, label: str) -> Direction:
+    """As the metric says; of a column of an unknown metric larger values are better, and there are no bounds."""
+    for text in (tables.tables[0].metrics[label].definition, label, _as_label(label)):
+        try:
+            metric = parse_metric(text).resolve()
+        except MetricError:
+            continue
+        return Direction(metric.larger_is_better, metric.bounds)
+    return Direction()
+
+
+def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> dict[str, float]:
+    """The margin of each metric.
+
+    Raises:
+        OptionError: a margin is none, or of a metric that is not compared.
+    """
+    given = {_label(tables, name): one for name, one in margin.items()} if isinstance(margin, Mapping) else {}
+    margins = {label: given.get(label, 0.0) if isinstance(margin, Mapping) else margin for label in labels}
+    unused = [label for label in given if label not in margins]
+    if unused:
+        msg = f"margin has {', '.join(unused)}, which is not compared: {', '.join(labels)} are"
+        raise OptionError(msg)
+    for label, one in margins.items():
+        if not is_number(one) or not 0 <= one < math.inf:
+            msg = f"a margin is a finite number from 0 on, or a dict of them by metric; got {one!r} for {label}"
+            raise OptionError(msg)
+    return {label: float(one) for label, one in margins.items()}
+
+
+def resolution_of(test: str, replicates: int, n_comparisons: int, level: float, correction: str) -> float:
+    """The smallest p-value that can be drawn, where it is too large for as many comparisons; else 0, as where none is drawn.
+
+    Warns of replicates that are enough for one comparison, but not for all of them.
+    """
+    if test != "sign_flip":
+        return 0.0
+    least, n = 1 / (replicates + 1), 1 if correction == "none" else n_comparisons
+    # 1 − 0.95 is not 0.05 in floats.
+    alpha = 1 - level + 1e-12
+    if n * least <= alpha:
+        return 0.0
+    if least <= alpha:
+        needed = math.ceil(n / (1 - level)) - 1
+        msg = (
+            f"{n:,} comparisons corrected by {correction} need {needed:,} replicates before the smallest drawn p-value can "
+            f"decide one alone, and there are {replicates:,}: below 1/{replicates + 1:,} p is that of the paired t test. Pass "
+            f"replicates={needed}, or compare fewer models or metrics"
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+    return least
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse a seed that is no whole number."""
+    if not is_number(seed, numbers.Integral):
+        msg = f"the seed is a whole number; got {seed!r}"
+        raise OptionError(msg)

@@ -1,0 +1,313 @@
+"""What metrics and dialects are, as facts and words read from their registries: for pages, terminals and maps of dialects."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import textwrap
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import spark_rankeval.metrics  # noqa: F401 - fills the registry
+from spark_rankeval.dialects import EVERY_METRIC, STANDARD, every_dialect, find_dialect
+from spark_rankeval.dialects.published import DIALECTS
+from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
+from spark_rankeval.metrics.curves import expand
+from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.ranking.population import Population
+from spark_rankeval.ranking.ranks import RankingPolicy
+from spark_rankeval.ranking.recommended import TABLES_OF
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_rankeval.dialects import Dialect
+
+_WIDTH = 110
+_NEEDS = {
+    "relevant": "a relevant label",
+    "gain": "a label with a grade above 0, whatever the threshold",
+    "labels": "a label",
+    "predictions": "a prediction",
+}
+_CHOICES: dict[tuple[str, Any], str] = {
+    ("denominator", "labels"): "denominator: relevant items",
+    ("denominator", "hits"): "denominator: relevant items that were retrieved",
+    ("denominator", "min_k_labels"): "denominator: relevant items, k at most",
+    ("denominator", "min_labels_predictions"): "denominator: relevant or ranked items, the fewer",
+    ("denominator", "predictions"): "denominator: ranked items, k at most",
+    ("gain", "exponential"): "gain: 2^grade − 1",
+    ("gain", "linear"): "gain: the grade itself",
+    ("gain", "raw"): "gain: the grade itself",
+    ("gain", "binary"): "gain: 1 for every relevant item",
+    ("below_threshold", "zero"): "grades below the threshold gain nothing",
+    ("ideal", "retrieved"): "ideal: the same items in their best order",
+    ("ideal", "labels"): "ideal: all labelled items, also those not retrieved",
+    ("ideal", "k_ones"): "ideal: a gain of 1 in each of the k places",
+    ("ideal", "label_order"): "ideal: the labels in the order given",
+    ("discount", "ln"): "discount: natural logarithm",
+    ("discount", "log2_from_two"): "discount: none at rank 2",
+    ("by", "threshold"): "equal scores share one precision",
+    ("recall", "hits"): "recall: of the relevant items that were retrieved",
+    ("rounding", "floor_plus_0.9"): "recall levels: rounded as in trec_eval 9",
+    ("rounding", "half_away"): "recall levels: rounded as in trec_eval 10",
+    ("undefined", "zero"): "users with nothing to find count as 0",
+    ("relevance_threshold", -math.inf): "every labelled item is relevant, of whatever grade",
+    ("denominator", "k"): "denominator: k, also of a shorter list",
+    ("by", "interactions"): "popularity: of interactions, not of users",
+    ("by", "history"): "new is what the user does not have in the training data",
+    ("by", "vector"): "items are alike by their vectors",
+    ("unknown", "zero"): "items that the training data lacks count as 0",
+    ("unknown", "apart"): "items without a vector are unlike all others",
+    ("against", "history"): "unexpected beside the vectors of the user's history",
+    ("counted", "any"): "recommended items count also where the catalogue lacks them",
+    ("ties", "average"): "equal scores share their places",
+    ("ties", "item_desc"): "equal scores in descending order of items",
+    ("ties", "position"): "equal scores in the order given",
+    ("score_precision", "float32"): "scores compare as float32",
+    ("duplicates", "each"): "an item counts each time that it stands in a list",
+    ("duplicates", "once"): "an item that stands in a list again is no hit",
+    ("conflicting_labels", "last"): "the last grade of an item counts",
+    ("unpredicted_labels", "last"): "labelled items that were not predicted are ranked last",
+    ("absent_from_labels", "left_out"): "users without labels are left out",
+    ("without_predictions", "left_out"): "users without predictions are left out",
+}
+
+
+def every_metric() -> list[type[Metric]]:
+    """All metrics, by name."""
+    return sorted({metric.name: metric for metric in REGISTRY.values()}.values(), key=lambda metric: metric.name)
+
+
+def description(metric: type[Metric]) -> str:
+    """A metric's formula, bounds, edge cases and source, in the words of its docstring."""
+    said = inspect.getdoc(metric) or ""
+    return re.sub(r"\n(Attributes|Raises|Args):.*?(?=\n\S|\Z)", "", said, flags=re.DOTALL).strip()
+
+
+def facts(metric: type[Metric], mark: str = "") -> str:
+    """How a metric is written, for whom it is defined, and which way is better, in a sentence.
+
+    Args:
+        metric: which one.
+        mark: what stands around code.
+    """
+    name = f"{mark}{metric.name}{mark}"
+    cutoff = f"{mark}{metric.name}@k{mark} or {name}" if metric.takes_cutoff else f"{name}, without a cutoff"
+    told = [f"Written {cutoff}"]
+    if metric.aliases:
+        told.append("also " + ", ".join(f"{mark}{alias}{mark}" for alias in metric.aliases))
+    told.append(f"defined where there is {_NEEDS[metric.needs]}")
+    if metric.needs == "gain" and any("binary" in item.metadata["choices"] for item in metric.parameters()):
+        told[-1] += f" ({mark}gain='binary'{mark} with {mark}relevance_threshold=-inf{mark}: any label)"
+    asked = _tables_of(metric)
+    if asked:
+        told.append("asks for " + " or ".join(f"{mark}{table}={mark}" for table in asked))
+    if metric.corpus_level:
+        told.append("one value of all lists together, without an interval")
+    if not metric.larger_is_better:
+        told.append("smaller is better")
+    return "; ".join(told) + "."
+
+
+def _tables_of(metric: type[Metric]) -> list[str]:
+    """The tables that a metric asks for, by any choice of its parameters."""
+    if not metric().resolve().reads_items:
+        return []
+    asked: set[str] = set()
+    choices = [(item.name, value) for item in metric.parameters() for value in item.metadata["choices"]]
+    for chosen in ({}, *({name: value} for name, value in choices)):
+        facts = metric(**chosen).resolve().facts
+        asked |= {table for fact in facts for table in TABLES_OF[fact]}
+    return sorted(asked)
+
+
+def settings(dialect: Dialect, metric: type[Metric]) -> dict[str, Any]:
+    """The parameters of a metric that a dialect has otherwise than the default, or than its other metrics, by name."""
+    known = {item.name: item.metadata["default"] for item in metric.parameters()}
+    everywhere = dialect.parameters.get(EVERY_METRIC, {})
+    chosen = {name: value for name, value in dialect.defaults_for(metric).items() if name in known}
+    # A default is told as well where the dialect has another value for the other metrics.
+    return {
+        name: value
+        for name, value in sorted(chosen.items())
+        if value != known[name] or value != everywhere.get(name, value)
+    }
+
+
+def value_in_words(value: Any) -> str:
+    """A parameter's value as it is written."""
+    return "-inf" if isinstance(value, float) and value == -math.inf else repr(value)
+
+
+def choice_in_words(name: str, new: Any, old: Any) -> str:
+    """What a parameter's value, or an entry of a policy, means.
+
+    Args:
+        name: of the parameter.
+        new: its value.
+        old: the value that is usual, for what there are no words of.
+    """
+    return _CHOICES.get((name, new), f"{name}: {new!r}, not {old!r}")
+
+
+def formula_in_words(metric: Metric) -> str:
+    """A resolved metric in a line: the first words of its description, and what its parameters were chosen to be."""
+    first = " ".join(description(type(metric)).split("\n\n")[0].replace("``", "").split())
+    choices = [_CHOICES[choice] for choice in metric.chosen().items() if choice in _CHOICES]
+    return f"{first} {'; '.join(choices)}".rstrip()
+
+
+def agrees_with_standard(dialect: Dialect, metric: Metric, *, graded: bool) -> bool:
+    """Whether a dialect's formula gives what that of ``standard`` gives: on the same ranking, and with the same relevant items.
+
+    Args:
+        dialect: that has the metric.
+        metric: AP or NDCG, with or without a cutoff.
+        graded: whether labels have grades other than 0 and 1.
+    """
+    formulas = [metric.resolve(one).chosen() for one in (dialect, STANDARD)]
+    if metric.k is None and dialect.ranking.unpredicted_labels == "last" and formulas[0].get("denominator") == "hits":
+        # In a whole list that holds every label the hits are all relevant items.
+        formulas[0]["denominator"] = "labels"
+    for formula in formulas:
+        for name in ("relevance_threshold", "below_threshold", "undefined", "ties"):
+            formula.pop(name, None)
+        # Without a cutoff min(γ, k) is γ; a logarithm's base cancels in a ratio; a grade of 1 gains 1 in any way.
+        if metric.k is None and formula.get("denominator") == "min_k_labels":
+            formula["denominator"] = "labels"
+        if formula.get("discount") == "ln":
+            formula["discount"] = "log2"
+        if not graded:
+            formula.pop("gain", None)
+            # Of equal grades each order is the best one.
+            if formula.get("ideal") == "label_order":
+                formula["ideal"] = "labels"
+    return formulas[0] == formulas[1]
+
+
+def has(dialect: Dialect, metric: type[Metric]) -> bool:
+    """Whether the system has the metric."""
+    return dialect.metrics is None or metric.name in dialect.metrics
+
+
+def list_dialects() -> str:
+    """The dialects, a line each; of several versions the newest is the one that the system's name means."""
+    newest = every_dialect()
+    rows = []
+    for dialect in DIALECTS:
+        count = "every metric" if dialect.metrics is None else f"{len(dialect.metrics)} metrics"
+        also = f" ({dialect.system})" if dialect.version and dialect in newest else ""
+        rows.append((dialect.name + also, count, dialect.describes))
+    widths = [max(len(row[place]) for row in rows) for place in (0, 1)]
+    return "\n".join(f"{name.ljust(widths[0])}  {count.ljust(widths[1])}  {words}" for name, count, words in rows)
+
+
+def explain(asked: str, dialect: str | None = None) -> str:
+    """What a metric is, and what dialects make of it, as text.
+
+    Args:
+        asked: the metric as `evaluate` takes it, such as ``ndcg@10``; of several, such as ``ndcg@1..20``, it is the last.
+        dialect: one of them, to see the metric resolved; None: all of them in short.
+
+    Raises:
+        MetricError: there is no such metric.
+        DialectError: there is no such dialect, or its system has no such metric.
+    """
+    several = expand(asked)
+    metric = parse_metric(several[-1])
+    kind = type(metric)
+    first = [f"{asked} is {len(several):,} metrics, from {several[0]} to {several[-1]}", ""] * (len(several) > 1)
+    parts = [*first, kind.name, "", _reflowed(description(kind)), "", _wrapped(facts(kind)), ""]
+    if dialect is not None:
+        return "\n".join([*parts, *_in_dialect(metric, find_dialect(dialect))])
+    parts += ["Parameters", *_parameters(kind), "", f"{metric}, resolved", _wrapped(str(metric.resolve()), "  "), ""]
+    parts += ["Dialects, what they have otherwise"]
+    rows = []
+    for one in DIALECTS:
+        if has(one, kind):
+            told = [*_chosen_otherwise(metric, one), *_lists_and_users(metric, one)]
+            rows.append((one.name, "; ".join(told) or "as above"))
+        else:
+            rows.append((one.name, "has no such metric"))
+    return "\n".join([*parts, *_columns(rows, indent="  ")])
+
+
+def _in_dialect(metric: Metric, dialect: Dialect) -> Iterator[str]:
+    resolved = metric.resolve(dialect)
+    own, given = metric.resolve(), metric.chosen()
+    sets = dialect.defaults_for(type(metric))
+    yield f"{metric} in dialect {dialect.name}: {dialect.describes}"
+    yield _wrapped(str(resolved), "  ")
+    yield ""
+    rows = []
+    for item in metric.parameters():
+        value = getattr(resolved, item.name)
+        by = "as asked" if item.name in given else "by the dialect" if item.name in sets else "by default"
+        changed = value != getattr(own, item.name)
+        meaning = choice_in_words(item.name, value, getattr(own, item.name)) if changed else item.metadata["doc"]
+        rows.append((f"{item.name} = {value_in_words(value)}", by, meaning))
+    yield from _columns(rows, indent="  ")
+    told = list(_lists_and_users(metric, dialect))
+    if told:
+        yield ""
+        yield "Lists and users"
+        yield from (_wrapped(one, "  ") for one in told)
+
+
+def _chosen_otherwise(metric: Metric, dialect: Dialect) -> Iterator[str]:
+    """What of a metric's parameters a dialect sets otherwise than the default, as far as the caller leaves it open."""
+    for name, value in settings(dialect, type(metric)).items():
+        default = next(item.metadata["default"] for item in metric.parameters() if item.name == name)
+        if getattr(metric, name) is UNSET and value != default:
+            yield choice_in_words(name, value, default)
+
+
+def _lists_and_users(metric: Metric, dialect: Dialect) -> Iterator[str]:
+    """How a dialect ranks and whom it counts, as far as it is not the default's way."""
+    ranking, population = dialect.ranking_of(metric), dialect.population_of(metric)
+    policies: tuple[tuple[Any, Any], ...] = ((ranking, RankingPolicy()), (population, Population()))
+    for mine, default in policies:
+        for item in fields(mine):
+            value, old = getattr(mine, item.name), getattr(default, item.name)
+            if value != old:
+                yield choice_in_words(item.name, value, old)
+    if dialect.unusual_grades != "error":
+        taken = "unusual grades are taken as they are"
+        yield taken if dialect.unusual_grades == "keep" else "negative grades gain nothing"
+    if dialect.mean == "all":
+        yield "the mean is over all users: one without a value makes it undefined"
+
+
+def _parameters(kind: type[Metric]) -> list[str]:
+    rows = []
+    for item in kind.parameters():
+        values = ", ".join(map(value_in_words, item.metadata["choices"])) or "a value"
+        meaning = f"{item.metadata['doc']} ({values})" if item.metadata["choices"] else item.metadata["doc"]
+        rows.append((f"{item.name} = {value_in_words(item.metadata['default'])}", meaning))
+    return list(_columns(rows, indent="  "))
+
+
+def _columns(rows: Sequence[tuple[str, ...]], indent: str = "") -> Iterator[str]:
+    """Rows as aligned columns, of which the last is wrapped."""
+    widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
+    for row in rows:
+        before = indent + "".join(f"{text.ljust(width)}  " for text, width in zip(row[:-1], widths, strict=True))
+        yield "\n".join(
+            textwrap.wrap(
+                row[-1], max(_WIDTH, len(before) + 40), initial_indent=before, subsequent_indent=" " * len(before)
+            )
+        )
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
+
+
+def _reflowed(text: str) -> str:
+    """Paragraphs filled; what is indented stays as it is."""
+    paragraphs = text.replace("``", "").split("\n\n")
+    return "\n\n".join(
+        one if re.search(r"^\s", one, re.MULTILINE) else _wrapped(" ".join(one.split())) for one in paragraphs
+    )

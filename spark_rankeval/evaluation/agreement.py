@@ -1,0 +1,135 @@
+"""How alike two models' lists are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from spark_rankeval.checks import check_table
+from spark_rankeval.errors import DataError, InputError, OptionError
+from spark_rankeval.evaluation.evaluate import evaluate
+from spark_rankeval.request.column_names import ColumnNames
+from spark_rankeval.spark.inputs import read_sources
+from spark_rankeval.spark.named_columns import any_null, column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.evaluation.result import Result
+    from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.spark.source import Source
+
+_ITEM, _GRADE, _ORDER = "listed_item", "grade_by_rank", "order"
+
+
+def agreement(
+    predictions_a: DataFrame,
+    predictions_b: DataFrame,
+    metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric] = "rbo",
+    *,
+    user: str | Sequence[str] = "user",
+    item: str = "item",
+    score: str | None = None,
+    rank: str | None = None,
+    on_invalid: str | Mapping[str, str] = "error",
+    model: str = "",
+) -> Result:
+    """How alike two models' lists are, user by user and in the mean.
+
+    The second model's lists stand as labels: an item's grade is the list's length − its rank + 1, equal scores being ranked by
+    item, ascending, as in the first. ``"rbo"`` (Webber, Moffat, Zobel 2010) looks at whole lists, the top first;
+    ``"kendall_distance(labels='best_k')@10"`` at the order of the items that both have among their first 10. Both are the
+    same whichever list is which. Others are what they are of any labels: ``"precision@10"`` of lists of 10 is the share of
+    items that both have.
+
+    Args:
+        predictions_a: rows of user, item and score or rank; or a row a user with an array, as `evaluate` takes them.
+        predictions_b: the same of the other model, with columns of the same names.
+        metrics: as in `evaluate`.
+        user: the column that makes a user, or several.
+        item: the column of items.
+        score: the column of scores, higher is better.
+        rank: the column of ranks, lower is better, instead of scores.
+        on_invalid: as in `evaluate`.
+        model: a name for the pair, for the summary.
+
+    Returns:
+        a result of `evaluate`. A user without a list of the first model has 0 in ``rbo``, and one without a list of the
+        second is undefined and left out of the mean: ``data_quality`` has ``n_without_predictions`` and
+        ``n_without_relevant``, which count them.
+
+    Raises:
+        MetricError, OptionError, InputError: something is wrong with the call; no job has run.
+        DataError: rows cannot be ranked. Those of the second model are reported as labels.
+    """
+    if not isinstance(model, str):
+        msg = f"model must be a name for the pair; got {model!r}"
+        raise OptionError(msg)
+    check_table("predictions_a", predictions_a)
+    check_table("predictions_b", predictions_b)
+    names = ColumnNames.given(user, item, score, rank, None, one_table=False)
+    _read(predictions_a, "predictions_a", names)
+    other = _read(predictions_b, "predictions_b", names)
+    left = read_sources(predictions_a, predictions_b, None, None, names).predictions
+    try:
+        return evaluate(
+            {model: predictions_a} if model else predictions_a,
+            _as_labels(other),
+            metrics,
+            user=user,
+            item=(left.item if left.item_field is None else item, _ITEM),
+            score=score,
+            rank=rank,
+            relevance=_GRADE,
+            on_invalid=on_invalid,
+        )
+    except DataError as error:
+        msg = f"of the two models' lists, the second stands as labels, its order as their relevance: {error}"
+        raise DataError(msg, error.counts) from error
+
+
+def _read(frame: DataFrame, name: str, names: ColumnNames) -> Source:
+    """A table as predictions; what is wrong with a column is said of the table that has it."""
+    try:
+        return read_sources(frame, frame, None, None, names).predictions
+    except InputError as error:
+        msg = f"{name}: {error}"
+        raise InputError(msg) from error
+
+
+def _as_labels(source: Source) -> DataFrame:
+    """A row an item of a list, graded by its place; without a grade, an item without a score or rank."""
+    users = [column(name) for name in source.user]
+    if source.arrays:
+        rows = _exploded(source)
+    else:
+        (value,) = source.values()
+        order = -value.cast("double") if source.value_kind == "rank" else value.cast("double")
+        rows = source.frame.select(*users, source.ids().alias(_ITEM), order.alias(_ORDER))
+    # From the last place up: grades are then length − rank + 1 without a second look at the length.
+    from_below = Window.partitionBy(*users).orderBy(F.col(_ORDER).asc(), F.col(_ITEM).desc())
+    known = ~(F.col(_ORDER).isNull() | F.isnan(_ORDER))
+    grade = F.when(known, F.row_number().over(from_below)).alias(_GRADE)
+    return rows.select(*users, _ITEM, grade)
+
+
+def _exploded(source: Source) -> DataFrame:
+    """The entries of arrays with what orders them: their scores, or their places; a null array has one entry, a null."""
+    users = [column(name) for name in source.user]
+    ids, values = source.ids(), source.values()
+    frame = source.frame.where(any_null([ids]) | (F.size(ids) > 0))
+    if not values:
+        places = frame.select(*users, F.posexplode_outer(ids).alias("place", _ITEM))
+        return places.select(*users, _ITEM, (-F.col("place")).cast("double").alias(_ORDER))
+    zipped = F.transform(
+        ids,
+        lambda one, place: F.struct(one.alias(_ITEM), F.get(values[0], place).cast("double").alias(_ORDER)),
+    )
+    entries = frame.select(*users, F.explode_outer(zipped).alias("entry"))
+    return entries.select(
+        *users, F.col("entry").getField(_ITEM).alias(_ITEM), F.col("entry").getField(_ORDER).alias(_ORDER)
+    )

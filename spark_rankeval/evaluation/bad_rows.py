@@ -1,0 +1,197 @@
+"""From counts of rows that cannot be ranked to an error that says which, how many and what to do."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from spark_rankeval.errors import DataError, SparkRankEvalWarning
+from spark_rankeval.request.on_invalid import OnInvalid
+from spark_rankeval.spark.diagnosis import (
+    diagnose,
+    example_of_conflicts,
+    example_of_duplicates,
+    example_of_weights,
+    null_users,
+)
+from spark_rankeval.spark.validity import Rules
+from spark_rankeval.tables.text import render_apart, render_excluded_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.records.summary import DataQuality
+    from spark_rankeval.spark.scoring import Scoring
+
+_MEANING = {
+    "n_invalid_predictions": "predictions that cannot be ranked",
+    "n_invalid_labels": "labels that cannot be used",
+    "n_duplicate_predictions": "predictions that repeat an item of their user",
+    "n_conflicting_labels": "labels that repeat an item of their user with another grade",
+    "n_conflicting_attributes": "attributes in which the rows of a user do not agree",
+    "n_invalid_weights": "users whose weight is missing, negative, NaN or infinite",
+}
+
+
+def raise_if_invalid(
+    quality: DataQuality, facts: Mapping[str, Any], scoring: Scoring | None = None, on_invalid: OnInvalid | None = None
+) -> None:
+    """Raise where rows were counted that cannot be ranked, unless the caller asked to leave them out; warn of odd ones.
+
+    Args:
+        quality: the counts.
+        facts: what the evaluation was told: ``on_invalid``, ``conflicting_labels``.
+        scoring: the evaluation, whose tables are looked at again for reasons and examples; None: counts alone.
+        on_invalid: what the caller chooses now; None: as the evaluation was told.
+
+    Raises:
+        DataError: there are such rows.
+    """
+    scored = OnInvalid.read(facts.get("on_invalid", "error"))
+    chosen = on_invalid or scored
+    errors = quality.errors(chosen.weights(scored))
+    if facts.get("conflicting_labels") == "last":
+        errors.pop("n_conflicting_labels", None)
+    if errors:
+        sentences = []
+        for name, count in errors.items():
+            weights = scoring is not None and scoring.sources.labels.is_weighted
+            meaning = _MEANING[name] + " or weight" * (weights and name == "n_conflicting_labels")
+            sentence = f"{meaning}: {count:,}"
+            detail = _details(name, scoring, chosen) if scoring is not None else ""
+            sentences.append(f"{sentence} ({detail})" if detail else sentence)
+        msg = (
+            f"{'; '.join(sentences)}. Mend the data, or pass on_invalid='drop' to leave these out and count them "
+            "(of equal items the best ranked stays, of conflicting labels the highest grade, of conflicting attributes none, "
+            "and users without a weight are in no mean); "
+            "'quarantine' also gives the rows with their reasons"
+        )
+        raise DataError(msg, errors)
+    if quality.n_infinite_scores and scored.infinite_scores == "rank" and chosen.infinite_scores == "rank":
+        msg = (
+            f"{quality.n_infinite_scores:,} predictions have an infinite score, and are ranked first (inf) or last (-inf); "
+            "on_invalid={'infinite_scores': 'error'} refuses them, 'drop' leaves them out"
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+
+
+_OF_FACTS = {
+    "n_invalid_training": "rows of training with a null user or item",
+    "n_invalid_items": "rows of items without an item",
+    "n_invalid_baseline": "rows of the baseline with a null user, item, score or rank",
+    "n_conflicting_categories": "items whose rows give them different categories",
+    "n_conflicting_vectors": "items whose rows give them different vectors",
+    "n_invalid_facts": "rows of training, items or a baseline, or items, that cannot be used",
+    "n_ragged_vectors": "items whose vector has a null, a NaN or an infinity in it, or not the length that most have",
+}
+
+
+def raise_if_unusable(totals: Mapping[str, int], facts: Mapping[str, Any], on_invalid: OnInvalid | None = None) -> None:
+    """Raise where the tables of training, items or a baseline hold what cannot be used, unless it is to be left out.
+
+    Args:
+        totals: how much of each kind there is.
+        facts: what the evaluation was told.
+        on_invalid: what the caller chooses now; None: as the evaluation was told.
+
+    Raises:
+        DataError: there is such.
+    """
+    found = {name: totals[name] for name in _OF_FACTS if totals.get(name)}
+    chosen = on_invalid or OnInvalid.read(facts.get("on_invalid", "error"))
+    if found and chosen.invalid_facts == "error":
+        words = "; ".join(f"{_OF_FACTS[name]}: {count:,}" for name, count in found.items())
+        msg = (
+            f"{words}. Mend the data, or pass on_invalid='drop', or {{'invalid_facts': 'drop'}}, to leave such rows out, and take "
+            "such items as having no category or vector"
+        )
+        raise DataError(msg, found)
+
+
+def warn_if_apart(qualities: Mapping[str, DataQuality], facts: Mapping[str, Any]) -> None:
+    """Warn where hardly a user with labels has predictions.
+
+    Args:
+        qualities: the counts of each model.
+        facts: what the evaluation was told; ``unpredicted``: what becomes of users without predictions.
+    """
+    are_left_out = facts.get("unpredicted") == "left_out"
+    # Who leaves users without predictions out has asked about few, but not about nobody.
+    apart = {
+        model: one for model, one in qualities.items() if one.is_apart and not (are_left_out and one.n_in_both_at_most)
+    }
+    for model, quality in apart.items():
+        of = f"model {model!r}: " if model else ""
+        advice = (
+            ""
+            if are_left_out
+            else " The others count as users for whom nothing was found; population='predicted' leaves them out"
+        )
+        warnings.warn(f"{of}{render_apart(quality)}{advice}", SparkRankEvalWarning, stacklevel=3)
+
+
+def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metric]) -> None:
+    """Warn if the labels are such that metrics say nothing, or less than they seem to.
+
+    Args:
+        qualities: the counts of each model; labels are the same for all.
+        metrics: what was evaluated; metrics that are defined whatever the labels have nothing to be warned of.
+    """
+    quality, needs = next(iter(qualities.values())), {metric.needs for metric in metrics}
+    if needs <= {"predictions"}:
+        return
+    if not quality.n_labels:
+        msg = (
+            "there is no label: nothing can be found, and metrics have no value, or 0 if the dialect counts such users"
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+    elif not quality.n_relevant and needs & {"relevant", "gain"}:
+        msg = (
+            f"none of {quality.n_labels:,} labels is relevant: are the grades what relevance_threshold= expects? Without a threshold "
+            "a grade above 0 is relevant"
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+    if quality.n_excluded_labels:
+        msg = (
+            f"{render_excluded_labels(quality)}: no prediction can find them, and those that are relevant count as missed. Does the "
+            "table of excluded items hold what is evaluated, such as training data that contains the test? Remove it there, or "
+            "remove these labels"
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+
+
+def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> str:
+    sources, rules = scoring.sources, Rules.of(scoring.task)
+    if name == "n_conflicting_attributes":
+        return f"for example {example_of_conflicts(sources)}"
+    if name == "n_invalid_weights":
+        return f"for example {example_of_weights(sources)}"
+    of_predictions = name in ("n_invalid_predictions", "n_infinite_scores", "n_duplicate_predictions")
+    tables = sources.tables() if of_predictions else [sources.labels]
+    model_column = sources.model_column if of_predictions else None
+    # Of several tables it is said which one a reason is of.
+    names = {id(model.source.frame): model.name for model in sources.models}
+    found = []
+    for source in tables:
+        called = f"model {names[id(source.frame)]!r}: " if of_predictions and len(tables) > 1 else ""
+        if name in ("n_duplicate_predictions", "n_conflicting_labels"):
+            example = example_of_duplicates(source, rules, name == "n_conflicting_labels", model_column)
+            found += [called + example] if example else []
+        else:
+            found += [
+                f"{called}{reason}: {n:,}, for example {example}"
+                for reason, n, example, unusual in diagnose(source, rules, model_column)
+                if _is_error(unusual, of_predictions, chosen)
+            ]
+    if name == "n_invalid_labels" and sources.users is not None:
+        found += [f"{reason}: {n:,}, for example {example}" for reason, n, example, _ in null_users(sources.users)]
+    if name in ("n_duplicate_predictions", "n_conflicting_labels"):
+        return f"for example {found[0]}" if found else ""
+    return "; ".join(found)
+
+
+def _is_error(unusual: bool, of_predictions: bool, chosen: OnInvalid) -> bool:
+    if of_predictions:
+        return (chosen.infinite_scores if unusual else chosen.invalid_predictions) == "error"
+    return (chosen.negative_grades if unusual else chosen.invalid_labels) == "error"

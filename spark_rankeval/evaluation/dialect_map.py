@@ -1,0 +1,303 @@
+"""The same data under every dialect, in one pass: how far they lie apart, and which choice puts them there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pandas as pd
+
+from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialect
+from spark_rankeval.dialects.explained import choice_in_words
+from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
+from spark_rankeval.evaluation.bad_rows import raise_if_invalid, warn_of_labels
+from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.records.summary import AskedFor, DataQuality
+from spark_rankeval.request.column_names import ColumnNames
+from spark_rankeval.request.on_invalid import OnInvalid
+from spark_rankeval.request.readings import Lists, Value, policy_of, resolve
+from spark_rankeval.request.task import ScoringTask, View
+from spark_rankeval.spark.inputs import read_sources
+from spark_rankeval.spark.scoring import Scoring
+from spark_rankeval.tables.text import in_one_format, render_map
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.ranking.population import Population
+    from spark_rankeval.ranking.ranks import RankingPolicy
+    from spark_rankeval.statistics.moments import Moments
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One thing that a dialect does otherwise than the default.
+
+    Attributes:
+        words: what it does.
+        effect: how far the mean moves by it, the choices before it having been made.
+    """
+
+    words: str
+    effect: float
+
+
+@dataclass(frozen=True)
+class MapRow(AskedFor):
+    """One metric in one dialect.
+
+    Attributes:
+        metric: the metric as it was asked for.
+        dialect: the dialect's name, with the version that was compared.
+        definition: the metric with every parameter written out; empty where the dialect has none.
+        mean: over the users that the dialect counts; NaN where it has none.
+        difference: to the mean in the default dialect.
+        n_users: how many users the mean stands on.
+        choices: what moves the mean, step by step from the default; the effects add up to the difference.
+        note: why there is no value.
+        asked: what the caller called the metric; empty: as `metric` has it.
+    """
+
+    metric: str
+    dialect: str
+    definition: str
+    mean: float
+    difference: float
+    n_users: int
+    choices: tuple[Choice, ...]
+    note: str = ""
+    asked: str = ""
+
+    @property
+    def because(self) -> str:
+        """The choices that move the mean, in words, the largest first."""
+        if self.note:
+            return self.note
+        moving = sorted((c for c in self.choices if c.effect), key=lambda choice: -abs(choice.effect))
+        if moving:
+            return "; ".join(f"{choice.words} ({choice.effect:+.4f})" for choice in moving)
+        return "the same definition" if not self.choices else "the same on this data"
+
+
+@dataclass(frozen=True)
+class DialectMap:
+    """What `dialect_map` returns; prints as a table.
+
+    Attributes:
+        rows: a row a metric and dialect: metric by metric, the default first.
+        data_quality: what the users and their rows were like.
+    """
+
+    rows: tuple[MapRow, ...]
+    data_quality: DataQuality
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row a metric and dialect: metric, dialect, mean, difference, n_users, because, definition."""
+        names = ["metric", "dialect", "mean", "difference", "n_users", "because", "definition"]
+        return pd.DataFrame([[getattr(row, name) for name in names] for row in self.rows], columns=names)
+
+    def __repr__(self) -> str:
+        return render_map([(r.name, r.dialect, r.mean, r.difference, r.n_users, r.because) for r in self.rows])
+
+    def _repr_html_(self) -> str:
+        frame = self.to_pandas().drop(columns="definition")
+        frame["metric"] = [row.name for row in self.rows]
+        for name, sign in (("mean", ""), ("difference", "+")):
+            written = in_one_format(frame[name], sign=sign)  # type: ignore[arg-type] # one of the two
+            frame[name] = ["–" if math.isnan(value) else written(value) for value in frame[name]]
+        table = frame.to_html(index=False, justify="left")
+        # Notebooks align figures right, and with them the words of the last column.
+        return str(table).replace("<td>", '<td style="text-align:left">')
+
+
+class _Reading(NamedTuple):
+    """Everything that a value depends on."""
+
+    metric: Metric
+    ranking: RankingPolicy
+    population: Population
+
+
+def dialect_map(
+    predictions: DataFrame,
+    labels: DataFrame | None,
+    metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric],
+    *,
+    user: str | Sequence[str] | None = "user",
+    item: str | tuple[str, str] = "item",
+    score: str | None = None,
+    rank: str | None = None,
+    relevance: str | None = None,
+    relevance_threshold: float | None = None,
+    users: DataFrame | None = None,
+    exclude: DataFrame | None = None,
+    dialects: str | Dialect | Sequence[str | Dialect] | None = None,
+    on_invalid: str | Mapping[str, str] = "error",
+) -> DialectMap:
+    """Evaluate the same data under all dialects, in one pass, and say which choices make the difference.
+
+    Data must be valid by the default's rules: a dialect that lets an item stand twice in a list is compared on lists
+    without that, or with ``on_invalid="drop"`` on the data as they are.
+
+    Args:
+        predictions: those of one model, as in `evaluate`, and so all that follows, unless it says more.
+        labels: the labelled items.
+        metrics: a parameter that a metric sets holds in every dialect.
+        user: the column that makes a user, or several.
+        item: the column of items.
+        score: the column of scores.
+        rank: the column of ranks.
+        relevance: the column of grades; one at the most.
+        relevance_threshold: holds in every dialect.
+        users: a table of users to count besides.
+        exclude: items to leave out of the predictions.
+        dialects: which ones, beside the default; None: all.
+        on_invalid: ``error`` or ``drop``, as in `evaluate`.
+
+    Raises:
+        MetricError, DialectError, OptionError, InputError: something is wrong with the call; no job has run.
+        DataError: rows cannot be ranked.
+    """
+    choices = OnInvalid.read(on_invalid)
+    if relevance is not None and not isinstance(relevance, str):
+        msg = f"dialect_map takes one relevance; got {relevance!r}"
+        raise InputError(msg)
+    if isinstance(predictions, Mapping):
+        msg = f"dialect_map takes one model; got {len(predictions)}, by name. Pass the table of one of them"
+        raise InputError(msg)
+    if isinstance(dialects, str | Dialect):
+        dialects = [dialects]
+    if not (dialects is None or (isinstance(dialects, tuple | list) and dialects)):
+        msg = f"dialects are names such as 'trec_eval', in a list, or None for all; got {dialects!r}"
+        raise OptionError(msg)
+    chosen = [find_dialect(name) for name in (dialects if dialects is not None else every_dialect())]
+    chosen = list({dialect.name: dialect for dialect in [DEFAULT, *chosen]}.values())
+    asked = parse_metrics(metrics)
+    names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None)
+    sources = read_sources(predictions, labels, users, exclude, names)
+    left, right = sources.predictions, sources.labels
+    lists = Lists(left.arrays and left.has_value, right.arrays, right.grades)
+
+    def reading(label: str, dialect: Dialect) -> _Reading | str:
+        """What a metric means in a dialect, or why it means nothing."""
+        if dialect.metrics is not None and asked[label].name not in dialect.metrics:
+            return f"{dialect.system} has no {asked[label].name}"
+        try:
+            metric = resolve({label: asked[label]}, dialect, relevance_threshold, lists)[label]
+        except (DialectError, MetricError) as error:
+            if dialect is DEFAULT:
+                raise
+            return str(error).removeprefix(f"dialect {dialect.name!r}: ")
+        ranking = policy_of(dialect.ranking_of(metric), lists, None, choices.duplicate_predictions == "drop")
+        return _Reading(metric, ranking, dialect.population_of(metric))
+
+    paths: dict[tuple[str, str], list[tuple[str, _Reading]] | str] = {}
+    for label in asked:
+        start = reading(label, DEFAULT)
+        assert isinstance(start, _Reading), "the default's errors were raised"
+        for dialect in chosen:
+            end = reading(label, dialect)
+            paths[label, dialect.name] = end if isinstance(end, str) else [("", start), *_steps(start, end)]
+    # What of labels is relevant is counted as the default has it, or the caller.
+    threshold = DEFAULT.relevance_threshold if relevance_threshold is None else relevance_threshold
+    found, quality = _evaluate(paths.values(), sources, left.arrays, right.arrays, choices, threshold)
+    warn_of_labels({"": quality}, asked.values())
+    rows = tuple(
+        replace(_row(label, dialect, path, found), asked=asked.spelled.get(label, ""))
+        for (label, dialect), path in paths.items()
+    )
+    return DialectMap(rows, quality)
+
+
+def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
+    """From one reading to another, one choice after the other; each with what it does, in words.
+
+    What counts as 0 comes last: who is left out has no say in it.
+    """
+    now, waiting, words = start, {}, []
+    names = [parameter.name for parameter in start.metric.parameters()]
+    changes = {
+        name: getattr(end.metric, name) for name in names if getattr(start.metric, name) != getattr(end.metric, name)
+    }
+    last = {name: changes.pop(name) for name in ("undefined",) if name in changes}
+    # Whether there is an average over ties depends on the other parameters.
+    changes |= {name: changes.pop(name) for name in ("ties",) if name in changes}
+    for name, new in changes.items():
+        waiting[name] = new
+        words.append(choice_in_words(name, new, getattr(start.metric, name)))
+        try:
+            now = now._replace(metric=replace(now.metric, **waiting))
+        except MetricError:
+            # Some parameters go together only.
+            continue
+        yield ", ".join(words), now
+        waiting, words = {}, []
+    for part in ("ranking", "population"):
+        for item in fields(getattr(start, part)):
+            old, new = getattr(getattr(start, part), item.name), getattr(getattr(end, part), item.name)
+            if old != new:
+                now = now._replace(**{part: replace(getattr(now, part), **{item.name: new})})
+                yield choice_in_words(item.name, new, old), now
+    for name, new in last.items():
+        now = now._replace(metric=replace(now.metric, **{name: new}))
+        yield choice_in_words(name, new, getattr(start.metric, name)), now
+
+
+def _evaluate(
+    paths: Iterable[list[tuple[str, _Reading]] | str],
+    sources: Any,
+    left_arrays: bool,
+    right_arrays: bool,
+    choices: OnInvalid,
+    threshold: float | None,
+) -> tuple[dict[_Reading, Moments], DataQuality]:
+    """The figures of every reading that a path goes through, in one action."""
+    readings = dict.fromkeys(reading for path in paths if not isinstance(path, str) for _, reading in path)
+    groups: dict[tuple[RankingPolicy, Population], list[_Reading]] = {}
+    for reading in readings:
+        groups.setdefault((reading.ranking, reading.population), []).append(reading)
+    views = tuple(
+        View(tuple(reading.metric for reading in group), ranking, population, threshold)
+        for (ranking, population), group in groups.items()
+    )
+    in_order = [reading for group in groups.values() for reading in group]
+    scoring = Scoring(
+        sources=sources,
+        values=tuple(Value(str(reading.metric), reading.metric) for reading in in_order),
+        columns=(),
+        model_column="",
+        shown=(),
+        task=ScoringTask(
+            views,
+            prediction_arrays=left_arrays,
+            label_arrays=right_arrays,
+            clip_grades=choices.negative_grades == "clip",
+            rank_infinite=choices.infinite_scores == "rank",
+        ),
+        prune="auto",
+        facts={"on_invalid": choices.given},
+    )
+    # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.
+    found, _ = scoring.describe(scoring.plan(exact=True))
+    described = found[()].values
+    quality = DataQuality.from_moments(scoring.counts_of(found[()])[0])
+    raise_if_invalid(quality, scoring.facts, scoring)
+    return dict(zip(in_order, (each.moments for each in described), strict=True)), quality
+
+
+def _row(label: str, dialect: str, path: list[tuple[str, _Reading]] | str, found: Mapping[_Reading, Moments]) -> MapRow:
+    if isinstance(path, str):
+        return MapRow(label, dialect, "", math.nan, math.nan, 0, (), note=path)
+    means = [found[reading].mean for _, reading in path]
+    choices = tuple(
+        Choice(words, 0.0 if math.isnan(before) and math.isnan(after) else after - before)
+        for (words, _), before, after in zip(path[1:], means[:-1], means[1:], strict=True)
+    )
+    last = path[-1][1]
+    difference = means[-1] - means[0]
+    return MapRow(label, dialect, str(last.metric), means[-1], difference, found[last].n, choices)

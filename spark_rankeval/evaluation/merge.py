@@ -1,0 +1,170 @@
+"""Several days' results as one, without the logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from spark_rankeval.checks import check_table, kind_of
+from spark_rankeval.errors import InputError, MergeError, MetricError
+from spark_rankeval.evaluation.result import Result
+from spark_rankeval.metrics.naming import column_name, parse_metric
+from spark_rankeval.records.merged import merged_rows
+from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, row_of
+from spark_rankeval.records.stored import qualities_in
+from spark_rankeval.records.summary import DataQuality, SummaryRow
+from spark_rankeval.statistics.intervals import asked_for
+from spark_rankeval.tables.notes import notes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    #: A result, or what `Result.to_dict` or `Result.to_json` made of one.
+    Told = Result | Mapping[str, Any] | str
+
+
+def merge(
+    results: Iterable[Told] | Mapping[str, Told] | DataFrame, manifests: Iterable[Mapping[str, Any] | str] | None = None
+) -> Result:
+    """One result over the users of several, such as the week of seven days, from their summaries alone.
+
+    Counts, least and greatest values, mean, standard deviation, standard error and Student's interval are exact: the same bits as
+    those of one evaluation of all users, because a summary keeps the exact sums of values and squares (or of weights and
+    values). **A user who is in several results counts once in each**: n is a number of user-days then, and the interval, which
+    takes users for independent, is too narrow where people come back every day. Medians and quantiles cannot be made of
+    summaries, nor can bootstraps: they are NaN, and the plan of the result says so. `summarise` of the stored per-user
+    tables has them.
+
+    Args:
+        results: results, or what `Result.to_dict` or `Result.to_json` made of them; a dict names them for messages. Or the
+            job's long table of metrics, a Spark DataFrame with a column ``run_id``: the runs that are in it are merged.
+        manifests: of a table of metrics the manifests of its runs, as dicts or JSON. They say what the rows of data were like, which
+            without them is not known (`Result.data_quality`).
+
+    Returns:
+        a result without users' values: its `per_user` raises.
+
+    Raises:
+        MergeError: they are of different metrics, definitions, dialects, weights, slices or intervals; or there is none.
+        InputError: something is no result or no manifest, a column or a run's manifest is missing, or a run in the table was
+            repeated since it was read.
+    """
+    summaries: dict[str, Sequence[SummaryRow]]
+    qualities: list[dict[str, DataQuality]] = []
+    columns: Mapping[str, str] = {}
+    noted = False
+    if not isinstance(results, Result) and hasattr(results, "columns"):
+        check_table("the table of metrics", results)
+        summaries = _of_table(results)
+        qualities = [] if manifests is None else _of_manifests(manifests, summaries)
+    else:
+        summaries = {}
+        for name, told in _named(results):
+            result = _read(name, told)
+            summaries[name], columns = result.summary, {**result.columns, **columns}
+            noted = noted or bool(result.notes)
+            qualities.append(result.qualities)
+    if not summaries:
+        msg = "there is nothing to merge: give the results of at least one evaluation"
+        raise MergeError(msg)
+    summary = merged_rows(summaries)
+    known = all(qualities) and qualities
+    return Result(
+        summary=summary,
+        qualities=_merged_qualities(qualities) if known else {},
+        columns={row.key: columns.get(row.key) or column_of(row) for row in summary},
+        plan=_words(list(summaries), summary),
+        _table=_no_users,
+        _write=_no_users,
+        notes=notes_of(summary) if noted else (),
+    )
+
+
+def _named(results: Any) -> list[tuple[str, Any]]:
+    if isinstance(results, Mapping) and "summary" not in results:
+        return [(str(name), told) for name, told in results.items()]
+    if isinstance(results, str | Mapping | Result) or not isinstance(results, Iterable):
+        msg = f"merge takes several results, in a list or by name in a dict; got a {type(results).__name__}"
+        raise InputError(msg)
+    return [(f"result {place}", told) for place, told in enumerate(results, start=1)]
+
+
+def _read(name: str, told: Any) -> Result:
+    """The result that a dict or JSON of one holds, or that it is."""
+    if isinstance(told, Result):
+        return told
+    if not isinstance(told, Mapping | str):
+        msg = f"{name} is no result, nor what Result.to_dict or to_json makes of one; got a {kind_of(told)}"
+        raise InputError(msg)
+    try:
+        return Result.from_json(told) if isinstance(told, str) else Result.from_dict(told)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def _of_manifests(
+    manifests: Iterable[Any], summaries: Mapping[str, Sequence[SummaryRow]]
+) -> list[dict[str, DataQuality]]:
+    """The counts of each run of a table, from its manifest."""
+    by_run = {}
+    for place, told in enumerate(manifests, start=1):
+        try:
+            read = json.loads(told) if isinstance(told, str) else told
+            name = f"run {read['run_id']}"
+            by_run[name] = qualities_in(read, summaries.get(name, ()))
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            msg = f"manifest {place} is no manifest of a run ({type(error).__name__}: {error})"
+            raise InputError(msg) from error
+    lacking = [name for name in summaries if not by_run.get(name)]
+    if lacking:
+        msg = f"no manifest says what the rows of data were like for {', '.join(lacking)}; give one for each run of the table"
+        raise InputError(msg)
+    return [by_run[name] for name in summaries]
+
+
+def _of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
+    lacking = [name for name in (*COLUMNS, RUN_ID) if name not in table.columns]
+    if lacking:
+        msg = (
+            f"the table has no {', '.join(lacking)}: merge takes a job's table of metrics, the folder 'metrics' of its output "
+            "(where an earlier version wrote some of its runs, read it with the option mergeSchema)"
+        )
+        raise InputError(msg)
+    from spark_rankeval.spark.storage import replaced_files_explained  # noqa: PLC0415 # it imports pyspark
+
+    runs: dict[str, list[SummaryRow]] = {}
+    with replaced_files_explained("results"):
+        records = table.select(*COLUMNS, RUN_ID).collect()
+    for record in records:
+        runs.setdefault(f"run {record[RUN_ID]}", []).append(row_of(record.asDict()))
+    return dict(sorted(runs.items()))
+
+
+def _merged_qualities(found: Sequence[Mapping[str, DataQuality]]) -> dict[str, DataQuality]:
+    models = dict.fromkeys(model for one in found for model in one)
+    return {model: DataQuality.of_days([one[model] for one in found if model in one]) for model in models}
+
+
+def column_of(row: SummaryRow) -> str:
+    """The name that the row's column has in per-user tables: those of users' own labels are as they are."""
+    try:
+        own = str(parse_metric(row.metric)) == row.metric
+    except MetricError:
+        own = False
+    return column_name(" ".join(filter(None, [row.metric, row.relevance]))) if own else row.key
+
+
+def _words(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[str, ...]:
+    lacking = ["medians and quantiles"] * any(row.quantiles for row in rows)
+    lacking += ["bootstrap intervals"] * any(asked_for(row.interval_method) not in ("", "t") for row in rows)
+    said = [f"Merged from {len(names)} summaries: {', '.join(names)}. A user who is in several of them counts in each."]
+    said += [f"Sums do not tell {' and '.join(lacking)}, which stand as NaN."] * bool(lacking)
+    return tuple(said)
+
+
+def _no_users(*_: object) -> NoReturn:
+    msg = "a merged result has no users' values: read the per-user tables of the runs that it is of"
+    raise InputError(msg)

@@ -1,0 +1,471 @@
+"""What an evaluation gives: a number by its name, a table, JSON, and every user's values."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from spark_rankeval.charts.of_results import ResultPlots, chosen, headline_keys
+from spark_rankeval.checks import check_name, one_of
+from spark_rankeval.errors import InputError, MetricError, UnknownMetricError, did_you_mean
+from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.naming import parse_metric, reads_as
+from spark_rankeval.records.curves import cutoff_curve, fits, recall_curve
+from spark_rankeval.records.slices import by_slice
+from spark_rankeval.records.stored import no_users, read_stored, read_text
+from spark_rankeval.records.summary import DataQuality, SummaryRow
+from spark_rankeval.report.writing import checked_path, text_of, write_page, write_report
+from spark_rankeval.spark.binning import users_by_value
+from spark_rankeval.spark.queries import queries_of, totals_of
+from spark_rankeval.spark.scoring import of_somebody
+from spark_rankeval.tables.markup import summary_as_html, summary_as_latex, summary_as_markdown
+from spark_rankeval.tables.models import ModelsTable, models_table
+from spark_rankeval.tables.notes import notes_of
+from spark_rankeval.tables.text import render_summary
+from spark_rankeval.tables.trec import Query, render_trec
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.charts.of_results import Metrics
+    from spark_rankeval.records.bins import Counts, Grid
+    from spark_rankeval.report import Gate
+    from spark_rankeval.report.contents import Comparison, DialectRow
+    from spark_rankeval.tables.models import Compared
+
+    #: A metric; a model and a metric; or either and a slice.
+    Name = str | Metric | tuple[str | Metric, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The outcome of an evaluation.
+
+    Attributes:
+        summary: a row a metric, in the order asked for.
+        qualities: what the users and their rows were like, by model; of one model without a name under an empty one. Empty where
+            nobody knows: of a table of metrics, which has no such counts.
+        columns: the column of each row in the per-user table, by the row's key.
+        plan: in words, how the data was brought together.
+        notes: what the figures could be taken for and are not, in sentences; they are printed below the figures. None with
+            ``notes=False``.
+    """
+
+    summary: tuple[SummaryRow, ...]
+    qualities: dict[str, DataQuality]
+    columns: dict[str, str]
+    plan: tuple[str, ...]
+    _table: Callable[[], DataFrame]
+    _write: Callable[[DataFrame, str | os.PathLike[str], str], Result]
+    _rejected: Callable[[], DataFrame] | None = None
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def per_user(self) -> DataFrame:
+        """Every user's values, a lazy DataFrame: the user's columns, a double a metric (NaN: undefined) and counts.
+
+        An aggregate of Spark's is NaN if one user's value is. To leave these users out, as the summary does:
+        ``F.avg(F.nanvl("ndcg_at_10", F.lit(None)))``.
+        """
+        return of_somebody(self._table())
+
+    @cached_property
+    def quarantine(self) -> DataFrame:
+        """The rows that were not ranked, a lazy DataFrame, to be looked at or written; it takes another look at the data.
+
+        A row a rejected row, or a rejected entry of an array: ``table`` (predictions, labels, users), ``model`` where models
+        have names, the user's columns, ``item``, the columns of scores, ranks and grades, and ``reason``. Rows of a user who
+        stands in several rows of arrays are one each. Predictions that were left out as asked (``exclude=``) are none of
+        them, nor are labels merged with an equal one.
+
+        Raises:
+            InputError: the result is of a per-user table, which does not hold them; or two columns would have one name.
+        """
+        if self._rejected is None:
+            msg = "a per-user table has counts of rejected rows, not the rows: take evaluate(…).quarantine, or quarantine(…)"
+            raise InputError(msg)
+        return self._rejected()
+
+    @property
+    def data_quality(self) -> DataQuality:
+        """What the users and their rows were like; of several models, what depends on predictions is added up.
+
+        Raises:
+            InputError: the result was merged from a table of metrics, which has no such counts.
+        """
+        if not self.qualities:
+            msg = "a table of metrics does not say what the rows were like: merge results, or give merge the manifests of the runs"
+            raise InputError(msg)
+        return DataQuality.of_models(list(self.qualities.values()))
+
+    @property
+    def models(self) -> list[str]:
+        """The names of the models; one empty name where nobody named any."""
+        return list(self.qualities) or list(dict.fromkeys(row.model for row in self.summary))
+
+    def __getitem__(self, name: Name) -> float:
+        """The mean of a metric, by the label it was asked for, an alias, an object or its column's name.
+
+        Of several models: ``result["als", "ndcg@10"]``. Of a slice: ``result["ndcg@10", "country=DE"]``, or
+        ``result["als", "ndcg@10", "country=DE"]``.
+
+        Raises:
+            UnknownMetricError: nothing, or more than one row, answers to the name.
+        """
+        rows = self._find(name)
+        if len(rows) == 1:
+            return rows[0].mean
+        if rows:
+            several = len({row.model for row in rows}) > 1
+            found = ", ".join(repr((row.model, row.key) if several else row.key) for row in rows)
+            msg = f"{str(name)!r} is ambiguous: {found} answer to it; use one of these{' pairs' if several else ' labels'}"
+        else:
+            msg = self._unknown(name)
+        raise UnknownMetricError(msg)
+
+    def _unknown(self, name: Name) -> str:
+        """What is said of a name that no row answers to."""
+        models, metric, slice_ = self._parts(name)
+        slices = list(dict.fromkeys(row.slice for row in self.summary))
+        if len(models) < 2 and all(model in self.models for model in models):
+            keys = self.keys()
+            return f"this result has no metric {str(metric)!r}; {did_you_mean(metric, keys)}it has: {', '.join(keys)}"
+        known = ", ".join(map(repr, self.models)) if any(self.models) else "none with a name"
+        near = did_you_mean(models[0], self.models)
+        if slices != ["all"] and slice_ == "all":
+            # The last of the names may have been meant for a slice.
+            known += f"; the slices: {', '.join(map(repr, slices))}"
+            near = did_you_mean(metric, slices) or near
+        return (
+            f"a number is named by a metric, or (model, metric), or either and a slice; got {name!r}. {near[:1].upper()}{near[1:]}"
+            f"This result has the models: {known}"
+        )
+
+    def keys(self) -> list[str]:
+        """The labels of the metrics, in the order asked for; of several models each label once."""
+        return list(dict.fromkeys(row.key for row in self.summary))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str | Metric | tuple) and len(self._find(name)) == 1
+
+    def _parts(self, name: Name) -> tuple[tuple[Any, ...], Any, str]:
+        """What a name has before the metric, which is a model if anything; the metric; and the slice."""
+        parts: tuple[Any, ...] = name if isinstance(name, tuple) else (name,)
+        if len(parts) > 1 and isinstance(parts[-1], str) and any(row.slice == parts[-1] for row in self.summary):
+            parts, slice_ = parts[:-1], parts[-1]
+        else:
+            slice_ = "all"
+        *models, metric = parts or ("",)
+        return tuple(models), metric, slice_
+
+    def _find(self, name: Name) -> list[SummaryRow]:
+        models, metric, slice_ = self._parts(name)
+        if len(models) > 1:
+            return []
+        rows = [row for row in self.summary if row.slice == slice_ and models in ((), (row.model,))]
+        return self._rows_of(metric, rows)
+
+    def _rows_of(self, name: str | Metric, summary: Sequence[SummaryRow]) -> list[SummaryRow]:
+        for named in (lambda row: name in (row.key, self.columns.get(row.key)), lambda row: row.metric == name):
+            rows = [row for row in summary if named(row)]
+            if rows:
+                return rows
+        try:
+            metric = parse_metric(name)
+        except MetricError:
+            return []
+        asked = [row for row in summary if reads_as(row.metric, metric)]
+        return asked or [row for row in summary if fits(metric, row.definition)]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The summary as a pandas DataFrame, a row a metric; the columns are those of `SummaryRow`, and one a quantile."""
+        frame = pd.DataFrame([row.record() for row in self.summary])
+        return frame.astype({"cutoff": "Int64"})
+
+    @property
+    def slices(self) -> pd.DataFrame:
+        """The rows of `to_pandas` that are about slices of the users, without those about all of them."""
+        frame = self.to_pandas()
+        return frame[frame["slice"] != "all"].reset_index(drop=True)
+
+    def with_slices(self, **order: Sequence[Any]) -> Result:
+        """The same result with its slices in another order, in all tables, charts and pages.
+
+        ``result.with_slices(activity=["light", "medium", "heavy"])``
+
+        Args:
+            order: by the name of an attribute its values; those that are not named come behind.
+
+        Raises:
+            OptionError: no slice has such an attribute or value.
+        """
+        return replace(self, summary=by_slice(self.summary, order))
+
+    def curve(self, metric: str | Metric) -> pd.DataFrame:
+        """A metric against its cutoff, ready to plot: a row a model, relevance and cutoff, those without a cutoff last.
+
+        Ask for many cutoffs at once with a range: ``evaluate(…, ["ndcg@1..100"])``, then ``result.curve("ndcg")``.
+
+        Args:
+            metric: the metric without its cutoff; a parameter that is not given may have any value, but one only.
+
+        Returns:
+            the columns model, relevance, cutoff, mean, standard_error, n_users.
+
+        Raises:
+            UnknownMetricError: no row is of that metric, or rows of several definitions are.
+        """
+        return cutoff_curve([row for row in self.summary if row.slice == "all"], metric)
+
+    def precision_recall_curve(self) -> pd.DataFrame:
+        """Interpolated precision against recall, ready to plot: a row a model, relevance and recall.
+
+        Ask for it with ``evaluate(…, ["precision_recall_curve"])``: 101 recalls, averaged over users.
+
+        Returns:
+            the columns model, relevance, recall, mean, standard_error, n_users.
+
+        Raises:
+            UnknownMetricError: no row is of ``iprec``, or rows of several definitions are.
+        """
+        return recall_curve([row for row in self.summary if row.slice == "all"])
+
+    @property
+    def plot(self) -> ResultPlots:
+        """Charts of the result, as Altair's objects; needs the extra ``report``.
+
+        ``result.plot()`` draws all means, ``result.plot("ndcg@10")`` the models side by side, ``result.plot("ndcg")`` the
+        curve against the cutoff; ``result.plot.slices("ndcg@10")`` and so on are the charts by name: see `ResultPlots`.
+        """
+        return ResultPlots(self.summary, self.columns, self.models, self._users_by_value)
+
+    def _users_by_value(self, column: str, grid: Grid) -> Counts:
+        return users_by_value(self.per_user, column, grid)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        comparison: Comparison | None = None,
+        title: str | None = None,
+        gates: Sequence[Gate] = (),
+        dialects: Iterable[DialectRow] = (),
+        distributions: Sequence[str] = (),
+        manifest: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Write the result as one HTML file that opens offline, without scripts; needs the extra ``report``.
+
+        Args:
+            path: of the file on this machine; one that is there is replaced, at once and whole.
+            comparison: what `compare` says of the models; its verdicts, differences and slices get a section.
+            title: of the page; None: one that names the models.
+            gates: the conditions that the run had to meet, which then come first.
+            dialects: the ``rows`` of a `dialect_map`.
+            distributions: metrics whose users are drawn as histograms. Each is an aggregation of `per_user`, and of the
+                comparison's differences: of a fresh result another evaluation, of a written one a look at a column. Without
+                any, users' values are drawn by the quantiles that the summary has.
+            manifest: what else belongs to the record of the run (versions, configuration, inputs, seed): values by name, or
+                mappings of such, each of which becomes a table.
+
+        Returns:
+            the path.
+
+        Raises:
+            MissingExtraError: Altair, Jinja2 or vl-convert is not installed.
+            OptionError: there is no folder for the path on this machine, or the comparison is none of `compare`.
+            UnknownMetricError: a metric of `distributions` is not in the result.
+        """
+        models = ", ".join(filter(None, self.models))
+        return write_report(
+            path,
+            title=title or (f"Evaluation of {models}" if models else "Evaluation of a ranking"),
+            summary=self.summary,
+            qualities=self.qualities,
+            plan=self.plan,
+            notes=self.notes,
+            plots=replace(self.plot, notes=False),
+            comparison=comparison,
+            gates=tuple(gates),
+            dialects=tuple(dialects),
+            distributions=(distributions,) if isinstance(distributions, str) else tuple(distributions),
+            manifest=dict(manifest or {}),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures as plain values that `from_dict` reads; NaN as None. Equal figures are equal here, whatever the plan was."""
+        told: dict[str, Any] = {"summary": [row.stored() for row in self.summary], "columns": dict(self.columns)}
+        if self.qualities:
+            told["data_quality"] = self.data_quality.to_dict()
+        if self.notes:
+            told["notes"] = list(self.notes)
+        if len(self.qualities) > 1:
+            told["data_quality_of_models"] = {name: quality.to_dict() for name, quality in self.qualities.items()}
+        return told
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """The figures as JSON that `from_json` reads; NaN as null."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Result:
+        """The result of `to_dict`, or of a job's manifest, with everything but users' values: its `per_user` raises.
+
+        Raises:
+            InputError: it is neither.
+        """
+        return cls(**read_stored(told)._asdict(), _table=no_users, _write=no_users)
+
+    @classmethod
+    def from_json(cls, text: str) -> Result:
+        """The result of `to_json`, as `from_dict` has it.
+
+        Raises:
+            InputError: the text is of no result.
+        """
+        return cls.from_dict(read_text(text))
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write all but the tables into a JSON file, which `load` reads; `write` stores the users' values.
+
+        Args:
+            path: of the file on this machine; one that is there is replaced, at once and whole.
+
+        Returns:
+            the path.
+
+        Raises:
+            OptionError: nothing can be written there.
+        """
+        return write_page(checked_path(path, "result"), self._as_text(), "result")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Result:
+        """The result that `save` wrote, with everything but users' values: its `per_user` raises.
+
+        Raises:
+            InputError: the file holds no result.
+            OptionError: the file cannot be read.
+        """
+        return cls.from_json(text_of(path, "result"))
+
+    def __reduce__(self) -> tuple[Callable[[str], Result], tuple[str]]:
+        # Tables live in a session, so that a pickle is what `save` writes.
+        return Result.from_json, (self._as_text(),)
+
+    def _as_text(self) -> str:
+        """All but the tables as JSON."""
+        return json.dumps({"plan": self.plan, **self.to_dict()}, indent=2, ensure_ascii=False, allow_nan=False)
+
+    def __copy__(self) -> Result:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Result:
+        return self
+
+    def explain(self) -> str:
+        """In words: by which definition each number is, what it could be taken for, and how the data was brought together."""
+        definitions = {row.name: row.definition for row in self.summary}
+        width = max(map(len, definitions))
+        lines = [f"{key.ljust(width)}  {text}" for key, text in definitions.items()]
+        return "\n".join([*lines, *("" for _ in self.notes[:1]), *self.notes, "", *self.plan])
+
+    def write(self, path: str | os.PathLike[str], mode: str = "errorifexists") -> Result:
+        """Write the per-user table as Parquet: to a staging place beside `path`, and published only if it is valid.
+
+        Args:
+            path: where the table is to be; any path that Spark writes to.
+            mode: what to do if there is a table: ``errorifexists`` or ``overwrite``.
+
+        Returns:
+            the result of what was written; its `per_user` reads the stored table.
+
+        Raises:
+            DataError: the written rows are not valid; nothing is published then.
+        """
+        written = self._write(self._table(), path, mode)
+        # What other definitions give stands in no table of users.
+        others = {(row.model, row.slice, row.key): row.standard_mean for row in self.summary}
+        summary = tuple(
+            replace(row, standard_mean=others.get((row.model, row.slice, row.key), row.standard_mean))
+            for row in written.summary
+        )
+        return replace(written, summary=summary, notes=self.notes, _rejected=self._rejected)
+
+    def models_table(self, comparison: Compared | None = None, *, metrics: Metrics = None) -> ModelsTable:
+        """Several models in one table: a row a model, a column a metric, the best of each column marked.
+
+        It prints as text and is HTML in a notebook; `to_markdown()`, `to_latex(caption=…, label=…)` and `to_pandas()` are for others.
+
+        Args:
+            comparison: what `compare` or `all_pairs` says of these models: letters mark means that are significantly better than
+                those of other models.
+            metrics: which ones; None: all but the many points of a curve, of which some usual cutoffs stand for the others.
+
+        Raises:
+            UnknownMetricError: a metric is not in the result.
+            InputError: the comparison is of other models, or of none of these metrics.
+        """
+        of_all = [row for row in self.summary if row.slice == "all"]
+        rows = chosen(of_all, headline_keys(of_all) if metrics is None else metrics)
+        compared = None if comparison is None else comparison.rows
+        return models_table(rows, self.models, compared, notes_of(rows) if self.notes else ())
+
+    def to_markdown(self) -> str:
+        """The summary as a table in GitHub's Markdown."""
+        return summary_as_markdown(self.summary, self.notes)
+
+    def to_latex(self) -> str:
+        r"""The summary as a LaTeX ``tabular``, with the rules of the package ``booktabs``."""
+        return summary_as_latex(self.summary, self.notes)
+
+    def to_trec(self, *, per_query: bool = False, runid: str | None = None) -> str:
+        r"""The means as trec_eval prints them: a line a measure, with its names where its definitions are these.
+
+        ``num_ret``, ``num_rel`` and ``num_rel_ret`` are added up from `per_user`: of a fresh result that is another evaluation, of
+        a written one a look at some columns. ``num_rel_ret`` stands there if a metric tells it: precision or recall of whole
+        lists, or with a cutoff that no list exceeds. A metric that trec_eval does not have, or defines otherwise than this
+        evaluation did, is printed by its own label, behind the others.
+
+        Args:
+            per_query: with the lines of every query before those of all, as ``trec_eval -q`` prints them; brings them to the driver.
+            runid: what the run is called; None: the model's name, and no such line where it has none.
+
+        Raises:
+            InputError: the per-user table has no column of users, or lacks their counts.
+        """
+        one_of("per_query", per_query, (True, False))
+        check_name("runid", runid)
+        rows = [row for row in self.summary if row.slice == "all"]
+        first = [row for row in rows if row.model == rows[0].model]
+        totals = totals_of(self.per_user, first, self.columns)
+        queries = queries_of(self.per_user, first, self.columns) if per_query else {}
+        texts = []
+        for model in self.models:
+            mine = [row for row in rows if row.model == model]
+            everything = totals.get(model, Query("all", 0, 0, 0, (), 0))._replace(values=[row.mean for row in mine])
+            single = queries.get(model, [])
+            if everything.n_found is None:
+                # A count that not every query has is printed of none.
+                single = [query._replace(n_found=None) for query in single]
+            texts.append(render_trec(mine, single, everything, runid or model or None))
+        return "\n".join(texts)
+
+    def __repr__(self) -> str:
+        return render_summary(self.summary, self.qualities, self.notes)
+
+    def _repr_html_(self) -> str:
+        return summary_as_html(self.summary, self.qualities, self.notes)

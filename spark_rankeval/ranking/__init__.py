@@ -1,0 +1,1 @@
+"""From raw lists of many users to one ranked batch, which metrics read; numpy alone."""

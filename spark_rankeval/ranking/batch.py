@@ -1,0 +1,250 @@
+"""What metrics read: many users' ranked lists, with what the labels say of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from spark_rankeval.ranking.ragged import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Ragged,
+    Runs,
+    offsets_of,
+    position_within,
+    starts_of_runs,
+)
+from spark_rankeval.ranking.recommended import Recommended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+
+T = TypeVar("T")
+
+
+def is_relevant(grade: FloatArray, threshold: float | None) -> BoolArray:
+    """Which labelled items are relevant: grade at or above the threshold; without one, grade above 0."""
+    if threshold is None:
+        return grade > 0
+    # A NaN grade (only MLlib's dialect lets one in) is not below any threshold: labelled is then relevant.
+    return ~(grade < threshold)
+
+
+def retrieved(batch: RankingBatch, k: int | None) -> IntArray:
+    """ρ_k = min(k, ρ), how many items stand in the first k places; ρ without a cutoff."""
+    return batch.n_predictions if k is None else np.minimum(batch.n_predictions, k)
+
+
+class Hits(NamedTuple):
+    """The relevant items of the lists, by user and then by rank.
+
+    Attributes:
+        user: int64, whose list.
+        rank: int64, from 1.
+        ordinal: int64, H at that rank: how many hits the list has down to here, this one included.
+        place: int64, where the hit stands among the batch's labelled predictions.
+    """
+
+    user: IntArray
+    rank: IntArray
+    ordinal: IntArray
+    place: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class RankingBatch:
+    """Ranked lists of many users, reduced to what metrics need: their labelled items.
+
+    An item without a label never gains anything; that it is there shows in the ranks of the others and in
+    `n_predictions`. The arrays of labelled predictions have one entry each and are ordered by user, then by rank.
+
+    Attributes:
+        n_users: how many users.
+        n_predictions: int64 (n_users,), ρ: how many items were ranked, those that pruning left out included.
+        user: int64, the user of each labelled prediction.
+        rank: int64, its rank, from 1.
+        grade: float64, its label's grade.
+        score: float64, what it was ranked by; −rank where lists came in order.
+        tied_above: int64, how many items score strictly higher.
+        tied: int64, how many items have its score, itself included.
+        labels: the grades of every user's distinct labelled items, in no order.
+        labels_as_given: the grades of the raw label lists, in their order, a repeated item each time with the grade that
+            holds for it; None where no order
+            was given.
+        recommended: the items of the lists, labelled or not; None where no metric looks at them.
+        weight: float64, the weight of each labelled prediction's label; None where labels have none.
+        label_weights: the weights of `labels`; None where they have none.
+    """
+
+    n_users: int
+    n_predictions: IntArray
+    user: IntArray
+    rank: IntArray
+    grade: FloatArray
+    score: FloatArray
+    tied_above: IntArray
+    tied: IntArray
+    labels: Ragged
+    labels_as_given: Ragged | None = None
+    recommended: Recommended | None = None
+    weight: FloatArray | None = None
+    label_weights: Ragged | None = None
+    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def concatenate(cls, batches: Sequence[RankingBatch]) -> RankingBatch:
+        """The users of several batches, one batch after the other."""
+        if len(batches) == 1:
+            return batches[0]
+        first_user = offsets_of([batch.n_users for batch in batches])
+        users = [batch.user + first for batch, first in zip(batches, first_user, strict=False)]
+        given = [batch.labels_as_given for batch in batches]
+        recommended = [batch.recommended for batch in batches]
+        weights, label_weights = ([getattr(batch, name) for batch in batches] for name in ("weight", "label_weights"))
+        return cls(
+            n_users=int(first_user[-1]),
+            n_predictions=np.concatenate([batch.n_predictions for batch in batches]),
+            user=np.concatenate(users),
+            rank=np.concatenate([batch.rank for batch in batches]),
+            grade=np.concatenate([batch.grade for batch in batches]),
+            score=np.concatenate([batch.score for batch in batches]),
+            tied_above=np.concatenate([batch.tied_above for batch in batches]),
+            tied=np.concatenate([batch.tied for batch in batches]),
+            labels=Ragged.concatenate([batch.labels for batch in batches]),
+            labels_as_given=Ragged.concatenate([lists for lists in given if lists is not None])
+            if None not in given
+            else None,
+            recommended=Recommended.concatenate([lists for lists in recommended if lists is not None])
+            if None not in recommended
+            else None,
+            weight=None if weights[0] is None else np.concatenate(weights),
+            label_weights=None if label_weights[0] is None else Ragged.concatenate(label_weights),
+        )
+
+    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives, computed once a batch and key: cutoffs and metrics share their intermediate steps."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        value: T = self._memory[key]
+        return value
+
+    def n_relevant(self, threshold: float | None) -> IntArray:
+        """γ: how many distinct items of each user are relevant; int64 (n_users,)."""
+
+        def count() -> IntArray:
+            relevant = is_relevant(self.labels.values, threshold)
+            if relevant.all():
+                return self.labels.lengths
+            return np.bincount(self.labels.user[relevant], minlength=self.n_users)
+
+        return self.remember(("n_relevant", threshold), count)
+
+    def hits(self, threshold: float | None) -> Hits:
+        """The relevant items of every list."""
+
+        def find() -> Hits:
+            place = np.flatnonzero(is_relevant(self.grade, threshold))
+            user = self.user[place]
+            return Hits(user, self.rank[place], position_within(user, self.n_users) + 1, place)
+
+        return self.remember(("hits", threshold), find)
+
+    def n_hits(self, k: int | None, threshold: float | None) -> FloatArray:
+        """H_k: how many of the first k items are relevant; float64 (n_users,), whole numbers ready to be divided."""
+
+        def count() -> FloatArray:
+            hits = self.hits(threshold)
+            user = hits.user if k is None else hits.user[np.flatnonzero(hits.rank <= k)]
+            return np.bincount(user, minlength=self.n_users).astype(np.float64)
+
+        return self.remember(("n_hits", k, threshold), count)
+
+    def total(self, user: IntArray, values: FloatArray, within: BoolArray | None = None) -> FloatArray:
+        """The sum of each user's values, or of those within; float64 (n_users,).
+
+        Added one after the other in the order given, so that neither padding nor the split into batches changes a bit.
+        """
+        if within is not None and not within.all():
+            counted = np.flatnonzero(within)
+            user, values = user[counted], values[counted]
+        # Without an entry numpy forgets the weights, and counts in whole numbers.
+        return np.bincount(user, values, self.n_users).astype(np.float64, copy=False)
+
+    def total_of_labels(self, values: FloatArray, within: BoolArray | None = None) -> FloatArray:
+        """The sum over each user's labels, or over those within; float64 (n_users,).
+
+        Labels come in the order of the shuffle. Each user's values are added from the smallest to the largest, so that no order
+        changes a bit.
+
+        Args:
+            values: float64, shape of `labels`.
+            within: bool, shape of `labels`; None: all.
+        """
+        user = self.labels.user
+        if within is not None:
+            user, values = user[within], values[within]
+        ascending = np.lexsort((values, user))
+        return self.total(user, values[ascending])
+
+    def within(self, k: int | None) -> BoolArray | None:
+        """Which labelled predictions stand in the first k places; None where all do."""
+        return None if k is None else self.remember(("within", k), lambda: self.rank <= k)
+
+    def labels_by_grade(self) -> Ragged:
+        """Every user's label grades, best first."""
+
+        def sort() -> Ragged:
+            grades = self.labels.values
+            if len(grades) == 0 or bool((grades == grades[0]).all()):
+                return self.labels
+            grades, places, _ = self._grade_places()
+            return self.labels.like(grades[places - self.labels.user * len(grades)])
+
+        return self.remember("labels_by_grade", sort)
+
+    def label_rank(self) -> IntArray:
+        """The place of each label among its user's, best first, from 1; int64, shape of `labels`."""
+        return self.remember("label_rank", lambda: position_within(self.labels.user, self.n_users) + 1)
+
+    def label_runs(self) -> tuple[Runs, Runs]:
+        """Where grades stand among all labels of the user, best first: how many are higher, and how many equal.
+
+        Returns:
+            of each place of every user's labels, best first, shape of `labels`; and of each labelled prediction.
+        """
+
+        def find() -> tuple[Runs, Runs]:
+            _, places, own = self._grade_places()
+            new = starts_of_runs(places)
+            start, run_of_label = np.flatnonzero(new), np.cumsum(new) - 1
+            size = np.diff(np.append(start, len(places)))
+
+            def runs(user: IntArray, run: IntArray) -> Runs:
+                return Runs(start[run] - self.labels.offsets[user], size[run])
+
+            return runs(self.labels.user, run_of_label), runs(self.user, np.searchsorted(places[start], own))
+
+        return self.remember("label_runs", find)
+
+    def _grade_places(self) -> tuple[FloatArray, IntArray, IntArray]:
+        """The different grades, best first, and whole numbers that stand for a user and a grade among these.
+
+        One sort of whole numbers takes less than one by two keys.
+
+        Returns:
+            the grades; user · their number + place among them, of all labels, sorted; the same of labelled predictions.
+        """
+
+        def find() -> tuple[FloatArray, IntArray, IntArray]:
+            negated = np.unique(-self.labels.values)
+
+            def places(user: IntArray, grade: FloatArray) -> IntArray:
+                return user * len(negated) + np.searchsorted(negated, -grade)
+
+            return -negated, np.sort(places(self.labels.user, self.labels.values)), places(self.user, self.grade)
+
+        return self.remember("grade_places", find)

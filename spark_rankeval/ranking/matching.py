@@ -1,0 +1,208 @@
+"""Which predicted items carry a label, and which items stand twice in a list."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spark_rankeval.ranking.ragged import (
+    BoolArray,
+    IntArray,
+    Ragged,
+    about_equal,
+    grouped,
+    starts_of_runs,
+    width_classes,
+)
+
+# Up to so many labels a user, and where lists are about equally long and not longer than this, comparing them with one label at
+# a time is faster than looking their items up.
+_COMPARED_LABELS, _COMPARED_ITEMS = 16, 512
+# Odd numbers whose multiples spread over the upper bits (Knuth, The Art of Computer Programming 3, section 6.4).
+_OF_ITEM_32, _OF_ITEM_64, _OF_USER = np.uint32(0x9E3779B1), np.uint64(0x9E3779B97F4A7C15), np.uint32(0x85EBCA77)
+# A table of labels has so many places a label at least, and one of so many bits at most.
+_PLACES_PER_LABEL, _LARGEST_TABLE = 16, 24
+
+
+class Matches(NamedTuple):
+    """Pairs of a prediction and the label of the same user and item.
+
+    Attributes:
+        prediction: int64, an index into the flat predictions.
+        label: int64, an index into the flat labels.
+    """
+
+    prediction: IntArray
+    label: IntArray
+
+
+def match(items: Ragged, labels: Ragged, first: int | None = None) -> Matches:
+    """Find the labelled predictions.
+
+    Args:
+        items: every user's predicted items.
+        labels: every user's labelled items, each once; of a dtype that compares with that of `items`.
+        first: look only at so many items of every list, from its start; None: at all.
+
+    Returns:
+        the matches, in the order of the predictions.
+    """
+    many = labels.lengths > _COMPARED_LABELS
+    if items.longest > _COMPARED_ITEMS or not about_equal(items.lengths):
+        many = np.ones(items.n_users, np.bool_)
+    if many.all():
+        return _match_by_hashes(items, labels, first)
+    found = _match_by_columns(items, labels, np.where(many, 0, items.lengths), first)
+    if many.any():
+        of_item, of_label = np.flatnonzero(many[items.user]), np.flatnonzero(many[labels.user])
+        part = _match_by_hashes(items.where(many[items.user]), labels.where(many[labels.user]), first)
+        found.append(Matches(of_item[part.prediction], of_label[part.label]))
+    prediction, label = (
+        (np.concatenate(part) for part in zip(*found, strict=True)) if found else (np.empty(0, np.int64),) * 2
+    )
+    # Both places in one number: sorting these is quicker than finding an order, and bringing both into it.
+    both = np.sort(prediction << 32 | label)
+    return Matches(both >> 32, both & 0xFFFFFFFF)
+
+
+def _match_by_columns(items: Ragged, labels: Ragged, lengths: IntArray, first: int | None) -> list[Matches]:
+    """Compare all lists with their first label, then with their second, and so on: for users with few labels."""
+    found = []
+    for group, longest in width_classes(lengths):
+        n_labels = labels.lengths[group]
+        users, counts = group, n_labels
+        if len(group) and n_labels.min() != n_labels.max():
+            # Users with many labels first: those who have a further label are then the top rows.
+            order = np.argsort(-n_labels, kind="stable")
+            users, counts = group[order], n_labels[order]
+        # One row a rank: a comparison then runs along the users, which are many, and not along a list, which is short.
+        matrix = np.ascontiguousarray(items.matrix(users, longest)[:, :first].T)
+        width = len(matrix)
+        length = items.lengths[users]
+        full = bool((length >= width).all())
+        for nth in range(int(counts.max(initial=0))):
+            rows = int(np.searchsorted(-counts, -nth, side="left"))
+            label = labels.offsets[users[:rows]] + nth
+            position, user = np.divmod(np.flatnonzero(matrix[:, :rows] == labels.values[label]), rows)
+            if not full:
+                real = position < length[user]
+                position, user = position[real], user[real]
+            found.append(Matches(items.offsets[users[user]] + position, label[user]))
+    return found
+
+
+def _match_by_hashes(items: Ragged, labels: Ragged, first: int | None) -> Matches:
+    """Look items up in a table of all labels, which takes the same few nanoseconds a prediction for any number of labels.
+
+    The matches come in the order of the predictions. A label's place in the table is a hash of its user and item; where a
+    prediction's place is taken, the two are compared.
+    """
+    n_labels = len(labels.values)
+    bits = min(max(10, (_PLACES_PER_LABEL * n_labels).bit_length()), _LARGEST_TABLE)
+    dtype = np.result_type(items.values, labels.values)
+    place_of_item, place_of_label = (_places(lists, dtype, bits) for lists in (items, labels))
+    taken = np.zeros(1 << bits, np.bool_)
+    taken[place_of_label] = True
+    # Every place is one of the table; said so, looking up takes half the time of an index in brackets.
+    prediction = np.flatnonzero(taken.take(place_of_item, mode="wrap"))
+    if first is not None:
+        prediction = prediction[prediction - items.offsets[items.user[prediction]] < first]
+    found = np.full(len(prediction), -1)
+    holder = np.empty(1 << bits, np.int32)
+    # Labels that share a place take turns in it.
+    waiting, theirs = np.arange(n_labels, dtype=np.int32), place_of_label
+    user, item, place = items.user[prediction], items.values[prediction], place_of_item[prediction]
+    while len(waiting):
+        holder[theirs] = waiting
+        label = holder[place]
+        same = np.flatnonzero((labels.values[label] == item) & (labels.user[label] == user))
+        found[same] = label[same]
+        passed_over = np.flatnonzero(holder[theirs] != waiting)
+        waiting, theirs = waiting[passed_over], theirs[passed_over]
+    matched = found >= 0
+    return Matches(prediction[matched], found[matched])
+
+
+def _places(lists: Ragged, dtype: np.dtype[Any], bits: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    """The place of every entry in a table of 2^bits, from a hash of its user and its item."""
+    values = lists.values.astype(dtype, copy=False)
+    if dtype.kind == "f":
+        # The two zeros are equal and have different bits; adding one of them leaves the other.
+        values = values.astype(np.float64, copy=False) + 0.0
+    if values.dtype.itemsize == 4:
+        place = values.view(np.uint32) * _OF_ITEM_32
+    else:
+        place = (
+            values.astype(np.float64 if dtype.kind == "f" else np.int64, copy=False).view(np.uint64) * _OF_ITEM_64
+            >> np.uint64(32)
+        ).astype(np.uint32)
+    place += np.repeat(np.arange(lists.n_users, dtype=np.uint32) * _OF_USER, lists.lengths)
+    place >>= np.uint32(32 - bits)
+    return place
+
+
+def contained(items: Ragged, among: Ragged) -> BoolArray:
+    """Which items of every user are among that user's others; repeated ones each.
+
+    Args:
+        items: the lists; their items may repeat.
+        among: lists of a dtype that compares; theirs may repeat, too.
+
+    Returns:
+        bool, shape of the values of `items`.
+    """
+    found = np.zeros(len(items.values), np.bool_)
+    found[match(items, distinct(among)).prediction] = True
+    return found
+
+
+def distinct(items: Ragged) -> Ragged:
+    """Every user's items, each of them once."""
+    repeated = repeated_items(items)
+    return items.where(first_occurrences(items, repeated)) if len(repeated.values) else items
+
+
+def repeated_items(items: Ragged) -> Ragged:
+    """The items that stand in a user's list more than once, each of them once."""
+    users, values = [np.empty(0, np.int64)], [items.values[:0]]
+    for group, width in width_classes(items.lengths):
+        matrix, length = items.matrix(group, width), items.lengths[group]
+        if not (length == width).all():
+            # Padding sorts to the end, where it is not looked at; an item that equals it is no harm there.
+            matrix = np.where(np.arange(width) < length[:, None], matrix, _largest(items.values.dtype))
+        ordered = np.sort(matrix, axis=1)
+        # All rows in one go, the end of one beside the start of the next: they are parted where anything is equal, which is rare.
+        if (ordered.ravel()[1:] == ordered.ravel()[:-1]).any():
+            equal = (ordered[:, 1:] == ordered[:, :-1]) & (np.arange(1, width) < length[:, None])
+            # The first pair of a run of equal ones stands for it.
+            equal[:, 1:] &= ~equal[:, :-1]
+            row, place = np.nonzero(equal)
+            users.append(group[row])
+            values.append(ordered[row, place])
+    user, value = np.concatenate(users), np.concatenate(values)
+    return grouped(value[np.argsort(user, kind="stable")], user, items.n_users)
+
+
+def _largest(dtype: np.dtype[Any]) -> float | int:
+    return np.inf if dtype.kind == "f" else int(np.iinfo(dtype).max)
+
+
+def first_occurrences(items: Ragged, repeated: Ragged, scores: Ragged | None = None) -> BoolArray:
+    """Which entries are the preferred one of their user and item.
+
+    Args:
+        items: the lists.
+        repeated: their repeated items.
+        scores: of equal items the one of the highest score stays, of these the first; None: the first.
+
+    Returns:
+        bool, shape of the values.
+    """
+    keep = np.ones(len(items.values), np.bool_)
+    entry = match(items, repeated).prediction
+    # Entries come in order, and a stable sort leaves the first of equal ones in front.
+    preference = () if scores is None else (-scores.values[entry],)
+    entry = entry[np.lexsort((*preference, items.values[entry], items.user[entry]))]
+    keep[entry] = starts_of_runs(items.user[entry], items.values[entry])
+    return keep

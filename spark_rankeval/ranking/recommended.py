@@ -1,0 +1,156 @@
+"""The items of the lists themselves, labelled or not, with what further tables know of them and of the users."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Fact = Literal[
+    "popularity", "category", "vector", "catalogue", "history", "history_popularity", "history_vector", "baseline"
+]
+"""What a metric asks to be known beside predictions and labels."""
+
+#: The table that knows each fact, as the front door calls it. The mean vector of a history takes two.
+TABLES_OF: Final[dict[Fact, tuple[str, ...]]] = {
+    "popularity": ("training",),
+    "category": ("items",),
+    "vector": ("items",),
+    "catalogue": ("items",),
+    "history": ("training",),
+    "history_popularity": ("training",),
+    "history_vector": ("training", "items"),
+    "baseline": ("baseline",),
+}
+#: Facts about items, which are looked up for every prediction.
+OF_ITEMS: Final[tuple[Fact, ...]] = ("popularity", "category", "vector", "catalogue")
+
+# The category of an item that has none.
+UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class Totals:
+    """How large the further tables are.
+
+    Attributes:
+        training_users: different users of the training data.
+        training_items: different items of it.
+        training_interactions: its rows; those that repeat a user and item count each time.
+        items: different items of the given catalogue.
+    """
+
+    training_users: int = 0
+    training_items: int = 0
+    training_interactions: int = 0
+    items: int = 0
+
+
+def unit_vectors(vectors: Array) -> Array:
+    """Vectors at length 1; 0 where there is none, or one of length 0."""
+    square = np.zeros(len(vectors))
+    for dimension in range(vectors.shape[1]):
+        square += vectors[:, dimension] * vectors[:, dimension]
+    usable = np.isfinite(square) & (square > 0)
+    length = np.sqrt(np.where(usable, square, 1.0))
+    unit: Array = np.where(usable[:, None], vectors / length[:, None], 0.0)
+    return unit
+
+
+@dataclass(frozen=True, eq=False)
+class Recommended:
+    """The first items of every user's list, in the order of users and then of ranks.
+
+    What nobody asked for is None.
+
+    Attributes:
+        n_users: how many users.
+        user: int64, whose list each item is in.
+        rank: int64, from 1.
+        grade: float64, of the item's label; NaN without one.
+        entry: int64, where the item stands among the predictions as they came.
+        training_users: int64, how many users of the training data have the item.
+        training_interactions: int64, how many of its rows are of the item.
+        category: int64, a code for the item's category; `UNKNOWN` without one.
+        vector: float64, a row an item; NaN without one.
+        in_items: whether the given catalogue has the item.
+        consumed: whether the user has the item in the training data.
+        baseline_rank: int64, the item's rank in the user's list of the baseline; 0 where it is not in it.
+        history_size: int64 (n_users,), how many different items the user has in the training data.
+        history_popularity: int64 (n_users,), the sum over these items of how many users have them.
+        history_vector: float64, a row a user, the mean over these items of their vectors at length 1, those without one as 0.
+        baseline_size: int64 (n_users,), how many items the baseline recommends to the user.
+        totals: of the tables.
+    """
+
+    n_users: int
+    user: IntArray
+    rank: IntArray
+    grade: FloatArray
+    entry: IntArray
+    training_users: IntArray | None = None
+    training_interactions: IntArray | None = None
+    category: IntArray | None = None
+    vector: Array | None = None
+    in_items: BoolArray | None = None
+    consumed: BoolArray | None = None
+    baseline_rank: IntArray | None = None
+    history_size: IntArray | None = None
+    history_popularity: IntArray | None = None
+    history_vector: Array | None = None
+    baseline_size: IntArray | None = None
+    totals: Totals = field(default_factory=Totals)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Recommended]) -> Recommended:
+        """The lists of several parts of the same predictions, one after the other, before anything more is known of them."""
+        first_user = offsets_of([part.n_users for part in parts])
+        return cls(
+            n_users=int(first_user[-1]),
+            user=np.concatenate([part.user + first for part, first in zip(parts, first_user, strict=False)]),
+            rank=np.concatenate([part.rank for part in parts]),
+            grade=np.concatenate([part.grade for part in parts]),
+            entry=np.concatenate([part.entry for part in parts]),
+        )
+
+    def knowing(self, of_entries: Mapping[str, Array], of_users: Mapping[str, Array], totals: Totals) -> Recommended:
+        """The same with what tables know.
+
+        Args:
+            of_entries: attributes of the items, an entry for each prediction as it came.
+            of_users: attributes of the users.
+            totals: of the tables.
+        """
+        looked_up: dict[str, Any] = {name: values[self.entry] for name, values in of_entries.items()}
+        looked_up |= of_users
+        return replace(self, **looked_up, totals=totals)
+
+    @cached_property
+    def directions(self) -> Array:
+        """The items' vectors at length 1; 0 where there is none, or one of length 0."""
+        assert self.vector is not None, "the metric asked for it"
+        return unit_vectors(self.vector)
+
+    def within(self, k: int | None) -> BoolArray:
+        """Which items stand in the first k places; bool, an entry an item."""
+        return np.ones(len(self.rank), np.bool_) if k is None else self.rank <= k
+
+    def count(self, which: BoolArray) -> IntArray:
+        """How many of each user's items are of a kind; int64 (n_users,)."""
+        return np.bincount(self.user[which], minlength=self.n_users)
+
+    def n_within(self, k: int | None) -> IntArray:
+        """ρ_k, how many items stand in the first k places; int64 (n_users,)."""
+        return self.count(self.within(k))
+
+    def total(self, values: Array, which: BoolArray) -> FloatArray:
+        """The sum of each user's values of a kind, one added after the other in the order of ranks; float64 (n_users,)."""
+        # Without an entry numpy forgets the weights, and counts in whole numbers.
+        return np.bincount(self.user[which], values[which], self.n_users).astype(np.float64, copy=False)

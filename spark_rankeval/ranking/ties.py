@@ -1,0 +1,98 @@
+"""Which users' values depend on the order of equal scores: what metrics tell apart in a group of tied items."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from spark_rankeval.ranking.batch import RankingBatch, is_relevant
+from spark_rankeval.ranking.ragged import starts_of_runs
+
+if TYPE_CHECKING:
+    from spark_rankeval.ranking.ragged import FloatArray, IntArray
+    from spark_rankeval.ranking.ranks import Lists
+
+Sees = Literal["gaining", "relevance", "judgement", "labelled", "gain", "label", "item"]
+"""What of an item a metric looks at: whether its grade is above 0; whether it is relevant; that and whether it is judged not to be, passing
+over items without a label; whether it has a label; whether it is relevant and how far its grade is above 0; the grade itself and
+whether there is one; or the item, so that no two are alike."""
+
+
+class Look(NamedTuple):
+    """How a metric may tell items of equal scores apart.
+
+    Attributes:
+        sees: what it looks at of an item.
+        threshold: from which grade on an item is relevant; None: above 0.
+        cutoff: the lowest rank that matters; None: all do.
+        judged_below: grades from 0 to below this are judged not relevant.
+    """
+
+    sees: Sees = "gain"
+    threshold: float | None = None
+    cutoff: int | None = None
+    judged_below: float = 0.0
+
+
+def cut_within_tie(lists: Lists, largest_cutoff: int | None) -> IntArray:
+    """1 for users whose list was cut inside a group of equal scores that reaches into the largest cutoff.
+
+    What was cut off may then tie with what was kept: if the list was cut by score alone, which of the tied items were
+    kept is arbitrary; if it was cut by score and item, the value is right but depends on the tie rule.
+    """
+    items, scores = lists.items, lists.scores
+    flag = np.zeros(items.n_users, np.int64)
+    if lists.n_predictions is None or scores is None or largest_cutoff is None:
+        return flag
+    users = np.flatnonzero((lists.n_predictions > items.lengths) & (items.lengths > 0))
+    if len(users):
+        filled = np.flatnonzero(items.lengths > 0)
+        lowest = np.zeros(items.n_users)
+        lowest[filled] = np.minimum.reduceat(scores.values, items.offsets[filled])
+        higher = items.user[scores.values > lowest[items.user]]
+        flag[users] = np.bincount(higher, minlength=items.n_users)[users] < largest_cutoff
+    return flag
+
+
+def hangs_on_tie(batch: RankingBatch, look: Look) -> IntArray:
+    """1 for users with a group of equal scores whose items differ in what is seen of them, at ranks that matter."""
+    matters = batch.tied > 1
+    if look.cutoff is not None:
+        matters &= batch.tied_above < look.cutoff
+    flag = np.zeros(batch.n_users, np.int64)
+    if not matters.any():
+        return flag
+    user, above, tied = batch.user[matters], batch.tied_above[matters], batch.tied[matters]
+    start = np.flatnonzero(starts_of_runs(user, above))
+    # The other items of a group have no label.
+    others = np.diff(np.append(start, len(user))) < tied[start]
+    if look.sees == "labelled":
+        flag[user[start[others]]] = 1
+        return flag
+    worths = _worths(batch.grade[matters], look, None if batch.weight is None else batch.weight[matters])
+    mixed = others & (look.sees in ("label", "item"))
+    for worth in worths:
+        best, least = np.maximum.reduceat(worth, start), np.minimum.reduceat(worth, start)
+        mixed |= (best > least) | (others & (best > 0) & (look.sees != "judgement"))
+    flag[user[start[mixed]]] = 1
+    return flag
+
+
+def _worths(grade: FloatArray, look: Look, weight: FloatArray | None) -> list[FloatArray]:
+    """Numbers of labelled items; where they are equal a look does not tell the items apart. No label is 0 in each."""
+    worths: list[FloatArray] = []
+    if look.sees != "gaining":
+        worths.append(is_relevant(grade, look.threshold).astype(np.float64))
+    match look.sees:
+        case "gaining":
+            worths.append((grade > 0).astype(np.float64))
+        case "gain":
+            worths.append(np.maximum(grade, 0))
+        case "judgement":
+            worths.append(((grade >= 0) & (grade < look.judged_below)).astype(np.float64))
+        case "label" | "item":
+            worths.append(grade)
+    if weight is not None:
+        worths.append(weight if look.sees in ("label", "item") else np.where(worths[-1] > 0, weight, 0.0))
+    return worths

@@ -1,0 +1,137 @@
+"""The figures of comparisons as plain records: a row a metric and model, or a row a metric and pair of models."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_rankeval.records.summary import AskedFor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True)
+class ComparisonRow(AskedFor):
+    """One metric of one model against the baseline, over the users for whom both have a value.
+
+    Attributes:
+        metric: the metric's label.
+        model: the model.
+        baseline: what it is compared with.
+        slice: which users, such as ``country=DE``; ``all``.
+        n_users: how many users these are.
+        n_undefined: how many users of either table are left out, because one of the two or both have no value.
+        mean: the model's mean over these users, which may be another than that over all of the model's users.
+        baseline_mean: the baseline's mean over the same.
+        difference: the mean of the users' differences, model − baseline.
+        relative_lift: difference / |baseline's mean|; NaN where that is 0.
+        std: the standard deviation of the users' differences, divisor n − 1.
+        standard_error: of the difference, std / √n.
+        interval_low: the lower end of the interval of the difference, within the metric's bounds; NaN where there is none.
+        interval_high: its upper end.
+        p_t: the two-sided p-value of the paired t test.
+        p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign; exact where
+            up to 16 users differ, or all by as much. NaN of slices with more, for which no signs are drawn.
+        p: of what the verdict states, corrected for all comparisons of all users, or for all of slices: without a margin that of
+            the test which was asked for, with one the larger of that and `p_margin`, or `p_margin`. Slices: p_sign_flip, or p_t.
+        cohens_d: difference / std, the effect size.
+        wins: how many users are better off, having a larger value; of a metric whose smaller values are better, a smaller one.
+        ties: for how many users both are equal.
+        losses: how many users are worse off.
+        margin: the difference that does not matter.
+        larger_is_better: whether a larger value of the metric is better.
+        verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
+        sentence: the same in a sentence, with the figures.
+        interval_method: ``t``; ``clopper_pearson`` where all users have the same difference.
+        p_test: what p is of: ``exact`` (all signs of the users who differ), ``sign_flip`` (drawn), ``t``, or ``clopper_pearson`` (a
+            margin, where all users have the same difference).
+        p_margin: with a margin the two-sided p-value, not corrected, of what lies nearest: that the difference is beyond ±margin,
+            or within.
+        asked: what the caller called the metric, such as ``map@10`` for ``ap@10``; empty: as `metric` has it.
+    """
+
+    metric: str
+    model: str
+    baseline: str
+    slice: str
+    n_users: int
+    n_undefined: int
+    mean: float
+    baseline_mean: float
+    difference: float
+    relative_lift: float
+    std: float
+    standard_error: float
+    interval_low: float
+    interval_high: float
+    p_t: float
+    p_sign_flip: float
+    p: float
+    cohens_d: float
+    wins: int
+    ties: int
+    losses: int
+    margin: float
+    larger_is_better: bool
+    verdict: str
+    sentence: str
+    interval_method: str = "t"
+    p_test: str = ""
+    p_margin: float = math.nan
+    asked: str = ""
+
+
+def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
+    """The rows in which the model is worse than the baseline, by however little, the worst first."""
+    gains = [(row.difference if row.larger_is_better else -row.difference, row) for row in rows]
+    # What is undefined is no loss, and has no place in an order.
+    return [row for _, row in sorted(((gain, row) for gain, row in gains if gain < 0), key=lambda pair: pair[0])]
+
+
+@dataclass(frozen=True)
+class PairRow(AskedFor):
+    """One metric of two of several models, over the users for whom all models have a value.
+
+    Attributes:
+        metric: the metric's label.
+        model: the one model.
+        other: the one that it is compared with.
+        n_users: how many users these are.
+        n_undefined: how many users of any table are left out, because a model has no value.
+        mean: the model's mean over these users.
+        other_mean: the other's.
+        difference: model − other.
+        interval_low: the lower end of the difference's interval; the intervals of all pairs hold together.
+        interval_high: its upper end.
+        q: |difference| / √(residual mean square / n); of ``games_howell`` / √(variance of the users' differences / 2n).
+        p_tukey: of q by the studentized range; corrected for the number of pairs.
+        p_randomised: of the test that permutes models within each user; NaN where it was not asked for.
+        p: that of the two which was asked for; with a margin of what the verdict states.
+        margin: the difference that does not matter.
+        verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
+        sentence: the same in a sentence, with the figures.
+        interval_method: ``tukey`` or ``games_howell``; ``clopper_pearson`` where no user differs from another.
+        asked: what the caller called the metric; empty: as `metric` has it.
+    """
+
+    metric: str
+    model: str
+    other: str
+    n_users: int
+    n_undefined: int
+    mean: float
+    other_mean: float
+    difference: float
+    interval_low: float
+    interval_high: float
+    q: float
+    p_tukey: float
+    p_randomised: float
+    p: float
+    margin: float
+    verdict: str
+    sentence: str
+    interval_method: str = "tukey"
+    asked: str = ""

@@ -1,0 +1,185 @@
+"""The summary of several evaluations from theirs, without a look at the users: exact, because the sums behind it are."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from spark_rankeval.errors import MergeError
+from spark_rankeval.records.slices import attributes_of
+from spark_rankeval.records.summary import summary_row
+from spark_rankeval.statistics.carried import added, from_text
+from spark_rankeval.statistics.description import Description, as_known, t_interval_of
+from spark_rankeval.statistics.intervals import Interval, asked_for
+from spark_rankeval.statistics.means import mean_of_sums
+from spark_rankeval.statistics.moments import moments_of_sums
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from spark_rankeval.records.summary import SummaryRow
+    from spark_rankeval.statistics.carried import Sums
+    from spark_rankeval.statistics.means import Mean
+    from spark_rankeval.statistics.moments import Moments
+
+    Key = tuple[str, str, str]
+
+NO_BOOTSTRAP = "a bootstrap needs the users, and a merged summary has their sums alone"
+
+
+def merged_rows(summaries: Mapping[str, Sequence[SummaryRow]]) -> tuple[SummaryRow, ...]:
+    """The rows of a summary over the users of several.
+
+    Counts, extremes, mean, standard deviation, standard error and Student's interval are those of one evaluation of all users,
+    to the last bit, where no user is in two of them; one who is counts in each. Median and quantiles, which sums do not tell,
+    are NaN, and so are the ends of a bootstrap's interval. A model or slice that is not in a summary has no user there.
+
+    Args:
+        summaries: rows by a name for messages, such as that of the run.
+
+    Raises:
+        MergeError: summaries are of different metrics, definitions, slices or intervals, or do not hold their sums.
+    """
+    _check_alike(summaries)
+    groups: dict[Key, list[SummaryRow]] = {}
+    for name, rows in summaries.items():
+        mine: set[Key] = set()
+        for row in rows:
+            key = (row.model, row.slice, row.key)
+            if key in mine:
+                msg = (
+                    f"{_words(row)} stands twice in {name}: give the rows of different runs apart, or with their run_id"
+                )
+                raise MergeError(msg)
+            mine.add(key)
+            groups.setdefault(key, []).append(row)
+            if row.n_users and not row.moments:
+                msg = (
+                    f"{_words(row)} has no moments in {name}: it is of all lists together, whose parts do not tell it; its "
+                    "values are too large for exact sums; or an earlier version wrote it, which did not keep them. Summarise "
+                    "the per-user tables of the runs together instead"
+                )
+                raise MergeError(msg)
+    models = list(dict.fromkeys(model for model, _, _ in groups))
+    metrics = list(dict.fromkeys(metric for _, _, metric in groups))
+    slices = sorted({slice_ for _, slice_, _ in groups}, key=lambda name: (len(attributes_of(name)), name))
+    ordered = [(model, slice_, metric) for model in models for slice_ in slices for metric in metrics]
+    return tuple(_merged(groups[key]) for key in ordered if key in groups)
+
+
+def _merged(rows: Sequence[SummaryRow]) -> SummaryRow:
+    first = rows[0]
+    sums = _sums(row for row in rows if row.n_users)
+    try:
+        moments, weighted, interval = _figures(rows, sums)
+    except (ArithmeticError, ValueError) as error:
+        msg = f"{_words(first)} has moments that no users have: {error}. Read the summaries again from where they were written"
+        raise MergeError(msg) from error
+    shares = sorted({share for row in rows for share in row.quantiles})
+    return summary_row(
+        first.metric,
+        Description(moments, interval, math.nan, dict.fromkeys(shares, math.nan), weighted),
+        model=first.model,
+        dialect=first.dialect,
+        relevance=first.relevance,
+        definition=first.definition,
+        cutoff=first.cutoff,
+        over_all=first.over_all,
+        slice_=first.slice,
+        user_weight=first.user_weight,
+        standard=max(row.standard for row in rows),
+        asked=first.asked,
+    )
+
+
+def _figures(rows: Sequence[SummaryRow], sums: Sums) -> tuple[Moments, Mean | None, Interval | None]:
+    """What exact sums say: the moments, the mean where users have weights, and the interval where one was asked for.
+
+    Raises:
+        ArithmeticError, ValueError: no values have such sums.
+    """
+    first, found = rows[0], [row for row in rows if row.n_users]
+    counts = {
+        "n": sum(row.n_users for row in rows),
+        "n_undefined": sum(row.n_undefined for row in rows),
+    }
+    moments = moments_of_sums(
+        **counts,
+        n_zero=sum(row.n_zero for row in rows),
+        least=min((row.minimum for row in found), default=math.nan),
+        greatest=max((row.maximum for row in found), default=math.nan),
+        sums=sums,
+    )
+    weighted = None
+    if first.user_weight:
+        of_sums = mean_of_sums({**counts, "n_without_weight": 0, "n_invalid_weights": 0}, sums, is_weighted=True)
+        weighted = as_known(of_sums, moments)
+    interval = None
+    method = asked_for(first.interval_method)
+    if method == "t":
+        interval = t_interval_of(moments, weighted, first.interval_level)
+    elif method:
+        interval = Interval.missing(first.interval_level, method, NO_BOOTSTRAP)
+    return moments, weighted, interval
+
+
+def _sums(rows: Iterable[SummaryRow]) -> Sums:
+    parts = []
+    for row in rows:
+        try:
+            parts.append(from_text(row.moments))
+        except ValueError as error:
+            msg = f"{_words(row)} has moments that do not read: {error}"
+            raise MergeError(msg) from error
+    return added(parts)
+
+
+def _check_alike(summaries: Mapping[str, Sequence[SummaryRow]]) -> None:
+    """Refuse summaries whose rows are not the same figures of different users."""
+    known: dict[str, tuple[str, dict[str, object]]] = {}
+    metrics: dict[str, set[str]] = {}
+    parted: dict[str, set[str]] = {}
+    for name, rows in summaries.items():
+        if not rows:
+            msg = f"{name} has no row: there is nothing of it to merge"
+            raise MergeError(msg)
+        metrics[name] = {row.key for row in rows}
+        if any(row.n_users + row.n_undefined for row in rows):
+            parted[name] = {" and ".join(attributes_of(row.slice)) for row in rows} - {""}
+        for row in rows:
+            what = _what(row)
+            where, other = known.setdefault(row.key, (name, what))
+            for aspect, value in what.items():
+                if value != other[aspect]:
+                    msg = (
+                        f"{row.key} is not the same figure everywhere: its {aspect} is {other[aspect]!r} in {where}, and "
+                        f"{value!r} in {name}. Merge those of one {aspect}"
+                    )
+                    raise MergeError(msg)
+    _all_equal("metrics", metrics)
+    _all_equal("attributes that part the users", parted)
+
+
+def _what(row: SummaryRow) -> dict[str, object]:
+    return {
+        "definition": row.definition,
+        "dialect": row.dialect,
+        "user_weight": row.user_weight,
+        "interval": asked_for(row.interval_method) or "none",
+        # NaN, where none was asked for, is not equal to itself.
+        "level": row.interval_level if row.interval_method else None,
+        "over_all": row.over_all,
+    }
+
+
+def _all_equal(what: str, found: Mapping[str, set[str]]) -> None:
+    for name, mine in found.items():
+        first, reference = next(iter(found.items()))
+        if mine != reference:
+            told = [", ".join(sorted(one)) or "none" for one in (reference, mine)]
+            msg = f"the {what} are not the same: {told[0]} in {first}, and {told[1]} in {name}"
+            raise MergeError(msg)
+
+
+def _words(row: SummaryRow) -> str:
+    return " of ".join(filter(None, [row.key, repr(row.model) * bool(row.model), row.slice * (row.slice != "all")]))

@@ -1,0 +1,69 @@
+"""A result as plain values and back: all of it but its tables."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from spark_rankeval.errors import InputError
+from spark_rankeval.records.summary import DataQuality, SummaryRow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_NO_RESULT = "this is no result, nor what Result.to_dict or to_json makes of one"
+
+
+class Stored(NamedTuple):
+    """The fields of a result that are no tables, in its order."""
+
+    summary: tuple[SummaryRow, ...]
+    qualities: dict[str, DataQuality]
+    columns: dict[str, str]
+    plan: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def read_stored(told: Mapping[str, Any]) -> Stored:
+    """What `Result.to_dict` made of a result, or what a job's manifest says of one.
+
+    Raises:
+        InputError: it is neither.
+    """
+    try:
+        summary = tuple(map(SummaryRow.from_stored, told["summary"]))
+        columns, plan, notes = dict(told.get("columns", {})), tuple(told.get("plan", ())), tuple(told.get("notes", ()))
+        stored = Stored(summary, qualities_in(told, summary), columns, plan, notes)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise InputError(f"{_NO_RESULT} ({type(error).__name__}: {error})") from error
+    if not summary:
+        raise InputError(f"{_NO_RESULT} (it has no row)")
+    return stored
+
+
+def read_text(text: str) -> Any:
+    """What a text of JSON says.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{_NO_RESULT} ({type(error).__name__}: {error})") from error
+
+
+def qualities_in(told: Mapping[str, Any], rows: Sequence[SummaryRow]) -> dict[str, DataQuality]:
+    """The counts by model in what `Result.to_dict` makes, which stores those of one model without its name."""
+    several = told.get("data_quality_of_models")
+    counts = several or {row.model: told["data_quality"] for row in rows[:1] if "data_quality" in told}
+    return {model: DataQuality(**each) for model, each in counts.items()}
+
+
+def no_users(*_: object) -> NoReturn:
+    """Stands where a result has its table of users."""
+    msg = (
+        "a result that was read back has no users' values: read the table that result.write(path) wrote, and summarise it, as in "
+        "summarise(spark.read.parquet(path))"
+    )
+    raise InputError(msg)

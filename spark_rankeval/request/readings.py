@@ -1,0 +1,304 @@
+"""From what a caller asked for to views: which rankings are made of the users' lists, and which metrics read which."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from spark_rankeval.errors import DialectError, MetricError
+from spark_rankeval.metrics.expected_ties import TiesOfTheCall
+from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
+from spark_rankeval.metrics.naming import column_names
+from spark_rankeval.ranking.recommended import TABLES_OF
+from spark_rankeval.request.counts import NORMALISER
+from spark_rankeval.request.task import View
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spark_rankeval.dialects import Dialect
+    from spark_rankeval.metrics.base import Metric, SuppliesDefaults
+    from spark_rankeval.ranking.population import Population
+    from spark_rankeval.ranking.ranks import RankingPolicy, Ties
+    from spark_rankeval.ranking.recommended import Fact
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value that every user gets.
+
+    Attributes:
+        label: the metric as it was asked for.
+        metric: the metric, resolved.
+        relevance: the column of grades, where several were named; else empty.
+        model: whose predictions; empty where nobody named them.
+    """
+
+    label: str
+    metric: Metric
+    relevance: str = ""
+    model: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from other values of a user."""
+        return self.model, self.relevance, self.label
+
+
+@dataclass(frozen=True)
+class Lists:
+    """What is known of the lists before a job.
+
+    Attributes:
+        scored_arrays: predictions come as arrays with scores, so that equal scores have a position.
+        label_arrays: labels come as arrays, which have an order.
+        relevances: the columns of grades; none where every label has grade 1.
+        weighted: labels have weights.
+    """
+
+    scored_arrays: bool
+    label_arrays: bool
+    relevances: tuple[str, ...] = ()
+    weighted: bool = False
+
+
+class AskedFor(NamedTuple):
+    """What metrics ask for beside predictions and labels.
+
+    Attributes:
+        facts: what is to be known.
+        tables: the labels of the metrics that ask for each table.
+    """
+
+    facts: frozenset[Fact]
+    tables: dict[str, list[str]]
+
+
+def tables_asked_for(asked: Mapping[str, Metric], dialect: Dialect) -> AskedFor:
+    """What metrics ask for, as the dialect and the caller set them.
+
+    Args:
+        asked: the metrics by label.
+        dialect: the conventions.
+
+    Raises:
+        DialectError: the dialect's system lacks a metric.
+    """
+    tables: dict[str, list[str]] = {}
+    facts: frozenset[Fact] = frozenset()
+    for label, metric in asked.items():
+        own = metric.resolve(dialect).facts
+        facts |= own
+        for table in sorted({table for fact in own for table in TABLES_OF[fact]}):
+            tables.setdefault(table, []).append(label)
+    return AskedFor(facts, tables)
+
+
+def resolve(
+    asked: Mapping[str, Metric],
+    dialect: Dialect,
+    threshold: float | None,
+    lists: Lists,
+    ties: str | None = None,
+    *,
+    beside: bool = False,
+    users_alone: bool = True,
+) -> dict[str, Metric]:
+    """The metrics with every parameter filled: the caller's own, then the caller's threshold, then the dialect's.
+
+    Args:
+        asked: the metrics by label.
+        dialect: the conventions.
+        threshold: the caller's relevance threshold for all metrics; None: none.
+        lists: what is known of the lists.
+        ties: the caller's rule for ties; ``average`` goes to every metric.
+        beside: whether there are tables beside predictions and labels.
+        users_alone: whether only values of users can be said.
+
+    Raises:
+        MetricError: labels have weights and a metric cannot be estimated by them; or an estimate lacks them.
+        OptionError: the caller asked for averages over ties of a metric that has none.
+        MetricError: a metric asks for tables that there are not, or has no value of a user.
+        DialectError: the dialect's system lacks a metric, or it depends on an order of labels that rows do not have.
+    """
+    callers_ties = TiesOfTheCall(ties)
+    estimator = EstimatorOfTheCall(lists.weighted)
+    sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), callers_ties, estimator, dialect]
+    resolved = {label: metric.resolve(*sources) for label, metric in asked.items()}
+    callers_ties.check(resolved)
+    _check_what_is_asked_for(resolved, beside, users_alone)
+    estimator.check(resolved)
+    ordered = [label for label, metric in resolved.items() if metric.needs_label_order]
+    if ordered and lists.relevances and not lists.label_arrays:
+        msg = (
+            f"dialect {dialect.name!r}: graded {', '.join(ordered)} depends on the order of a user's labels, which "
+            "rows of a table do not have. Pass the labels as arrays, or use ndcg(ideal='labels'), which does not depend on an order"
+        )
+        raise DialectError(msg)
+    return resolved
+
+
+def _check_what_is_asked_for(resolved: Mapping[str, Metric], beside: bool, users_alone: bool) -> None:
+    of_all = [label for label, metric in resolved.items() if metric.corpus_level]
+    if of_all and users_alone:
+        msg = (
+            f"{', '.join(of_all)}: of all lists together, so that no user has a value. Ask evaluate for it, and leave it out of "
+            "tables of users and of comparisons"
+        )
+        raise MetricError(msg)
+    asking = [label for label, metric in resolved.items() if metric.facts]
+    if asking and not beside:
+        tables = sorted({table for label in asking for fact in resolved[label].facts for table in TABLES_OF[fact]})
+        msg = f"{', '.join(asking)} asks for {' and '.join(tables)}, which evaluate and score_users take; not this"
+        raise MetricError(msg)
+
+
+def views_of(
+    resolved: Mapping[str, Metric],
+    dialect: Dialect,
+    lists: Lists,
+    *,
+    ties: Ties | Literal["average"] | None = None,
+    threshold: float | None = None,
+    population: Population | None = None,
+    keep_best: bool = False,
+    models: Sequence[str] = ("",),
+) -> tuple[list[View], list[Value]]:
+    """The views that a dialect needs for some metrics: one for each ranking that they read and each relevance.
+
+    Args:
+        resolved: the metrics by label.
+        dialect: the conventions.
+        lists: what is known of the lists.
+        ties: the caller's rule for ties, before the dialect's.
+        threshold: the caller's relevance threshold.
+        population: the caller's population, before the dialect's.
+        keep_best: leave out all but the best of an item that a list has twice, where the dialect calls it a mistake.
+        models: the names of the models.
+
+    Returns:
+        the views, model by model, of each that of the dialect's own ranking first, and what each metric of each view in turn is a value of.
+    """
+    own = policy_of(dialect.ranking, lists, ties, keep_best)
+    groups: dict[tuple[RankingPolicy, Population], dict[str, Metric]] = {(own, population or dialect.population): {}}
+    for label, metric in resolved.items():
+        policy = policy_of(dialect.ranking_of(metric), lists, ties, keep_best)
+        groups.setdefault((policy, population or dialect.population_of(metric)), {})[label] = metric
+    views, values = [], []
+    several = len(lists.relevances) > 1
+    for (place, model), (index, relevance) in itertools.product(
+        enumerate(models), enumerate(lists.relevances or ("",))
+    ):
+        for (policy, about), metrics in groups.items():
+            views.append(
+                View(
+                    metrics=tuple(metrics.values()),
+                    ranking=policy,
+                    population=about,
+                    relevance_threshold=threshold if threshold is not None else dialect.relevance_threshold,
+                    relevance=index,
+                    model=place,
+                )
+            )
+            values += [Value(label, metric, relevance if several else "", model) for label, metric in metrics.items()]
+    return views, values
+
+
+def standing_beside(
+    views: Sequence[View], values: Sequence[Value], others: Mapping[str, Metric]
+) -> tuple[tuple[View, ...], tuple[Value, ...]]:
+    """The views with other definitions of some of their metrics beside these, and what each of them is a value of, view by view.
+
+    Args:
+        views: of `views_of`.
+        values: likewise.
+        others: other definitions by label, of metrics that read the lists in the same way.
+    """
+    widened: list[View] = []
+    beside: list[Value] = []
+    place = 0
+    for view in views:
+        compared = [value for value in values[place : place + len(view.metrics)] if value.label in others]
+        place += len(view.metrics)
+        more = [replace(value, metric=others[value.label]) for value in compared]
+        widened.append(replace(view, beside=tuple(value.metric for value in more)))
+        beside += more
+    return tuple(widened), tuple(beside)
+
+
+def policy_of(
+    policy: RankingPolicy, lists: Lists, ties: Ties | Literal["average"] | None, keep_best: bool
+) -> RankingPolicy:
+    """A dialect's ranking as it is for these lists and what the caller said; see `views_of`."""
+    changes: dict[str, Any] = {}
+    if ties == "average":
+        # The order that the counts, and metrics that ask for one, still need.
+        changes["ties"] = "item_asc"
+    elif ties is not None:
+        changes["ties"] = ties
+    elif policy.ties == "position" and not lists.scored_arrays:
+        changes["ties"] = "item_asc"
+    if policy.duplicates == "count" and keep_best:
+        changes["duplicates"] = "keep_best"
+    if policy.conflicting_labels == "last" and not lists.label_arrays:
+        # Which label is the last is known of arrays alone: rows of a table have no order.
+        changes["conflicting_labels"] = "highest"
+    return replace(policy, **changes)
+
+
+class _CallersThreshold:
+    """The threshold that the caller gave for all metrics: it comes before the dialect's."""
+
+    def __init__(self, threshold: float | None) -> None:
+        self._values = {} if threshold is None else {"relevance_threshold": threshold}
+
+    def defaults_for(self, metric: type[Metric]) -> Mapping[str, Any]:
+        """The threshold, for metrics that have one."""
+        return self._values
+
+
+def columns_of(values: Sequence[Value], asked: Mapping[str, Metric], taken: Sequence[str]) -> tuple[str, ...]:
+    """The column of each value of a model in the per-user table: the metric's, and the relevance's where there are several.
+
+    Args:
+        values: what each user gets.
+        asked: the metrics by label.
+        taken: columns that the table has already.
+
+    Raises:
+        MetricError: two columns would have the same name.
+    """
+    labels: dict[str, Value] = {}
+    for value in (value for value in values if value.model == values[0].model):
+        key = f"{value.label} {value.relevance}" if value.relevance else value.label
+        other = labels.setdefault(key, value)
+        if other is not value:
+            msg = (
+                f"the metric {value.label!r} of relevance {value.relevance!r} would have the column {key!r}, which the metric "
+                f"{other.label!r} of relevance {other.relevance!r} has; give one of them another label"
+            )
+            raise MetricError(msg)
+    metrics = {key: asked[value.label] for key, value in labels.items()}
+    suffixes = {key: value.relevance for key, value in labels.items()}
+    columns = column_names(metrics, taken, suffixes)
+    known = {name.lower() for name in (*taken, *columns.values())}
+    own = [f"{columns[key]}{NORMALISER}" for key, value in labels.items() if value.metric.normalises]
+    twice = [name for name in own if name.lower() in known]
+    if twice:
+        msg = f"the column {twice[0]!r} is that of a self-normalised estimate; rename the other of that name"
+        raise MetricError(msg)
+    return tuple(columns.values())
+
+
+def order_of(values: Sequence[Value], labels: Sequence[str]) -> list[int]:
+    """The places of values in the order to show them: by model and relevance as named, then as the labels were asked for."""
+    models, relevances = (
+        list(dict.fromkeys(names)) for names in zip(*((v.model, v.relevance) for v in values), strict=True)
+    )
+
+    def place(index: int) -> tuple[int, int, int]:
+        value = values[index]
+        return models.index(value.model), relevances.index(value.relevance), labels.index(value.label)
+
+    return sorted(range(len(values)), key=place)

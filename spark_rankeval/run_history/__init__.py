@@ -1,0 +1,1 @@
+"""What many runs of a job left: how their figures went, and which of them are good enough."""

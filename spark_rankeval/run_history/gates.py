@@ -1,0 +1,370 @@
+"""Gates: what the figures of a run must be for it to pass, against fixed values or the last good run."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+from spark_rankeval.checks import is_number
+from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.metrics.naming import reads_as
+from spark_rankeval.report import Gate
+from spark_rankeval.statistics.intervals import asked_for
+from spark_rankeval.tables.text import aligned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from spark_rankeval.records.summary import SummaryRow
+
+#: What a gate may look at, in words.
+FIGURES = {"mean": "mean", "ci_low": "lower end of the interval", "ci_high": "upper end of the interval"}
+#: The attribute of a summary's row that has it.
+ATTRIBUTES = {"mean": "mean", "ci_low": "interval_low", "ci_high": "interval_high"}
+#: Conditions that need no other run, and those that look at the last good one.
+FIXED, RELATIVE = ("min", "max"), ("max_drop", "max_drop_share", "max_rise", "max_rise_share")
+# The model, slice and key of a row.
+_Figure = tuple[str, str, str]
+#: In the place of a slice: each of them.
+EVERY_SLICE = "*"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateRule:
+    """What is asked of a figure.
+
+    Attributes:
+        metric: its label, or any spelling of it; of several relevances "ndcg@10 [click]" is one, and "ndcg@10" all. Among
+            settings left out, it is the gate's name.
+        min: the least value that passes.
+        max: the greatest value that passes.
+        max_drop: how far the figure may be below that of the last good run, in the metric's units.
+        max_drop_share: the same as a share of the last good run's figure: 0.02 is 2 %.
+        max_rise: how far it may be above that of the last good run, for metrics of which less is better.
+        max_rise_share: the same as a share.
+        on: which figure, of both runs: the mean, or the lower or upper end of its interval.
+        model: which model; left out, each of them.
+        slice: which users, such as "country=DE"; "*": each slice.
+    """
+
+    metric: str = ""
+    min: float | None = None
+    max: float | None = None
+    max_drop: float | None = None
+    max_drop_share: float | None = None
+    max_rise: float | None = None
+    max_rise_share: float | None = None
+    on: Literal["mean", "ci_low", "ci_high"] = "mean"
+    model: str | None = None
+    slice: str = "all"
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether the last good run matters."""
+        return any(getattr(self, name) is not None for name in RELATIVE)
+
+
+@dataclass(frozen=True)
+class GateOutcome(Gate):
+    """One condition on one figure, and whether it was met; a report takes it as it is.
+
+    Attributes:
+        metric: the label of the metric.
+        model: whose figure.
+        slice: of which users.
+        on: which figure.
+        rule: the condition's name, such as ``max_drop``.
+        value: the figure; NaN where there is none.
+        limit: the least or greatest value that passes; NaN where there was no earlier run to tell it.
+        earlier: the last good run, if the condition looks back and there is one.
+    """
+
+    metric: str
+    model: str
+    slice: str
+    on: str
+    rule: str
+    value: float
+    limit: float
+    earlier: str
+
+
+def read_gates(settings: Mapping[str, Any]) -> tuple[GateRule, ...]:
+    """Gates from plain settings: a table of conditions by metric, or by a name of the gate that says which metric it is of.
+
+    Args:
+        settings: such as ``{"ndcg@10": {"min": 0.31, "max_drop": 0.005, "on": "ci_low"}}``, or ``{"germany": {"metric":
+            "ndcg@10", "slice": "country=DE", "min": 0.2}}``; keys are the attributes of `GateRule`.
+
+    Raises:
+        ConfigurationError: the key, what was found and what is allowed, of every offender.
+    """
+    if not isinstance(settings, Mapping):
+        msg = f"gates are a table of conditions by metric; found {settings!r}"
+        raise ConfigurationError(msg)
+    problems = [f"gates.{name!r} {problem}" for name, given in settings.items() for problem in _problems(given)]
+    if problems:
+        raise ConfigurationError("; ".join(problems))
+    return tuple(GateRule(**{"metric": str(name), **conditions}) for name, conditions in settings.items())
+
+
+def _problems(conditions: object) -> Iterator[str]:
+    if not isinstance(conditions, Mapping):
+        yield f"must be a table of conditions, such as {{ min = 0.3 }}; found {conditions!r}"
+        return
+    known = [item.name for item in fields(GateRule)]
+    for key in conditions:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            yield f"has an unknown key {key!r}; {hint}allowed: {', '.join(known)}"
+    for name in (*FIXED, *RELATIVE):
+        value = conditions.get(name, 0.0)
+        if not is_number(value) or not math.isfinite(value):
+            yield f"has {name} = {value!r}, which is no number"
+        elif name in RELATIVE and value < 0:
+            yield f"has {name} = {value!r}; it is 0 or more"
+    if conditions.get("on", "mean") not in FIGURES:
+        yield f"has on = {conditions['on']!r}; allowed: {', '.join(FIGURES)}"
+    for name in ("metric", "model", "slice"):
+        if not isinstance(conditions.get(name, ""), str):
+            yield f"has {name} = {conditions[name]!r}, which is no text"
+    if not any(name in conditions for name in (*FIXED, *RELATIVE)):
+        yield f"has no condition; give at least one of {', '.join((*FIXED, *RELATIVE))}"
+    least, greatest = conditions.get("min"), conditions.get("max")
+    if is_number(least) and is_number(greatest) and least > greatest:  # type: ignore[operator] # both are numbers
+        yield f"has min = {least!r} above max = {greatest!r}, which nothing passes"
+
+
+def check_known(
+    rules: Iterable[GateRule],
+    keys: Sequence[str],
+    *,
+    intervals: bool = True,
+    slices: bool = True,
+    model: str | None = None,
+) -> None:
+    """Refuse gates of figures that an evaluation will not have, before it runs.
+
+    Args:
+        rules: the gates.
+        keys: of the evaluation's metrics, as `SummaryRow.key` has them.
+        intervals: whether means will have intervals.
+        slices: whether there will be slices.
+        model: the only model, if there will be one; empty: it has no name. None: there will be several, or nobody knows yet.
+
+    Raises:
+        ConfigurationError: all of them at once.
+    """
+    problems = []
+    for rule in rules:
+        if not any(names(rule.metric, key) for key in keys):
+            near = difflib.get_close_matches(rule.metric.lower(), keys, n=2)
+            hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+            problems.append(f"gates.{rule.metric!r} is of no metric of the evaluation; {hint}it has: {', '.join(keys)}")
+        if rule.on != "mean" and not intervals:
+            problems.append(f"gates.{rule.metric!r} has on = {rule.on!r}, and no interval is asked for (ci)")
+        if rule.slice != "all" and not slices:
+            problems.append(f"gates.{rule.metric!r} has slice = {rule.slice!r}, and no slices are asked for (by)")
+        if rule.model is not None and model is not None and rule.model != model:
+            there = f"the only model is {model!r}" if model else "the only model has no name"
+            problems.append(f"gates.{rule.metric!r} has model = {rule.model!r}, and {there}")
+    if problems:
+        raise ConfigurationError("; ".join(problems))
+
+
+def names(text: str, key: str) -> bool:
+    """Whether a text names the metric of a row's key: it is the key, the label in it, or another spelling of that."""
+    label = key.partition(" [")[0]
+    return text in (key, label) or reads_as(label, text)
+
+
+def check_gates(
+    rules: Iterable[GateRule], rows: Sequence[SummaryRow], earlier: Sequence[tuple[str, SummaryRow]] = ()
+) -> list[GateOutcome]:
+    """Whether figures meet their gates: an outcome a condition, model and slice, in the order of the rules.
+
+    A figure that is not defined fails, and so does a gate of a model or slice that is not there. What looks back passes where no
+    earlier run has the figure, and says so. Numbers are compared as the decimals that they are written as.
+
+    Args:
+        rules: the gates.
+        rows: the summary of the run.
+        earlier: rows of good runs before it with the runs' names, the newest first. One counts where it is the same figure:
+            of the same definition, dialect, users' weights, and, where the gate is on an interval, method and level.
+    """
+    outcomes = []
+    earlier_of: dict[_Figure, list[tuple[str, SummaryRow]]] = {}
+    for name, row in earlier:
+        earlier_of.setdefault(_figure_of(row), []).append((name, row))
+    for rule in rules:
+        chosen = rows_of(rule, rows)
+        outcomes += [
+            _outcome(rule, condition, row, earlier_of.get(_figure_of(row), ()))
+            for row in chosen
+            for condition in (*FIXED, *RELATIVE)
+            if getattr(rule, condition) is not None
+        ]
+        if not chosen:
+            outcomes.append(_absent(rule, [row for row in rows if names(rule.metric, row.key)]))
+    return outcomes
+
+
+def rows_of(rule: GateRule, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
+    """The rows that a gate is about."""
+    keys = {key for key in {row.key for row in rows} if names(rule.metric, key)}
+    return [
+        row for row in rows if row.key in keys and rule.model in (None, row.model) and _is_of(rule.slice, row.slice)
+    ]
+
+
+def lacking_rows(
+    rules: Iterable[GateRule], rows: Sequence[SummaryRow], earlier: Iterable[tuple[str, SummaryRow]]
+) -> list[tuple[str, list[SummaryRow]]]:
+    """The rows of a run whose gates look back, and that no earlier run has the figure of.
+
+    Args:
+        rules: the gates.
+        rows: the summary of the run.
+        earlier: rows of earlier runs, with the runs' names.
+
+    Returns:
+        by the figure that is looked at, such as ``mean``, the rows.
+    """
+    earlier_of: dict[_Figure, list[SummaryRow]] = {}
+    for _, row in earlier:
+        earlier_of.setdefault(_figure_of(row), []).append(row)
+    by_figure: dict[str, dict[_Figure, SummaryRow]] = {}
+    for rule in rules:
+        for row in rows_of(rule, rows) if rule.looks_back else ():
+            if not any(_same(other, row, rule.on) for other in earlier_of.get(_figure_of(row), ())):
+                by_figure.setdefault(rule.on, {})[_figure_of(row)] = row
+    return [(on, list(lacking.values())) for on, lacking in by_figure.items()]
+
+
+def _is_of(asked: str, slice_: str) -> bool:
+    return slice_ != "all" if asked == EVERY_SLICE else slice_ == asked
+
+
+def _absent(rule: GateRule, rows: Sequence[SummaryRow]) -> GateOutcome:
+    models = list(dict.fromkeys(row.model for row in rows))
+    slices = [name for name in dict.fromkeys(row.slice for row in rows) if name != "all"]
+    if not rows:
+        found = "no such metric in the run"
+    elif rule.model is not None and rule.model not in models:
+        found = f"no such model; the run has: {', '.join(map(repr, models))}"
+    elif slices:
+        more = ", …" if len(slices) > 10 else ""
+        found = f"no such slice; the run has: {', '.join(slices[:10])}{more}"
+    else:
+        found = "no slices in the run"
+    nan = math.nan
+    name = _name(rule.metric, rule.model or "", "each slice" if rule.slice == EVERY_SLICE else rule.slice)
+    given = [(one, getattr(rule, one)) for one in (*FIXED, *RELATIVE) if getattr(rule, one) is not None]
+    condition = ", ".join(f"{one} {value:g}" for one, value in given)
+    about = (rule.metric, rule.model or "", rule.slice, rule.on, given[0][0])
+    return GateOutcome(name, condition, found, False, *about, nan, nan, "")
+
+
+def _outcome(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[tuple[str, SummaryRow]]) -> GateOutcome:
+    asked: float = getattr(rule, condition)
+    value = _figure(row, rule.on)
+    below = condition in ("min", "max_drop", "max_drop_share")
+    words = f"at {'least' if below else 'most'} {asked:.6g}"
+    limit, last, said = _decimal(asked), "", ""
+    if condition in RELATIVE:
+        share = condition.endswith("_share")
+        step = f"{100 * asked:.6g} %" if share else f"{asked:.6g}"
+        words = f"at most {step} {'below' if below else 'above'} the last good run"
+        known = ((name, _figure(one, rule.on)) for name, one in earlier if _same(one, row, rule.on))
+        last, before = next(known, ("", math.nan))
+        if last:
+            far = limit * abs(_decimal(before)) if share else limit
+            limit = _decimal(before) + (-far if below else far)
+            said = f", after {before:.6g} in {last}"
+    told = [f"{value:.6g}{said}" if not math.isnan(value) else _why_undefined(row, rule.on)]
+    looks_back_to_nothing = condition in RELATIVE and not last
+    if math.isnan(value):
+        passed = False
+    elif looks_back_to_nothing:
+        passed = True
+        told.append("no earlier good run has this figure")
+    elif math.isinf(value):
+        passed = (value > 0) == below
+    else:
+        passed = _decimal(value) >= limit if below else _decimal(value) <= limit
+    return GateOutcome(
+        name=_name(row.key, row.model, row.slice),
+        condition=f"{FIGURES[rule.on]} {words}",
+        found="; ".join(told),
+        passed=passed,
+        metric=row.key,
+        model=row.model,
+        slice=row.slice,
+        on=rule.on,
+        rule=condition,
+        value=value,
+        limit=math.nan if looks_back_to_nothing else float(limit),
+        earlier=last,
+    )
+
+
+def _figure(row: SummaryRow, on: str) -> float:
+    value: float = getattr(row, ATTRIBUTES[on])
+    return value
+
+
+def _decimal(value: float) -> Fraction:
+    # 0.315 − 0.005 is to be 0.31, which it is not in binary fractions.
+    return Fraction(repr(float(value)))
+
+
+def _figure_of(row: SummaryRow) -> _Figure:
+    return row.model, row.slice, row.key
+
+
+def _same(one: SummaryRow, other: SummaryRow, on: str) -> bool:
+    """Whether rows of two runs are the same figure, and the first one has a value."""
+    aspects = ["model", "slice", "key", "definition", "dialect", "user_weight"]
+    same = all(getattr(one, aspect) == getattr(other, aspect) for aspect in aspects)
+    if on != "mean":
+        # Which interval the values allow is no choice of anybody's.
+        intervals = {(asked_for(row.interval_method), row.interval_level) for row in (one, other)}
+        same = same and len(intervals) == 1
+    return same and math.isfinite(_figure(one, on))
+
+
+def _why_undefined(row: SummaryRow, on: str) -> str:
+    if math.isnan(row.mean):
+        why = "the mean is over all users, and some have none" if row.n_users else "no user has a value"
+        return f"undefined: {why}"
+    return f"undefined: {row.no_interval or 'there is no ' + FIGURES[on]}"
+
+
+def _name(metric: str, model: str, slice_: str) -> str:
+    told = [metric, *[f"of {model}"] * bool(model), *[f"in {slice_}"] * (slice_ != "all")]
+    return " ".join(told)
+
+
+def failed(outcomes: Iterable[GateOutcome]) -> list[str]:
+    """A sentence for each gate that was not met.
+
+    >>> one = GateOutcome("rr", "mean at least 0.5", "0.4", False, "rr", "", "all", "mean", "min", 0.4, 0.5, "")
+    >>> failed([one])
+    ['rr: mean at least 0.5; found 0.4']
+    """
+    return [f"{one.name}: {one.condition}; found {one.found}" for one in outcomes if not one.passed]
+
+
+def render_gates(outcomes: Sequence[GateOutcome]) -> str:
+    """Outcomes as a table of text, those that were not met first."""
+    cells = [("gate", "condition", "", "found")]
+    cells += [
+        (one.name, one.condition, "passed" if one.passed else "FAILED", one.found)
+        for one in sorted(outcomes, key=lambda one: one.passed)
+    ]
+    return "\n".join(line.rstrip() for line in aligned(cells, left=4))

@@ -1,0 +1,172 @@
+"""All runs of a job, from its table of metrics: how figures went over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from pyspark.sql import functions as F
+
+from spark_rankeval.charts.of_results import headline_keys
+from spark_rankeval.checks import check_table
+from spark_rankeval.errors import InputError, UnknownMetricError
+from spark_rankeval.extras import needs_extra
+from spark_rankeval.metrics.base import Metric
+from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, row_of, values_of
+from spark_rankeval.report.writing import checked_path, write_page
+from spark_rankeval.run_history.gates import names
+from spark_rankeval.run_history.plots import HistoryPlots
+from spark_rankeval.spark.storage import replaced_files_explained
+from spark_rankeval.tables.history import render_history
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.charts.marks import Drawing
+    from spark_rankeval.run_history.gates import GateRule
+    from spark_rankeval.tables.history import HistoryRow
+
+
+# So many are listed where one is not found.
+_MOST_NAMED = 20
+
+
+def history(metrics_table: DataFrame, *, slice: str | None = "all") -> History:  # the column's name
+    """The figures of every run in a job's table of metrics, with one read of it.
+
+    Args:
+        metrics_table: of the job's output, such as ``spark.read.parquet("output/evaluation/metrics")``, or some of its rows.
+        slice: the users that figures are about, such as ``country=DE``; None: every slice.
+
+    Raises:
+        InputError: it is no such table, or a run was repeated since it was read.
+    """
+    check_table("metrics_table", metrics_table)
+    wanted = [name for name in COLUMNS if name not in ("over_all", "moments")]
+    lacking = [name for name in (*wanted, RUN_ID, TIME) if name not in metrics_table.columns]
+    if lacking:
+        msg = f"the table has no {', '.join(lacking)}: history takes a job's table of metrics, the folder 'metrics' of its output"
+        raise InputError(msg)
+    chosen = metrics_table if slice is None else metrics_table.where(F.col("slice") == slice)
+    micros = F.unix_micros(F.col(TIME)).alias(TIME)
+    with replaced_files_explained("metrics_table"):
+        found = [record.asDict() for record in chosen.select(*wanted, RUN_ID, micros).collect()]
+    rows = [(record[TIME], str(record[RUN_ID]), row_of(record)) for record in found]
+    ordered = sorted(rows, key=lambda one: one[:2])
+    return History(tuple((run, datetime.fromtimestamp(micros / 1e6, UTC), row) for micros, run, row in ordered))
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """The figures of runs, the earliest first.
+
+    Attributes:
+        rows: a run's id, its time and a row of its summary.
+        failed: why runs failed, such as ``gates failed``, by their ids; they are marked. The table of metrics does not know it.
+    """
+
+    rows: tuple[HistoryRow, ...]
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> dict[str, datetime]:
+        """The runs and their times, the earliest first."""
+        return {run: time for run, time, _ in self.rows}
+
+    def keys(self) -> list[str]:
+        """The labels of the metrics, those of the newest run first."""
+        by_run: dict[str, list[str]] = {}
+        for run, _, row in self.rows:
+            by_run.setdefault(run, []).append(row.key)
+        return list(dict.fromkeys(key for run in reversed(by_run) for key in by_run[run]))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row a run, model, metric and slice, the earliest run first; the columns are those of the table."""
+        told = [name for name in COLUMNS if name not in ("quantiles", "over_all", "moments")]
+        records = [
+            {"run_id": run, "time": time, **dict(zip(COLUMNS, values_of(row), strict=True))}
+            for run, time, row in self.rows
+        ]
+        return pd.DataFrame(records, columns=["run_id", "time", *told]).astype({"k": "Int64"})
+
+    def of(self, metrics: Sequence[str | Metric] | str | Metric) -> History:
+        """The history of some metrics alone.
+
+        Raises:
+            UnknownMetricError: no run has one of them.
+        """
+        asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+        found: dict[str, None] = {}
+        for metric in asked:
+            mine = [key for key in self.keys() if names(str(metric), key)]
+            if not mine:
+                msg = f"no run has a metric {str(metric)!r}; there are: {_listed(self.keys()) or 'none, and no runs'}"
+                raise UnknownMetricError(msg)
+            found |= dict.fromkeys(mine)
+        return History(tuple(one for one in self.rows if one[2].key in found), self.failed)
+
+    def headline(self, also: Sequence[str] = ()) -> History:
+        """The metrics to begin with: of one at many cutoffs the usual ones, and no points of a recall curve.
+
+        Args:
+            also: metrics that are among them all the same.
+        """
+        found = {*headline_keys([row for _, _, row in self.rows])}
+        found |= {key for key in self.keys() if any(names(metric, key) for metric in also)}
+        return History(tuple(one for one in self.rows if one[2].key in found), self.failed)
+
+    @property
+    def plot(self) -> HistoryPlots:
+        """A chart of a metric over the runs, ``history.plot("ndcg@10")``, as Altair's object; needs the extra ``report``."""
+        return HistoryPlots(self.rows, self.failed)
+
+    def report(
+        self, path: str | os.PathLike[str], *, gates: Sequence[GateRule] = (), title: str = "Metrics over all runs"
+    ) -> Path:
+        """Write a page of HTML that opens offline: a chart and a table a metric; needs the extra ``report``.
+
+        Args:
+            path: of the file on this machine; one that is there is replaced, at once and whole.
+            gates: whose fixed values are drawn as lines.
+            title: of the page.
+
+        Returns:
+            the path.
+
+        Raises:
+            MissingExtraError: Altair, Jinja2 or vl-convert is not installed.
+            OptionError: there is no folder for the path on this machine.
+        """
+        target = checked_path(path)
+        with needs_extra("report", "reports"):
+            from spark_rankeval.report.history_page import Part, history_page  # noqa: PLC0415 # of an extra
+        parts = []
+        for key in self.keys():
+            mine = tuple(one for one in self.rows if one[2].key == key)
+            for slice_ in sorted({row.slice for _, _, row in mine}, key=lambda name: (name != "all", name)):
+                of_slice = tuple(one for one in mine if one[2].slice == slice_)
+                draw = partial(_drawn, self.plot, key, slice_, tuple(gates))
+                parts.append(
+                    Part(key if slice_ == "all" else f"{key}, users with {slice_}", draw, of_slice, self.failed)
+                )
+        return write_page(target, history_page(title, parts))
+
+    def __repr__(self) -> str:
+        return render_history(self.rows, self.failed)
+
+
+def _drawn(plots: HistoryPlots, key: str, slice_: str, gates: Sequence[GateRule], width: int) -> Drawing:
+    return plots(key, slice=slice_, gates=gates, width=width)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first of many names, and how many there are."""
+    more = f", … ({len(names):,} in all)" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"

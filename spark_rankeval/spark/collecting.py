@@ -1,0 +1,49 @@
+"""How the states of many partitions become few on their way to the driver: by a tree that is no wider for larger states."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.spark.python_workers import workers_explained
+from spark_rankeval.spark.workers import run_on_workers
+from spark_rankeval.worker.packing import PLACE, STATE
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from spark_rankeval.spark.workers import Run
+
+STATE_SCHEMA = T.StructType([T.StructField(PLACE, T.IntegerType()), T.StructField(STATE, T.BinaryType())])
+# Smaller states the driver takes as they are: a shuffle in between would cost more.
+_TAKEN_BY_DRIVER = 128_000
+# In so many places states of no place of their own meet; if they are larger than this, they meet once more in one.
+_WIDTH, _LARGE = 8, 1 << 23
+
+
+def meeting_place(width: int = _WIDTH) -> Column:
+    """Where a row's state meets others: the row's own place, or one of so many by the partition."""
+    return F.coalesce(F.col(PLACE), F.spark_partition_id() % width).alias(PLACE)
+
+
+def collected_states(states: DataFrame, merge: Run, n_bytes: int, *, have_places: bool = False) -> list[bytes]:
+    """The packed states of all partitions, merged on the way where they are large, in one action.
+
+    Where a state goes depends on its place or its partition, never on its bytes: if a lost state is made again, and by whatever
+    order of rows, it goes where it went before.
+
+    Args:
+        states: rows of `STATE_SCHEMA`.
+        merge: for ``mapInArrow``: one row instead of the many of a place, which come one after the other.
+        n_bytes: about how many bytes the state of a partition has, as it travels.
+        have_places: rows have places, which are merged each by itself, so that no two of the results have a group in common.
+    """
+    widths = [_WIDTH] * (n_bytes > _TAKEN_BY_DRIVER) + [1] * (n_bytes > _LARGE)
+    for width in [_WIDTH] if have_places else widths:
+        met = states.select(meeting_place(width), STATE).repartition(PLACE)
+        # Adaptive execution may put several places into one partition: they are merged one after the other even so.
+        states = run_on_workers(met.sortWithinPartitions(PLACE), merge, STATE_SCHEMA)
+    with workers_explained():
+        return [bytes(row[STATE]) for row in states.collect()]

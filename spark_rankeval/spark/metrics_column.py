@@ -1,0 +1,119 @@
+"""Metrics as a column, for a notebook that already has a user's lists as arrays in a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.checks import one_of
+from spark_rankeval.dialects import Dialect, find_dialect
+from spark_rankeval.errors import InputError
+from spark_rankeval.metrics.naming import column_names, parse_metrics
+from spark_rankeval.request.readings import Lists, resolve, views_of
+from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.spark.ids import is_utf8
+from spark_rankeval.spark.named_columns import column
+from spark_rankeval.spark.workers import pandas_function
+from spark_rankeval.worker.series import N_INVALID, score_series
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import Column
+
+    from spark_rankeval.metrics.base import Metric
+
+
+def metrics_column(
+    predictions: str | Column,
+    labels: str | Column,
+    metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric],
+    *,
+    scores: str | Column | None = None,
+    relevance: str | Column | None = None,
+    dialect: str | Dialect = "default",
+    ties: str | None = None,
+) -> Column:
+    """A struct with a field a metric, computed from arrays in the same row by a pandas UDF.
+
+    ``df.select("user", metrics_column("predictions", "labels", ["ndcg@10", "rr"]).alias("metrics"))``
+
+    A row that `evaluate` would refuse (a null array or entry, a NaN score, arrays of unequal length, an item twice, a
+    negative grade, ids that do not compare) has null in every metric and says how many such entries it has in
+    ``n_invalid``; NaN means, as ever, that the metric is not defined for the row. A row with an id that is not
+    UTF-8, which pandas cannot read, has null as well. Nothing raises while the column is computed.
+
+    Args:
+        predictions: the array of items, best first; or in any order where `scores` are given.
+        labels: the array of labelled items.
+        metrics: as in `evaluate`.
+        scores: the array of scores beside `predictions`.
+        relevance: the array of grades beside `labels`.
+        dialect: as in `evaluate`. An array with a null item is refused in every dialect.
+        ties: how equal scores are ordered, or ``average``, as in `evaluate`; None: as the dialect says.
+
+    Raises:
+        MetricError: a name or parameter is not known.
+        DialectError: the dialect is not known, or lacks a metric.
+        InputError: an array is named by something else than a text or a column.
+        OptionError: `ties` is not known, or is ``average`` and a metric has none.
+    """
+    convention = find_dialect(dialect)
+    asked = parse_metrics(metrics)
+    names = column_names(asked, taken=(N_INVALID,))
+    one_of("ties", ties, (None, "item_asc", "item_desc", "position", "average"))
+    lists = Lists(scores is not None, label_arrays=True, relevances=() if relevance is None else ("relevance",))
+    resolved = resolve(asked, convention, None, lists, ties)
+    views, values = views_of(resolved, convention, lists, ties=ties)  # type: ignore[arg-type] # checked above
+    task = ScoringTask(
+        views=tuple(views),
+        prediction_arrays=True,
+        label_arrays=True,
+        unusual_grades=convention.unusual_grades,
+    )
+    fields_of_values = [names[value.label] for value in values]
+    arguments = {"items": predictions, "labels": labels, "scores": scores, "grades": relevance}
+    for name, value in zip(("predictions", "labels", "scores", "relevance"), arguments.values(), strict=True):
+        optional = name in ("scores", "relevance") and value is None
+        if not (optional or hasattr(type(value), "getField") or (isinstance(value, str) and value.strip())):
+            msg = f"{name} must be the name of a column, or a column; got {value!r}"
+            raise InputError(msg)
+    given = {name: _without_null_entries(value) for name, value in arguments.items() if value is not None}
+    given |= {name: _readable_ids(given[name]) for name in ("items", "labels")}
+    if "grades" in given:
+        # What grades compare with is rounded as they are.
+        given["single"] = F.typeof(given["grades"]) == "array<float>"
+    # Scores and grades may be any numbers.
+    given |= {name: given[name].cast("array<double>") for name in ("scores", "grades") if name in given}
+    fields = [T.StructField(name, T.DoubleType()) for name in fields_of_values]
+    returned = T.StructType([*fields, T.StructField(N_INVALID, T.LongType())])
+    udf = pandas_function(score_series(task, tuple(given), tuple(fields_of_values)), returned)
+    scored = udf(*given.values())
+    # Arrow conversion of a pandas frame makes NaN null; null is to mean that the row was refused.
+    fine = scored.getField(N_INVALID) == 0
+    shown = [
+        F.when(fine, F.coalesce(scored.getField(name), F.lit(float("nan")))).alias(name) for name in names.values()
+    ]
+    return F.struct(*shown, scored.getField(N_INVALID).alias(N_INVALID))
+
+
+def _readable_ids(array: Column) -> Column:
+    """The array, or null if its ids do not compare by their values, or if pandas could not read one."""
+    # A separator keeps bytes of two ids from making one letter. Of numbers Spark drops all of this when it plans.
+    together = F.concat_ws("\n", array.cast("array<string>"))
+    plain = F.typeof(array).rlike("^array<(tinyint|smallint|int|bigint|float|double|void)>$")
+    return F.when(plain | ((F.typeof(array) == "array<string>") & is_utf8(together)), array)
+
+
+def _without_null_entries(array: str | Column) -> Column:
+    """The array, or null if an entry is: pandas would turn whole numbers beside a null into rounded floats."""
+    whole = (
+        column(array)
+        if isinstance(array, str) and "." not in array
+        else F.col(array)
+        if isinstance(array, str)
+        else array
+    )
+    return F.when(~F.exists(whole, lambda entry: entry.isNull()), whole)
