@@ -25,12 +25,22 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.summarise import summarise as summarise
     from spark_rankeval.evaluation.summarise import write_per_user as write_per_user
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
+    from spark_rankeval.request.options import Cube as Cube
+    from spark_rankeval.request.options import Facts as Facts
     from spark_rankeval.run_history.history import history as history
     from spark_rankeval.spark.metrics_column import metrics_column as metrics_column
     from spark_rankeval.spark.package_zip import package_zip as package_zip
     from spark_rankeval.spark.progress import progress as progress
+    from spark_rankeval.statistics.methods import BCa as BCa
+    from spark_rankeval.statistics.methods import Percentile as Percentile
+    from spark_rankeval.statistics.methods import Student as Student
 
 _HOMES = {
+    "BCa": "statistics.methods",
+    "Cube": "request.options",
+    "Facts": "request.options",
+    "Percentile": "statistics.methods",
+    "Student": "statistics.methods",
     "agreement": "evaluation.agreement",
     "all_pairs": "comparison.compare",
     "compare": "comparison.compare",
@@ -52,7 +62,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "BCa",
+    "Cube",
+    "Facts",
+    "Percentile",
     "Result",
+    "Student",
     "agreement",
     "all_pairs",
     "compare",

@@ -119,18 +119,6 @@ _AS_SPARK = {
 }
 
 
-def check_totals(totals: object, by: tuple[str, ...]) -> None:
-    """Refuse totals that are no yes or no, or that are over nothing.
-
-    Raises:
-        OptionError: so it is.
-    """
-    one_of("totals", totals, (True, False))
-    if totals and not by:
-        msg = "totals=True is for slices: name the attributes that part the users with by="
-        raise OptionError(msg)
-
-
 def check_name(option: str, given: object) -> None:
     """Refuse what is no column's name, and not None either.
 

@@ -18,7 +18,7 @@ def main():
     os.environ |= {"SPARK_SUBMIT_OPTS": OPTIONS, "PYSPARK_PYTHON": sys.executable}
     from pyspark.sql import SparkSession
 
-    from spark_rankeval import compare, evaluate, summarise
+    from spark_rankeval import BCa, Facts, compare, evaluate, summarise
 
     builder = SparkSession.builder.config("spark.ui.enabled", "false")
     for key, value in SETTINGS.items():
@@ -33,11 +33,11 @@ def main():
     for adaptive in ("true", "false"):
         spark.conf.set("spark.sql.adaptive.enabled", adaptive)
         spark.conf.set("spark.sql.codegen.wholeStage", adaptive)
-        result = evaluate(predictions, labels, ["ndcg@10", "gini@10"], score="score", training=labels)
+        result = evaluate(predictions, labels, ["ndcg@10", "gini@10"], score="score", facts=Facts(training=labels))
         result.per_user.count()
     with TemporaryDirectory() as folder:
         users = result.write(f"{folder}/users").per_user
-        summarise(users, ci="bca", replicates=20)
+        summarise(users, ci=BCa(replicates=20))
         compare({"one": users, "other": spark.read.parquet(f"{folder}/users")}, baseline="one", replicates=99)
     java = spark.sparkContext._gateway.proc
     spark.stop()

@@ -3,7 +3,7 @@
 from pathlib import Path
 from types import SimpleNamespace
 
-from spark_rankeval import compare, evaluate
+from spark_rankeval import BCa, Facts, compare, evaluate
 
 
 def tables_of_all_kinds(spark):
@@ -44,7 +44,7 @@ def results_of_all_kinds(names):
     parted = labels.withColumn("country", labels.user)
     models = evaluate({"als": first, "popularity": first}, labels, ["ndcg@10"], score="score")
     return {
-        "result": evaluate(first, labels, metrics, score="score", by="country", attributes=parted),
+        "result": evaluate(first, labels, metrics, score="score", by="country", facts=Facts(attributes=parted)),
         "of_models": models,
         "comparison": compare(models, "popularity"),
         "path": str(Path.cwd() / "per_user"),

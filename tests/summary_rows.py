@@ -4,9 +4,19 @@ import math
 import zlib
 
 from spark_rankeval.records.comparison import ComparisonRow, PairRow
-from spark_rankeval.records.summary import DataQuality, SummaryRow
+from spark_rankeval.records.quality import DataQuality
+from spark_rankeval.records.summary import SummaryRow
 
-QUALITY = DataQuality(1300, 40, 3, 12, 65000, 9100, 5200, 0, 0, 0, 7, 0, 0)
+QUALITY = DataQuality.of(
+    n_users=1300,
+    n_without_relevant=40,
+    n_without_predictions=3,
+    n_hanging_on_ties=12,
+    n_predictions=65000,
+    n_labels=9100,
+    n_relevant=5200,
+    n_duplicate_labels=7,
+)  # fmt: skip
 
 
 def row(metric="ndcg@10", mean=0.25, **others):

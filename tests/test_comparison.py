@@ -12,7 +12,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
-from spark_rankeval import detectable_difference
+from spark_rankeval import Cube, detectable_difference
 from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning, UnknownMetricError
 
 
@@ -258,7 +258,7 @@ def test_a_slice_is_compared_as_its_users_alone(parted, users, compared):
 
 
 def test_totals_of_slices_and_partitions(parted):
-    found = compare_frames(parted, METRICS, "old", by=["country", "device"], totals=True, replicates=9)
+    found = compare_frames(parted, METRICS, "old", by=Cube("country", "device"), replicates=9)
     by_country = compare_frames(parted, METRICS, "old", by="country", replicates=9)
     # The total over the device has the figures of the country; only p is corrected for more comparisons.
     mine = [row for row in found.sliced if row.slice.startswith("country=") and "device" not in row.slice]

@@ -17,6 +17,7 @@ from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.request.counts import COUNTS
 from spark_rankeval.request.readings import resolve, views_of
+from spark_rankeval.worker.scoring import count_of_model
 
 PAGE = (ROOT / "docs" / "conventions.md").read_text(encoding="utf-8")
 OF_DIALECTS = PAGE.partition("\n## Dialects\n")[2]
@@ -73,7 +74,7 @@ def assert_compares(dialect, precision, metric=PROBE):
 def counted(dialect, users):
     """What the worker counts of users, by the name of the count."""
     _, scores = scores_in(dialect, [PROBE], users)
-    return dict(zip(COUNTS, (int(count.sum()) for count in scores.counts[0]), strict=True))
+    return {name: int(scores.counts[count_of_model(name, 0)].sum()) for name in COUNTS}
 
 
 def assert_takes_duplicates(dialect, words, metric="ndcg@2"):

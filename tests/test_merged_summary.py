@@ -24,7 +24,7 @@ UNKNOWN = {"median", "quantiles"}
 
 def summary_of(values, weights=None, ci="t", **others):
     """The row of a metric whose users have these values."""
-    options = DescriptionOptions.given(ci, 0.95, 20, 0, (0.5,), weighted=weights is not None)
+    options = DescriptionOptions(ci, 0.95, 20, 0, (0.5,), weighted=weights is not None)
     accumulator = DescriptionAccumulator(1, options)
     users = np.arange(len(values), dtype=np.int64)
     accumulator.add([np.asarray(values, float)], users, None if weights is None else np.asarray(weights, float))

@@ -1,7 +1,6 @@
 """What is warned of by counts alone."""
 
 import warnings
-from dataclasses import replace
 
 import pytest
 from summary_rows import QUALITY
@@ -22,29 +21,29 @@ def warned_of(quality, metrics):
 
 
 def test_labels_that_nobody_can_find_are_warned_of_once():
-    (words,) = warned_of(replace(QUALITY, n_excluded_labels=910), "recall@10")
+    (words,) = warned_of(QUALITY.with_counts(n_excluded_labels=910), "recall@10")
     assert words.startswith("910 of 9,100 labels (10.0%) are of excluded items: ")
     assert (
         "1 of 9,100 labels (0.0%) is of an excluded item"
-        in warned_of(replace(QUALITY, n_excluded_labels=1), "ndcg@10")[0]
+        in warned_of(QUALITY.with_counts(n_excluded_labels=1), "ndcg@10")[0]
     )
-    assert "910 labels excluded too" in render_quality(replace(QUALITY, n_excluded_labels=910))[-1]
+    assert "910 labels excluded too" in render_quality(QUALITY.with_counts(n_excluded_labels=910))[-1]
     assert warned_of(QUALITY, "recall@10") == []
 
 
 @pytest.mark.parametrize("metrics", ["recall@10", "ndcg@10", ["novelty@10", "cg"]])
 def test_labels_of_which_none_is_relevant_are_warned_of(metrics):
-    (words,) = warned_of(replace(QUALITY, n_relevant=0), metrics)
+    (words,) = warned_of(QUALITY.with_counts(n_relevant=0), metrics)
     assert words.startswith("none of 9,100 labels is relevant: are the grades what relevance_threshold= expects?")
-    (words,) = warned_of(replace(QUALITY, n_relevant=0, n_labels=0), metrics)
+    (words,) = warned_of(QUALITY.with_counts(n_relevant=0, n_labels=0), metrics)
     assert words.startswith("there is no label: nothing can be found")
 
 
 def test_correlations_need_labels_and_no_relevant_one():
-    assert warned_of(replace(QUALITY, n_relevant=0), ["spearman", "rbo"]) == []
-    assert len(warned_of(replace(QUALITY, n_relevant=0, n_labels=0), ["spearman", "rbo"])) == 1
+    assert warned_of(QUALITY.with_counts(n_relevant=0), ["spearman", "rbo"]) == []
+    assert len(warned_of(QUALITY.with_counts(n_relevant=0, n_labels=0), ["spearman", "rbo"])) == 1
 
 
 @pytest.mark.parametrize("counts", [{"n_excluded_labels": 910}, {"n_labels": 0, "n_relevant": 0}])
 def test_what_needs_no_labels_is_not_warned_of(counts):
-    assert warned_of(replace(QUALITY, **counts), ["novelty@10", "catalog_coverage@10"]) == []
+    assert warned_of(QUALITY.with_counts(**counts), ["novelty@10", "catalog_coverage@10"]) == []

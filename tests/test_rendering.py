@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from spark_rankeval.charts.of_results import interval_reading
-from spark_rankeval.records.summary import DataQuality, SummaryRow
+from spark_rankeval.records.quality import DataQuality
+from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.tables.markup import summary_as_html, summary_as_latex, summary_as_markdown
 from spark_rankeval.tables.text import number, render_summary
 
@@ -20,7 +21,22 @@ ROW = SummaryRow(
 NONE = replace(
     ROW, metric="rr", n_users=1, interval_low=math.nan, interval_high=math.nan, no_interval="one user has no spread"
 )
-QUALITY = DataQuality(*range(1300, 1313), n_in_both=1300)
+QUALITY = DataQuality.of(
+    n_users=1300,
+    n_without_relevant=1301,
+    n_without_predictions=1302,
+    n_hanging_on_ties=1303,
+    n_predictions=1304,
+    n_labels=1305,
+    n_relevant=1306,
+    n_invalid_predictions=1307,
+    n_invalid_labels=1308,
+    n_duplicate_predictions=1309,
+    n_duplicate_labels=1310,
+    n_conflicting_labels=1311,
+    n_excluded=1312,
+    n_in_both=1300,
+)  # fmt: skip
 NASTY = r"a<b> & 'c' | d_e * [f] 100% #1 $x$ {y} ~^ \z" + "\nnext"
 
 
@@ -175,7 +191,7 @@ def test_several_models_are_several_tables():
     rows = [replace(ROW, model=model) for model in ("als", "popularity")]
     assert summary_as_markdown(rows).count("| --- |") == 2
     assert summary_as_latex(rows).count(r"\toprule") == 2
-    qualities = {"als": QUALITY, "popularity": replace(QUALITY, n_users=77)}
+    qualities = {"als": QUALITY, "popularity": QUALITY.with_counts(n_users=77)}
     page = Reader(summary_as_html(rows, qualities))
     assert len([tag for tag, _ in page.tags if tag == "table"]) == 2
     users = [re.match(r"users: ([\d,]+) users", text) for text in page.texts]

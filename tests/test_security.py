@@ -8,6 +8,7 @@ import pytest
 
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker.packing import pack, unpack
+from spark_rankeval.worker.scoring import CountNames
 from spark_rankeval.worker.states import TableAccumulator, as_states, as_tree
 
 PACKAGE = Path(__file__).parents[1] / "spark_rankeval"
@@ -105,12 +106,12 @@ def test_the_look_at_modules_finds_what_it_looks_for(source):
 
 
 def state(n_values=3, ci="bca"):
-    options = DescriptionOptions.given(ci, 0.95, 50, 0, (0.5,))
+    options = DescriptionOptions(ci, 0.95, 50, 0, (0.5,))
     rng = np.random.default_rng(5)
-    accumulator = TableAccumulator(n_values, 2, 1, options)
+    accumulator = TableAccumulator(n_values, CountNames(("a", "b"), ("c",)), options)
     accumulator.add(
         [np.where(rng.random(200) < 0.1, np.nan, rng.random(200)) for _ in range(n_values)],
-        [rng.integers(0, 2**62, 200) for _ in range(3)],
+        {name: rng.integers(0, 2**62, 200) for name in "abc"},
         rng.random(200) < 0.1,
         rng.integers(-(2**63), 2**63 - 1, 200),
     )

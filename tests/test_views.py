@@ -82,5 +82,7 @@ def test_equal_scores_have_a_position_in_arrays_alone(scored, ties):
 def test_labels_put_at_the_end_of_a_list_are_no_predictions():
     users = {"ann": ([("tea", 0.9), ("jam", 0.5)], [("tea", 1.0), ("rye", 1.0), ("ham", 1.0)])}
     _, scores = scores_in(find_dialect("torchmetrics"), ["precision@2"], users)
-    n_predictions, n_labels, n_relevant = (int(count[0]) for count in scores.counts[0][:3])
+    n_predictions, n_labels, n_relevant = (
+        int(scores.counts[f"0.{name}"][0]) for name in ("n_predictions", "n_labels", "n_relevant")
+    )
     assert (n_predictions, n_labels, n_relevant) == (2, 3, 3)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from spark_rankeval.checks import as_names, check_totals, one_of
+from spark_rankeval.checks import one_of
 from spark_rankeval.comparison.inputs import (
     check_baseline,
     check_number,
-    check_seed,
     direction_of,
     labels_of,
     margins_of,
@@ -22,13 +21,14 @@ from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.repeated_users import repeated_users
 from spark_rankeval.records.comparison import ComparisonRow, PairRow
 from spark_rankeval.records.slices import in_order, roll, slice_name
+from spark_rankeval.request.options import Cube, attributes_in
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import moments_of
 from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
-from spark_rankeval.statistics.resampling import checked_replicates
+from spark_rankeval.statistics.resampling import check_seed, checked_replicates
 from spark_rankeval.statistics.verdict import verdict_of
 from spark_rankeval.worker.comparing import (
     N_CONFLICTS,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.comparison.inputs import Direction, Margin, Metrics, Results
     from spark_rankeval.records.slices import Key
+    from spark_rankeval.request.options import By
     from spark_rankeval.spark.model_tables import ModelTables
     from spark_rankeval.statistics.all_pairs import Pair
     from spark_rankeval.statistics.moments import State
@@ -72,8 +73,7 @@ def compare(
     correction: str = "holm",
     replicates: int = 9999,
     seed: int = 0,
-    by: str | Sequence[str] = (),
-    totals: bool = False,
+    by: By = (),
 ) -> ModelComparison:
     """Compare models with a baseline, metric by metric, on the users for whom both have a value, in one action.
 
@@ -100,8 +100,7 @@ def compare(
         by: attributes of the user that part the users into slices, for a look at who wins and who loses: columns of the tables,
             such as those that ``score_users(by=…)`` keeps, or others joined to them. Slices are judged by all signs where
             these can be counted, else by the paired t test, corrected for all comparisons of slices; they change nothing of the
-            rows of all users.
-        totals: with slices for every total over some of the attributes, as a cube has them.
+            rows of all users. ``Cube("country", "device")`` adds a total over each attribute.
 
     Returns:
         the comparison: it prints as a table; `rows`, `sentences` and `to_pandas()` have all figures, and `slices` and
@@ -114,8 +113,7 @@ def compare(
     """
     checked_level(level)
     one_of("test", test, ("sign_flip", "t"))
-    parted = as_names("by", by)
-    check_totals(totals, parted)
+    parted = attributes_in(by)
     adjusted([], correction)
     checked_replicates(replicates)
     check_seed(seed)
@@ -161,7 +159,7 @@ def compare(
     rows = judged(_comparisons(owners, directions, others, baseline, level, replicates), test)
     groups: dict[Key, list[State]] = {}
     for key, state in slices.items():
-        for group in roll(len(parted), totals=totals)(key):
+        for group in roll(len(parted), totals=isinstance(by, Cube))(key):
             groups.setdefault(group, []).append(state)
     sliced = []
     for group in in_order(list(groups)):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import numbers
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.checks import as_names, check_name, is_name, is_number
 from spark_rankeval.errors import (
@@ -132,7 +131,7 @@ def labels_of(tables: ModelTables, metrics: Metrics) -> list[str]:
         if not labels:
             msg = f"no metric was asked for; there are {', '.join(known)}"
             raise MetricError(msg)
-    quotients = [label for label in labels if any(table.metrics[label].normalised for table in tables.tables)]
+    quotients = [label for label in labels if any(table.metrics[label].normaliser for table in tables.tables)]
     if quotients:
         others = ", ".join(label for label in known if label not in quotients) or "none"
         msg = (
@@ -221,10 +220,3 @@ def resolution_of(test: str, replicates: int, n_comparisons: int, level: float, 
         )
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
     return least
-
-
-def check_seed(seed: Any) -> None:
-    """Refuse a seed that is no whole number."""
-    if not is_number(seed, numbers.Integral):
-        msg = f"the seed is a whole number; got {seed!r}"
-        raise OptionError(msg)

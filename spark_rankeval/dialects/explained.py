@@ -103,7 +103,7 @@ def facts(metric: type[Metric], mark: str = "") -> str:
         told[-1] += f" ({mark}gain='binary'{mark} with {mark}relevance_threshold=-inf{mark}: any label)"
     asked = _tables_of(metric)
     if asked:
-        told.append("asks for " + " or ".join(f"{mark}{table}={mark}" for table in asked))
+        told.append("needs " + " or ".join(f"{mark}facts=Facts({table}=…){mark}" for table in asked))
     if metric.corpus_level:
         told.append("one value of all lists together, without an interval")
     if not metric.larger_is_better:

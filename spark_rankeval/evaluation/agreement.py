@@ -11,6 +11,7 @@ from spark_rankeval.checks import check_table
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.evaluate import evaluate
 from spark_rankeval.request.column_names import ColumnNames
+from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.spark.inputs import read_sources
 from spark_rankeval.spark.named_columns import any_null, column
 
@@ -71,7 +72,8 @@ def agreement(
         raise OptionError(msg)
     check_table("predictions_a", predictions_a)
     check_table("predictions_b", predictions_b)
-    names = ColumnNames.given(user, item, score, rank, None, one_table=False)
+    options = ScoringOptions(user=user, item=item, score=score, rank=rank, on_invalid=on_invalid)
+    names = ColumnNames.given(options, one_table=False)
     _read(predictions_a, "predictions_a", names)
     other = _read(predictions_b, "predictions_b", names)
     left = read_sources(predictions_a, predictions_b, None, None, names).predictions

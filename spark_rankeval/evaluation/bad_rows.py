@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import DataError, SparkRankEvalWarning
+from spark_rankeval.request.counts import ALL_COUNTS
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.spark.diagnosis import (
     diagnose,
@@ -21,37 +22,40 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.records.summary import DataQuality
+    from spark_rankeval.records.quality import DataQuality
+    from spark_rankeval.spark.per_user import Settings
     from spark_rankeval.spark.scoring import Scoring
 
-_MEANING = {
-    "n_invalid_predictions": "predictions that cannot be ranked",
-    "n_invalid_labels": "labels that cannot be used",
-    "n_duplicate_predictions": "predictions that repeat an item of their user",
-    "n_conflicting_labels": "labels that repeat an item of their user with another grade",
-    "n_conflicting_attributes": "attributes in which the rows of a user do not agree",
-    "n_invalid_weights": "users whose weight is missing, negative, NaN or infinite",
+_MEANING = {count.name: count.error for count in ALL_COUNTS if count.error} | {
+    "n_invalid_weights": "users whose weight is missing, negative, NaN or infinite"
+}
+# What ``drop`` does with each kind, if that is more than to leave rows out.
+_DROPPED = {
+    "n_duplicate_predictions": "of equal items the best ranked stays",
+    "n_conflicting_labels": "of conflicting labels the highest grade stays",
+    "n_conflicting_attributes": "attributes that conflict are taken as null",
+    "n_invalid_weights": "users without a weight are in no mean",
 }
 
 
 def raise_if_invalid(
-    quality: DataQuality, facts: Mapping[str, Any], scoring: Scoring | None = None, on_invalid: OnInvalid | None = None
+    quality: DataQuality, settings: Settings, scoring: Scoring | None = None, on_invalid: OnInvalid | None = None
 ) -> None:
     """Raise where rows were counted that cannot be ranked, unless the caller asked to leave them out; warn of odd ones.
 
     Args:
         quality: the counts.
-        facts: what the evaluation was told: ``on_invalid``, ``conflicting_labels``.
+        settings: what the evaluation was told.
         scoring: the evaluation, whose tables are looked at again for reasons and examples; None: counts alone.
         on_invalid: what the caller chooses now; None: as the evaluation was told.
 
     Raises:
         DataError: there are such rows.
     """
-    scored = OnInvalid.read(facts.get("on_invalid", "error"))
+    scored = OnInvalid.read(settings.on_invalid)
     chosen = on_invalid or scored
     errors = quality.errors(chosen.weights(scored))
-    if facts.get("conflicting_labels") == "last":
+    if settings.conflicting_labels == "last":
         errors.pop("n_conflicting_labels", None)
     if errors:
         sentences = []
@@ -61,11 +65,10 @@ def raise_if_invalid(
             sentence = f"{meaning}: {count:,}"
             detail = _details(name, scoring, chosen) if scoring is not None else ""
             sentences.append(f"{sentence} ({detail})" if detail else sentence)
+        dropped = "; ".join(words for name, words in _DROPPED.items() if name in errors)
         msg = (
-            f"{'; '.join(sentences)}. Mend the data, or pass on_invalid='drop' to leave these out and count them "
-            "(of equal items the best ranked stays, of conflicting labels the highest grade, of conflicting attributes none, "
-            "and users without a weight are in no mean); "
-            "'quarantine' also gives the rows with their reasons"
+            f"{'; '.join(sentences)}. Mend the data, or pass on_invalid='drop' to leave these out and count them"
+            f"{f' ({dropped})' if dropped else ''}; 'quarantine' also gives the rows with their reasons"
         )
         raise DataError(msg, errors)
     if quality.n_infinite_scores and scored.infinite_scores == "rank" and chosen.infinite_scores == "rank":
@@ -87,19 +90,19 @@ _OF_FACTS = {
 }
 
 
-def raise_if_unusable(totals: Mapping[str, int], facts: Mapping[str, Any], on_invalid: OnInvalid | None = None) -> None:
+def raise_if_unusable(totals: Mapping[str, int], settings: Settings, on_invalid: OnInvalid | None = None) -> None:
     """Raise where the tables of training, items or a baseline hold what cannot be used, unless it is to be left out.
 
     Args:
         totals: how much of each kind there is.
-        facts: what the evaluation was told.
+        settings: what the evaluation was told.
         on_invalid: what the caller chooses now; None: as the evaluation was told.
 
     Raises:
         DataError: there is such.
     """
     found = {name: totals[name] for name in _OF_FACTS if totals.get(name)}
-    chosen = on_invalid or OnInvalid.read(facts.get("on_invalid", "error"))
+    chosen = on_invalid or OnInvalid.read(settings.on_invalid)
     if found and chosen.invalid_facts == "error":
         words = "; ".join(f"{_OF_FACTS[name]}: {count:,}" for name, count in found.items())
         msg = (
@@ -109,14 +112,14 @@ def raise_if_unusable(totals: Mapping[str, int], facts: Mapping[str, Any], on_in
         raise DataError(msg, found)
 
 
-def warn_if_apart(qualities: Mapping[str, DataQuality], facts: Mapping[str, Any]) -> None:
+def warn_if_apart(qualities: Mapping[str, DataQuality], settings: Settings) -> None:
     """Warn where hardly a user with labels has predictions.
 
     Args:
         qualities: the counts of each model.
-        facts: what the evaluation was told; ``unpredicted``: what becomes of users without predictions.
+        settings: what the evaluation was told.
     """
-    are_left_out = facts.get("unpredicted") == "left_out"
+    are_left_out = settings.unpredicted == "left_out"
     # Who leaves users without predictions out has asked about few, but not about nobody.
     apart = {
         model: one for model, one in qualities.items() if one.is_apart and not (are_left_out and one.n_in_both_at_most)
@@ -162,7 +165,7 @@ def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metri
 
 
 def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> str:
-    sources, rules = scoring.sources, Rules.of(scoring.task)
+    sources, rules = scoring.sources, Rules.of(scoring.reading.task)
     if name == "n_conflicting_attributes":
         return f"for example {example_of_conflicts(sources)}"
     if name == "n_invalid_weights":

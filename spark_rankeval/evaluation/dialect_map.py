@@ -14,13 +14,16 @@ from spark_rankeval.dialects.explained import choice_in_words
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.evaluation.bad_rows import raise_if_invalid, warn_of_labels
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.records.summary import AskedFor, DataQuality
+from spark_rankeval.records.quality import DataQuality
+from spark_rankeval.records.summary import AskedFor
 from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.on_invalid import OnInvalid
-from spark_rankeval.request.readings import Lists, Value, policy_of, resolve
+from spark_rankeval.request.options import ScoringOptions
+from spark_rankeval.request.readings import Lists, Reading, Value, policy_of, resolve
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.spark.inputs import read_sources
+from spark_rankeval.spark.per_user import Settings
 from spark_rankeval.spark.scoring import Scoring
+from spark_rankeval.statistics.description import MOMENTS_ALONE
 from spark_rankeval.tables.text import in_one_format, render_map
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.population import Population
     from spark_rankeval.ranking.ranks import RankingPolicy
+    from spark_rankeval.request.on_invalid import OnInvalid
     from spark_rankeval.statistics.moments import Moments
 
 
@@ -163,7 +167,6 @@ def dialect_map(
         MetricError, DialectError, OptionError, InputError: something is wrong with the call; no job has run.
         DataError: rows cannot be ranked.
     """
-    choices = OnInvalid.read(on_invalid)
     if relevance is not None and not isinstance(relevance, str):
         msg = f"dialect_map takes one relevance; got {relevance!r}"
         raise InputError(msg)
@@ -178,10 +181,16 @@ def dialect_map(
     chosen = [find_dialect(name) for name in (dialects if dialects is not None else every_dialect())]
     chosen = list({dialect.name: dialect for dialect in [DEFAULT, *chosen]}.values())
     asked = parse_metrics(metrics)
-    names = ColumnNames.given(user, item, score, rank, relevance, one_table=labels is None)
+    options = ScoringOptions(
+        user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, users=users,
+        exclude=exclude, on_invalid=on_invalid,
+    )  # fmt: skip
+    names = ColumnNames.given(options, one_table=labels is None)
     sources = read_sources(predictions, labels, users, exclude, names)
     left, right = sources.predictions, sources.labels
     lists = Lists(left.arrays and left.has_value, right.arrays, right.grades)
+
+    choices = options.choices
 
     def reading(label: str, dialect: Dialect) -> _Reading | str:
         """What a metric means in a dialect, or why it means nothing."""
@@ -266,28 +275,20 @@ def _evaluate(
         for (ranking, population), group in groups.items()
     )
     in_order = [reading for group in groups.values() for reading in group]
-    scoring = Scoring(
-        sources=sources,
-        values=tuple(Value(str(reading.metric), reading.metric) for reading in in_order),
-        columns=(),
-        model_column="",
-        shown=(),
-        task=ScoringTask(
-            views,
-            prediction_arrays=left_arrays,
-            label_arrays=right_arrays,
-            clip_grades=choices.negative_grades == "clip",
-            rank_infinite=choices.infinite_scores == "rank",
-        ),
-        prune="auto",
-        facts={"on_invalid": choices.given},
+    task = ScoringTask(
+        views,
+        prediction_arrays=left_arrays,
+        label_arrays=right_arrays,
+        clip_grades=choices.negative_grades == "clip",
+        rank_infinite=choices.infinite_scores == "rank",
     )
+    values = tuple(Value(str(reading.metric), reading.metric) for reading in in_order)
+    scoring = Scoring(sources, Reading(task, values), Settings(on_invalid=choices.given))
     # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.
-    found, _ = scoring.describe(scoring.plan(exact=True))
-    described = found[()].values
-    quality = DataQuality.from_moments(scoring.counts_of(found[()])[0])
-    raise_if_invalid(quality, scoring.facts, scoring)
-    return dict(zip(in_order, (each.moments for each in described), strict=True)), quality
+    group = scoring.describe_values(scoring.plan(exact=True), MOMENTS_ALONE)[()]
+    quality = DataQuality.from_moments(scoring.counts_of(group, 0))
+    raise_if_invalid(quality, scoring.settings, scoring)
+    return dict(zip(in_order, (each.moments for each in group.values), strict=True)), quality
 
 
 def _row(label: str, dialect: str, path: list[tuple[str, _Reading]] | str, found: Mapping[_Reading, Moments]) -> MapRow:

@@ -13,40 +13,33 @@ from spark_rankeval.spark.inputs import FurtherTables
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame
-
     from spark_rankeval.dialects import Dialect
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.request.options import Facts
 
 _MEANING = (
-    "training is a table of users and items, the interactions that the model was trained on; items one of items and their "
+    "Training is a table of users and items, the interactions that the model was trained on; items one of items and their "
     "attributes; baseline one of recommendations, as predictions"
 )
 
 
-def further_tables(
-    asked: Mapping[str, Metric],
-    convention: Dialect,
-    given: dict[str, DataFrame | None],
-    category: str,
-    vector: str,
-) -> FurtherTables | None:
-    """The tables that the metrics ask for beside predictions and labels; None where they ask for none.
+def further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Facts) -> FurtherTables | None:
+    """The tables that the metrics ask for beside predictions and labels; None if they ask for none.
 
     Args:
         asked: the metrics by label.
         convention: the dialect.
-        given: the tables by their names, ``training``, ``items`` and ``baseline``.
-        category: the column of items with categories.
-        vector: the one with vectors.
+        facts: what the caller gave.
 
     Raises:
-        InputError: one of them was not given.
+        InputError: a table that a metric asks for was not given.
     """
+    given, category, vector = facts.tables(), facts.category, facts.vector
     needed = tables_asked_for(asked, convention)
-    lacking = [f"{', '.join(labels)} needs {table}=" for table, labels in needed.tables.items() if given[table] is None]
+    lacking = [f"{', '.join(labels)} needs {table}" for table, labels in needed.tables.items() if given[table] is None]
     if lacking:
-        msg = f"{'; '.join(lacking)}: {_MEANING}"
+        tables = ", ".join(f"{table}=…" for table in needed.tables if given[table] is None)
+        msg = f"{'; '.join(lacking)}: pass facts=Facts({tables}). {_MEANING}"
         raise InputError(msg)
     if not needed.facts and not needed.tables:
         return None

@@ -12,8 +12,8 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
 from spark_rankeval.records.merged import merged_rows
 from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, row_of
+from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.stored import qualities_in
-from spark_rankeval.records.summary import DataQuality, SummaryRow
 from spark_rankeval.statistics.intervals import asked_for
 from spark_rankeval.tables.notes import notes_of
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
+
+    from spark_rankeval.records.summary import SummaryRow
 
     #: A result, or what `Result.to_dict` or `Result.to_json` made of one.
     Told = Result | Mapping[str, Any] | str

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.records.metrics_table import RUN_ID
-from spark_rankeval.spark.named_columns import facts_of, find_column
+from spark_rankeval.spark.describing import RUN
+from spark_rankeval.spark.named_columns import find_column
+from spark_rankeval.spark.per_user import is_marked
 from spark_rankeval.worker.comparing import N_REPEATED
 
 if TYPE_CHECKING:
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.records.slices import Key
+    from spark_rankeval.spark.describing import Figures
     from spark_rankeval.spark.model_tables import ModelTables
-    from spark_rankeval.spark.scoring import Figures
     from spark_rankeval.statistics.moments import State
     from spark_rankeval.worker.comparing import Owner
 
@@ -29,22 +31,22 @@ def column_of_runs(per_user: DataFrame, others: set[str]) -> str | None:
         others: columns that are something else.
     """
     found = find_column(per_user, RUN_ID)
-    return None if found is None or found in others or facts_of(per_user.schema[found].metadata) else found
+    return None if found is None or found in others or is_marked(per_user.schema[found]) else found
 
 
-def of_one_run(figures: Mapping[Key, Figures], column: str, *, has_models: bool) -> dict[Key, Figures]:
-    """The figures of a per-user table without those of its column of runs.
+def check_one_run(figures: Mapping[Key, Figures], column: str, *, has_models: bool) -> None:
+    """Refuse a per-user table with users of several runs, in which the same users may stand again.
 
     Args:
-        figures: of each group; the first count stands for the users' runs.
+        figures: of each group.
         column: of the runs.
         has_models: whether a model is the first part of a key.
 
     Raises:
-        InputError: a group has users of several runs, in which the same users may stand again.
+        InputError: so it is.
     """
     for key, group in figures.items():
-        run = group.counts[0]
+        run = group.counts[RUN]
         if run.n and run.least != run.greatest:
             rows = f"rows of the model {key[0]!r}" if has_models and key else "rows"
             msg = (
@@ -53,7 +55,6 @@ def of_one_run(figures: Mapping[Key, Figures], column: str, *, has_models: bool)
                 "of each run, or drop the column if they are to count so"
             )
             raise InputError(msg)
-    return {key: group._replace(counts=group.counts[1:]) for key, group in figures.items()}
 
 
 def repeated_users(owners: Mapping[Owner, State], tables: ModelTables) -> tuple[list[str], dict[str, int]]:

@@ -15,13 +15,13 @@ from spark_rankeval.errors import InputError, MetricError, UnknownMetricError, d
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.records.curves import cutoff_curve, fits, recall_curve
+from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import by_slice
 from spark_rankeval.records.stored import no_users, read_stored, read_text
-from spark_rankeval.records.summary import DataQuality, SummaryRow
 from spark_rankeval.report.writing import checked_path, text_of, write_page, write_report
 from spark_rankeval.spark.binning import users_by_value
+from spark_rankeval.spark.per_user import PerUserSchema
 from spark_rankeval.spark.queries import queries_of, totals_of
-from spark_rankeval.spark.scoring import of_somebody
 from spark_rankeval.tables.markup import summary_as_html, summary_as_latex, summary_as_markdown
 from spark_rankeval.tables.models import ModelsTable, models_table
 from spark_rankeval.tables.notes import notes_of
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.charts.of_results import Metrics
     from spark_rankeval.records.bins import Counts, Grid
+    from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report import Gate
     from spark_rankeval.report.contents import Comparison, DialectRow
     from spark_rankeval.tables.models import Compared
@@ -75,7 +76,8 @@ class Result:
         An aggregate of Spark's is NaN if one user's value is. To leave these users out, as the summary does:
         ``F.avg(F.nanvl("ndcg_at_10", F.lit(None)))``.
         """
-        return of_somebody(self._table())
+        table = self._table()
+        return PerUserSchema.read(table).of_somebody(table)
 
     @cached_property
     def quarantine(self) -> DataFrame:

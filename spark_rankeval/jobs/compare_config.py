@@ -6,10 +6,10 @@ from collections.abc import Mapping  # noqa: TC003 # of fields, whose types are 
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from spark_rankeval.checks import as_names, check_totals
 from spark_rankeval.errors import SparkRankEvalError
 from spark_rankeval.jobs.config import JobConfig, Source, empty_names, keys_of, names_in, wrong_run_id
 from spark_rankeval.jobs.wording import in_keys
+from spark_rankeval.request.options import parts_of
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.resampling import checked_replicates
 
@@ -84,7 +84,8 @@ class Comparison:
 
     def options(self) -> dict[str, Any]:
         """As `compare` takes them."""
-        return dict(vars(self))
+        options = dict(vars(self))
+        return options | {"by": parts_of(self.by, totals=options.pop("totals"))}
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class CompareConfig(JobConfig):
         for check in (
             lambda: checked_level(self.comparison.level),
             lambda: checked_replicates(self.comparison.replicates),
-            lambda: check_totals(self.comparison.totals, as_names("by", self.comparison.by)),
+            lambda: parts_of(self.comparison.by, totals=self.comparison.totals),
         ):
             try:
                 check()

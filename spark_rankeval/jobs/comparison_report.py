@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from spark_rankeval.evaluation.summarise import summarise
+from spark_rankeval.request.options import parts_of
 from spark_rankeval.spark.named_columns import column, find_column
-from spark_rankeval.spark.scoring import described
+from spark_rankeval.spark.per_user import marked_as_model
+from spark_rankeval.statistics.methods import Student
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,10 +48,8 @@ def write_comparison_report(
         table,  # type: ignore[arg-type] # a table by now
         user=asked.user,
         model=_MODEL if several else asked.model,
-        by=asked.by,
-        totals=asked.totals,
-        level=asked.level,
-        seed=asked.seed,
+        by=parts_of(asked.by, totals=asked.totals),
+        ci=Student(asked.level),
     ).report(
         path,
         comparison=comparison,
@@ -77,4 +77,4 @@ def _one_table(tables: Mapping[str, DataFrame]) -> DataFrame:
     together = reduce(lambda one, other: one.unionByName(other), parts)
     # A union need not keep what columns say.
     same = [column(field.name).alias(field.name, metadata=field.metadata) for field in shared]
-    return together.select(*same, described(_MODEL, _MODEL, {"kind": "model", "models": list(tables)}))
+    return together.select(*same, marked_as_model(F.col(_MODEL), _MODEL, list(tables)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import DataError, GateError, TrackingError
@@ -64,7 +64,7 @@ def evaluate_tables(
     from spark_rankeval.jobs.gating import told as gates_told  # noqa: PLC0415
     from spark_rankeval.jobs.reporting import about_the_run, write_report  # noqa: PLC0415
     from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
-    from spark_rankeval.spark.scoring import without_standards  # noqa: PLC0415
+    from spark_rankeval.spark.per_user import without_standards  # noqa: PLC0415
     from spark_rankeval.spark.storage import staged  # noqa: PLC0415
 
     log = EventLog("evaluate") if log is None else log
@@ -122,11 +122,9 @@ def _summarised(config: EvaluateConfig, table: DataFrame, call: Mapping[str, Any
     """
     from spark_rankeval.evaluation.evaluate import evaluate  # noqa: PLC0415
     from spark_rankeval.evaluation.summarise import summarise  # noqa: PLC0415
-    from spark_rankeval.jobs.coverage import counted  # noqa: PLC0415
 
-    options = {**config.evaluation.slices(), **config.evaluation.intervals(), "notes": config.evaluation.notes}
     try:
-        return counted(summarise(table, **options), table)
+        return summarise(table, **vars(config.evaluation.summary()))
     except DataError:
         # The stored counts say how much is wrong; only another look at the data finds examples of it.
         evaluate(**call, notes=False)
@@ -166,8 +164,8 @@ def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, A
     of_all = parted(config.evaluation.metrics)[1]
     if not of_all:
         return result
-    options = {**config.evaluation.slices(), **config.evaluation.intervals()}
-    others = evaluate(**{**call, **options, "metrics": of_all}, notes=False)
+    options = {**vars(config.evaluation.summary()), "notes": False, "metrics": of_all}
+    others = evaluate(**{**call, **options})
     labels = list(parse_metrics(config.evaluation.metrics))
     blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}
     for row in (*result.summary, *others.summary):
@@ -189,7 +187,10 @@ def _table(result: Result) -> str:
 
 def _call(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> dict[str, Any]:
     """The arguments of `score_users`: what is of all lists together is another matter."""
+    from spark_rankeval.request.options import Facts  # noqa: PLC0415
+
     call: dict[str, Any] = {**tables, **config.evaluation.scoring(), **vars(config.columns)}
+    call["facts"] = Facts(**{item.name: call.pop(item.name) for item in fields(Facts)})
     call["metrics"] = parted(config.evaluation.metrics)[0]
     if config.evaluation.model:
         call["predictions"] = {config.evaluation.model: tables["predictions"]}
@@ -214,7 +215,7 @@ def _frames(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> d
     call, asked = _call(config, tables), config.evaluation
     score = score_users_to_describe if asked.notes else score_users
     frames = {runs.PER_USER: score(**call)}
-    check_memory(frames[runs.PER_USER], by=asked.by, weighted=bool(asked.user_weight), **asked.intervals())
+    check_memory(frames[runs.PER_USER], asked.summary())
     if asked.on_invalid == "quarantine" or parted(asked.metrics)[1]:
         # The table of rejected rows knows all metrics, so that what those of all lists together lack is found here.
         frames[runs.QUARANTINE] = quarantine(**{**call, "metrics": asked.metrics})
@@ -255,16 +256,15 @@ def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
     from spark_rankeval.jobs.dry_run import Part, folded, planned  # noqa: PLC0415
     from spark_rankeval.jobs.partitions import check_committer  # noqa: PLC0415
     from spark_rankeval.jobs.tables import read_tables  # noqa: PLC0415
-    from spark_rankeval.spark.named_columns import facts_of  # noqa: PLC0415
+    from spark_rankeval.spark.per_user import PerUserSchema  # noqa: PLC0415
 
     check_committer(spark)
     tables = read_tables(spark, config.sources(), config.names_of_ids())
     frames = _frames(config, tables)
-    facts = [facts_of(field.metadata) for field in frames[runs.PER_USER].schema.fields]
-    metrics = [(said["label"], said["metric"]) for said in facts if said.get("kind") == "metric"]
+    schema = PerUserSchema.read(frames[runs.PER_USER])
+    metrics = [(metric.label, metric.definition) for metric in schema.metrics]
     metrics += [(label, "of all lists together, by another pass") for label in parted(config.evaluation.metrics)[1]]
-    dialect = next((said["dialect"] for said in facts if said.get("dialect")), "default")
-    parts: list[Part] = [(f"metrics, dialect '{dialect}'", folded(list(dict(metrics).items())))]
+    parts: list[Part] = [(f"metrics, dialect '{schema.settings.dialect}'", folded(list(dict(metrics).items())))]
     by = config.evaluation.by
     if by:
         totals = "with totals" if config.evaluation.totals else ""

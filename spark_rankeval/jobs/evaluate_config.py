@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from spark_rankeval.checks import as_names, check_totals
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, DialectError, InputError, MetricError, OptionError
 from spark_rankeval.extras import check_extra
@@ -15,8 +14,9 @@ from spark_rankeval.jobs.wording import in_keys
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.request.on_invalid import OnInvalid
+from spark_rankeval.request.options import ScoringOptions, SummaryOptions, parts_of
 from spark_rankeval.run_history.gates import GateRule, check_known, read_gates
-from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.statistics.methods import BCa, IntervalMethod, Percentile, Student
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
@@ -26,8 +26,6 @@ TABLES_OF_FACTS = ("training", "items", "baseline")
 #: The longest name of a run that every store of MLflow takes.
 LONGEST_RUN_NAME = 250
 _LONGEST_EXPERIMENT = 500
-_INTERVALS = ("ci", "level", "replicates", "seed", "quantiles")
-_SLICES = ("by", "totals")
 
 
 @dataclass(frozen=True)
@@ -100,19 +98,25 @@ class Evaluation:
     quantiles: tuple[float, ...] = (0.5,)
     notes: bool = True
 
-    def intervals(self) -> dict[str, Any]:
-        """The options of what is said of the users' values, as `summarise` takes them."""
-        options: dict[str, Any] = {name: getattr(self, name) for name in _INTERVALS}
-        # TOML has no None.
-        return {**options, "ci": None if self.ci == "none" else self.ci}
+    def summary(self) -> SummaryOptions:
+        """What is said of the users' values.
 
-    def slices(self) -> dict[str, Any]:
-        """How users are parted, as `summarise` takes it."""
-        return {name: getattr(self, name) for name in _SLICES}
+        Raises:
+            OptionError, InputError: an option is not what it can be.
+        """
+        # TOML has no None.
+        method: IntervalMethod | None = None
+        if self.ci == "t":
+            method = Student(self.level)
+        elif self.ci != "none":
+            method = (Percentile if self.ci == "percentile" else BCa)(self.level, self.replicates, self.seed)
+        return SummaryOptions(
+            parts_of(self.by, totals=self.totals), self.user_weight, method, self.quantiles, self.notes
+        )
 
     def scoring(self) -> dict[str, Any]:
-        """The other options, as `score_users` takes them."""
-        return {name: value for name, value in vars(self).items() if name not in (*_INTERVALS, "totals", "notes")}
+        """How users are scored, as `score_users` takes it."""
+        return {item.name: getattr(self, item.name) for item in fields(ScoringOptions) if item.name in vars(self)}
 
 
 @dataclass(frozen=True)
@@ -229,8 +233,7 @@ class EvaluateConfig(JobConfig):
         found += empty_names("columns", vars(self.columns))
         found += empty_names("evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight")})
         checks: list[Callable[[], object]] = [
-            lambda: DescriptionOptions.given(**self.evaluation.intervals()),
-            lambda: check_totals(self.evaluation.totals, as_names("by", self.evaluation.by)),
+            self.evaluation.summary,
             lambda: OnInvalid.read(self.evaluation.on_invalid),
             self._check_estimates,
         ]

@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.records.summary import DataQuality, SummaryRow
+from spark_rankeval.records.quality import DataQuality
+from spark_rankeval.records.summary import SummaryRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,7 +58,7 @@ def qualities_in(told: Mapping[str, Any], rows: Sequence[SummaryRow]) -> dict[st
     """The counts by model in what `Result.to_dict` makes, which stores those of one model without its name."""
     several = told.get("data_quality_of_models")
     counts = several or {row.model: told["data_quality"] for row in rows[:1] if "data_quality" in told}
-    return {model: DataQuality(**each) for model, each in counts.items()}
+    return {model: DataQuality.of(**each) for model, each in counts.items()}
 
 
 def no_users(*_: object) -> NoReturn:

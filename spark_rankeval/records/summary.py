@@ -1,10 +1,10 @@
-"""The figures of an evaluation: a row a metric, and what the users and their rows were like."""
+"""The figures of an evaluation: a row a metric."""
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import MetricError
@@ -14,15 +14,11 @@ from spark_rankeval.statistics.description import MEDIAN
 from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from spark_rankeval.statistics.description import Description
-    from spark_rankeval.statistics.means import Mean
-    from spark_rankeval.statistics.moments import Moments
 
 _NOT_ASKED = "not asked for"
-#: The fields of `DataQuality` that are of labels with weights; all but the first are sums of these.
-WEIGHTS = ("n_clipped_labels", "label_weight", "squared_label_weight")
 #: What `SummaryRow.user_weight` says of means that are quotients of sums over all users.
 SELF_NORMALISED = "self-normalised"
 # What only programs read of a row.
@@ -164,172 +160,6 @@ class SummaryRow(AskedFor):
     def name(self) -> str:
         """What people read instead of the key: the metric as it was asked for, and the relevance where there are several."""
         return f"{super().name} [{self.relevance}]" if self.relevance else super().name
-
-
-@dataclass(frozen=True)
-class DataQuality:
-    """What the users and their rows were like.
-
-    Attributes:
-        n_users: all users, of either table.
-        n_without_relevant: users without a relevant label: most metrics are not defined for them.
-        n_without_predictions: users for whom nothing was predicted.
-        n_hanging_on_ties: users whose value depends on the order of equal scores.
-        n_predictions: ranked predictions.
-        n_labels: labelled items.
-        n_relevant: relevant ones among them.
-        n_invalid_predictions: rows of predictions that could not be ranked.
-        n_invalid_labels: rows of labels that could not be used.
-        n_duplicate_predictions: predictions of an item that the user has already.
-        n_duplicate_labels: labels that repeat one of equal grade; they are merged.
-        n_conflicting_labels: labels that repeat one of another grade.
-        n_excluded: predictions that were left out before ranking, as asked with ``exclude``.
-        n_excluded_labels: labelled items that ``exclude`` leaves out too, of users with predictions: nobody can find them.
-        n_conflicting_attributes: attributes of a user in which the rows of the user do not agree.
-        n_infinite_scores: predictions of infinite score: of the ranked ones, as far as pruning keeps them; where they are not to
-            be ranked, of the invalid ones.
-        n_negative_grades: labels of a grade below 0 that were clipped to 0, or else are among the invalid ones; none where
-            the dialect takes such grades as they are.
-        n_without_labels: users without any label, relevant or not.
-        n_left_out: users whom the population leaves out of every mean.
-        n_without_weight: users whose weight is 0, who are in no figure of the summary.
-        n_invalid_weights: users whose weight is missing, negative, NaN or infinite; they are in none either.
-        n_in_both: users with labels and predictions; None where it is not known: with a table of further users, or several models.
-        n_clipped_labels: labels whose weight is above the lowest ``weight_limit`` of the metrics.
-        label_weight: the sum of the labels' weights, as they were given; 0 where they have none.
-        squared_label_weight: the sum of the squares of these.
-    """
-
-    n_users: int
-    n_without_relevant: int
-    n_without_predictions: int
-    n_hanging_on_ties: int
-    n_predictions: int
-    n_labels: int
-    n_relevant: int
-    n_invalid_predictions: int
-    n_invalid_labels: int
-    n_duplicate_predictions: int
-    n_duplicate_labels: int
-    n_conflicting_labels: int
-    n_excluded: int
-    n_conflicting_attributes: int = 0
-    n_infinite_scores: int = 0
-    n_negative_grades: int = 0
-    n_excluded_labels: int = 0
-    n_without_labels: int = 0
-    n_left_out: int = 0
-    n_without_weight: int = 0
-    n_invalid_weights: int = 0
-    n_in_both: int | None = None
-    n_clipped_labels: int = 0
-    label_weight: float = 0.0
-    squared_label_weight: float = 0.0
-
-    @property
-    def effective_n_labels(self) -> float:
-        """How many labels of equal weights would do as well, (Σw)² / Σw² (Kish 1965); NaN where labels have no weights."""
-        return self.label_weight**2 / self.squared_label_weight if self.squared_label_weight else math.nan
-
-    @classmethod
-    def from_moments(
-        cls, moments: Mapping[str, Moments], weighted: Mean | None = None, *, all_in_a_table: bool = False
-    ) -> DataQuality:
-        """From the moments of the per-user counts.
-
-        Args:
-            moments: by the counts' names.
-            weighted: a weighted mean of any metric, where users have weights.
-            all_in_a_table: whether each user has labels or predictions.
-        """
-        ties, found = moments["hangs_on_tie"], moments["n_relevant"]
-        totals: dict[str, Any] = {
-            name: figures.total if name in WEIGHTS[1:] else int(figures.total)
-            for name, figures in moments.items()
-            if name in cls.__dataclass_fields__
-        }
-        without_predictions, without_labels = moments["n_predictions"].n_zero, moments["n_labels"].n_zero
-        return cls(
-            n_users=found.n,
-            n_without_relevant=found.n_zero,
-            n_without_predictions=without_predictions,
-            n_without_labels=without_labels,
-            # Those whose rows were all left out have neither, and were counted twice.
-            n_in_both=max(found.n - without_predictions - without_labels, 0) if all_in_a_table else None,
-            n_hanging_on_ties=int(ties.total),
-            n_left_out=int(moments["left_out"].total),
-            n_without_weight=0 if weighted is None else weighted.n_without_weight,
-            n_invalid_weights=0 if weighted is None else weighted.n_invalid_weights,
-            **totals,
-        )
-
-    @classmethod
-    def of_models(cls, qualities: Sequence[DataQuality]) -> DataQuality:
-        """Of several models, evaluated on the same users and labels: what depends on predictions is added up.
-
-        A user for whom two models predicted nothing counts twice as one without predictions.
-        """
-        summed = (
-            "n_without_predictions", "n_hanging_on_ties", "n_predictions", "n_invalid_predictions",
-            "n_duplicate_predictions", "n_excluded", "n_infinite_scores", "n_left_out",
-        )  # fmt: skip
-        totals = {name: sum(getattr(quality, name) for quality in qualities) for name in summed}
-        return replace(qualities[0], n_in_both=_sum_of_known([one.n_in_both for one in qualities]), **totals)
-
-    @classmethod
-    def of_days(cls, qualities: Sequence[DataQuality]) -> DataQuality:
-        """Of evaluations of different rows: everything is added up, and a user of several of them counts in each."""
-        return cls(**{item.name: _sum_of_known([getattr(one, item.name) for one in qualities]) for item in fields(cls)})
-
-    @property
-    def n_labelled(self) -> int:
-        """Users with labels."""
-        return self.n_users - self.n_without_labels
-
-    @property
-    def n_in_both_at_most(self) -> int:
-        """As many users as can have labels and predictions: `n_in_both`, where that is known."""
-        most = min(self.n_labelled, self.n_users - self.n_without_predictions)
-        return most if self.n_in_both is None else self.n_in_both
-
-    @property
-    def is_apart(self) -> bool:
-        """Whether fewer than one in ten users with labels have predictions.
-
-        Where the others count as 0, a metric of at most 1 has then a mean below 0.1, however good the predictions are: more often
-        the tables name users differently.
-        """
-        return 10 * self.n_in_both_at_most < self.n_labelled
-
-    def errors(self, weights: Mapping[str, int]) -> dict[str, int]:
-        """How many rows of each kind are errors; only those above 0.
-
-        Args:
-            weights: of `OnInvalid`: by how much each count adds to the number of errors.
-        """
-
-        def of(*names: str) -> int:
-            return sum(weights[name] * getattr(self, name) for name in names)
-
-        found = {
-            "n_invalid_predictions": of("n_invalid_predictions", "n_infinite_scores"),
-            "n_invalid_labels": of("n_invalid_labels", "n_negative_grades"),
-            "n_duplicate_predictions": of("n_duplicate_predictions"),
-            "n_conflicting_labels": of("n_conflicting_labels"),
-            "n_conflicting_attributes": of("n_conflicting_attributes"),
-            "n_invalid_weights": of("n_invalid_weights"),
-        }
-        return {name: count for name, count in found.items() if count}
-
-    def to_dict(self) -> dict[str, Any]:
-        """The counts by name."""
-        return asdict(self)
-
-
-def _sum_of_known(counts: Sequence[int | None]) -> Any:
-    """The sum of counts; None where one of them is not known."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
 
 
 def summary_row(

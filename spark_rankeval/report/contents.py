@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from spark_rankeval.charts.of_comparisons import ComparisonPlots
     from spark_rankeval.charts.of_results import ResultPlots
     from spark_rankeval.records.comparison import ComparisonRow
-    from spark_rankeval.records.summary import DataQuality, SummaryRow
+    from spark_rankeval.records.quality import DataQuality
+    from spark_rankeval.records.summary import SummaryRow
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.dialects.explained import formula_in_words
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.records.summary import WEIGHTS, DataQuality
+from spark_rankeval.records.quality import MEANING, OF_WEIGHTS
 from spark_rankeval.tables.comparison import comparison_figures
 from spark_rankeval.tables.text import cells, headers, in_one_format
 
 if TYPE_CHECKING:
     from spark_rankeval.records.comparison import ComparisonRow
+    from spark_rankeval.records.quality import DataQuality
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report.contents import DialectRow, Gate
 
@@ -24,34 +25,6 @@ if TYPE_CHECKING:
 MOST_ROWS = 400
 # What stands where there is no figure; each table says below itself what that means.
 DASH = "–"
-
-_QUALITY = {
-    "n_users": "users",
-    "n_without_relevant": "users without a relevant label",
-    "n_without_predictions": "users without predictions",
-    "n_hanging_on_ties": "users who depend on the order of equal scores",
-    "n_predictions": "predictions, ranked",
-    "n_labels": "labels",
-    "n_relevant": "relevant labels",
-    "n_invalid_predictions": "predictions that could not be ranked",
-    "n_invalid_labels": "labels that could not be used",
-    "n_duplicate_predictions": "duplicate predictions",
-    "n_duplicate_labels": "repeated labels, merged",
-    "n_conflicting_labels": "conflicting labels",
-    "n_excluded": "predictions excluded",
-    "n_excluded_labels": "labels of excluded items, which nobody can find",
-    "n_conflicting_attributes": "attributes in which a user's rows disagree",
-    "n_infinite_scores": "predictions of infinite score",
-    "n_negative_grades": "labels of a negative grade",
-    "n_without_labels": "users without any label",
-    "n_left_out": "users left out of every mean",
-    "n_without_weight": "users of weight 0, left out",
-    "n_invalid_weights": "users without a usable weight, left out",
-    "n_in_both": "users with labels and predictions",
-    "n_clipped_labels": "labels of a weight above the lowest limit",
-    "label_weight": "weights of labels, in all",
-    "squared_label_weight": "squares of these, in all",
-}
 
 
 @dataclass(frozen=True)
@@ -204,11 +177,11 @@ def dialects_table(rows: Sequence[DialectRow], caption: str = "The same data und
 def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
     """A row a count, a column a model."""
     weighted = any(one.label_weight for one in qualities.values())
-    names = [item.name for item in fields(DataQuality) if weighted or item.name not in WEIGHTS]
+    names = [name for name in MEANING if weighted or name not in OF_WEIGHTS]
     body = [
         (
-            _QUALITY.get(name, name.removeprefix("n_").replace("_", " ")),
-            *(_quality_in_words(name, getattr(one, name)) for one in qualities.values()),
+            MEANING[name],
+            *(_quality_in_words(getattr(one, name)) for one in qualities.values()),
         )
         for name in names
     ]
@@ -216,10 +189,10 @@ def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
     return Table.of("What the users and their rows were like", heads, body, dash="not counted")
 
 
-def _quality_in_words(name: str, count: float | None) -> str:
+def _quality_in_words(count: float | None) -> str:
     if count is None:
         return DASH
-    return f"{count:{',.10g' if name in WEIGHTS[1:] else ','}}"
+    return f"{count:{',.10g' if isinstance(count, float) else ','}}"
 
 
 def quantiles_table(rows: Sequence[SummaryRow]) -> Table:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_rankeval.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from spark_rankeval.request.options import ScoringOptions
 
 DEFAULT_ITEM = "item"
 #: What Spark's RankingEvaluator calls the two array columns of its one table.
@@ -38,22 +38,19 @@ class ColumnNames:
     weight: str | None = None
 
     @classmethod
-    def given(
-        cls,
-        user: str | Sequence[str] | None,
-        item: str | tuple[str, str] | list[str],
-        score: str | None,
-        rank: str | None,
-        relevance: str | Sequence[str] | None,
-        one_table: bool,
-        model: str | None = None,
-        weight: str | None = None,
-    ) -> ColumnNames:
-        """Names as the front door takes them: one item column for both tables, or one for each.
+    def given(cls, options: ScoringOptions, *, one_table: bool) -> ColumnNames:
+        """Names as a caller gives them: one item column for both tables, or one for each.
+
+        Args:
+            options: those that name columns are read.
+            one_table: predictions and labels are two arrays of one table.
 
         Raises:
             InputError: a name is not a text, or there are not two of items.
         """
+        user, item, score, rank, relevance, model, weight = (
+            options.user, options.item, options.score, options.rank, options.relevance, options.model, options.weight,
+        )  # fmt: skip
         users = _as_names(user, "user")
         items = (item, item) if isinstance(item, str) else _as_names(item, "item")
         if one_table and item == DEFAULT_ITEM:

@@ -1,44 +1,95 @@
-"""What is counted of every user beside the metrics, by name."""
+"""What is counted of every user beside the metrics: one list, of which states, tables, checks and words are made."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from spark_rankeval.request.task import ScoringTask
 
-#: The column of a model's name in a per-user table on the way.
-MODEL = "model"
-#: What the column of a metric's normaliser is called, behind the metric's.
-NORMALISER = "_normaliser"
-#: The counts that stand beside the metrics of every user.
-USER_COUNTS = (
-    "n_predictions",
-    "n_labels",
-    "n_relevant",
-    "hangs_on_tie",
-    "n_excluded",
-    "n_excluded_labels",
-    "n_infinite_scores",
-    "n_negative_grades",
-    "left_out",
-)
-INVALID_COUNTS = (
-    "n_invalid_predictions",
-    "n_invalid_labels",
-    "n_duplicate_predictions",
-    "n_duplicate_labels",
-    "n_conflicting_labels",
-    "n_conflicting_attributes",
-)
-COUNTS = (*USER_COUNTS, *INVALID_COUNTS)
-#: The column of a per-user table that repeats, for every user, how much of the tables of facts cannot be used; only where
+
+@dataclass(frozen=True)
+class Count:
+    """A number that every user has beside the metrics.
+
+    Attributes:
+        name: its column in the per-user table.
+        words: what people read behind the number, as in "7 predictions excluded".
+        of: what it depends on. Several models share their users and labels, so that only counts of predictions add up over models.
+        total: what `DataQuality` calls the sum over all users; empty: as `name` has it.
+        error: what the number counts, in an error; empty: it is never an error by itself.
+        of_rows: it counts rows that cannot be ranked; rows without a user count as well.
+        is_sum: it adds up numbers instead of counting.
+        only_weighted: only labels with weights have it.
+    """
+
+    name: str
+    words: str
+    of: Literal["predictions", "labels"]
+    total: str = ""
+    error: str = ""
+    of_rows: bool = False
+    is_sum: bool = False
+    only_weighted: bool = False
+
+    @property
+    def total_name(self) -> str:
+        """What `DataQuality` calls the sum over all users."""
+        return self.total or self.name
+
+
+#: All counts, in the order of their columns.
+ALL_COUNTS = (
+    Count("n_predictions", "predictions", "predictions"),
+    Count("n_labels", "labels", "labels"),
+    Count("n_relevant", "relevant labels", "labels"),
+    Count("in_both", "users with labels and predictions", "predictions", total="n_in_both"),
+    Count("hangs_on_tie", "users who depend on the order of equal scores", "predictions", total="n_hanging_on_ties"),
+    Count("n_excluded", "predictions excluded", "predictions"),
+    Count("n_excluded_labels", "labels excluded too", "labels"),
+    Count("n_infinite_scores", "infinite scores", "predictions"),
+    Count("n_negative_grades", "negative grades", "labels"),
+    Count("left_out", "users left out of the means", "predictions", total="n_left_out"),
+    Count(
+        "n_invalid_predictions", "invalid predictions left out", "predictions",
+        error="predictions that cannot be ranked", of_rows=True,
+    ),
+    Count("n_invalid_labels", "invalid labels left out", "labels", error="labels that cannot be used", of_rows=True),
+    Count(
+        "n_duplicate_predictions", "duplicate predictions", "predictions",
+        error="predictions that repeat an item of their user", of_rows=True,
+    ),
+    Count("n_duplicate_labels", "repeated labels merged", "labels", of_rows=True),
+    Count(
+        "n_conflicting_labels", "conflicting labels settled", "labels",
+        error="labels that repeat an item of their user with another grade", of_rows=True,
+    ),
+    Count(
+        "n_conflicting_attributes", "conflicting attributes", "labels",
+        error="attributes in which the rows of a user do not agree", of_rows=True,
+    ),
+    Count("n_clipped_labels", "labels of a weight above the lowest limit", "labels", only_weighted=True),
+    Count("label_weight", "weights of labels, in all", "labels", is_sum=True, only_weighted=True),
+    Count("squared_label_weight", "squares of these, in all", "labels", is_sum=True, only_weighted=True),
+)  # fmt: skip
+
+#: The names of the counts that stand beside the metrics of every user.
+COUNTS = tuple(count.name for count in ALL_COUNTS if not count.only_weighted)
+#: Of these, the names of those that rows without a user have as well.
+INVALID_COUNTS = tuple(count.name for count in ALL_COUNTS if count.of_rows)
+#: The names of what is counted and added up if labels have weights.
+WEIGHT_SUMS = tuple(count.name for count in ALL_COUNTS if count.only_weighted)
+#: The column of a per-user table that repeats, for every user, how much of the tables of facts cannot be used; only if
 #: metrics ask for facts.
 UNUSABLE_FACTS = "n_invalid_facts"
-#: What is added up of a user's labels where these have weights: those above the lowest limit, the weights, their squares.
-WEIGHT_SUMS = ("n_clipped_labels", "label_weight", "squared_label_weight")
 
 
 def counts_beside(task: ScoringTask) -> tuple[str, ...]:
     """The names of the counts that stand beside the metrics of every user of a task, in the order of their columns."""
     return (*COUNTS, *(WEIGHT_SUMS if task.weighted else ()), *((UNUSABLE_FACTS,) if task.facts else ()))
+
+
+def is_sum(name: str) -> bool:
+    """Whether the column of a count adds up numbers instead of counting."""
+    return any(count.is_sum for count in ALL_COUNTS if count.name == name)

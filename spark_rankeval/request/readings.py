@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from spark_rankeval.dialects import STANDARD
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.expected_ties import TiesOfTheCall
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import column_names
 from spark_rankeval.ranking.recommended import TABLES_OF
-from spark_rankeval.request.counts import NORMALISER
-from spark_rankeval.request.task import View
+from spark_rankeval.request.minority import few_of_each, in_the_minority
+from spark_rankeval.request.task import ScoringTask, View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_rankeval.dialects import Dialect
     from spark_rankeval.metrics.base import Metric, SuppliesDefaults
+    from spark_rankeval.metrics.naming import AskedMetrics
     from spark_rankeval.ranking.population import Population
     from spark_rankeval.ranking.ranks import RankingPolicy, Ties
     from spark_rankeval.ranking.recommended import Fact
+    from spark_rankeval.request.options import ScoringOptions
+
+
+#: What the column of a metric's normaliser is called, behind the metric's.
+NORMALISER = "_normaliser"
 
 
 @dataclass(frozen=True)
@@ -302,3 +310,92 @@ def order_of(values: Sequence[Value], labels: Sequence[str]) -> list[int]:
         return models.index(value.model), relevances.index(value.relevance), labels.index(value.label)
 
     return sorted(range(len(values)), key=place)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a call asks for: what a worker is to do, and what each of its values is.
+
+    Attributes:
+        task: what the worker computes.
+        values: what each user gets, in the order of the task's metrics.
+        columns: the column of each value of a model in the per-user table.
+        spelled: what the caller called metrics that have another label, by label.
+        standards: what dialect ``standard`` means by those metrics that few systems define so, by label.
+        beside: what the metrics beside the task's own are values of, in the order of the task.
+    """
+
+    task: ScoringTask
+    values: tuple[Value, ...]
+    columns: tuple[str, ...] = ()
+    spelled: Mapping[str, str] = field(default_factory=dict)
+    standards: Mapping[str, Metric] = field(default_factory=dict)
+    beside: tuple[Value, ...] = ()
+
+    def with_standards(self) -> Reading:
+        """The same with what most systems mean by metrics that few define so; of a curve one point."""
+        views, beside = standing_beside(self.task.views, self.values, few_of_each(self.standards))
+        return replace(self, task=replace(self.task, views=views), beside=beside)
+
+    def column_of(self, place: int) -> str:
+        """The column of a value, by its place; values of further models stand in further rows of it."""
+        return self.columns[place % len(self.columns)]
+
+
+def read_request(
+    asked: AskedMetrics,
+    options: ScoringOptions,
+    lists: Lists,
+    models: Sequence[str],
+    *,
+    arrays: bool,
+    users_alone: bool,
+) -> Reading:
+    """What is to be computed of some lists.
+
+    Args:
+        asked: the metrics.
+        options: how users are scored.
+        lists: what is known of the lists.
+        models: the names of the models.
+        arrays: predictions come as arrays, with or without scores.
+        users_alone: whether only values of users can be said.
+
+    Returns:
+        the reading; its columns are still to be named.
+
+    Raises:
+        MetricError, DialectError, OptionError: metrics, dialect and options do not go together.
+    """
+    convention, choices, threshold, ties = (
+        options.convention, options.choices, options.relevance_threshold, options.ties,
+    )  # fmt: skip
+    resolved = resolve(asked, convention, threshold, lists, ties, beside=True, users_alone=users_alone)
+    standards: dict[str, Metric] = {}
+    for label in in_the_minority(asked, resolved) if options.dialect is None else []:
+        # Of AP by threshold with weights there is one version, which divides by hits.
+        with suppress(MetricError):
+            standards |= resolve({label: asked[label]}, STANDARD, threshold, lists, ties)
+    views, values = views_of(
+        resolved,
+        convention,
+        lists,
+        ties=ties,  # type: ignore[arg-type] # checked with the options
+        threshold=threshold,
+        population=options.chosen_population,
+        keep_best=choices.duplicate_predictions == "drop",
+        models=models,
+    )
+    task = ScoringTask(
+        views=tuple(views),
+        prediction_arrays=arrays,
+        label_arrays=lists.label_arrays,
+        # What the caller says of negative grades wins over the dialect.
+        unusual_grades="error" if choices.says("negative_grades") else convention.unusual_grades,
+        clip_grades=choices.negative_grades == "clip",
+        rank_infinite=choices.infinite_scores == "rank",
+        keep_null_items=convention.null_items == "keep_rank" and arrays,
+        models=tuple(models),
+        weighted=lists.weighted,
+    )
+    return Reading(task, tuple(values), spelled=asked.spelled, standards=standards)

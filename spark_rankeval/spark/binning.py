@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from spark_rankeval.spark.ids import model_in
-from spark_rankeval.spark.named_columns import column, facts_of
+from spark_rankeval.spark.named_columns import column
+from spark_rankeval.spark.per_user import PerUserSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,8 +53,7 @@ def users_by_value(per_user: DataFrame, name: str, grid: Grid) -> Counts:
         name: the metric's column.
         grid: the bins.
     """
-    models = [field.name for field in per_user.schema.fields if facts_of(field.metadata).get("kind") == "model"]
-    return binned(per_user, name, grid, models[0] if models else None)
+    return binned(per_user, name, grid, PerUserSchema.read(per_user).model)
 
 
 def users_by_difference(differences: DataFrame, metric: str, grid: Grid) -> Counts:
@@ -64,7 +64,5 @@ def users_by_difference(differences: DataFrame, metric: str, grid: Grid) -> Coun
         metric: its label.
         grid: the bins.
     """
-    metadata = {field.name: facts_of(field.metadata) for field in differences.schema.fields}
-    name = next(name for name, of_column in metadata.items() if of_column.get("label") == metric)
-    model = next(name for name, of_column in metadata.items() if of_column.get("kind") == "model")
-    return binned(differences, name, grid, model, leave_out=0.0)
+    schema = PerUserSchema.read(differences)
+    return binned(differences, schema.differences[metric], grid, schema.model, leave_out=0.0)

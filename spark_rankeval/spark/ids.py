@@ -9,7 +9,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.spark.named_columns import column, facts_of
+from spark_rankeval.spark.named_columns import column
+from spark_rankeval.spark.per_user import holds_readable_text
 from spark_rankeval.worker.reading import USER_HASH
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def text_in(frame: DataFrame, name: str) -> Column:
 
 def is_readable(frame: DataFrame, name: str) -> bool:
     """Whether a column of a table says that `readable` made it."""
-    return facts_of(frame.schema[name].metadata).get("kind") in ("slice", "model")
+    return holds_readable_text(frame.schema[name])
 
 
 def name_in(frame: DataFrame, name: str) -> Column:

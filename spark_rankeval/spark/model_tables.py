@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -17,7 +16,8 @@ from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
 from spark_rankeval.spark.grouping import agreed
 from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, user_hash
-from spark_rankeval.spark.named_columns import METADATA_KEY, any_null, check_unambiguous, column, facts_of, find_column
+from spark_rankeval.spark.named_columns import any_null, check_unambiguous, column, find_column
+from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.tables.notes import note_of_labels
@@ -35,7 +35,7 @@ from spark_rankeval.worker.comparing import (
 from spark_rankeval.worker.packing import unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -43,29 +43,6 @@ if TYPE_CHECKING:
     from spark_rankeval.worker.comparing import Run
 
 _ROW, _BASELINE = "row", "baseline"
-
-
-@dataclass(frozen=True)
-class MetricColumn:
-    """A metric in a table.
-
-    Attributes:
-        column: its name there.
-        definition: the metric with all parameters, and the dialect; empty where the table does not say.
-        normalised: its mean is a quotient of two sums over users.
-        in_the_minority: most systems define it otherwise, and nobody said that this is meant.
-        asked: what the caller called the metric; empty: by its label.
-    """
-
-    column: str
-    definition: str
-    dialect: str
-    normalised: bool = False
-    in_the_minority: bool = False
-    asked: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.definition} in the dialect {self.dialect!r}"
 
 
 @dataclass(frozen=True)
@@ -80,6 +57,7 @@ class ModelTable:
         model: the model's name; None: `model_column` says whose a row is.
         model_column: the column of models' names.
         weights: columns of users' weights.
+        dialect: whose conventions filled what metrics leave open.
     """
 
     frame: DataFrame
@@ -89,6 +67,12 @@ class ModelTable:
     model: str | None = None
     model_column: str | None = None
     weights: tuple[str, ...] = ()
+    dialect: str = ""
+
+    def definition(self, label: str) -> str:
+        """What a metric means here; empty where the table does not say."""
+        definition = self.metrics[label].definition
+        return f"{definition} in the dialect {self.dialect!r}" if definition else ""
 
     @property
     def name(self) -> str:
@@ -118,13 +102,14 @@ def read_table(
     """
     name = "the table" if model is None else f"the table of {model!r}"
     check_table(name, frame, instead="a Result")
-    facts = {field.name: facts_of(field.metadata) for field in frame.schema.fields}
-    _refuse_predictions(frame, users, facts.values(), name)
-    user = _named(frame, users, name) or tuple(column for column, said in facts.items() if said.get("kind") == "user")
+    schema = PerUserSchema.read(frame)
+    if not schema.is_marked:
+        _refuse_predictions(frame, users, name)
+    user = _named(frame, users, name) or schema.users
     if not user:
         msg = f"{name} does not say which columns are the user (its storage lost the metadata): pass user=. It has: {_columns(frame)}"
         raise InputError(msg)
-    marked = tuple(column for column, said in facts.items() if said.get("kind") == "model")
+    marked: tuple[str, ...] = () if schema.model is None else (schema.model,)
     if model is None:
         marked = _named(frame, None if model_column is None else [model_column], name) or marked
         if len(marked) != 1:
@@ -133,38 +118,36 @@ def read_table(
                 f"or a dict from model to table. It has: {_columns(frame)}"
             )
             raise InputError(msg)
-    metrics = _metrics_of(frame, {*user, *marked})
+    metrics = _metrics_of(frame, schema, {*user, *marked})
     if not metrics:
         msg = f"{name} has no column of a metric; it has: {_columns(frame)}. Give it a table of score_users"
         raise InputError(msg)
     models = marked if model is None else ()
     check_types(frame, user, "user", name)
     check_types(frame, models, "model", name)
-    first = next((said for said in facts.values() if said.get("kind") == "metric"), {})
     # A table that says nothing is taken at its word.
-    scored = OnInvalid.read(first.get("on_invalid", "drop"))
-    errors = {name: weight for name, weight in scored.weights(scored).items() if weight and name in facts}
-    if first.get("conflicting_labels") == "last":
+    scored = OnInvalid.read(schema.settings.on_invalid if schema.metrics else "drop")
+    errors = {name: weight for name, weight in scored.weights(scored).items() if weight and name in schema.counts}
+    if schema.settings.conflicting_labels == "last":
         errors.pop("n_conflicting_labels", None)
     check_unambiguous(frame, (*user, *models, *(metric.column for metric in metrics.values()), *errors))
-    weights = tuple(column for column, said in facts.items() if said.get("kind") == "weight")
-    return ModelTable(frame, user, metrics, errors, model, next(iter(models), None), weights)
+    weights = () if schema.weight is None else (schema.weight,)
+    dialect = schema.settings.dialect
+    return ModelTable(frame, user, metrics, errors, model, next(iter(models), None), weights, dialect)
 
 
 # What tables of predictions call the item.
 _ITEMS = ("item", "items", "item_id", "itemid", "predictions", "recommendations")
 
 
-def _refuse_predictions(
-    frame: DataFrame, users: Sequence[str] | None, facts: Iterable[Mapping[str, object]], name: str
-) -> None:
+def _refuse_predictions(frame: DataFrame, users: Sequence[str] | None, name: str) -> None:
     """Refuse a table that has a row a prediction: taken for users' values, its scores would be a metric's.
 
     Raises:
         InputError: so it is.
     """
     names = {column.lower() for column in frame.columns} - {user.lower() for user in users or ()}
-    if not any(facts) and names.intersection(_ITEMS) and not names.intersection(COUNTS):
+    if names.intersection(_ITEMS) and not names.intersection(COUNTS):
         msg = (
             f"{name} holds predictions, not users' values: evaluate first, and compare what evaluate({{model: predictions, …}}, labels, "
             f"metrics) gives. It has: {_columns(frame)}"
@@ -187,22 +170,12 @@ def _named(frame: DataFrame, names: Sequence[str] | None, table: str) -> tuple[s
     return tuple(found)
 
 
-def _metrics_of(frame: DataFrame, taken: set[str]) -> dict[str, MetricColumn]:
-    """The metrics of a table by their labels; of a table whose storage lost the metadata, every column of floats."""
-    metrics = {}
-    for field in frame.schema.fields:
-        said = facts_of(field.metadata)
-        if said.get("kind") == "metric":
-            relevance = said.get("relevance")
-            label = f"{said['label']} [{relevance}]" if relevance else said["label"]
-            metrics[label] = MetricColumn(
-                field.name, said.get("metric", ""), said.get("dialect", ""), "normaliser" in said, "standard" in said,
-                f"{said['asked']} [{relevance}]" if relevance and "asked" in said else said.get("asked", ""),
-            )  # fmt: skip
-    if metrics:
-        return metrics
-    floats = (field for field in frame.schema.fields if isinstance(field.dataType, T.DoubleType | T.FloatType))
-    return {field.name: MetricColumn(field.name, "", "") for field in floats if field.name not in taken}
+def _metrics_of(frame: DataFrame, schema: PerUserSchema, taken: set[str]) -> dict[str, MetricColumn]:
+    """The metrics of a table by their keys; of a table whose storage lost the metadata, every column of floats."""
+    if schema.metrics:
+        return {metric.key: metric for metric in schema.metrics}
+    floats = [field.name for field in frame.schema.fields if isinstance(field.dataType, T.DoubleType | T.FloatType)]
+    return {name: MetricColumn(name, name) for name in floats if name not in taken}
 
 
 @dataclass(frozen=True)
@@ -258,12 +231,12 @@ class ModelTables:
 
     def notes(self, labels: Sequence[str]) -> tuple[str, ...]:
         """What figures of these metrics could be taken for."""
-        few = [label for label in labels if any(table.metrics[label].in_the_minority for table in self.tables)]
+        few = [label for label in labels if any(table.metrics[label].standard for table in self.tables)]
         return tuple(filter(None, [note_of_labels([self.asked(label) or label for label in few])]))
 
     def asked(self, label: str) -> str:
         """What the caller called a metric, in the first table; empty: by its label."""
-        return self.tables[0].metrics[label].asked
+        return self.tables[0].metrics[label].asked_key
 
     def check_definitions(self, labels: Sequence[str]) -> None:
         """Refuse labels that do not mean the same in all tables.
@@ -272,12 +245,13 @@ class ModelTables:
             InputError: two tables define a metric differently; those that say nothing are taken at the label's word.
         """
         for label in labels:
-            known = [(table, table.metrics[label]) for table in self.tables if table.metrics[label].definition]
-            for table, metric in known[1:]:
-                if str(metric) != str(known[0][1]):
+            known = [(table, definition) for table in self.tables if (definition := table.definition(label))]
+            for table, definition in known[1:]:
+                first, expected = known[0]
+                if definition != expected:
                     msg = (
-                        f"{label!r} is not the same metric in all tables: {known[0][1]} in {known[0][0].name}, "
-                        f"{metric} in {table.name}. Evaluate both alike, or leave it out with metrics="
+                        f"{label!r} is not the same metric in all tables: {expected} in {first.name}, "
+                        f"{definition} in {table.name}. Evaluate both alike, or leave it out with metrics="
                     )
                     raise InputError(msg)
 
@@ -381,16 +355,14 @@ class ModelTables:
         own = F.get(F.filter(ROWS, lambda row: row[MODEL] == F.lit(baseline)), F.lit(0))
         others = F.filter(ROWS, lambda row: row[MODEL] != F.lit(baseline))
         rows = grouped.select(*names, own.alias(_BASELINE), F.explode(others).alias(_ROW))
-        shown = [
-            F.col(alias).alias(name, metadata=_facts(kind="user"))
-            for alias, name in zip(names, first.users, strict=True)
+        values = [
+            F.col(_ROW).getField(value_field(place)) - F.col(_BASELINE).getField(value_field(place))
+            for place in range(len(columns))
         ]
-        shown.append(F.col(_ROW).getField(MODEL).alias(model, metadata=_facts(kind="model")))
-        for index, (label, name) in enumerate(columns.items()):
-            mine, theirs = (F.col(side).getField(value_field(index)) for side in (_ROW, _BASELINE))
-            said = _facts(kind="difference", label=label, baseline=baseline)
-            shown.append(F.coalesce(mine - theirs, F.lit(float("nan"))).alias(name, metadata=said))
-        return rows.select(*shown)
+        schema = PerUserSchema(users=first.users, model=model, differences=columns)
+        shown = [*map(F.col, names), F.col(_ROW).getField(MODEL)]
+        shown += [F.coalesce(value, F.lit(float("nan"))) for value in values]
+        return rows.select(*schema.marked(shown))
 
 
 def _user(index: int) -> str:
@@ -401,7 +373,3 @@ def _model_of(table: ModelTable) -> Column:
     if table.model_column is None:
         return F.lit(table.model)
     return model_in(table.frame, table.model_column)
-
-
-def _facts(**said: str) -> Mapping[str, str]:
-    return {METADATA_KEY: json.dumps(said)}

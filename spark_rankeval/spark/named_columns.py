@@ -1,12 +1,11 @@
-"""Columns of tables by their exact names, whatever characters are in them, and what columns of ours say of themselves."""
+"""Columns of tables by their exact names, whatever characters are in them."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -14,18 +13,9 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.spark.platforms import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from pyspark.sql import Column, DataFrame
-
-#: The key under which a column's metadata says what the column is.
-METADATA_KEY = "spark_rankeval"
-
-
-def facts_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What a column of a per-user table says of itself."""
-    said = metadata.get(METADATA_KEY)
-    return dict(json.loads(said)) if said else {}
 
 
 def column(name: str) -> Column:

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 from spark_rankeval.errors import InputError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.spark.ids import model_in, readable, text_in
-from spark_rankeval.spark.named_columns import column, facts_of
+from spark_rankeval.spark.named_columns import column
+from spark_rankeval.spark.per_user import PerUserSchema
 from spark_rankeval.tables.trec import Query
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def _model(per_user: DataFrame) -> Column:
 
 
 def _columns_of_kind(per_user: DataFrame, kind: str) -> list[str]:
-    return [field.name for field in per_user.schema.fields if facts_of(field.metadata).get("kind") == kind]
+    schema = PerUserSchema.read(per_user)
+    return list(schema.users) if kind == "user" else [name for name in (schema.model,) if name is not None]
 
 
 def _found(rows: Sequence[SummaryRow], columns: Mapping[str, str]) -> Column:

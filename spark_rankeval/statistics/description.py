@@ -7,13 +7,13 @@ merged into that of all of them, and the figures are read from it.
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.bootstrap import (
     BootstrapAccumulator,
@@ -21,12 +21,12 @@ from spark_rankeval.statistics.bootstrap import (
     bootstrap_means_of,
     percentile_interval,
 )
-from spark_rankeval.statistics.intervals import Interval, checked_level, mean_interval, t_interval
+from spark_rankeval.statistics.intervals import Interval, mean_interval, t_interval
 from spark_rankeval.statistics.means import Mean, MeanAccumulator, mean_of
 from spark_rankeval.statistics.merging import merged
+from spark_rankeval.statistics.methods import IntervalMethod, Student, interval_method
 from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of, too_small
 from spark_rankeval.statistics.quantiles import QuantileAccumulator, merged_sketches, quantiles_of
-from spark_rankeval.statistics.resampling import checked_replicates
 from spark_rankeval.statistics.tally import tallies
 
 Array = np.ndarray[Any, Any]
@@ -63,38 +63,28 @@ class DescriptionOptions:
 
     @classmethod
     def given(
-        cls,
-        ci: str | None,
-        level: float,
-        replicates: int,
-        seed: int,
-        quantiles: Sequence[float],
-        weighted: bool = False,
+        cls, ci: str | IntervalMethod | None, quantiles: Sequence[float], *, weighted: bool = False
     ) -> DescriptionOptions:
-        """Options as the front door takes them.
+        """Options as a caller gives them.
 
         Raises:
             OptionError: one of them is not what it can be.
         """
-        allowed = ("t", *_RESAMPLED, "bootstrap", None)
-        if ci not in allowed:
-            raise OptionError(f"ci must be one of {', '.join(map(repr, allowed))}; got {ci!r}")
-        if not _is(numbers.Real, level):
-            raise OptionError(f"level must be a number between 0 and 1, such as 0.95; got {level!r}")
-        for name, value in (("replicates", replicates), ("seed", seed)):
-            if not _is(numbers.Integral, value):
-                raise OptionError(f"{name} must be a whole number; got {value!r}")
+        method = interval_method(ci)
         shares = tuple(quantiles) if isinstance(quantiles, Iterable) else (quantiles,)
-        if not (isinstance(quantiles, Iterable) and all(_is(numbers.Real, one) and 0 <= one <= 1 for one in shares)):
+        if not (isinstance(quantiles, Iterable) and all(is_number(one) and 0 <= one <= 1 for one in shares)):
             raise OptionError(f"quantiles must be shares from 0 to 1, such as (0.25, 0.5); got {quantiles!r}")
-        return cls(
-            method="bca" if ci == "bootstrap" else ci,
-            level=checked_level(float(level)),
-            replicates=checked_replicates(int(replicates)),
-            seed=int(seed),
+        asked = cls(
+            method=None if method is None else method.name,
             quantiles=tuple(dict.fromkeys(float(share) for share in shares)),
             weighted=weighted,
         )
+        if method is None:
+            return asked
+        asked = replace(asked, level=float(method.level))
+        if isinstance(method, Student):
+            return asked
+        return replace(asked, replicates=int(method.replicates), seed=int(method.seed))
 
     @property
     def any_weighted(self) -> bool:
@@ -105,10 +95,6 @@ class DescriptionOptions:
     def resamples(self) -> bool:
         """Whether bootstrap samples are drawn, for which users need hashes."""
         return self.method in _RESAMPLED
-
-
-def _is(kind: type, value: object) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 MOMENTS_ALONE = DescriptionOptions(method=None, quantiles=())

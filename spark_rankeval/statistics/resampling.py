@@ -7,6 +7,7 @@ matrix product of any BLAS, on any number of threads, gives the exact sums.
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -130,6 +131,13 @@ def checked_replicates(replicates: int) -> int:
     if not is_number(replicates, int) or replicates < 1:
         raise OptionError(f"the number of replicates is a whole number from 1 on, got {replicates!r}")
     return replicates
+
+
+def check_seed(seed: object) -> None:
+    """Refuse a seed that is no whole number."""
+    if not is_number(seed, numbers.Integral):
+        msg = f"the seed is a whole number; got {seed!r}"
+        raise OptionError(msg)
 
 
 def uniform64(users: Array, replicates: Array, seed: int, purpose: int = 0) -> Hashes:

@@ -13,7 +13,8 @@ from spark_rankeval.tables.text import by_model, cells, headers, missing_interva
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from spark_rankeval.records.summary import DataQuality, SummaryRow
+    from spark_rankeval.records.quality import DataQuality
+    from spark_rankeval.records.summary import SummaryRow
 
 _BAR_WIDTH = "10em"
 # Colours are those of the text around, so that dark and light themes both show them.

@@ -13,7 +13,8 @@ from spark_rankeval.statistics.intervals import asked_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from spark_rankeval.records.summary import DataQuality, SummaryRow
+    from spark_rankeval.records.quality import DataQuality
+    from spark_rankeval.records.summary import SummaryRow
 
 # Where nothing says how wide the page is.
 _WIDTH = 140

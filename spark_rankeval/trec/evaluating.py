@@ -17,7 +17,7 @@ from spark_rankeval.trec.sources import MALFORMED
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.evaluation.evaluate import Metrics
+    from spark_rankeval.evaluation.prepare import Metrics
     from spark_rankeval.evaluation.result import Result
     from spark_rankeval.metrics.base import Metric
 

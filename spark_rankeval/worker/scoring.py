@@ -15,11 +15,8 @@ from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.matching import contained, distinct
 from spark_rankeval.ranking.ragged import pieces
 from spark_rankeval.ranking.ranks import Findings, Lists, rank_lists
-from spark_rankeval.request.counts import (
-    MODEL,
-    NORMALISER,
-    counts_beside,
-)
+from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, counts_beside
+from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.worker.comparable_ids import comparable
 from spark_rankeval.worker.exposures import Exposed, slots_of
 from spark_rankeval.worker.facts import (
@@ -57,6 +54,38 @@ if TYPE_CHECKING:
 _SLICE = 1 << 17
 
 
+#: The column of a model's name in a per-user table on the way.
+MODEL = "model"
+#: The count of users whose pruned list leaves a tie open.
+UNRESOLVED = "unresolved"
+
+
+def count_of_model(name: str, model: int) -> str:
+    """What a count of a model is called among those of all models; `COUNTS` has the name."""
+    return f"{model}.{name}"
+
+
+class CountNames(NamedTuple):
+    """The names of the counts that `Scores` has.
+
+    Attributes:
+        users: those of users.
+        rows: those of rows that cannot be ranked, which rows without a user have as well.
+    """
+
+    users: tuple[str, ...]
+    rows: tuple[str, ...]
+
+
+def count_names(task: ScoringTask) -> CountNames:
+    """The names of all counts of a task, in one order."""
+    models = range(len(task.models))
+    of_users = [name for name in COUNTS if name not in INVALID_COUNTS]
+    users = [UNRESOLVED, *(WEIGHT_SUMS if task.weighted else ()), *(TOTALS if task.facts else ())]
+    users += [count_of_model(name, model) for model in models for name in of_users]
+    return CountNames(tuple(users), tuple(count_of_model(name, model) for model in models for name in INVALID_COUNTS))
+
+
 def beside_column(place: int) -> str:
     """What the column of a metric that stands beside those of a view is called on the way."""
     return f"beside_{place}"
@@ -67,87 +96,137 @@ class Scores(NamedTuple):
 
     Attributes:
         metrics: float64 (n_users,), one a metric: those of the first view, of the second, and so on.
-        counts: for each model int64 (n_users,), one for each of `COUNTS`.
-        unresolved: int64 (n_users,), 1 where a pruned list leaves a tie open.
-        totals: `TOTALS`, the same for every user; none where no metric asks for facts.
+        counts: (n_users,) each, by the names of `count_names`: of each model those of `COUNTS`; `WEIGHT_SUMS`, if labels have weights;
+            `TOTALS`, the same for every user, if metrics ask for facts; and `UNRESOLVED`.
         exposed: the lists of views that have metrics of all lists together, by the view's place.
         normalisers: float64 (n_users,), of each metric that normalises, by its place.
-        weights: (n_users,), one for each of `WEIGHT_SUMS` where labels have weights; else none.
         beside: float64 (n_users,), one for each metric that stands beside those of a view, view by view.
     """
 
     metrics: list[Array]
-    counts: list[list[Array]]
-    unresolved: IntArray
-    totals: list[Array]
+    counts: dict[str, Array]
     exposed: dict[int, Exposed]
     normalisers: dict[int, Array]
-    weights: list[Array]
     beside: list[Array]
 
 
-def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
-    """Compute every metric of every user of an Arrow batch."""
+class _Inputs(NamedTuple):
+    """What a batch holds, with ids that compare.
+
+    Attributes:
+        columns: of the batch, by name.
+        predictions: those of each model.
+        items: the predicted items of each model.
+        labels: the labels.
+        label_items: the labelled items.
+        excluded: each user's items that are not to be predicted, once each; None: there are none.
+        tables: what came from further tables.
+        of_users: the further lists of users.
+        about_users: the facts of users.
+        order: as of `Lists`.
+    """
+
+    columns: dict[str, pa.Array]
+    predictions: list[Side]
+    items: list[Ragged]
+    labels: Side
+    label_items: Ragged
+    excluded: Ragged | None
+    tables: FurtherTables
+    of_users: ListsOfUsers
+    about_users: dict[str, Array]
+    order: Callable[[Array], Array] | None
+
+    def lists(self, task: ScoringTask, model: int) -> Lists:
+        """The lists of a model, before anything is left out."""
+        predictions, labels = self.predictions[model], self.labels
+        return Lists(
+            items=self.items[model],
+            scores=predictions.lists.like(predictions.values[0]) if predictions.values else None,
+            labels=self.label_items,
+            order=self.order,
+            matchable=predictions.present,
+            n_predictions=predictions.total,
+            weights=labels.lists.like(labels.values[-1]) if task.weighted else None,
+        )
+
+    def grades(self, task: ScoringTask, view: View) -> Ragged | None:
+        """The labels' grades as a view reads them; None: each is 1."""
+        has_grades = len(self.labels.values) > task.weighted
+        return self.labels.lists.like(self.labels.values[view.relevance]) if has_grades else None
+
+
+def _read(task: ScoringTask, batch: pa.RecordBatch) -> _Inputs:
     columns = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
     predictions = [read_predictions(task, columns, model) for model in range(len(task.models))]
     labels, excluded = read_labels(task, columns), read_excluded(columns)
     tables = FurtherTables.read(columns)
     sides = [*predictions, labels, *([] if excluded is None else [excluded]), *tables.sides()]
     ids, order = comparable(*(side.ids for side in sides))
-    lists_of_ids = [side.lists.like(own) for side, own in zip(sides, ids, strict=True)]
-    label_items = lists_of_ids[len(predictions)]
-    others = {id(side): lists for side, lists in zip(sides, lists_of_ids, strict=True)}
-    not_to_predict = None if excluded is None else distinct(others[id(excluded)])
-    n_excluded_labels = _n_labelled(not_to_predict, label_items)
-    of_users = ListsOfUsers(others.get(id(tables.history)), others.get(id(tables.baseline)), order)
-    about_users = facts_of_users(tables, of_users)
-    with_exposure = {slot.view for slot in slots_of(task)}
-    n_conflicts = _n_conflicts(columns, batch.num_rows)
-    metrics: list[Array] = []
-    beside: list[Array] = []
-    counts, unresolved = [], np.zeros(batch.num_rows, np.int64)
-    exposed: dict[int, Exposed] = {}
-    normalisers: dict[int, Array] = {}
-    label_weights = labels.lists.like(labels.values[-1]) if task.weighted else None
-    has_grades = len(labels.values) > task.weighted
+    items_of = {id(side): side.lists.like(items) for side, items in zip(sides, ids, strict=True)}
+    of_users = ListsOfUsers(items_of.get(id(tables.history)), items_of.get(id(tables.baseline)), order)
+    return _Inputs(
+        columns=columns,
+        predictions=predictions,
+        items=[items_of[id(side)] for side in predictions],
+        labels=labels,
+        label_items=items_of[id(labels)],
+        excluded=None if excluded is None else distinct(items_of[id(excluded)]),
+        tables=tables,
+        of_users=of_users,
+        about_users=facts_of_users(tables, of_users),
+        order=order,
+    )
+
+
+def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
+    """Compute every metric of every user of an Arrow batch."""
+    inputs = _read(task, batch)
+    scores = Scores([], {}, {}, {}, [])
+    unresolved = np.zeros(batch.num_rows, np.int64)
     ranked: list[tuple[RankingBatch, Findings]] = []
-    for model, side in enumerate(predictions):
-        lists = Lists(
-            items=lists_of_ids[model],
-            scores=side.lists.like(side.values[0]) if side.values else None,
-            labels=label_items,
-            order=order,
-            matchable=side.present,
-            n_predictions=side.total,
-            weights=label_weights,
-        )
-        about_items = facts_of_items(columns, model, tables.totals.get(DIMENSION, 0))
-        lists, entry, n_excluded = _without(not_to_predict, lists)
-        views = _views_of(task, model, columns)
-        parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
-        ranked = []
-        for place, view in views.items():
-            grades = labels.lists.like(labels.values[view.relevance]) if has_grades else None
-            # Only who looks at items without a label pays for the rank of each.
-            found, findings = _rank(
-                view, replace(lists, grades=grades, entry=entry if view.reads_items else None), parts
-            )
-            if found.recommended is not None:
-                by_lists, by_users = facts_of_lists(view, lists_of_ids[model], tables, of_users)
-                known = found.recommended.knowing(about_items | by_lists, about_users | by_users, tables.sizes)
-                found = replace(found, recommended=known)
-            ranked.append((found, findings))
-            normalisers |= _normalisers(view, found, len(metrics))
-            metrics += _compute(view.metrics, view, found)
-            beside += _compute(view.beside, view, found)
-            if place in with_exposure:
-                exposed[place] = Exposed(found, side.ids, view.population.includes(found))
-        own = next(iter(views.values()))
-        counts.append([*_counts(own, ranked, [n_excluded, n_excluded_labels], side, labels), n_conflicts])
+    for model in range(len(task.models)):
+        ranked = _score_model(task, inputs, model, scores)
         unresolved = np.maximum.reduce([unresolved, *(findings.cut for _, findings in ranked)])
-    totals = [np.full(batch.num_rows, tables.totals.get(name, 0)) for name in TOTALS] if task.facts else []
-    weights = _weight_sums(ranked[0][0], lowest_limit(task.metrics)) if task.weighted else []
-    return Scores(metrics, counts, unresolved, totals, exposed, normalisers, weights, beside)
+    scores.counts[UNRESOLVED] = unresolved
+    if task.facts:
+        scores.counts.update((name, np.full(batch.num_rows, inputs.tables.totals.get(name, 0))) for name in TOTALS)
+    if task.weighted:
+        # The labels are the same for every model.
+        scores.counts.update(_weight_sums(ranked[0][0], lowest_limit(task.metrics)))
+    return scores
+
+
+def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores) -> list[tuple[RankingBatch, Findings]]:
+    """Add what is computed of a model to the scores; gives its rankings, one a view."""
+    tables = inputs.tables
+    lists, entry, n_excluded = _without(inputs.excluded, inputs.lists(task, model))
+    about_items = facts_of_items(inputs.columns, model, tables.totals.get(DIMENSION, 0))
+    views = _views_of(task, model, inputs.columns)
+    parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
+    with_exposure = {slot.view for slot in slots_of(task)}
+    ranked = []
+    for place, view in views.items():
+        # Only who looks at items without a label pays for the rank of each.
+        of_view = replace(lists, grades=inputs.grades(task, view), entry=entry if view.reads_items else None)
+        batch, findings = _rank(view, of_view, parts)
+        if batch.recommended is not None:
+            by_lists, by_users = facts_of_lists(view, inputs.items[model], tables, inputs.of_users)
+            known = batch.recommended.knowing(about_items | by_lists, inputs.about_users | by_users, tables.sizes)
+            batch = replace(batch, recommended=known)
+        ranked.append((batch, findings))
+        scores.normalisers.update(_normalisers(view, batch, len(scores.metrics)))
+        scores.metrics.extend(_compute(view.metrics, view, batch))
+        scores.beside.extend(_compute(view.beside, view, batch))
+        if place in with_exposure:
+            exposed = Exposed(batch, inputs.predictions[model].ids, view.population.includes(batch))
+            scores.exposed[place] = exposed
+    counts = _counts(next(iter(views.values())), ranked, inputs.predictions[model], inputs.labels)
+    counts["n_excluded"] = n_excluded
+    counts["n_excluded_labels"] = _n_labelled(inputs.excluded, inputs.label_items)
+    counts["n_conflicting_attributes"] = _n_conflicts(inputs.columns, batch.n_users)
+    scores.counts.update((count_of_model(name, model), count) for name, count in counts.items())
+    return ranked
 
 
 def _n_conflicts(columns: dict[str, pa.Array], n_users: int) -> IntArray:
@@ -184,28 +263,30 @@ def _n_labelled(excluded: Ragged | None, labels: Ragged) -> IntArray:
 
 
 def _counts(
-    own: View, ranked: list[tuple[RankingBatch, Findings]], excluded: list[IntArray], predictions: Side, labels: Side
-) -> list[Array]:
-    """What `COUNTS` names, but for the attributes, of the users of a model; of what its views count, the model's own view.
+    own: View, ranked: list[tuple[RankingBatch, Findings]], predictions: Side, labels: Side
+) -> dict[str, Array]:
+    """Counts of a model's users by name; of what its views count, those of the model's own view.
 
     But a user hangs on a tie if any view's values do.
     """
-    batch, found = ranked[0]
-    return [
-        batch.n_predictions - found.unpredicted,
-        batch.labels.lengths,
-        batch.n_relevant(own.relevance_threshold),
-        np.minimum(np.maximum.reduce([findings.tied + findings.cut for _, findings in ranked]), 1),
-        *excluded,
-        predictions.unusual,
-        labels.unusual,
-        (~own.population.includes(batch)).astype(np.int64),
-        predictions.invalid,
-        labels.invalid,
-        found.duplicate_predictions + predictions.merged,
-        np.minimum.reduce([findings.duplicate_labels for _, findings in ranked]),
-        np.maximum.reduce([findings.conflicting_labels for _, findings in ranked]),
-    ]
+    batch, findings = ranked[0]
+    n_predictions, n_labels = batch.n_predictions - findings.unpredicted, batch.labels.lengths
+    hangs = np.maximum.reduce([findings.tied + findings.cut for _, findings in ranked])
+    return {
+        "n_predictions": n_predictions,
+        "n_labels": n_labels,
+        "n_relevant": batch.n_relevant(own.relevance_threshold),
+        "in_both": ((n_predictions > 0) & (n_labels > 0)).astype(np.int64),
+        "hangs_on_tie": np.minimum(hangs, 1),
+        "n_infinite_scores": predictions.unusual,
+        "n_negative_grades": labels.unusual,
+        "left_out": (~own.population.includes(batch)).astype(np.int64),
+        "n_invalid_predictions": predictions.invalid,
+        "n_invalid_labels": labels.invalid,
+        "n_duplicate_predictions": findings.duplicate_predictions + predictions.merged,
+        "n_duplicate_labels": np.minimum.reduce([findings.duplicate_labels for _, findings in ranked]),
+        "n_conflicting_labels": np.maximum.reduce([findings.conflicting_labels for _, findings in ranked]),
+    }
 
 
 def _rank(view: View, lists: Lists, parts: list[tuple[int, int]]) -> tuple[RankingBatch, Findings]:
@@ -240,13 +321,17 @@ def _normalisers(view: View, batch: RankingBatch, first: int) -> dict[int, Array
     }
 
 
-def _weight_sums(batch: RankingBatch, limit: float | None) -> list[Array]:
+def _weight_sums(batch: RankingBatch, limit: float | None) -> dict[str, Array]:
     """What `WEIGHT_SUMS` names."""
     labels = batch.label_weights
     assert labels is not None, "the task says that labels have weights"
     above = np.zeros(len(labels.values), np.bool_) if limit is None else labels.values > limit
     n_above = np.bincount(labels.user[above], minlength=batch.n_users)
-    return [n_above, *(batch.total_of_labels(weights) for weights in (labels.values, labels.values**2))]
+    return {
+        "n_clipped_labels": n_above,
+        "label_weight": batch.total_of_labels(labels.values),
+        "squared_label_weight": batch.total_of_labels(labels.values**2),
+    }
 
 
 def score_batches(
@@ -275,15 +360,17 @@ def score_batches(
             present = None if ABSENT not in whole.schema.names else pc.invert(whole.column(ABSENT))
             batch = whole if present is None else whole.filter(present)
             scores = score(task, batch)
-            faults = scores.totals[TOTALS.index(FAULTS[0]) :]
-            unusable = [np.sum(faults, axis=0)] if task.facts else []
+            shared = {name: scores.counts[name] for name in WEIGHT_SUMS if task.weighted}
+            if task.facts:
+                shared[UNUSABLE_FACTS] = np.sum([scores.counts[name] for name in FAULTS], axis=0)
             kept = [batch.column(batch.schema.get_field_index(name)) for name in passed_on]
             for model, name in enumerate(task.models):
                 metrics = scores.metrics[model * len(names) : (model + 1) * len(names)]
                 who = pa.repeat(pa.scalar(name), batch.num_rows)
                 own = [scores.normalisers[model * len(names) + place] for place in normalised]
                 beside = scores.beside[model * n_beside : (model + 1) * n_beside]
-                values = map(pa.array, [*metrics, *scores.counts[model], *scores.weights, *unusable, *own, *beside])
+                counts = [scores.counts[count_of_model(name, model)] for name in COUNTS]
+                values = map(pa.array, [*metrics, *counts, *shared.values(), *own, *beside])
                 columns = [*kept, who, *values]
                 yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *further])
 

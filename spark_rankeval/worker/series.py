@@ -9,10 +9,10 @@ import pandas as pd
 import pyarrow as pa
 
 from spark_rankeval.ranking.ragged import offsets_of
-from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS
+from spark_rankeval.request.counts import INVALID_COUNTS
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, grades_column
-from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.scoring import count_of_model, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +33,9 @@ def score_series(task: ScoringTask, given: tuple[str, ...], names: tuple[str, ..
             whether these are floats of 32 bits, the same in every row.
         names: the metrics' column names.
     """
-    refusing = [index for index, name in enumerate(COUNTS) if name in INVALID_COUNTS and name not in _HARMLESS]
+    refusing = [name for name in INVALID_COUNTS if name not in _HARMLESS]
     if task.views[0].ranking.conflicting_labels == "last":
-        refusing.remove(COUNTS.index("n_conflicting_labels"))
+        refusing.remove("n_conflicting_labels")
 
     @in_worker
     def run(*series: pd.Series) -> pd.DataFrame:
@@ -52,7 +52,7 @@ def score_series(task: ScoringTask, given: tuple[str, ...], names: tuple[str, ..
         arrays = {_COLUMNS[name]: _list_array(values, types[name]) for name, values in by_name.items()}
         scores = score(task, pa.RecordBatch.from_pydict(arrays))
         columns = dict(zip(names, scores.metrics, strict=True))
-        invalid = np.sum([scores.counts[0][index] for index in refusing], axis=0)
+        invalid = np.sum([scores.counts[count_of_model(name, 0)] for name in refusing], axis=0)
         return pd.DataFrame({**columns, N_INVALID: invalid})
 
     return run

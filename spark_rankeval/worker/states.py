@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.request.counts import INVALID_COUNTS, USER_COUNTS, WEIGHT_SUMS
 from spark_rankeval.statistics.description import DescriptionAccumulator, State, merged_descriptions
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
-from spark_rankeval.worker.facts import TOTALS, in_parts
+from spark_rankeval.worker.facts import in_parts
 from spark_rankeval.worker.packing import placed, unpacked_by_place
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import ABSENT, ITEMS, USER_HASH, USER_WEIGHT, filled, numbers, whole_numbers
-from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.scoring import count_names, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.ragged import Array, BoolArray
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.statistics.description import DescriptionOptions
+    from spark_rankeval.worker.scoring import CountNames
 
     Batches = Iterator[pa.RecordBatch]
 
@@ -56,7 +56,7 @@ class TableState(NamedTuple):
 
     Attributes:
         values: of the metrics' values.
-        counts: the moments of the users' counts, and then of the counts of invalid rows, which also rows without a user have.
+        counts: the moments of the counts, in the order of their names: those of users, then those of rows that cannot be ranked.
     """
 
     values: State
@@ -72,20 +72,19 @@ class TableAccumulator:
 
     Args:
         n_values: how many values a user has.
-        n_counts: how many counts a user has, without those of invalid rows.
-        n_invalid: how many counts of invalid rows there are.
+        names: of the counts.
         options: what is to be said of the values.
     """
 
-    def __init__(self, n_values: int, n_counts: int, n_invalid: int, options: DescriptionOptions) -> None:
+    def __init__(self, n_values: int, names: CountNames, options: DescriptionOptions) -> None:
         self._values = DescriptionAccumulator(n_values, options)
-        self._counts = MomentsAccumulator(n_counts + n_invalid)
-        self._n_counts = n_counts
+        self._counts = MomentsAccumulator(len(names.users) + len(names.rows))
+        self._names = names
 
     def add(
         self,
         values: Sequence[Array],
-        counts: Sequence[Array],
+        counts: Mapping[str, Array],
         nobody: BoolArray,
         users: Array | None,
         weights: Array | None = None,
@@ -95,21 +94,22 @@ class TableAccumulator:
 
         Args:
             values: float64 (n_users,), one a value.
-            counts: (n_users,), one a count, those of invalid rows last.
-            nobody: rows that belong to nobody, of which only the invalid rows are counted.
+            counts: (n_users,) each, by name.
+            nobody: rows that belong to nobody, of which only the rows that cannot be ranked are counted.
             users: hashes of the users' ids, if the options resample them.
             weights: of the users, if the options say so; NaN is none.
             normalisers: the weights of the users' values in the means of the values that the options say have some, by place.
         """
         somebody = ~nobody if nobody.any() else slice(None)
         self._values.add(
-            [one[somebody] for one in values],
+            [value[somebody] for value in values],
             None if users is None else users[somebody],
             None if weights is None else weights[somebody],
-            {place: one[somebody] for place, one in (normalisers or {}).items()},
+            {place: value[somebody] for place, value in (normalisers or {}).items()},
         )
-        of_users = [count[somebody] for count in counts[: self._n_counts]]
-        for first, columns in ((0, of_users), (self._n_counts, counts[self._n_counts :])):
+        of_users = [counts[name][somebody] for name in self._names.users]
+        of_rows = [counts[name] for name in self._names.rows]
+        for first, columns in ((0, of_users), (len(of_users), of_rows)):
             self._counts.add_columns(first, [count.astype(np.float64, copy=False) for count in columns])
 
     def state(self) -> TableState:
@@ -151,12 +151,6 @@ def n_values_of(task: ScoringTask) -> int:
     return len(task.metrics) + sum(len(view.beside) for view in task.views)
 
 
-def n_user_counts(task: ScoringTask) -> int:
-    """How many counts a user has in the states of a task, without those of invalid rows."""
-    of_labels, of_facts = len(WEIGHT_SUMS) * task.weighted, len(TOTALS) if task.facts else 0
-    return 1 + of_labels + len(task.models) * len(USER_COUNTS) + of_facts
-
-
 def state_of_batches(
     task: ScoringTask,
     options: DescriptionOptions,
@@ -166,9 +160,7 @@ def state_of_batches(
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the state of all users of a partition.
 
-    Its counts are those of unresolved users, then `WEIGHT_SUMS` where labels have weights, then `USER_COUNTS` of each model, then
-    `TOTALS` if any metric asks for facts, then `INVALID_COUNTS` of each model. If any metric is of all lists together, rows of
-    exposure stand beside the state.
+    Its counts are those of `count_names`. If any metric is of all lists together, rows of exposure stand beside the state.
 
     Args:
         task: what to compute.
@@ -178,21 +170,18 @@ def state_of_batches(
         keys: columns whose values part the users into groups, each with a state of its own.
         slices_of: the slices that the users of a group belong to, as text, where exposure is counted.
     """
-    n_invalid = len(task.models) * len(INVALID_COUNTS)
+    names = count_names(task)
     slots = slots_of(task)
 
     @in_worker
     def run(batches: Batches) -> Batches:
         exposures = ExposureAccumulator(slots, slices_of) if slots and slices_of is not None else None
-        tables = _Tables(n_values_of(task), n_user_counts(task), n_invalid, options, no_user, keys)
+        tables = _Tables(n_values_of(task), names, options, no_user, keys)
         kind = None
         for batch in chain.from_iterable(map(in_parts, batches)):
             kind = batch.schema.field(ITEMS).type.value_type
             scores = score(task, batch)
-            users = [count for counts in scores.counts for count in counts[: len(USER_COUNTS)]]
-            invalid = [count for counts in scores.counts for count in counts[len(USER_COUNTS) :]]
-            counts = [scores.unresolved, *scores.weights, *users, *scores.totals, *invalid]
-            rows = tables.add(batch, [*scores.metrics, *scores.beside], counts, scores.normalisers)
+            rows = tables.add(batch, [*scores.metrics, *scores.beside], scores.counts, scores.normalisers)
             if exposures is None:
                 yield from rows
                 continue
@@ -214,8 +203,7 @@ def state_of_batches(
 
 def state_of_columns(
     values: tuple[str, ...],
-    counts: tuple[str, ...],
-    invalid: tuple[str, ...],
+    names: CountNames,
     options: DescriptionOptions,
     no_user: str,
     keys: tuple[str, ...] = (),
@@ -225,8 +213,7 @@ def state_of_columns(
 
     Args:
         values: columns of users' values; null is NaN.
-        counts: columns of users' counts.
-        invalid: columns of counts of invalid rows, also of those that belong to nobody.
+        names: of the counts, which are the names of their columns.
         options: what is to be said of the values; if users are resampled, the table has a column `USER_HASH`; if they
             have weights, a column `USER_WEIGHT`.
         no_user: a column of booleans: rows that belong to nobody.
@@ -236,13 +223,15 @@ def state_of_columns(
 
     @in_worker
     def run(batches: Batches) -> Batches:
-        tables = _Tables(len(values), len(counts), len(invalid), options, no_user, keys)
+        tables = _Tables(len(values), names, options, no_user, keys)
         for batch in batches:
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
-            counted = [
-                numbers(by_name[name]) if pa.types.is_floating(by_name[name].type) else whole_numbers(by_name[name])
-                for name in (*counts, *invalid)
-            ]
+            counted = {
+                name: numbers(by_name[name])
+                if pa.types.is_floating(by_name[name].type)
+                else whole_numbers(by_name[name])
+                for name in (*names.users, *names.rows)
+            }
             own = {place: numbers(by_name[name]) for place, name in (normalisers or {}).items()}
             yield from tables.add(batch, [numbers(by_name[name]) for name in values], counted, own)
         yield from tables.rows()
@@ -256,7 +245,7 @@ class _Users(NamedTuple):
     Attributes:
         keys: the columns that part them into groups.
         values: float64 (n_users,), one a value.
-        counts: (n_users,), one a count.
+        counts: (n_users,) each, by name.
         nobody: which rows belong to nobody.
         hashes: of the users' ids, if they are resampled.
         weights: of the users, if they have any.
@@ -266,7 +255,7 @@ class _Users(NamedTuple):
 
     keys: list[pa.Array]
     values: list[Array]
-    counts: list[Array]
+    counts: dict[str, Array]
     nobody: BoolArray
     hashes: Array | None
     weights: Array | None
@@ -278,7 +267,7 @@ class _Users(NamedTuple):
         return _Users(
             [],
             [column[rows] for column in self.values],
-            [column[rows] for column in self.counts],
+            {name: column[rows] for name, column in self.counts.items()},
             self.nobody[rows],
             None if self.hashes is None else self.hashes[rows],
             None if self.weights is None else self.weights[rows],
@@ -304,7 +293,7 @@ class _Users(NamedTuple):
         return cls(
             [pa.concat_arrays(columns) for columns in zip(*(part.keys for part in parts), strict=True)],
             together(part.values for part in parts),
-            together(part.counts for part in parts),
+            {name: np.concatenate([part.counts[name] for part in parts]) for name in first.counts},
             np.concatenate([part.nobody for part in parts]),
             if_any([part.hashes for part in parts]),
             if_any([part.weights for part in parts]),
@@ -322,27 +311,26 @@ class _Tables:
     def __init__(
         self,
         n_values: int,
-        n_counts: int,
-        n_invalid: int,
+        names: CountNames,
         options: DescriptionOptions,
         no_user: str,
         keys: tuple[str, ...],
     ) -> None:
-        self._new = partial(TableAccumulator, n_values, n_counts, n_invalid, options)
+        self._new = partial(TableAccumulator, n_values, names, options)
         self._options, self._no_user, self._keys = options, no_user, keys
         self._tables: dict[Key, TableAccumulator] = {}
-        self._most = max(1, HELD_BYTES // bytes_of_a_group(n_values, n_counts + n_invalid, options))
+        self._most = max(1, HELD_BYTES // bytes_of_a_group(n_values, len(names.users) + len(names.rows), options))
         self._pending: list[_Users] = []
 
     def add(
-        self, batch: pa.RecordBatch, values: list[Array], counts: list[Array], normalisers: Mapping[int, Array]
+        self, batch: pa.RecordBatch, values: list[Array], counts: Mapping[str, Array], normalisers: Mapping[int, Array]
     ) -> Batches:
         """Take in the users of a batch; gives the rows that had to make room."""
         by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
         users = _Users(
             [by_name[name] for name in self._keys],
             values,
-            counts,
+            dict(counts),
             filled(by_name[self._no_user], 0).astype(np.bool_),
             whole_numbers(by_name[USER_HASH]) if self._options.resamples else None,
             numbers(by_name[USER_WEIGHT]) if self._options.weighted else None,

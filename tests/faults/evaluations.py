@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from random_logs import assert_tricky, random_logs
 
-from spark_rankeval import all_pairs, compare, evaluate, score_users, write_per_user
+from spark_rankeval import Facts, all_pairs, compare, evaluate, score_users, write_per_user
 
 N_USERS, CUTOFF = 3000, 10
 METRICS = [
@@ -69,7 +69,7 @@ def evaluated(spark, folder):
 def evaluated_together(spark, folder):
     """Values of all lists together, of items that are added up in a shuffle of their own."""
     call = {**_call(spark, folder), "metrics": TOGETHER}
-    return evaluate(**call, items=spark.read.parquet(f"{folder}/items.parquet"), **_INTERVALS).to_json()
+    return evaluate(**call, facts=Facts(items=spark.read.parquet(f"{folder}/items.parquet")), **_INTERVALS).to_json()
 
 
 def scored(spark, folder):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_rankeval import summarise
+from spark_rankeval import Percentile, summarise
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs import session
 from spark_rankeval.jobs.config import load_config, parse_config
@@ -182,10 +182,7 @@ def test_intervals_and_quantiles_are_as_the_config_asks(spark, files):
     assert (row.quantiles, row.median) == ({0.25: 0.625, 1.0: 1.0}, 0.75)
     written = summarise(
         spark.read.parquet(f"{files}/out/per_user"),
-        ci="percentile",
-        level=0.9,
-        replicates=50,
-        seed=2,
+        ci=Percentile(level=0.9, replicates=50, seed=2),
         quantiles=(0.25, 1),
     )
     assert written.summary[0].interval_low == row.low

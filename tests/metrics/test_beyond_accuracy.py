@@ -381,7 +381,7 @@ def test_the_order_of_ties_is_flagged_where_it_changes_a_value(metric):
             task = ScoringTask((View((variant,), RankingPolicy(ties=ties)),))
             scores = score(task, batch_of(world))
             # The same rule for the baseline's own ties would change its lists, too.
-            found[ties] = scores.metrics[0], scores.counts[0][3]
+            found[ties] = scores.metrics[0], scores.counts["0.hangs_on_tie"]
         (first, hangs), (other, _) = found.values()
         differs = ~np.isclose(first, other, rtol=0, atol=1e-12, equal_nan=True)
         if not variant.facts & {"baseline"}:

@@ -307,7 +307,7 @@ def drawn(grades, chance, random):
 def figures(texts, batch, ci="t"):
     metrics = [parse_metric(text).resolve(EstimatorOfTheCall(True)) for text in texts]
     normalised = tuple(place for place, metric in enumerate(metrics) if metric.normalises)
-    options = replace(DescriptionOptions.given(ci, 0.95, 200, 0, ()), normalised=normalised)
+    options = replace(DescriptionOptions(ci, 0.95, 200, 0, ()), normalised=normalised)
     accumulator = DescriptionAccumulator(len(metrics), options)
     own = {place: metrics[place].normaliser(batch) for place in normalised}
     users = np.arange(batch.n_users) * 2654435761 if ci != "t" else None

@@ -8,7 +8,7 @@ from parity.beyond import ITEMS, category_of, random_users, vector_of
 from parity.compared import close, differences
 from parity.environments import run
 
-from spark_rankeval import evaluate
+from spark_rankeval import Facts, evaluate
 
 # Our metric by the system's name for it, and the users that it is asked about.
 MEASURES = {
@@ -72,11 +72,13 @@ def ours_of(spark):
             metrics,
             score="score",
             dialect=system.removesuffix("_beyond"),
-            training=table("training", "int"),
-            baseline=table("baseline", "double"),
-            items=spark.createDataFrame(
-                [(item, category_of(item), vector_of(item)) for item in ITEMS],
-                "item string, category string, vector array<double>",
+            facts=Facts(
+                training=table("training", "int"),
+                items=spark.createDataFrame(
+                    [(item, category_of(item), vector_of(item)) for item in ITEMS],
+                    "item string, category string, vector array<double>",
+                ),
+                baseline=table("baseline", "double"),
             ),
         )
         rows = result.per_user.toPandas().set_index("user") if result.columns else None

@@ -217,7 +217,7 @@ def test_a_report_of_nobody_says_so(tmp_path):
 
 @pytest.mark.usefixtures("without_charts")
 def test_a_model_that_has_predictions_for_hardly_a_user_is_told_first(tmp_path):
-    qualities = {"als": replace(QUALITY, n_in_both=None), "strange": replace(QUALITY, n_in_both=12)}
+    qualities = {"als": QUALITY.with_counts(n_in_both=None), "strange": QUALITY.with_counts(n_in_both=12)}
     told = Result((row(model="als"), row(model="strange")), qualities, {}, (), None, None)
     page = Page(told.report(tmp_path / "r.html"))
     (first, *_) = page.all("section")

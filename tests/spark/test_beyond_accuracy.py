@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from shuffles import shuffled_into
 from worlds import SIMPLE, random_world
 
-from spark_rankeval import compare, evaluate, merge, score_users, summarise
+from spark_rankeval import Facts, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import (
     DataError,
     InputError,
@@ -198,7 +198,7 @@ def test_slices_have_the_coverage_and_exposure_of_their_own_lists(spark, tables,
     )
     # Popular items and rare ones, counted in several partitions and added up in as many.
     with shuffled_into(spark, 4):
-        result = evaluate(metrics=[*OF_ALL, "novelty@3"], by="side", attributes=users, **tables)
+        result = evaluate(metrics=[*OF_ALL, "novelty@3"], by="side", facts=Facts(attributes=users), **tables)
     for side, members in (("all", None), ("side=odd", lambda user: user % 2), ("side=even", lambda user: not user % 2)):
         mine = world.users if members is None else list(filter(members, world.users))
         for metric in map(parse_metric, OF_ALL):

@@ -1,14 +1,12 @@
 """Items to leave out of the predictions before they are ranked."""
 
-from dataclasses import replace
-
 import pytest
 from random_logs import random_logs
 from summary_rows import QUALITY
 
 from spark_rankeval import evaluate, score_users, summarise
 from spark_rankeval.errors import InputError, SparkRankEvalWarning
-from spark_rankeval.records.summary import DataQuality
+from spark_rankeval.records.quality import DataQuality
 
 CUTOFFS = (1, 3, 10)
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap") for k in CUTOFFS] + ["rr", "auc"]
@@ -88,7 +86,7 @@ def test_arrays_leave_items_out_as_rows_do(spark):
 
 
 def test_of_several_models_those_left_out_of_each_are_added_up():
-    models = [replace(QUALITY, n_excluded=n) for n in (2, 3)]
+    models = [QUALITY.with_counts(n_excluded=n) for n in (2, 3)]
     assert DataQuality.of_models(models).n_excluded == 5
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from random_logs import random_logs
 from scipy import stats
 
-from spark_rankeval import evaluate, score_users, summarise
+from spark_rankeval import BCa, Facts, Percentile, Student, evaluate, score_users, summarise
 from spark_rankeval.errors import OptionError, SparkRankEvalWarning
 from spark_rankeval.spark import collecting as states
 from spark_rankeval.statistics.quantiles import RELATIVE_ACCURACY
@@ -42,12 +42,12 @@ def values(tables):
 
 @pytest.fixture(scope="module")
 def bca(tables):
-    return evaluate(*tables, METRICS, **GRADED, ci="bca", seed=3, quantiles=(0.1, 0.9))
+    return evaluate(*tables, METRICS, **GRADED, ci=BCa(seed=3), quantiles=(0.1, 0.9))
 
 
 @pytest.mark.parametrize("level", part_of([0.95, 0.5, 0.999], 3))
 def test_t_intervals_are_scipys(tables, values, level):
-    for row in evaluate(*tables, METRICS, **GRADED, level=level).summary:
+    for row in evaluate(*tables, METRICS, **GRADED, ci=Student(level=level)).summary:
         mine = values[row.metric]
         expected = stats.t.interval(level, len(mine) - 1, mine.mean(), stats.sem(mine))
         assert (row.interval_low, row.interval_high) == pytest.approx(expected, abs=1e-10)
@@ -90,7 +90,7 @@ def as_arrays(tables):
 @pytest.mark.parametrize("partitions", part_of([7, 1], 2))
 def test_no_partitioning_or_order_changes_a_digit(tables, bca, partitions):
     again = evaluate(
-        *shuffled(tables, partitions, seed=partitions), METRICS, **GRADED, ci="bca", seed=3, quantiles=(0.1, 0.9)
+        *shuffled(tables, partitions, seed=partitions), METRICS, **GRADED, ci=BCa(seed=3), quantiles=(0.1, 0.9)
     )
     assert again.summary == bca.summary
 
@@ -122,7 +122,7 @@ def test_one_table_of_arrays_with_users_gives_the_intervals_of_rows(tables):
 def test_ids_of_another_width_are_the_same_users(tables, bca):
     narrow = tuple(table.withColumn("user", F.col("user").cast("int")) for table in tables)
     for pair in (narrow, (narrow[0], tables[1])):
-        again = evaluate(*pair, METRICS, **GRADED, ci="bca", seed=3, quantiles=(0.1, 0.9))
+        again = evaluate(*pair, METRICS, **GRADED, ci=BCa(seed=3), quantiles=(0.1, 0.9))
         assert again.summary == bca.summary
 
 
@@ -139,7 +139,7 @@ def test_several_user_columns_are_all_drawn_by(tables):
 
 
 def test_another_seed_gives_other_samples(tables, bca):
-    other = evaluate(*tables, METRICS, **GRADED, ci="bca", seed=4)
+    other = evaluate(*tables, METRICS, **GRADED, ci=BCa(seed=4))
     assert [row.mean for row in other.summary] == [row.mean for row in bca.summary]
     assert all(a.interval_low != b.interval_low for a, b in zip(other.summary, bca.summary, strict=True))
 
@@ -157,7 +157,7 @@ def test_states_merged_on_executors_give_the_same(tables, bca, monkeypatch):
     many = tuple(table.repartition(4) for table in tables)
     for limit in (0, 10**9):
         monkeypatch.setattr(states, "_TAKEN_BY_DRIVER", limit)
-        again = evaluate(*many, METRICS, **GRADED, ci="bca", seed=3, quantiles=(0.1, 0.9))
+        again = evaluate(*many, METRICS, **GRADED, ci=BCa(seed=3), quantiles=(0.1, 0.9))
         assert again.summary == bca.summary
 
 
@@ -184,9 +184,11 @@ def test_models_beside_one_another_have_the_intervals_they_have_alone(tables):
 
 def test_a_slice_has_the_interval_of_its_users(tables):
     users = tables[0].sparkSession.range(N_USERS).select(F.col("id").alias("user"), (F.col("id") % 3).alias("part"))
-    sliced = evaluate(*tables, METRICS, **GRADED, by="part", attributes=users, ci="percentile", replicates=200)
+    sliced = evaluate(
+        *tables, METRICS, **GRADED, by="part", facts=Facts(attributes=users), ci=Percentile(replicates=200)
+    )
     mine = tuple(table.where(F.col("user") % 3 == 1) for table in tables)
-    alone = evaluate(*mine, METRICS, **GRADED, ci="percentile", replicates=200)
+    alone = evaluate(*mine, METRICS, **GRADED, ci=Percentile(replicates=200))
     rows = [replace(row, slice="all") for row in sliced.summary if row.slice.endswith("1")]
     assert rows == list(alone.summary)
 

@@ -10,7 +10,7 @@ from oracle import User, estimate
 from pyspark.sql import functions as F
 from random_logs import assert_tricky, random_logs
 
-from spark_rankeval import compare, detectable_difference, evaluate, merge, quarantine, score_users, summarise
+from spark_rankeval import Facts, compare, detectable_difference, evaluate, merge, quarantine, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, MetricError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric
 
@@ -151,7 +151,7 @@ def test_slices_models_relevances_and_user_weights(tables, logs):
     about = about.withColumn("spend", (F.col("user") % 4).cast("double"))
     told = evaluate(
         {"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}, labels, METRICS[:2], score="score",
-        relevance=["grade", "bought"], weight="w", by="country", attributes=about,
+        relevance=["grade", "bought"], weight="w", by="country", facts=Facts(attributes=about),
     )  # fmt: skip
     snips = METRICS[1]
     for country, mine in (
@@ -171,10 +171,10 @@ def test_slices_models_relevances_and_user_weights(tables, logs):
     assert told.qualities["a"].label_weight == told.qualities["b"].label_weight == told.data_quality.label_weight > 0
     per_user = score_users(
         {"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}, labels, METRICS[:2], score="score",
-        relevance=["grade", "bought"], weight="w", by="country", attributes=about,
+        relevance=["grade", "bought"], weight="w", by="country", facts=Facts(attributes=about),
     )  # fmt: skip
     assert summarise(per_user, by="country").to_dict() == told.to_dict()
-    both = evaluate(predictions, labels, [snips], attributes=about, user_weight="spend", **OPTIONS)
+    both = evaluate(predictions, labels, [snips], facts=Facts(attributes=about), user_weight="spend", **OPTIONS)
     values, weights = expected(logs, snips, known(logs))
     spend = np.array([u % 4 for u in known(logs)])
     assert both[snips] == pytest.approx(np.nansum(values * weights * spend) / (weights * spend).sum(), rel=1e-12)

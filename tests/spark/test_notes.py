@@ -3,7 +3,7 @@
 import pytest
 
 from spark_rankeval import evaluate, merge, score_users, summarise
-from spark_rankeval.spark.scoring import without_standards
+from spark_rankeval.spark.per_user import without_standards
 
 METRICS = ["precision@2", "ndcg@2", "map@2"]
 # bob has one hit of two relevant items, ann one of one.

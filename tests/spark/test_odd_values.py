@@ -9,6 +9,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval import (
+    BCa,
+    Facts,
     agreement,
     all_pairs,
     compare,
@@ -93,7 +95,7 @@ def test_ids_that_are_not_utf_8_are_ranked_and_shown(spark):
     table = spark.createDataFrame(raw, "user binary, item binary, score double")
     mine = table.select(*(F.col(name).cast("string") for name in ("user", "item")), "score")
     liked = mine.where("score = 1")
-    assert evaluate(mine.dropna(), liked, "rr", score="score", ci="bca", replicates=9)["rr"] == 0.75
+    assert evaluate(mine.dropna(), liked, "rr", score="score", ci=BCa(replicates=9))["rr"] == 0.75
     with pytest.raises(DataError, match=r"null score: 1, for example user='\\\\xFE', item='\\\\xFF', score=None"):
         evaluate(mine, liked, "rr", score="score")
 
@@ -149,7 +151,7 @@ def front_doors(spark, name, odd):
     if name in ("user", "item"):
         yield lambda: evaluate(good, bad, "rr", **given)
         yield lambda: evaluate({"a": good, "b": bad}, good, "rr", **given)
-        yield lambda: evaluate(good, good, "novelty@2", training=bad, **given)
+        yield lambda: evaluate(good, good, "novelty@2", facts=Facts(training=bad), **given)
         yield lambda: evaluate(good, good, "rr", exclude=bad, **given)
         yield lambda: agreement(good, bad, **given)
         yield lambda: dialect_map(bad, good, "rr", **given)
@@ -159,12 +161,12 @@ def front_doors(spark, name, odd):
         yield lambda: write_run(runs, "nowhere", tag="a")
     if name == "user":
         yield lambda: evaluate(good, good, "rr", users=bad, **given)
-        yield lambda: evaluate(good, good, "rr", attributes=bad, by="model", **given)
+        yield lambda: evaluate(good, good, "rr", facts=Facts(attributes=bad), by="model", **given)
         yield lambda: compare({"a": stored, "b": scored.drop("model")}, "a", user="user")
         yield lambda: summarise(stored, user="user")
     if name == "model":
         yield lambda: evaluate(bad, good, "rr", model="model", **given)
-        yield lambda: evaluate(good, good, "rr", attributes=bad, by="model", **given)
+        yield lambda: evaluate(good, good, "rr", facts=Facts(attributes=bad), by="model", **given)
         yield lambda: summarise(stored, user="user", model="model")
         yield lambda: summarise(stored, user="user", by="model")
         for door in (compare, differences):
@@ -172,7 +174,7 @@ def front_doors(spark, name, odd):
         yield lambda: all_pairs(stored, user="user", model="model")
         yield lambda: compare({"a": stored, "b": stored}, "a", user="user", by="model")
         items = bad.withColumnRenamed("model", "category")
-        yield lambda: evaluate(good, good, "diversity@2", items=items, **given)
+        yield lambda: evaluate(good, good, "diversity@2", facts=Facts(items=items), **given)
 
 
 @pytest.mark.parametrize("name", ["user", "item", "model"])

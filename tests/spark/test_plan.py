@@ -6,7 +6,7 @@ import pytest
 from plans import plan_of
 from shuffles import shuffled_into
 
-from spark_rankeval import evaluate, score_users
+from spark_rankeval import Facts, evaluate, score_users
 
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in range(1, 21)]
 
@@ -90,7 +90,7 @@ def test_an_evaluation_looks_at_each_table_once(spark, tmp_path):
     rows = spark.range(40).selectExpr("id % 8 user", "id item", "id / 7 score", "'a' model", "'x' country")
     predictions = noted("predictions", rows.select("user", "item", "score", "model"))
     labels, people = noted("labels", rows.select("user", "item")), noted("people", rows.select("user", "country"))
-    evaluate(predictions, labels, ["rr", "ndcg@10"], score="score", attributes=people, by="country")
+    evaluate(predictions, labels, ["rr", "ndcg@10"], score="score", facts=Facts(attributes=people), by="country")
     assert sorted(looks.read_text().split()) == ["labels", "people", "predictions"]
     looks.unlink()
     # The names of the models are read first.

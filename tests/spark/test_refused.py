@@ -9,7 +9,7 @@ import pytest
 from plans import plan_of
 from shuffles import shuffled_into
 
-from spark_rankeval import compare, evaluate, score_users, summarise
+from spark_rankeval import BCa, Facts, compare, evaluate, score_users, summarise
 
 PACKAGE = Path(__file__).parents[2] / "spark_rankeval"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
@@ -148,9 +148,11 @@ def test_no_setting_changes(spark, tmp_path):
     before = settings(spark)
     predictions, labels, attributes = fixed_users.tables(spark)
     asked = {"score": "score", "relevance": "grade"}
-    result = evaluate(predictions, labels, ["ndcg@5"], model="model", by="country", attributes=attributes, **asked)
+    result = evaluate(
+        predictions, labels, ["ndcg@5"], model="model", by="country", facts=Facts(attributes=attributes), **asked
+    )
     table = str(tmp_path / "per_user")
     result.write(table)
-    summarise(spark.read.parquet(table), ci="bca", replicates=20)
+    summarise(spark.read.parquet(table), ci=BCa(replicates=20))
     compare(spark.read.parquet(table), "old", replicates=99)
     assert settings(spark) == before

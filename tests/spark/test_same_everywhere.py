@@ -16,7 +16,7 @@ from beyond_oracle import World, value
 from effort import FULL_LENGTH
 from shuffles import settings_of, shuffled_into
 
-from spark_rankeval import all_pairs, compare, evaluate, metrics_column, score_users
+from spark_rankeval import Facts, all_pairs, compare, evaluate, metrics_column, score_users
 from spark_rankeval.metrics import parse_metric
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "platforms.json"
@@ -100,7 +100,7 @@ def together(spark):
     both, asked = tables(spark)
     items = spark.createDataFrame([(item,) for item in fixed_users.ITEMS], "item bigint")
     with shuffled_into(spark, 3):
-        rows = evaluate(*both, fixed_users.TOGETHER, **asked, items=items).to_pandas()
+        rows = evaluate(*both, fixed_users.TOGETHER, **asked, facts=Facts(items=items)).to_pandas()
     keys = rows["model"] + " " + rows["slice"] + " " + rows["metric"]
     return dict(zip(keys, map(numbers, rows[["mean", "n_users"]].to_numpy(np.float64)), strict=True))
 

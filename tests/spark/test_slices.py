@@ -7,7 +7,7 @@ from chispa import assert_df_equality
 from pyspark.sql import functions as F
 from random_logs import random_logs
 
-from spark_rankeval import evaluate, score_users, summarise
+from spark_rankeval import BCa, Cube, Facts, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.spark import scoring
 from spark_rankeval.worker import states
@@ -56,12 +56,12 @@ def whole(tables):
 
 @pytest.fixture(scope="module")
 def by_country(tables):
-    return evaluate(*tables[:2], METRICS, by="country", attributes=tables[2], **OPTIONS)
+    return evaluate(*tables[:2], METRICS, by="country", facts=Facts(attributes=tables[2]), **OPTIONS)
 
 
 @pytest.fixture(scope="module")
 def by_device(tables):
-    return evaluate(*tables[:2], METRICS, by="device", attributes=tables[2], **OPTIONS)
+    return evaluate(*tables[:2], METRICS, by="device", facts=Facts(attributes=tables[2]), **OPTIONS)
 
 
 def figures(rows):
@@ -100,8 +100,10 @@ def test_a_slice_has_the_figures_of_its_users_alone(tables, whole, by_country):
 
 def test_totals_are_those_of_a_cube(tables, by_country):
     predictions, labels, about = tables
-    cube = evaluate(predictions, labels, METRICS, by=["country", "device"], attributes=about, totals=True, **OPTIONS)
-    finest = evaluate(predictions, labels, METRICS, by=["country", "device"], attributes=about, **OPTIONS)
+    cube = evaluate(
+        predictions, labels, METRICS, by=Cube("country", "device"), facts=Facts(attributes=about), **OPTIONS
+    )
+    finest = evaluate(predictions, labels, METRICS, by=["country", "device"], facts=Facts(attributes=about), **OPTIONS)
     slices = {row.slice for row in cube.summary}
     assert {"all", "country=DE", "device=ios", "country=DE, device=ios", "country=null, device=web"} <= slices
     for part in (finest, by_country):
@@ -144,12 +146,12 @@ def test_attributes_may_stand_in_the_other_tables(tables, by_device, side):
 def test_arrays_and_several_models_have_slices(tables, by_device):
     predictions, labels, about = tables
     models = {"one": predictions, "two": predictions.withColumn("score", -F.col("score"))}
-    result = evaluate(models, labels, METRICS, by="device", attributes=about, **OPTIONS)
-    turned = evaluate(models["two"], labels, METRICS, by="device", attributes=about, **OPTIONS)
+    result = evaluate(models, labels, METRICS, by="device", facts=Facts(attributes=about), **OPTIONS)
+    turned = evaluate(models["two"], labels, METRICS, by="device", facts=Facts(attributes=about), **OPTIONS)
     for name, alone in (("one", by_device), ("two", turned)):
         assert same([row for row in result.summary if row.model == name], alone.summary)
     arrays = labels.groupBy("user").agg(F.collect_list("item").alias("item"), F.collect_list("grade").alias("grade"))
-    of_arrays = evaluate(predictions, arrays, METRICS, by="device", attributes=about, **OPTIONS)
+    of_arrays = evaluate(predictions, arrays, METRICS, by="device", facts=Facts(attributes=about), **OPTIONS)
     assert same(of_arrays.summary, by_device.summary)
     one_table = (
         predictions.groupBy("user").agg(F.collect_list("item").alias("prediction"))
@@ -165,7 +167,7 @@ def test_arrays_and_several_models_have_slices(tables, by_device):
 def test_the_per_user_table_keeps_the_slices_and_is_summarised_by_them(spark, tables, by_country, tmp_path):
     predictions, labels, about = tables
     known = about.where("country is null or country <> 'JP'")
-    result = evaluate(predictions, labels, METRICS, by=["country", "device"], attributes=known, **OPTIONS)
+    result = evaluate(predictions, labels, METRICS, by=["country", "device"], facts=Facts(attributes=known), **OPTIONS)
     written = result.write(tmp_path / "written")
     assert (written.summary, written.qualities) == (result.summary, result.qualities)
     stored = spark.read.parquet(str(tmp_path / "written"))
@@ -189,10 +191,16 @@ def test_an_attribute_that_is_not_constant_within_a_user_is_a_counted_error(tabl
     with pytest.raises(
         DataError, match=r"attributes in which the rows of a user do not agree: 6 \(for example user=\d has device"
     ) as caught:
-        evaluate(predictions, labels, METRICS, by="device", attributes=about.unionByName(other), **OPTIONS)
+        evaluate(predictions, labels, METRICS, by="device", facts=Facts(attributes=about.unionByName(other)), **OPTIONS)
     assert caught.value.counts == {"n_conflicting_attributes": 6}
     result = evaluate(
-        predictions, labels, METRICS, by="device", attributes=about.unionByName(other), on_invalid="drop", **OPTIONS
+        predictions,
+        labels,
+        METRICS,
+        by="device",
+        facts=Facts(attributes=about.unionByName(other)),
+        on_invalid="drop",
+        **OPTIONS,
     )
     assert result.data_quality.n_conflicting_attributes == 6
     assert sum(r.n_users + r.n_undefined for r in result.summary if r.slice == "device=null" and r.metric == "rr") > 0
@@ -202,7 +210,7 @@ def test_a_user_to_count_who_is_in_neither_table_is_in_a_slice(tables, by_countr
     predictions, labels, about = tables
     # 5001 is of Germany; of 5000 alone the attributes know.
     users = about.where("user = 5001").select("user")
-    result = evaluate(predictions, labels, METRICS, by="country", attributes=about, users=users, **OPTIONS)
+    result = evaluate(predictions, labels, METRICS, by="country", facts=Facts(attributes=about), users=users, **OPTIONS)
     assert result.data_quality.n_users == by_country.data_quality.n_users + 1
     more = {
         row.slice: row.n_undefined - other.n_undefined
@@ -225,7 +233,7 @@ def test_a_user_to_count_who_is_in_neither_table_is_in_a_slice(tables, by_countr
 def test_slices_that_cannot_be_made_are_errors(tables, options, message):
     predictions, labels, about = tables
     with pytest.raises(InputError, match=message):
-        evaluate(predictions, labels, METRICS, attributes=about, **OPTIONS, **options)
+        evaluate(predictions, labels, METRICS, facts=Facts(attributes=about), **OPTIONS, **options)
 
 
 @pytest.mark.parametrize("run", [evaluate, score_users])
@@ -254,7 +262,7 @@ def test_nobody_at_all_is_a_slice_of_all(tables, n_models):
 def test_no_value_and_the_text_null_are_two_slices(spark, tables):
     predictions, labels, _ = tables
     about = spark.createDataFrame([(u, ("null", None)[u % 2]) for u in range(120)], "user long, country string")
-    result = evaluate(predictions, labels, ["rr"], by="country", attributes=about, **OPTIONS)
+    result = evaluate(predictions, labels, ["rr"], by="country", facts=Facts(attributes=about), **OPTIONS)
     assert sorted(row.slice for row in result.summary) == ["all", "country='null'", "country=null"]
 
 
@@ -262,17 +270,17 @@ def test_rows_of_nobody_are_no_slice(tables):
     predictions, labels, about = tables
     nobody = predictions.union(predictions.limit(1).withColumn("user", F.lit(None).cast("long")))
     told = {"by": "device", "on_invalid": "drop", "dialect": "default", **OPTIONS}
-    found = evaluate(nobody, labels, METRICS, attributes=about, **told)
+    found = evaluate(nobody, labels, METRICS, facts=Facts(attributes=about), **told)
     assert {row.slice for row in found.summary} == {"all", "device=ios", "device=web"}
     assert found.data_quality.n_invalid_predictions == 1
-    again = summarise(score_users(nobody, labels, METRICS, attributes=about, **told), by="device")
+    again = summarise(score_users(nobody, labels, METRICS, facts=Facts(attributes=about), **told), by="device")
     assert again.to_dict() == found.to_dict()
 
 
 def test_a_table_without_metadata_is_told_what_its_columns_are(spark, tables, tmp_path):
     predictions, labels, about = tables
     both = {"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}
-    per_user = score_users(both, labels, METRICS, by="country", attributes=about, **OPTIONS)
+    per_user = score_users(both, labels, METRICS, by="country", facts=Facts(attributes=about), **OPTIONS)
     per_user.write.csv(str(tmp_path / "csv"), header=True)
     stored = spark.read.csv(str(tmp_path / "csv"), header=True, inferSchema=True)
     with pytest.warns(SparkRankEvalWarning) as warned:
@@ -289,7 +297,7 @@ def test_more_slices_than_the_driver_holds_are_refused_with_their_number(tables,
     predictions, labels, about = tables
     monkeypatch.setattr(scoring, "_MOST_FIGURES", 8)
     with pytest.raises(OptionError, match=r"^4 slices × 3 values do not fit into memory: take attributes with fewer"):
-        evaluate(predictions, labels, METRICS, by="country", attributes=about, **OPTIONS)
+        evaluate(predictions, labels, METRICS, by="country", facts=Facts(attributes=about), **OPTIONS)
 
 
 def test_replicates_that_no_worker_holds_are_refused_before_any_job(tables, jobs_of, monkeypatch):
@@ -302,9 +310,15 @@ def test_replicates_that_no_worker_holds_are_refused_before_any_job(tables, jobs
     def calls():
         with pytest.raises(OptionError, match="3 values × 10,000 replicates do not fit into memory: take fewer"):
             evaluate(
-                predictions, labels, METRICS, **OPTIONS, ci="bca", replicates=10**4, by="country", attributes=about
+                predictions,
+                labels,
+                METRICS,
+                **OPTIONS,
+                ci=BCa(replicates=10**4),
+                by="country",
+                facts=Facts(attributes=about),
             )
         with pytest.raises(OptionError, match="3 values × 100,000 replicates do not fit into memory"):
-            summarise(score_users(predictions, labels, METRICS, **OPTIONS), ci="bca", replicates=10**5)
+            summarise(score_users(predictions, labels, METRICS, **OPTIONS), ci=BCa(replicates=10**5))
 
     assert jobs_of(calls) == 0

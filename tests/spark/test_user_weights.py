@@ -7,7 +7,7 @@ from effort import part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
 
-from spark_rankeval import compare, detectable_difference, evaluate, score_users, summarise
+from spark_rankeval import BCa, Facts, compare, detectable_difference, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, SparkRankEvalWarning
 
 METRICS = ["ndcg@5", "rr"]
@@ -36,7 +36,9 @@ def tables(spark):
 @pytest.fixture(scope="module")
 def result(tables):
     predictions, labels, about = tables
-    return evaluate(predictions, labels, METRICS, by="country", attributes=about, user_weight="spend", **OPTIONS)
+    return evaluate(
+        predictions, labels, METRICS, by="country", facts=Facts(attributes=about), user_weight="spend", **OPTIONS
+    )
 
 
 @pytest.fixture(scope="module")
@@ -84,21 +86,21 @@ def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
     about = about.where("user < 1000")
     interval = {"ci": ci, "replicates": 200}
     told = {"by": "country", "user_weight": "spend", "dialect": "default", **interval, **OPTIONS}
-    fresh = evaluate(predictions, labels, METRICS, attributes=about, **told)
+    fresh = evaluate(predictions, labels, METRICS, facts=Facts(attributes=about), **told)
     assert summarise(fresh.per_user, by="country", **interval).to_dict() == fresh.to_dict()
     assert fresh.write(tmp_path / "users").to_dict() == fresh.to_dict()
     # No partitioning changes a digit.
-    spread = evaluate(predictions.repartition(7), labels.repartition(5), METRICS, attributes=about, **told)
+    spread = evaluate(predictions.repartition(7), labels.repartition(5), METRICS, facts=Facts(attributes=about), **told)
     assert spread.to_dict() == fresh.to_dict()
 
 
 @pytest.mark.night
 def test_equal_weights_are_none(tables):
     predictions, labels, about = tables
-    plain = evaluate(predictions, labels, METRICS, ci="bca", replicates=200, **OPTIONS)
+    plain = evaluate(predictions, labels, METRICS, ci=BCa(replicates=200), **OPTIONS)
     equal = evaluate(
-        predictions, labels, METRICS, attributes=about.withColumn("spend", F.lit(3)), user_weight="spend", ci="bca",
-        replicates=200, **OPTIONS,
+        predictions, labels, METRICS, facts=Facts(attributes=about.withColumn("spend", F.lit(3))), user_weight="spend",
+        ci=BCa(replicates=200), **OPTIONS,
     )  # fmt: skip
     for one, other in zip(plain.summary, equal.summary, strict=True):
         for name in ("mean", "std", "standard_error", "interval_low", "interval_high", "effective_n_users", "median"):
@@ -116,7 +118,7 @@ def test_the_weight_may_stand_in_the_labels(tables):
         predictions.join(users, "user"),
         labels,
         METRICS,
-        attributes=about.join(users, "user"),
+        facts=Facts(attributes=about.join(users, "user")),
         user_weight="spend",
         **OPTIONS,
     )
@@ -127,7 +129,7 @@ def test_the_weight_may_stand_in_the_labels(tables):
 def of_models(tables):
     predictions, labels, about = tables
     models = {"a": predictions, "b": predictions}
-    return evaluate(models, labels, METRICS, attributes=about, user_weight="spend", **OPTIONS)
+    return evaluate(models, labels, METRICS, facts=Facts(attributes=about), user_weight="spend", **OPTIONS)
 
 
 @pytest.mark.night
@@ -174,7 +176,7 @@ def test_rows_that_do_not_agree_on_the_weight_are_an_error(tables):
     predictions, labels, about = tables
     twice = about.union(about.where("user = 7").withColumn("spend", F.lit(99.0)))
     with pytest.raises(DataError, match=r"do not agree: 1 \(for example user=7 has spend"):
-        evaluate(predictions, labels, METRICS, attributes=twice, user_weight="spend", **OPTIONS)
+        evaluate(predictions, labels, METRICS, facts=Facts(attributes=twice), user_weight="spend", **OPTIONS)
 
 
 def test_wrong_names_raise_before_any_job(tables):
@@ -187,7 +189,7 @@ def test_wrong_names_raise_before_any_job(tables):
     ):
         with pytest.raises(InputError, match=match):
             evaluate(predictions, labels, METRICS, **told, **OPTIONS)
-    per_user = score_users(predictions, labels, METRICS, by="country", attributes=about, **OPTIONS)
+    per_user = score_users(predictions, labels, METRICS, by="country", facts=Facts(attributes=about), **OPTIONS)
     with pytest.raises(InputError, match="user_weight='income': the per-user table has no column"):
         summarise(per_user, user_weight="income")
     with pytest.raises(InputError, match="as string, which is no number"):

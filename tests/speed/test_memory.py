@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from benchmarks.worker_memory import PeakOfWorkers
-from spark_rankeval import evaluate, score_users
+from spark_rankeval import Facts, evaluate, score_users
 
 # A worker's share, MB; a batch is worked in slices, whatever Spark puts into it.
 ENOUGH = 400
@@ -48,7 +48,7 @@ def test_a_worker_takes_little_to_count_a_million_items_in_slices(spark):
     countries = spark.range(n_users).selectExpr("id AS user", "concat('country ', id % 5) AS country")
     metrics = ["entropy@10", "gini(among='recommended')@20", "entropy@20"]
     with PeakOfWorkers() as peak:
-        result = evaluate(predictions, labels, metrics, score="score", by="country", attributes=countries)
+        result = evaluate(predictions, labels, metrics, score="score", by="country", facts=Facts(attributes=countries))
     # Four users have each list, of one country.
     values = {(row.metric, row.slice): row.mean for row in result.summary}
     assert values["entropy@20", "all"] == pytest.approx(math.log2(n_items))

@@ -16,6 +16,7 @@ from spark_rankeval.statistics.description import (
 )
 from spark_rankeval.statistics.intervals import mean_interval
 from spark_rankeval.statistics.means import MeanAccumulator, mean_of
+from spark_rankeval.statistics.methods import BCa
 
 RNG = np.random.default_rng(8)
 USERS = RNG.integers(-(2**62), 2**62, 500)
@@ -35,7 +36,7 @@ def one(part, index=0):
 @pytest.mark.parametrize("ci", ["t", "percentile", "bca", None])
 @pytest.mark.parametrize("quantiles", [(), (0.5, 0.9)])
 def test_no_split_or_order_changes_a_bit(ci, quantiles):
-    options = DescriptionOptions.given(ci, 0.9, 60, 5, quantiles)
+    options = DescriptionOptions(ci, 0.9, 60, 5, quantiles)
     whole = descriptions_of(state(options), options)
     order = RNG.permutation(500)
     parts = [state(options, part) for part in np.split(order, [0, 3, 200, 201])]
@@ -75,7 +76,7 @@ def test_what_nobody_asked_for_is_not_there():
 
 
 def test_options_are_plain_values_whatever_they_came_as():
-    given = DescriptionOptions.given("bootstrap", np.float64(0.9), np.int64(10), np.int32(3), np.array([0, 0.5, 0.5]))
+    given = DescriptionOptions.given(BCa(np.float64(0.9), np.int64(10), np.int32(3)), np.array([0, 0.5, 0.5]))
     assert repr(given) == repr(DescriptionOptions("bca", 0.9, 10, 3, (0.0, 0.5)))
     assert given.resamples
     assert not DescriptionOptions().resamples
@@ -85,7 +86,7 @@ def test_options_are_plain_values_whatever_they_came_as():
 def test_weighted_figures_are_those_of_the_users_that_count(ci):
     weights = np.where(RNG.random(500) < 0.1, 0.0, RNG.exponential(size=500))
     weights[:3] = (-1, np.nan, np.inf)
-    options = DescriptionOptions.given(ci, 0.95, 200, 3, (0.5,), weighted=True)
+    options = DescriptionOptions(ci, 0.95, 200, 3, (0.5,), weighted=True)
 
     def of(order, pieces=1):
         parts = []

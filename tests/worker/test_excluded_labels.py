@@ -9,7 +9,7 @@ from spark_rankeval.request.counts import COUNTS
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.worker.reading import EXCLUDED, ITEMS, LABELS, SCORES
-from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.scoring import count_of_model, score
 
 KNOWN = Lists(scored_arrays=True, label_arrays=True)
 
@@ -24,7 +24,7 @@ def counts_of(excluded, labels, kind=None):
     columns = {ITEMS: predicted, SCORES: scores, f"{ITEMS}_of_1": predicted, f"{SCORES}_of_1": scores}
     columns |= {LABELS: pa.array(labels), EXCLUDED: pa.array(excluded, kind)}
     found = score(task, pa.RecordBatch.from_pydict(columns))
-    return [dict(zip(COUNTS, (count.tolist() for count in counts), strict=True)) for counts in found.counts]
+    return [{name: found.counts[count_of_model(name, model)].tolist() for name in COUNTS} for model in range(2)]
 
 
 @pytest.mark.parametrize(

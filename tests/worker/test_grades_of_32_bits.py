@@ -15,7 +15,7 @@ from spark_rankeval.request.counts import COUNTS
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, grades_column
-from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.scoring import count_of_model, score
 from spark_rankeval.worker.series import N_INVALID, score_series
 
 METRICS = [
@@ -41,7 +41,7 @@ def scores_of(width, metrics, threshold=0.7, arrays=True):
     batch = {ITEMS: items, SCORES: pa.array([[0.3, 0.2, 0.1]] * 2), LABELS: items}
     batch[grades_column(0)] = pa.array(GRADES, pa.list_(width))
     found = score(task, pa.RecordBatch.from_pydict(batch))
-    counts = dict(zip(COUNTS, (count.tolist() for count in found.counts[0]), strict=True))
+    counts = {name: found.counts[count_of_model(name, 0)].tolist() for name in COUNTS}
     return {value.label: metric for value, metric in zip(values, found.metrics, strict=True)}, counts
 
 

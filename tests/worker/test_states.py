@@ -11,9 +11,10 @@ from spark_rankeval.worker import states
 from spark_rankeval.worker.comparing import all_pairs_batches, merge_comparisons, paired_batches
 from spark_rankeval.worker.packing import PLACE, STATE, unpack
 from spark_rankeval.worker.reading import USER_HASH, USER_WEIGHT
+from spark_rankeval.worker.scoring import CountNames
 from spark_rankeval.worker.states import as_states, merge_batches, merged_by_key, n_groups_of, state_of_columns
 
-OPTIONS = DescriptionOptions.given("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
+OPTIONS = DescriptionOptions("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
 N_USERS = 400
 
 
@@ -38,7 +39,7 @@ def batches_of(table, order, size):
 
 
 def run(keys=("slice",), options=OPTIONS):
-    return state_of_columns(("a", "b"), ("count",), (), options, "nobody", keys)
+    return state_of_columns(("a", "b"), CountNames(("count",), ()), options, "nobody", keys)
 
 
 def rows_of(batches):

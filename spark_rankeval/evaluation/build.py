@@ -1,0 +1,198 @@
+"""The one way to a result: from figures by model, slice and metric, whether a worker's states or a stored table gave them."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spark_rankeval.errors import OptionError, SparkRankEvalWarning
+from spark_rankeval.evaluation.bad_rows import raise_if_invalid, raise_if_unusable, warn_if_apart, warn_of_labels
+from spark_rankeval.evaluation.result import Result
+from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.records.quality import DataQuality
+from spark_rankeval.records.slices import in_order, slice_name
+from spark_rankeval.records.summary import SELF_NORMALISED, summary_row
+from spark_rankeval.tables.notes import notes_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.records.slices import Key
+    from spark_rankeval.records.summary import SummaryRow
+    from spark_rankeval.request.on_invalid import OnInvalid
+    from spark_rankeval.request.options import SummaryOptions
+    from spark_rankeval.spark.per_user import MetricColumn, Settings
+    from spark_rankeval.spark.scoring import ModelFigures, Scoring
+    from spark_rankeval.statistics.description import DescriptionOptions
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an evaluation, or a look at a stored table, has found.
+
+    Attributes:
+        figures: by model and slice.
+        metrics: the metrics, in the order to show them.
+        settings: what the evaluation was told.
+        totals: how much of the tables of facts cannot be used, by kind.
+        slices: the attributes of the slices.
+        weight: the column of the users' weights; None: each counts the same.
+        words: what was done, in sentences.
+        scoring: the evaluation, whose tables are looked at again for reasons and examples of bad rows; None: there are none.
+        on_invalid: what the caller chooses now for bad rows; None: as the evaluation was told.
+    """
+
+    figures: Mapping[str, Mapping[Key, ModelFigures]]
+    metrics: Sequence[MetricColumn]
+    settings: Settings
+    totals: Mapping[str, int]
+    slices: Sequence[str]
+    weight: str | None
+    words: tuple[str, ...]
+    scoring: Scoring | None = None
+    on_invalid: OnInvalid | None = None
+
+
+def build_result(
+    findings: Findings, options: SummaryOptions, table: Callable[[], DataFrame], write: Callable[..., Result]
+) -> Result:
+    """The result of what was found.
+
+    Args:
+        findings: the figures and what they are of.
+        options: what was said of the users' values.
+        table: makes the lazy table of users.
+        write: `write_per_user`.
+
+    Raises:
+        DataError: rows were counted that cannot be ranked.
+    """
+    settings, on_invalid = findings.settings, findings.on_invalid
+    keys = in_order(list(next(iter(findings.figures.values()), {})))
+    qualities = {model: _quality_of(of_model[keys[0]], findings) for model, of_model in findings.figures.items()}
+    raise_if_unusable(findings.totals, settings, on_invalid)
+    raise_if_invalid(DataQuality.of_models(list(qualities.values())), settings, findings.scoring, on_invalid)
+    warn_if_apart(qualities, settings)
+    known = [parse_metric(metric.definition) for metric in findings.metrics if metric.definition]
+    warn_of_labels(qualities, known)
+    _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
+    summary = tuple(
+        _row(
+            metric,
+            model,
+            slice_name(findings.slices, key) if findings.slices else "all",
+            of_model[key],
+            findings,
+            options,
+        )
+        for model, of_model in findings.figures.items()
+        for key in in_order(list(of_model))
+        for metric in findings.metrics
+    )
+    columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
+    # What is written is summarised with the same options.
+    again = replace(options, by=options.by if findings.slices else (), user_weight=findings.weight)
+    of_all = [metric.key for metric in findings.metrics if not metric.column]
+    return Result(
+        summary,
+        qualities,
+        columns,
+        findings.words,
+        table,
+        partial(_write, write=write, options=again, kept=[row for row in summary if row.key in of_all], order=summary),
+        notes=notes_of(summary) if options.notes else (),
+    )
+
+
+def need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -> None:
+    """Refuse to draw users that have no ids.
+
+    Args:
+        users: the columns of the ids.
+        options: whether users are drawn.
+        advice: what the caller can do, for the message.
+
+    Raises:
+        OptionError: so it is.
+    """
+    if options.resamples and not users:
+        msg = (
+            f"ci={options.method!r} draws users by their ids, and this table has none: {advice}, or take ci='t', "
+            "which needs no ids"
+        )
+        raise OptionError(msg)
+
+
+def _quality_of(figures: ModelFigures, findings: Findings) -> DataQuality:
+    if findings.weight is None:
+        return DataQuality.from_moments(figures.counts)
+    # What is of all lists together knows nothing of users' weights, and a quotient of sums has weights of its own besides.
+    of_users = sorted(
+        (metric for metric in findings.metrics if metric.column), key=lambda metric: bool(metric.normaliser)
+    )
+    return DataQuality.from_moments(figures.counts, figures.values[of_users[0].key].weighted if of_users else None)
+
+
+def _row(
+    metric: MetricColumn, model: str, slice_: str, figures: ModelFigures, findings: Findings, options: SummaryOptions
+) -> SummaryRow:
+    return summary_row(
+        metric.label,
+        figures.values[metric.key],
+        model=model,
+        slice_=slice_,
+        dialect=findings.settings.dialect,
+        relevance=metric.relevance,
+        definition=metric.definition or metric.label,
+        cutoff=parse_metric(metric.definition).k if metric.definition else None,
+        # Who has nothing to divide by adds nothing to a quotient of sums, and spoils none.
+        over_all=findings.settings.mean == "all" and not metric.normaliser,
+        user_weight=findings.weight or (SELF_NORMALISED if metric.normaliser else ""),
+        standard=metric.standard if options.notes else "",
+        standard_mean=figures.standard_means.get(metric.key, math.nan),
+        asked=metric.asked,
+    )
+
+
+def _warn_of_odd_weights(quality: DataQuality, metrics: Sequence[MetricColumn]) -> None:
+    """Say what of the labels' weights is allowed, and seldom meant."""
+    if any(metric.normaliser for metric in metrics) and 0 < quality.n_labels == quality.n_relevant:
+        msg = (
+            "every label is relevant: estimator='snips' of sums needs the labels of what was shown and is not relevant, too, "
+            "with grade 0, else its values are the most that lists can gain; of relevant labels alone take 'ips'"
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=4)
+    if 0 < quality.label_weight < quality.n_labels:
+        msg = (
+            f"the labels' weights are {quality.label_weight / quality.n_labels:.3g} in the mean, and the inverse of a probability is "
+            "never below 1: were propensities given for weights? A weight is 1 / propensity"
+        )
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=4)
+
+
+def _write(
+    table: DataFrame,
+    path: str | os.PathLike[str],
+    mode: str,
+    *,
+    write: Callable[..., Result],
+    options: SummaryOptions,
+    kept: Sequence[SummaryRow],
+    order: Sequence[SummaryRow],
+) -> Result:
+    """Write a result's table of users, and keep the figures of all lists together, which no table of users has."""
+    written = write(
+        table, path, mode, by=options.by, user_weight=options.user_weight, ci=options.ci, quantiles=options.quantiles,
+        notes=options.notes,
+    )  # fmt: skip
+    if not kept:
+        return written
+    rows = {(row.model, row.slice, row.key): row for row in (*written.summary, *kept)}
+    there = [place for row in order if (place := (row.model, row.slice, row.key)) in rows]
+    return replace(written, summary=tuple(rows[place] for place in there))

@@ -1,0 +1,130 @@
+"""From a call to what is to be computed: everything is checked that can be checked without a job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.evaluation.further_tables import further_tables
+from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.request.column_names import ColumnNames
+from spark_rankeval.request.counts import counts_beside
+from spark_rankeval.request.options import attributes_in
+from spark_rankeval.request.readings import NORMALISER, Lists, columns_of, order_of, read_request
+from spark_rankeval.spark.inputs import read_sources
+from spark_rankeval.spark.per_user import MetricColumn, Settings
+from spark_rankeval.spark.rejected import columns_of_rejected
+from spark_rankeval.spark.scoring import Scoring
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.request.options import ScoringOptions
+    from spark_rankeval.request.readings import Reading
+    from spark_rankeval.spark.inputs import Sources
+
+    Metrics = str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]
+    Predictions = DataFrame | Mapping[str, DataFrame]
+
+
+def prepare(
+    predictions: Predictions,
+    labels: DataFrame | None,
+    metrics: Metrics,
+    options: ScoringOptions,
+    *,
+    users_alone: bool = False,
+) -> Scoring:
+    """Check a call, and say what is to be computed.
+
+    Args:
+        predictions: as in `evaluate`.
+        labels: as in `evaluate`.
+        metrics: as in `evaluate`.
+        options: how users are scored.
+        users_alone: whether only values of users can be said.
+
+    Raises:
+        MetricError, DialectError, OptionError, InputError: something is wrong with the call; no job has run, but for one that reads
+            the names of a column of models.
+    """
+    convention = options.convention
+    asked = parse_metrics(metrics)
+    names = ColumnNames.given(options, one_table=labels is None)
+    further = further_tables(asked, convention, options.facts)
+    sources = read_sources(
+        predictions, labels, options.users, options.exclude, names, options.facts.attributes, attributes_in(options.by),
+        options.user_weight, further,
+    )  # fmt: skip
+    left, right = sources.predictions, sources.labels
+    if options.on_invalid == "quarantine":
+        columns_of_rejected(sources)
+    if options.ties == "position" and not (left.arrays and left.has_value):
+        msg = "ties='position' is for predictions in arrays with scores; rows of a table have no position. Use 'item_asc' or 'item_desc'"
+        raise OptionError(msg)
+    lists = Lists(left.arrays and left.has_value, right.arrays, right.grades, right.is_weighted)
+    models = [model.name for model in sources.models]
+    reading = read_request(asked, options, lists, models, arrays=left.arrays, users_alone=users_alone)
+    model_column = sources.model_column or ("model" if models != [""] else "")
+    taken = _columns_taken(sources, reading, model_column)
+    reading = replace(reading, columns=columns_of(reading.values, asked, taken))
+    first = reading.task.views[0]
+    settings = Settings(
+        dialect=convention.name,
+        on_invalid=options.choices.given,
+        conflicting_labels="last" if first.ranking.conflicting_labels == "last" else "error",
+        mean=convention.mean,
+        unpredicted=first.population.without_predictions,
+    )
+    return Scoring(sources, reading, settings, _metric_columns(reading, list(asked)), model_column, options.prune)
+
+
+def _columns_taken(sources: Sources, reading: Reading, model_column: str) -> list[str]:
+    """The columns of the per-user table that no metric may have.
+
+    Raises:
+        InputError: two of them would have the same name.
+    """
+    users = sources.predictions.user
+    about = [*sources.slices, *([] if sources.weight is None else [sources.weight])]
+    lower = [name.lower() for name in about]
+    counts = counts_beside(reading.task)
+    others = {*counts, *map(str.lower, (*users, model_column))}
+    twice = [name for name in about if name.lower() in others or lower.count(name.lower()) > 1]
+    if twice:
+        msg = f"by and user_weight: {twice[0]!r} is the name of another column of the per-user table; rename it"
+        raise InputError(msg)
+    taken = [name for name in users if name.lower() in counts]
+    if taken:
+        msg = f"the user column {taken[0]!r} has the name of a count in the per-user table; rename it ({', '.join(counts)} are taken)"
+        raise InputError(msg)
+    if model_column.lower() in [name.lower() for name in users]:
+        msg = f"the user column {model_column!r} has the name of the column of models in the per-user table; rename it"
+        raise InputError(msg)
+    return [*users, *about, *filter(None, [model_column]), *counts]
+
+
+def _metric_columns(reading: Reading, labels: Sequence[str]) -> tuple[MetricColumn, ...]:
+    """The metrics of a model, in the order to show them."""
+    columns = []
+    for place in order_of(reading.values, labels):
+        if place >= len(reading.columns):
+            # The values of further models stand in further rows.
+            continue
+        value, column = reading.values[place], reading.columns[place]
+        columns.append(
+            MetricColumn(
+                column="" if value.metric.corpus_level else column,
+                label=value.label,
+                definition=str(value.metric),
+                relevance=value.relevance,
+                asked=reading.spelled.get(value.label, ""),
+                normaliser=f"{column}{NORMALISER}" if value.metric.normalises else "",
+                standard=str(reading.standards[value.label]) if value.label in reading.standards else "",
+            )
+        )
+    return tuple(columns)

@@ -1,0 +1,175 @@
+"""What the users of an evaluation and their rows were like, as counts by name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from spark_rankeval.request.counts import ALL_COUNTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spark_rankeval.statistics.means import Mean
+    from spark_rankeval.statistics.moments import Moments
+
+_OF_USERS = {
+    "n_users": "users",
+    "n_without_relevant": "users without a relevant label",
+    "n_without_predictions": "users without predictions",
+    "n_without_labels": "users without any label",
+    "n_without_weight": "users of weight 0, left out",
+    "n_invalid_weights": "users without a usable weight, left out",
+}
+_TOTALS = {count.total_name: count.words for count in ALL_COUNTS}
+#: What each number of `DataQuality` counts, in the order of `DataQuality.to_dict`.
+MEANING = _OF_USERS | _TOTALS
+#: The counts that only labels with weights have.
+OF_WEIGHTS = tuple(count.total_name for count in ALL_COUNTS if count.only_weighted)
+_OF_PREDICTIONS = {count.total_name for count in ALL_COUNTS if count.of == "predictions"}
+_ERRORS = tuple(count.total_name for count in ALL_COUNTS if count.error)
+_ERROR_OF = {"n_infinite_scores": "n_invalid_predictions", "n_negative_grades": "n_invalid_labels"}
+
+
+@dataclass(frozen=True)
+class DataQuality:
+    """What the users and their rows were like.
+
+    Beside the attributes below it has, as an attribute, the sum over all users of every count that a per-user table has, such as
+    ``quality.n_predictions``, ``quality.n_hanging_on_ties`` or ``quality.n_excluded``; `to_dict` has them all.
+
+    Attributes:
+        n_users: all users, of either table.
+        n_without_relevant: users without a relevant label; most metrics are not defined for them.
+        n_without_predictions: users for whom nothing was predicted.
+        n_without_labels: users without any label, relevant or not.
+        n_without_weight: users whose weight is 0, who are in no figure of the summary.
+        n_invalid_weights: users whose weight is missing, negative, NaN or infinite, who are in none either.
+        totals: the sums of the counts by name; ``n_in_both`` is None if nobody counted it.
+    """
+
+    n_users: int
+    n_without_relevant: int
+    n_without_predictions: int
+    n_without_labels: int = 0
+    n_without_weight: int = 0
+    n_invalid_weights: int = 0
+    totals: Mapping[str, float | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Give every count a number; nobody knows how many users are in both tables unless they were counted."""
+        totals = {name: self.totals.get(name, None if name == "n_in_both" else 0) for name in _TOTALS}
+        object.__setattr__(self, "totals", totals)
+
+    def __getattr__(self, name: str) -> Any:
+        """The sum of a count over all users."""
+        if name not in _TOTALS:
+            msg = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(msg)
+        return self.totals[name]
+
+    @classmethod
+    def of(cls, **counts: float | None) -> DataQuality:
+        """From all numbers by name, as `to_dict` gives them.
+
+        Raises:
+            TypeError: there is no such number.
+        """
+        unknown = [name for name in counts if name not in MEANING]
+        if unknown:
+            msg = f"there is no count {unknown[0]!r}"
+            raise TypeError(msg)
+        users = {name: int(counts.get(name) or 0) for name in _OF_USERS}
+        return cls(**users, totals={name: count for name, count in counts.items() if name not in users})
+
+    @classmethod
+    def from_moments(cls, moments: Mapping[str, Moments], weighted: Mean | None = None) -> DataQuality:
+        """From the moments of the per-user counts.
+
+        Args:
+            moments: by the counts' names.
+            weighted: a weighted mean of any metric, if users have weights.
+        """
+        relevant = moments["n_relevant"]
+        return cls(
+            n_users=relevant.n,
+            n_without_relevant=relevant.n_zero,
+            n_without_predictions=moments["n_predictions"].n_zero,
+            n_without_labels=moments["n_labels"].n_zero,
+            n_without_weight=0 if weighted is None else weighted.n_without_weight,
+            n_invalid_weights=0 if weighted is None else weighted.n_invalid_weights,
+            totals={
+                count.total_name: moments[count.name].total if count.is_sum else int(moments[count.name].total)
+                for count in ALL_COUNTS
+                if count.name in moments
+            },
+        )
+
+    @classmethod
+    def of_models(cls, qualities: Sequence[DataQuality]) -> DataQuality:
+        """Of several models, evaluated on the same users and labels: what depends on predictions is added up.
+
+        A user for whom two models predicted nothing counts twice as one without predictions.
+        """
+        added = {name: _sum([quality.to_dict()[name] for quality in qualities]) for name in _OF_PREDICTIONS}
+        first = qualities[0].to_dict()
+        first["n_without_predictions"] = sum(quality.n_without_predictions for quality in qualities)
+        return cls.of(**{**first, **added})
+
+    @classmethod
+    def of_days(cls, qualities: Sequence[DataQuality]) -> DataQuality:
+        """Of evaluations of different rows: everything is added up, and a user of several of them counts in each."""
+        return cls.of(**{name: _sum([quality.to_dict()[name] for quality in qualities]) for name in MEANING})
+
+    @property
+    def effective_n_labels(self) -> float:
+        """How many labels of equal weights would do as well, (Σw)² / Σw² (Kish 1965); NaN if labels have no weights."""
+        return float(self.label_weight**2 / self.squared_label_weight) if self.squared_label_weight else math.nan
+
+    @property
+    def n_labelled(self) -> int:
+        """Users with labels."""
+        return self.n_users - self.n_without_labels
+
+    @property
+    def n_in_both_at_most(self) -> int:
+        """As many users as can have labels and predictions: `n_in_both`, if that is known."""
+        most = min(self.n_labelled, self.n_users - self.n_without_predictions)
+        return most if self.n_in_both is None else int(self.n_in_both)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether fewer than one in ten users with labels have predictions.
+
+        If the others count as 0, a metric of at most 1 has then a mean below 0.1, however good the predictions are: more often
+        the tables name users differently.
+        """
+        return 10 * self.n_in_both_at_most < self.n_labelled
+
+    def errors(self, weights: Mapping[str, int]) -> dict[str, int]:
+        """How many rows of each kind are errors; only those above 0.
+
+        Args:
+            weights: of `OnInvalid`: by how much each count adds to the number of errors.
+        """
+        errors = dict.fromkeys([*_ERRORS, "n_invalid_weights"], 0)
+        for name, weight in weights.items():
+            kind = _ERROR_OF.get(name, name)
+            if kind in errors:
+                errors[kind] += weight * getattr(self, name)
+        return {name: count for name, count in errors.items() if count}
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers by name."""
+        return {name: getattr(self, name) for name in MEANING}
+
+    def with_counts(self, **counts: float | None) -> DataQuality:
+        """The same with other numbers, by name."""
+        return self.of(**{**self.to_dict(), **counts})
+
+
+def _sum(counts: Sequence[float | None]) -> float | None:
+    """The sum of counts; None if one of them is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None

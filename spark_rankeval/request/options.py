@@ -1,0 +1,209 @@
+"""The options of evaluations, each in one place: its type, its default and its check.
+
+`evaluate` has them in its signature, with a sentence for each; `score_users`, `quarantine`, `evaluate_runs` and the configurations of
+jobs take the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
+
+from spark_rankeval.checks import as_names, check_name, is_number, one_of
+from spark_rankeval.dialects import DEFAULT, Dialect, find_dialect
+from spark_rankeval.errors import OptionError, did_you_mean
+from spark_rankeval.ranking.population import POPULATIONS, Population
+from spark_rankeval.request.on_invalid import OnInvalid
+from spark_rankeval.statistics.description import DescriptionOptions
+
+if TYPE_CHECKING:
+    from spark_rankeval.statistics.methods import IntervalMethod
+
+# A table of Spark's, which this layer does not know.
+Table = Any
+
+
+@dataclass(frozen=True)
+class Cube:
+    """Attributes that part the users into slices, with a total over each of them, as a cube in SQL has them.
+
+    ``by=Cube("country", "device")`` has the slices of ``by=["country", "device"]``, and those of each country and of each device.
+
+    Args:
+        names: the attributes.
+    """
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        object.__setattr__(self, "names", as_names("by", list(names)))
+        if not names:
+            msg = "Cube() has no attribute to total over: name the attributes that part the users, as in Cube('country', 'device')"
+            raise OptionError(msg)
+
+
+#: What `by` may be: attributes that part the users.
+By = str | Sequence[str] | Cube
+
+
+def parts_of(by: str | Sequence[str], *, totals: bool) -> By:
+    """What `by` is in words of a configuration, which has totals as a key of its own.
+
+    Raises:
+        OptionError: there are to be totals over nothing.
+    """
+    names = as_names("by", by)
+    if totals and not names:
+        msg = "totals=True is for slices: name the attributes that part the users with by="
+        raise OptionError(msg)
+    return Cube(*names) if totals else names
+
+
+def attributes_in(by: object) -> tuple[str, ...]:
+    """The attributes that a caller named.
+
+    Raises:
+        InputError: it is neither a name nor several.
+    """
+    return by.names if isinstance(by, Cube) else as_names("by", by)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What else is known of users and items.
+
+    ``Facts(training=ratings, items=films, category="genre")``
+
+    Attributes:
+        attributes: a table of users with the columns of `by` and `user_weight`. A user whom only this table knows is not evaluated.
+        training: rows of users and items, the interactions that the model was trained on, for metrics such as ``novelty@10``. Its
+            columns are named as those of the predictions.
+        items: rows of items with attributes of theirs, for metrics such as ``diversity@10``; or the whole catalogue. Its column of
+            items is named as that of the predictions.
+        baseline: what a baseline recommends, such as the most popular items, for ``unexpectedness@10`` and ``serendipity@10``. Its
+            columns are named as those of the predictions.
+        category: the column of `items` with the category of each.
+        vector: the column of `items` with an array of numbers for each, all of one length.
+    """
+
+    attributes: Table | None = None
+    training: Table | None = None
+    items: Table | None = None
+    baseline: Table | None = None
+    category: str = "category"
+    vector: str = "vector"
+
+    def tables(self) -> dict[str, Table | None]:
+        """The tables that only metrics ask for, by name; nobody reads one that no metric asks for."""
+        return {"training": self.training, "items": self.items, "baseline": self.baseline}
+
+
+@dataclass(frozen=True)
+class ScoringOptions:
+    """How users are scored; `evaluate` says what each option means."""
+
+    user: str | Sequence[str] | None = "user"
+    item: str | tuple[str, str] = "item"
+    score: str | None = None
+    rank: str | None = None
+    relevance: str | Sequence[str] | None = None
+    weight: str | None = None
+    relevance_threshold: float | None = None
+    users: Table | None = None
+    exclude: Table | None = None
+    dialect: str | Dialect | None = None
+    ties: str | None = None
+    on_invalid: str | Mapping[str, str] = "error"
+    population: str | None = None
+    prune: str = "auto"
+    model: str | None = None
+    by: By = ()
+    user_weight: str | None = None
+    facts: Facts = Facts()
+
+    def __post_init__(self) -> None:
+        """Refuse what an option cannot be.
+
+        Raises:
+            OptionError, InputError: it cannot be so; whether tables have the columns is another matter.
+        """
+        OnInvalid.read(self.on_invalid)
+        one_of("population", self.population, (None, *POPULATIONS))
+        check_name("user_weight", self.user_weight)
+        one_of("prune", self.prune, ("auto", "never"))
+        one_of("ties", self.ties, (None, "item_asc", "item_desc", "position", "average"))
+        threshold = self.relevance_threshold
+        if not (threshold is None or (is_number(threshold) and not math.isnan(threshold))):
+            msg = f"relevance_threshold must be a number or None; got {threshold!r}"
+            raise OptionError(msg)
+        attributes_in(self.by)
+        if not isinstance(self.facts, Facts):
+            msg = f"facts must be Facts(…), such as Facts(training=table); got {type(self.facts).__name__}"
+            raise OptionError(msg)
+
+    @classmethod
+    def given(cls, options: Mapping[str, Any]) -> Self:
+        """The options as keyword arguments.
+
+        Raises:
+            OptionError: there is no such option.
+        """
+        known = [item.name for item in fields(cls)]
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            names = ", ".join(map(repr, unknown))
+            msg = f"there is no option {names}; {did_you_mean(unknown[0], known)}there are {', '.join(known)}"
+            raise OptionError(msg)
+        return cls(**options)
+
+    @property
+    def choices(self) -> OnInvalid:
+        """What becomes of rows that cannot be ranked."""
+        return OnInvalid.read(self.on_invalid)
+
+    @property
+    def convention(self) -> Dialect:
+        """The dialect; the default one, if nobody named any."""
+        return DEFAULT if self.dialect is None else find_dialect(self.dialect)
+
+    @property
+    def chosen_population(self) -> Population | None:
+        """Whom the means are about; None: as the dialect says."""
+        return None if self.population is None else POPULATIONS[self.population]
+
+
+@dataclass(frozen=True)
+class SummaryOptions:
+    """What is said of the users' values; `evaluate` says what each option means."""
+
+    by: By = ()
+    user_weight: str | None = None
+    ci: str | IntervalMethod | None = "t"
+    quantiles: Sequence[float] = (0.5,)
+    notes: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what an option cannot be.
+
+        Raises:
+            OptionError, InputError: it cannot be so.
+        """
+        attributes_in(self.by)
+        check_name("user_weight", self.user_weight)
+        one_of("notes", self.notes, (True, False))
+        self.described(weighted=False)
+
+    @property
+    def totals(self) -> bool:
+        """Whether there are rows for totals over some of the attributes."""
+        return isinstance(self.by, Cube)
+
+    def described(self, *, weighted: bool) -> DescriptionOptions:
+        """The same for the statistics.
+
+        Args:
+            weighted: users have weights.
+        """
+        return DescriptionOptions.given(self.ci, self.quantiles, weighted=weighted)

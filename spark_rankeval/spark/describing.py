@@ -1,0 +1,250 @@
+"""What is said of many users: the figures of a per-user table, or of states that workers made, in one action."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+
+from spark_rankeval.errors import OptionError
+from spark_rankeval.records.slices import EVERY
+from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
+from spark_rankeval.spark.ids import user_hash
+from spark_rankeval.spark.named_columns import any_null, column
+from spark_rankeval.spark.per_user import type_of_count
+from spark_rankeval.spark.workers import run_on_workers
+from spark_rankeval.statistics.description import descriptions_of
+from spark_rankeval.statistics.moments import moments_of
+from spark_rankeval.worker.packing import unpack
+from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT
+from spark_rankeval.worker.states import (
+    MERGED_BYTES,
+    TableAccumulator,
+    as_states,
+    bytes_of_a_group,
+    merge_batches,
+    merged_states,
+    n_groups_of,
+    state_of_columns,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from spark_rankeval.statistics.description import Description, DescriptionOptions
+    from spark_rankeval.statistics.moments import Moments
+    from spark_rankeval.worker.scoring import CountNames
+    from spark_rankeval.worker.states import Key, TableState
+
+    Roll = Callable[[Key], Iterable[Key]]
+
+# How many figures a result has at the most: the driver takes some 2 GB for so many, and minutes.
+_MOST_FIGURES = 500_000
+# How much memory the state of all users takes at the most: a worker has it some times over while it merges.
+_LARGEST_STATE = 1 << 28
+# How much of a state is left when it is packed.
+_PACKED = 0.3
+# So many values of a column of any type are told apart by a number.
+_HASHES = 2**40
+#: The count that stands for the values of a column of which it matters whether all users of a group have the same.
+RUN = "run"
+
+
+class Figures(NamedTuple):
+    """What is said of a group of users.
+
+    Attributes:
+        values: the figures of each value.
+        counts: the moments of each count, by name.
+    """
+
+    values: list[Description]
+    counts: dict[str, Moments]
+
+
+class Groups(NamedTuple):
+    """How users are described in groups.
+
+    Attributes:
+        names: of the counts.
+        n_values: how many values a user has.
+        options: what is to be said of the values.
+        n_keys: how many columns part the users.
+        roll: the groups that the users of a key belong to.
+    """
+
+    names: CountNames
+    n_values: int
+    options: DescriptionOptions
+    n_keys: int
+    roll: Roll
+
+    @property
+    def empty(self) -> TableState:
+        """The state of no users."""
+        return TableAccumulator(self.n_values, self.names, self.options).state()
+
+    def size(self) -> int:
+        """About how many bytes the state of a group has as it travels.
+
+        Raises:
+            OptionError: it does not fit into memory.
+        """
+        n_counts = len(self.names.users) + len(self.names.rows)
+        return check_size(self.n_values, n_counts, self.options, n_keys=self.n_keys)
+
+
+def collected(states: DataFrame, groups: Groups) -> dict[Key, Figures]:
+    """Merge the states of all partitions, in one action.
+
+    Args:
+        states: the states of a partition, as rows.
+        groups: how users are described.
+
+    Returns:
+        the figures of each group; of no row at all those of the group ``()``, or of what it rolls into.
+
+    Raises:
+        OptionError: states would be too large to be held. That is known before the action, but for how many groups there are.
+    """
+    packed = collected_states(states, merge_batches, groups.size(), have_places=groups.n_keys > 0)
+    return figures_by_group(packed, groups)
+
+
+def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_keys: int) -> int:
+    """About how many bytes the state of a group has as it travels.
+
+    Args:
+        n_values: how many values a user has.
+        n_counts: how many counts.
+        options: what is to be said of the values.
+        n_keys: how many columns part the users.
+
+    Raises:
+        OptionError: it does not fit into memory.
+    """
+    n_bytes = bytes_of_a_group(n_values, n_counts, options)
+    if n_bytes > (MERGED_BYTES if n_keys else _LARGEST_STATE):
+        raise OptionError(_too_large(None, n_values - options.n_plain, options))
+    return int(n_bytes * _PACKED)
+
+
+def figures_by_group(packed: list[bytes], groups: Groups) -> dict[Key, Figures]:
+    """The figures of the groups that users of each key belong to; as of `collected`.
+
+    Args:
+        packed: states; with keys, no two have one in common.
+        groups: how users are described.
+    """
+    empty, options, n_keys, roll = groups.empty, groups.options, groups.n_keys, groups.roll
+    n_values = groups.n_values - options.n_plain
+    figures: dict[Key, Figures] = {}
+    totals: dict[Key, TableState] = {}
+    n_groups, fits = 0, True
+    # One after the other: together they may be larger than the driver's memory.
+    for tree in map(unpack, packed):
+        n_lost = n_groups_of(tree)
+        states = {} if n_lost is not None else as_states(tree)
+        if n_keys:
+            n_groups += len(states) if n_lost is None else n_lost
+        fits = fits and n_lost is None and n_groups * n_values <= _MOST_FIGURES
+        if not fits:
+            continue
+        parts: dict[Key, list[TableState]] = {}
+        for key, state in states.items():
+            # Rows of nobody are of no slice: what is wrong with them is counted among all.
+            counted = state.counts["n"]
+            nobody = n_keys and counted.size and counted[0] == 0 < counted[-1]
+            rolled = list(roll(key))
+            for group in rolled if not nobody else [max(rolled, key=lambda one: sum(v is EVERY for v in one))]:
+                if n_keys and group == key:
+                    figures[group] = _figures(merged_states([empty, state]), groups)
+                else:
+                    parts.setdefault(group, []).append(state)
+        for group, some in parts.items():
+            totals[group] = merged_states([totals.get(group, empty), *some])
+    if not fits:
+        raise OptionError(_too_large(n_groups, n_values, options))
+    # A table without a partition yields no state at all.
+    if not n_keys or not (figures or totals):
+        totals.setdefault((), empty)
+    return figures | {group: _figures(state, groups) for group, state in totals.items()}
+
+
+def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions) -> str:
+    """Why an evaluation is refused whose states would not fit into memory."""
+    slices = "" if n_groups is None else f"{n_groups:,} slices × "
+    replicates = f" × {options.replicates:,} replicates" if options.resamples else ""
+    advice = ["fewer metrics or models a call"]
+    if n_groups is not None:
+        advice.insert(0, "attributes with fewer values in by=")
+    if options.resamples:
+        advice.append("fewer replicates, or ci='t'")
+    return f"{slices}{n_values:,} values{replicates} do not fit into memory: take {', '.join(advice)}"
+
+
+def _figures(state: TableState, groups: Groups) -> Figures:
+    names = (*groups.names.users, *groups.names.rows)
+    counts = {
+        name: moments_of({field: each[index] for field, each in state.counts.items()})
+        for index, name in enumerate(names)
+    }
+    return Figures(descriptions_of(state.values, groups.options), counts)
+
+
+def describe_table(
+    per_user: DataFrame,
+    users: list[str],
+    values: list[str],
+    counts: CountNames,
+    options: DescriptionOptions,
+    keys: Sequence[Column] = (),
+    roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
+    weight: str | None = None,
+    normalisers: Mapping[str, str] | None = None,
+    run: str | None = None,
+) -> dict[Key, Figures]:
+    """The figures of a per-user table, fresh or read back, in one action.
+
+    Args:
+        per_user: the table.
+        users: its user columns; a row where one is null belongs to nobody.
+        values: columns of values.
+        counts: the columns of counts.
+        options: what is to be said of the values.
+        keys: texts that part the rows into groups.
+        roll: the groups that the rows of a key belong to.
+        weight: the column of weights, where the options say that there is one.
+        normalisers: the columns of normalisers by those of the values that have one; the options name the same places.
+        run: a column of any type, such as that of the run, of which it matters whether all users of a group have the same.
+
+    Returns:
+        the figures of each group; a count `RUN` stands for the values of `run`, if there is one.
+    """
+    columns = {f"value_{index}": name for index, name in enumerate(values)}
+    counted = {name: column(name).cast(type_of_count(name)) for name in (*counts.users, *counts.rows)}
+    if run is not None:
+        # A float holds such numbers exactly, and their sums.
+        counted[RUN] = F.pmod(F.xxhash64(column(run)), F.lit(_HASHES))
+        counts = counts._replace(users=(*counts.users, RUN))
+    keyed = {f"key_{index}": named for index, named in enumerate(keys)}
+    places = {values.index(name): normaliser for name, normaliser in (normalisers or {}).items()}
+    own = {f"normaliser_{place}": name for place, name in places.items()}
+    ids = [column(name) for name in users]
+    hashed = [user_hash(ids, [per_user.schema[name].dataType for name in users])] if options.resamples else []
+    frame = per_user.select(
+        *(column(name).cast("double").alias(alias) for alias, name in columns.items()),
+        *(count.alias(alias) for alias, count in counted.items()),
+        *(named.alias(alias) for alias, named in keyed.items()),
+        any_null(ids).alias(NO_USER),
+        *hashed,
+        *([] if weight is None else [column(weight).cast("double").alias(USER_WEIGHT)]),
+        *(column(name).cast("double").alias(alias) for alias, name in own.items()),
+    )
+    described = Groups(counts, len(columns), options, len(keyed), roll)
+    worker = state_of_columns(
+        tuple(columns), counts, options, NO_USER, tuple(keyed), {place: f"normaliser_{place}" for place in places}
+    )
+    return collected(run_on_workers(frame, worker, STATE_SCHEMA), described)

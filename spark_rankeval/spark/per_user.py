@@ -1,0 +1,221 @@
+"""What the columns of a per-user table are: they are marked when the table is made, and known again when it comes back.
+
+A mark is JSON in a column's metadata, which Parquet and tables made of it keep. Nobody else writes or reads marks.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as T
+
+from spark_rankeval.request.counts import is_sum
+from spark_rankeval.spark.named_columns import column
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from spark_rankeval.request.on_invalid import Given
+
+# The key of a column's metadata under which the mark stands.
+_KEY = "spark_rankeval"
+
+
+@dataclass(frozen=True)
+class MetricColumn:
+    """A metric in a per-user table.
+
+    Attributes:
+        column: its column; empty for a metric of all lists together, which no user has.
+        label: by which programs know the metric.
+        definition: the metric with every parameter; empty if the table does not say.
+        relevance: the column of grades, if there are several; else empty.
+        asked: what the caller called the metric; empty: by its label.
+        normaliser: the column of the weights of the users' values, if the mean is a quotient of sums over users; else empty.
+        standard: what most systems mean by the metric, if that is another definition and nobody said which is meant; else empty.
+        standard_column: the column of the values by that definition, if the table has it; else empty.
+    """
+
+    column: str
+    label: str
+    definition: str = ""
+    relevance: str = ""
+    asked: str = ""
+    normaliser: str = ""
+    standard: str = ""
+    standard_column: str = ""
+
+    @property
+    def key(self) -> str:
+        """What tells it from the other metrics of a model."""
+        return f"{self.label} [{self.relevance}]" if self.relevance else self.label
+
+    @property
+    def asked_key(self) -> str:
+        """The same as the caller called it; empty: as `key` has it."""
+        return f"{self.asked} [{self.relevance}]" if self.asked and self.relevance else self.asked
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the evaluation that made a per-user table was told, as far as its summary depends on it.
+
+    Attributes:
+        dialect: whose conventions filled what was not set; empty: not known.
+        on_invalid: what becomes of rows that cannot be ranked.
+        conflicting_labels: ``last`` if the last of an item's labels holds, so that several are no mistake.
+        mean: ``all`` if an undefined value makes the mean undefined.
+        unpredicted: what becomes of users without predictions: ``count`` or ``left_out``.
+    """
+
+    dialect: str = ""
+    on_invalid: Given = "error"
+    conflicting_labels: str = "error"
+    mean: str = "defined"
+    unpredicted: str = "count"
+
+
+@dataclass(frozen=True)
+class PerUserSchema:
+    """The columns of a per-user table, each by its name there.
+
+    Attributes:
+        users: the columns that make a user.
+        metrics: the metrics, in the order of their columns.
+        counts: the counts.
+        slices: the attributes that part the users.
+        weight: the users' weight; None: each counts the same.
+        model: whose predictions a row is of; None: the table has one model without a name.
+        models: the names of the models, in the order in which they were named.
+        settings: what the evaluation was told.
+        differences: differences to a baseline by the metric's label, which a table of `differences` has instead of metrics.
+        is_marked: the columns say what they are.
+    """
+
+    users: tuple[str, ...] = ()
+    metrics: tuple[MetricColumn, ...] = ()
+    counts: tuple[str, ...] = ()
+    slices: tuple[str, ...] = ()
+    weight: str | None = None
+    model: str | None = None
+    models: tuple[str, ...] = ("",)
+    settings: Settings = Settings()
+    differences: Mapping[str, str] = field(default_factory=dict)
+    is_marked: bool = True
+
+    @classmethod
+    def read(cls, frame: DataFrame) -> PerUserSchema:
+        """The schema of a table; of one whose columns say nothing it is empty."""
+        marks = {item.name: mark for item in frame.schema.fields if (mark := _mark_of(item))}
+
+        def of_kind(kind: str) -> dict[str, dict[str, Any]]:
+            return {name: mark for name, mark in marks.items() if mark["kind"] == kind}
+
+        standards = {mark["of"]: name for name, mark in of_kind("standard").items()}
+        models = of_kind("model")
+        settings = next(iter(of_kind("metric").values()), None)
+        return cls(
+            users=tuple(of_kind("user")),
+            metrics=tuple(
+                MetricColumn(
+                    name,
+                    mark["label"],
+                    mark.get("metric", ""),
+                    mark.get("relevance", ""),
+                    mark.get("asked", ""),
+                    mark.get("normaliser", ""),
+                    mark.get("standard", ""),
+                    standards.get(name, ""),
+                )
+                for name, mark in of_kind("metric").items()
+            ),
+            counts=tuple(of_kind("count")),
+            slices=tuple(of_kind("slice")),
+            weight=next(iter(of_kind("weight")), None),
+            model=next(iter(models), None),
+            models=tuple(next(iter(models.values())).get("models", ())) if models else ("",),
+            settings=Settings(**{item.name: settings[item.name] for item in fields(Settings) if item.name in settings})
+            if settings
+            else Settings(),
+            differences={mark["label"]: name for name, mark in of_kind("difference").items()},
+            is_marked=bool(marks),
+        )
+
+    def marks(self) -> dict[str, dict[str, Any]]:
+        """What each column says of itself, in the order of the columns."""
+        settings = asdict(self.settings)
+        marks: dict[str, dict[str, Any]] = {name: {"kind": "user"} for name in self.users}
+        marks |= {name: {"kind": "slice"} for name in self.slices}
+        if self.weight is not None:
+            marks[self.weight] = {"kind": "weight"}
+        if self.model is not None:
+            marks[self.model] = {"kind": "model", "models": list(self.models)}
+        for metric in self.metrics:
+            own = {"label": metric.label, "metric": metric.definition, "relevance": metric.relevance}
+            further = {"asked": metric.asked, "normaliser": metric.normaliser, "standard": metric.standard}
+            told = {name: text for name, text in further.items() if text}
+            marks[metric.column] = {"kind": "metric", **own, **told, **settings}
+        marks |= {name: {"kind": "count", **settings} for name in self.counts}
+        marks |= {metric.normaliser: {"kind": "normaliser"} for metric in self.metrics if metric.normaliser}
+        marks |= {
+            metric.standard_column: {"kind": "standard", "of": metric.column}
+            for metric in self.metrics
+            if metric.standard_column
+        }
+        marks |= {name: {"kind": "difference", "label": label} for label, name in self.differences.items()}
+        return marks
+
+    def marked(self, columns: Sequence[Column]) -> list[Column]:
+        """Columns under their names, with their marks.
+
+        Args:
+            columns: one for each of `marks`, in its order.
+        """
+        marks = self.marks()
+        return [
+            # Text keeps the types of a mark: numbers and None come back as they were, through any storage that keeps metadata.
+            given.alias(name, metadata={_KEY: json.dumps(mark)})
+            for given, (name, mark) in zip(columns, marks.items(), strict=True)
+        ]
+
+    def of_somebody(self, frame: DataFrame) -> DataFrame:
+        """The table without the row that belongs to nobody, which counts rows with a null user."""
+        for name in self.users:
+            frame = frame.where(column(name).isNotNull())
+        return frame
+
+
+def without_standards(per_user: DataFrame) -> DataFrame:
+    """A per-user table without the columns that only a note is made of."""
+    standards = {metric.standard_column for metric in PerUserSchema.read(per_user).metrics}
+    return per_user.select(*(column(name) for name in per_user.columns if name not in standards))
+
+
+def type_of_count(name: str) -> T.DataType:
+    """The type of a count's column."""
+    return T.DoubleType() if is_sum(name) else T.LongType()
+
+
+def holds_readable_text(item: T.StructField) -> bool:
+    """Whether a column has texts that were made to be read, of an attribute or a model, when the table was scored."""
+    mark = _mark_of(item)
+    return bool(mark) and mark["kind"] in ("slice", "model")
+
+
+def is_marked(item: T.StructField) -> bool:
+    """Whether a column says what it is."""
+    return bool(_mark_of(item))
+
+
+def marked_as_model(given: Column, name: str, models: Sequence[str]) -> Column:
+    """A column of models' names, under a name and with its mark."""
+    return PerUserSchema(model=name, models=tuple(models)).marked([given])[0]
+
+
+def _mark_of(item: T.StructField) -> dict[str, Any]:
+    text = item.metadata.get(_KEY)
+    return dict(json.loads(text)) if text else {}
