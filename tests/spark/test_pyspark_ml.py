@@ -171,11 +171,9 @@ def test_wrong_params_are_refused_at_once(params, error, words):
 
 
 @pytest.mark.filterwarnings("ignore:there is no label")
-@pytest.mark.classic_alone("ml")
 def test_a_table_without_rows_is_an_error_of_its_own(spark):
     """As ALS leaves it where nobody of the validation part was trained on."""
-    model = als(rank=2).fit(spark.createDataFrame([(1, 1, 3.0), (2, 2, 4.0)], "user int, item int, rating float"))
-    nobody = model.transform(spark.createDataFrame([(8, 9, 5.0)], "user int, item int, rating float"))
+    nobody = spark.createDataFrame([], SCHEMA)
     with pytest.raises(
         UndefinedMeanError, match=r"'ndcg@10' cannot be computed: the table to evaluate has no row\. ALS"
     ):
@@ -213,18 +211,17 @@ def test_rows_without_a_prediction_are_errors_that_say_what_to_do(spark):
     assert RankingEvaluator(metricName="recall@5", onInvalid="drop").evaluate(table) == pytest.approx((1 + 2 / 3) / 2)
 
 
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        (("bob", 1, 4.0, 0.1), "predictions that repeat an item of their user: 1"),
-        (("bob", 3, None, 0.1), "null relevance"),
-        ((None, 3, 4.0, 0.1), "null user"),
-        (("bob", 3, -1.0, 0.1), "negative relevance"),
-    ],
-)
-def test_other_bad_rows_are_the_usual_errors(spark, row, words):
-    with pytest.raises(DataError, match=words):
-        RankingEvaluator().evaluate(spark.createDataFrame([*ROWS, row], SCHEMA))
+def test_other_bad_rows_are_the_usual_errors(spark):
+    rows = {
+        "predictions that repeat an item of their user: 1": ("bob", 1, 4.0, 0.1),
+        "null relevance: 1": ("bob", 3, None, 0.1),
+        "null user": (None, 3, 4.0, 0.1),
+        "negative relevance: 1": ("bob", 4, -1.0, 0.1),
+    }
+    with pytest.raises(DataError) as caught:
+        RankingEvaluator().evaluate(spark.createDataFrame([*ROWS, *rows.values()], SCHEMA))
+    for words in rows:
+        assert words in str(caught.value)
 
 
 @pytest.mark.night  # test_the_better_model_is_chosen_and_kept sees the same of two models that need not be fitted.

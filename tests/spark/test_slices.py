@@ -4,6 +4,7 @@ import math
 
 import pytest
 from chispa import assert_df_equality
+from effort import part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
 
@@ -114,7 +115,7 @@ def test_totals_are_those_of_a_cube(tables, by_country):
     )
 
 
-@pytest.mark.parametrize("side", ["labels", "predictions", "users"])
+@pytest.mark.parametrize("side", part_of(["labels", "predictions", "users"], 2))
 def test_attributes_may_stand_in_the_other_tables(tables, by_device, side):
     predictions, labels, about = tables
     about = about.where("user < 1000").withColumn("user", F.col("user").cast("long"))
@@ -237,7 +238,7 @@ def test_an_attribute_named_like_the_column_of_models_is_an_error(tables, run):
 
 
 @pytest.mark.filterwarnings("ignore:there is no label")
-@pytest.mark.parametrize("n_models", [1, 2])
+@pytest.mark.parametrize("n_models", part_of([2, 1], 2))
 def test_nobody_at_all_is_a_slice_of_all(tables, n_models):
     predictions, labels, about = (table.limit(0) for table in tables)
     models = predictions if n_models == 1 else {"one": predictions, "another": predictions}

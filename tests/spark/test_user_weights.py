@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from effort import part_of
+from effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
 
@@ -87,9 +87,10 @@ def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
     fresh = evaluate(predictions, labels, METRICS, attributes=about, **told)
     assert summarise(fresh.per_user, by="country", **interval).to_dict() == fresh.to_dict()
     assert fresh.write(tmp_path / "users").to_dict() == fresh.to_dict()
-    # No partitioning changes a digit.
-    spread = evaluate(predictions.repartition(7), labels.repartition(5), METRICS, attributes=about, **told)
-    assert spread.to_dict() == fresh.to_dict()
+    if FULL_LENGTH:
+        # No partitioning changes a digit.
+        spread = evaluate(predictions.repartition(7), labels.repartition(5), METRICS, attributes=about, **told)
+        assert spread.to_dict() == fresh.to_dict()
 
 
 @pytest.mark.night
