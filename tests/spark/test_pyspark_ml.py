@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from effort import part_of
 from pyspark.ml import Pipeline
 from pyspark.ml.feature import SQLTransformer
 from pyspark.ml.recommendation import ALS
@@ -63,22 +64,22 @@ def als(**params):
                numUserBlocks=1, numItemBlocks=1, **params)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("params", "expected"),
-    [
-        # ann's first hit is at 2, bob's at 1.
-        ({"metricName": "rr"}, (1 / 2 + 1) / 2),
-        # From 4 on: ann's at 3, bob's at 2.
-        ({"metricName": "rr", "relevanceThreshold": 4}, (1 / 3 + 1 / 2) / 2),
-        ({"metricName": "precision@2"}, (1 / 2 + 1) / 2),
-        ({"metricName": "precision@2", "dialect": "mllib"}, 1.0),
-        (
-            {"metricName": NDCG(k=10), "dialect": "trec_eval"},
-            ((3 / math.log2(3) + 5 / 2) / (5 + 3 / math.log2(3)) + (1 + 4 / math.log2(3)) / (4 + 1 / math.log2(3))) / 2,
-        ),
-        ({"metricName": "percentile_rank", "relevanceThreshold": 4}, (1 + 1) / 2),
-    ],
-)
+VALUES = [
+    # ann's first hit is at 2, bob's at 1.
+    ({"metricName": "rr"}, (1 / 2 + 1) / 2),
+    # From 4 on: ann's at 3, bob's at 2.
+    ({"metricName": "rr", "relevanceThreshold": 4}, (1 / 3 + 1 / 2) / 2),
+    ({"metricName": "precision@2"}, (1 / 2 + 1) / 2),
+    ({"metricName": "precision@2", "dialect": "mllib"}, 1.0),
+    (
+        {"metricName": NDCG(k=10), "dialect": "trec_eval"},
+        ((3 / math.log2(3) + 5 / 2) / (5 + 3 / math.log2(3)) + (1 + 4 / math.log2(3)) / (4 + 1 / math.log2(3))) / 2,
+    ),
+    ({"metricName": "percentile_rank", "relevanceThreshold": 4}, (1 + 1) / 2),
+]
+
+
+@pytest.mark.parametrize(("params", "expected"), part_of(VALUES, 2))
 def test_the_value_of_a_small_table(scored, params, expected):
     assert RankingEvaluator(**params).evaluate(scored) == pytest.approx(expected, abs=1e-12)
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
+from statsmodels.regression.linear_model import WLS
 
 from spark_rankeval import compare, detectable_difference, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, SparkRankEvalWarning
@@ -52,7 +52,7 @@ def test_mean_error_and_interval_are_those_of_weighted_least_squares(result, col
         values = mine[result.columns[row.key]]
         used = mine[values.notna() & (mine["spend"] > 0)]
         values, weights = used[result.columns[row.key]], used["spend"]
-        fit = sm.WLS(values, np.ones(len(values)), weights=weights).fit(cov_type="HC1", use_t=True)
+        fit = WLS(values, np.ones(len(values)), weights=weights).fit(cov_type="HC1", use_t=True)
         low, high = fit.conf_int().to_numpy()[0]
         assert row.mean == pytest.approx(fit.params.iloc[0], rel=1e-12)
         assert row.standard_error == pytest.approx(fit.bse.iloc[0], rel=1e-10)
