@@ -174,8 +174,9 @@ def test_a_user_in_several_rows_is_named(tables, users):
     with pytest.raises(DataError, match=message) as caught:
         compare({"old": tables["old"], "new": twice}, "old", replicates=9)
     assert caught.value.counts == {"n_repeated_users of new": 2}
-    with pytest.raises(DataError, match="several rows of 'new': 2"):
-        all_pairs({"old": tables["old"], "new": twice})
+    if FULL_LENGTH:
+        with pytest.raises(DataError, match="several rows of 'new': 2"):
+            all_pairs({"old": tables["old"], "new": twice})
     # Any of a baseline's rows would be subtracted.
     with pytest.raises(DataError, match="several rows of 'old': 2, for example user="):
         differences({"old": twice, "new": tables["old"]}, "old")
@@ -195,7 +196,8 @@ def test_rows_that_could_not_be_ranked_are_an_error_unless_they_were_dropped(sma
     row = compare({"good": good, "bad": scored(bad, on_invalid="drop")}, "good", replicates=9)["rr"]
     # The row of nobody is no user.
     assert (row.n_users, row.n_undefined, row.difference, row.ties) == (2, 0, 0.0, 2)
-    assert differences({"good": good, "bad": scored(bad)}, "good").count() == 2
+    if FULL_LENGTH:
+        assert differences({"good": good, "bad": scored(bad)}, "good").count() == 2
 
 
 def bad_calls(tables):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from effort import part_of
+from effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
 from scipy import stats
@@ -141,7 +141,8 @@ def test_another_seed_gives_other_samples(tables, bca):
 
 
 def test_summarise_gives_the_intervals_of_evaluate_to_the_last_digit(tables, bca, tmp_path):
-    assert summarise(score_users(*tables, METRICS, **GRADED), **BCA).summary == bca.summary
+    if FULL_LENGTH:
+        assert summarise(score_users(*tables, METRICS, **GRADED), **BCA).summary == bca.summary
     written = bca.write(str(tmp_path / "per_user"))
     assert written.summary == bca.summary
     assert summarise(written.per_user.repartition(5), **BCA).summary == bca.summary

@@ -75,7 +75,7 @@ def test_arrays_equal_ranking_evaluator(arrays, result, theirs, ours):
 
 
 @pytest.mark.classic_alone("rdd")
-@pytest.mark.parametrize("prune", ["auto", "never"])
+@pytest.mark.parametrize("prune", part_of(["auto", "never"], 2))
 def test_rows_equal_ranking_metrics_of_the_same_ranking(spark, logs, expected, prune):
     users = range(len(logs.predictions))
     predictions = spark.createDataFrame(

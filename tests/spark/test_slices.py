@@ -176,10 +176,10 @@ def test_the_per_user_table_keeps_the_slices_and_is_summarised_by_them(spark, ta
     expected = {row.slice: row for row in by_country.summary if row.metric == "rr" and row.slice != "country=JP"}
     assert again == expected
     assert summarise(stored).summary == result.summary[: len(METRICS)]
-    plain = score_users(predictions, labels, METRICS, **OPTIONS)
-    assert_df_equality(
-        stored.drop("country", "device"), plain, ignore_row_order=True, allow_nan_equality=True, ignore_metadata=True
-    )
+    if FULL_LENGTH:
+        plain = score_users(predictions, labels, METRICS, **OPTIONS)
+        ignored = {"ignore_row_order": True, "allow_nan_equality": True, "ignore_metadata": True}
+        assert_df_equality(stored.drop("country", "device"), plain, **ignored)
     with pytest.raises(InputError, match="no column 'city'; it can be parted by: country, device"):
         summarise(stored, by="city")
 
@@ -267,8 +267,9 @@ def test_rows_of_nobody_are_no_slice(tables):
     found = evaluate(nobody, labels, METRICS, attributes=about, **told)
     assert {row.slice for row in found.summary} == {"all", "device=ios", "device=web"}
     assert found.data_quality.n_invalid_predictions == 1
-    again = summarise(score_users(nobody, labels, METRICS, attributes=about, **told), by="device")
-    assert again.to_dict() == found.to_dict()
+    if FULL_LENGTH:
+        again = summarise(score_users(nobody, labels, METRICS, attributes=about, **told), by="device")
+        assert again.to_dict() == found.to_dict()
 
 
 @pytest.mark.night  # test_evaluate.py and test_compare.py have such tables by day.
