@@ -405,6 +405,10 @@ def test_empty_tables_leave_everything_undefined(spark):
     with pytest.warns(SparkRankEvalWarning, match="none of 3 users with labels has predictions"):
         result = evaluate(metrics=["novelty@2", "gini@2", "catalogue_coverage@2", "personalisation@2"], **nobody)
     assert all(math.isnan(row.mean) for row in result.summary)
+
+
+@pytest.mark.night  # tests/metrics/test_beyond_accuracy.py has worlds without training data by day.
+def test_empty_training_data_leave_popularity_undefined(spark):
     nothing = {**tables_of(spark, SIMPLE), "training": spark.createDataFrame([], "user long, item long")}
     result = evaluate(metrics=["novelty@2", "cold_items@2", "cold_user", "catalogue_coverage@2", "gini@2"], **nothing)
     assert [row.mean for row in result.summary][1:3] == [1, 1]

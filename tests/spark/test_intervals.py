@@ -106,6 +106,7 @@ def test_arrays_give_the_intervals_of_rows(tables, bca):
     assert arrays.summary == bca.summary[:2]
 
 
+@pytest.mark.night  # Two tables of arrays give the same by day, above.
 def test_one_table_of_arrays_with_users_gives_the_intervals_of_rows(tables, bca):
     left, right = as_arrays(tables)
     empty = {"items": "array<long>", "liked": "array<long>", "grade": "array<double>"}
@@ -164,6 +165,8 @@ def test_rows_of_nobody_are_in_no_sample(tables, bca):
     assert counted.summary == bca.summary
 
 
+# By day test_same_everywhere.py has the intervals of models and of slices.
+@pytest.mark.night
 def test_models_beside_one_another_have_the_intervals_they_have_alone(tables):
     predictions, labels = tables
     worse = predictions.withColumn("score", -F.col("score"))
@@ -172,11 +175,12 @@ def test_models_beside_one_another_have_the_intervals_they_have_alone(tables):
     options = {"ci": "bca", "replicates": 200, "users": predictions.select("user").distinct()}
     together = evaluate(both, labels, METRICS, **GRADED, **options)
     assert [row.model for row in together.summary] == ["one"] * 4 + ["other"] * 4
-    for model, table in part_of([("other", worse), ("one", predictions)], 2):
+    for model, table in both.items():
         alone = evaluate(table, labels, METRICS, **GRADED, **options, model=None)
         assert [replace(row, model="") for row in together.summary if row.model == model] == list(alone.summary)
 
 
+@pytest.mark.night
 def test_a_slice_has_the_interval_of_its_users(tables):
     users = tables[0].sparkSession.range(N_USERS).select(F.col("id").alias("user"), (F.col("id") % 3).alias("part"))
     sliced = evaluate(*tables, METRICS, **GRADED, by="part", attributes=users, ci="percentile", replicates=200)

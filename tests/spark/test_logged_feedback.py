@@ -361,6 +361,7 @@ def test_wrong_calls_raise_before_any_job(spark):
         evaluate(predictions, labels, "dcg(estimator='ips')@2", score="score")
 
 
+@pytest.mark.night  # test_compare.py has comparisons by day, and here the values of users are those of any metric.
 def test_models_are_compared_by_what_users_have(tables, tmp_path):
     predictions, labels = tables
     models = {"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}

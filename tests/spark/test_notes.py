@@ -67,9 +67,10 @@ def test_a_stored_table_says_what_to_ask_for(tables, tmp_path):
     assert summarise(scored).notes == (asks,)
     assert summarise(scored, notes=False).notes == ()
     fresh = evaluated(tables)
-    written = fresh.write(tmp_path / "users")
-    assert written.notes == fresh.notes
-    assert "standard" not in " ".join(written.per_user.columns)
+    if FULL_LENGTH:
+        written = fresh.write(tmp_path / "users")
+        assert written.notes == fresh.notes
+        assert "standard" not in " ".join(written.per_user.columns)
     assert merge([fresh]).notes == (asks,)
 
 

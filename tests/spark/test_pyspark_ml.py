@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from effort import part_of
+from effort import FULL_LENGTH, part_of
 from pyspark.ml import Pipeline
 from pyspark.ml.feature import SQLTransformer
 from pyspark.ml.recommendation import ALS
@@ -255,6 +255,8 @@ def test_the_better_model_is_chosen_and_kept(ratings, tmp_path):
     # The second statement predicts the rating itself.
     assert model.avgMetrics[0] < model.avgMetrics[1] == pytest.approx(1)
     assert "-rating" not in model.bestModel.stages[0].getStatement()
+    if not FULL_LENGTH:
+        return
     model.save(str(tmp_path / "model"))
     read = CrossValidatorModel.load(str(tmp_path / "model"))
     assert read.bestModel.stages[0].getStatement() == model.bestModel.stages[0].getStatement()

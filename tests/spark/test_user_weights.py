@@ -172,6 +172,7 @@ def test_a_weight_that_is_none_is_an_error_that_counts_and_names(tables):
         summarise(score_users(predictions, labels, METRICS, **told))
 
 
+@pytest.mark.night  # test_slices.py has rows that do not agree by day.
 def test_rows_that_do_not_agree_on_the_weight_are_an_error(tables):
     predictions, labels, about = tables
     twice = about.union(about.where("user = 7").withColumn("spend", F.lit(99.0)))
