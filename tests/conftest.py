@@ -67,3 +67,11 @@ def spark(_session):
 def jobs_of(_session):
     """How many jobs Spark starts for an action."""
     return _session[1]
+
+
+@pytest.fixture
+def without_charts(monkeypatch):
+    """Charts take nearly all the time of a report, also where a test reads its words alone."""
+    from spark_rankeval.report.pictures import Picture
+
+    monkeypatch.setattr("spark_rankeval.report.page.picture", lambda draw: Picture("title", "", "words", "", ""))

@@ -3,7 +3,7 @@
 from pathlib import Path
 from types import SimpleNamespace
 
-from spark_rankeval import BCa, Facts, compare, evaluate
+from spark_rankeval import Facts, compare, evaluate
 
 
 def tables_of_all_kinds(spark):

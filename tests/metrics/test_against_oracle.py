@@ -207,7 +207,7 @@ def test_ranks_below_the_largest_cutoff_change_no_metric_with_that_cutoff(scored
     users = random_users(np.random.default_rng(23), 150, scored=scored)
     settled, batch = settle(users), batch_of(users, largest_cutoff=10)
     for metric in METRICS:
-        for variant in part_of(VARIANTS[metric.name], 17):
+        for variant in part_of(VARIANTS[metric.name], 29):
             if not variant.needs_whole_list:
                 compare(batch, settled, variant)
 

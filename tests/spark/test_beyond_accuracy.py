@@ -141,6 +141,7 @@ def test_whole_lists_have_the_same_measures(tables, world):
     check(evaluate(metrics=[*OF_USERS, *OF_ALL, "ndcg@3"], prune="never", **tables), world)
 
 
+@pytest.mark.night  # tests/metrics/test_beyond_accuracy.py has every user's values without Spark, and the test above their means.
 def test_every_user_has_the_value_of_the_naive_measures(tables, world):
     table = score_users(metrics=OF_USERS, **tables).toPandas().set_index("user")
     assert sorted(table.index) == known_users(world)
@@ -151,7 +152,7 @@ def test_every_user_has_the_value_of_the_naive_measures(tables, world):
 
 def test_partitions_change_no_digit(spark, tables, result):
     apart = {
-        name: table.repartition(7, "item") if hasattr(table, "repartition") else table for name, table in tables.items()
+        name: table.repartition(3, "item") if hasattr(table, "repartition") else table for name, table in tables.items()
     }
     with shuffled_into(spark, 3):
         other = evaluate(metrics=[*OF_USERS, *OF_ALL, "ndcg@3"], **apart)
@@ -296,6 +297,7 @@ def test_what_is_written_keeps_the_measures_of_all_lists(few, tmp_path):
     assert [(row.metric, row.mean) for row in written.summary] == [(row.metric, row.mean) for row in few.summary]
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_a_result_with_measures_of_all_lists_is_shown_as_any_other(few, tmp_path):
     assert "no interval of gini@3, gini@1, entropy@3: one value of all lists together" in repr(few)
     for shown in (few.to_json(), few.to_markdown(), few.to_latex(), few._repr_html_(), few.explain()):
@@ -403,6 +405,10 @@ def test_empty_tables_leave_everything_undefined(spark):
     with pytest.warns(SparkRankEvalWarning, match="none of 3 users with labels has predictions"):
         result = evaluate(metrics=["novelty@2", "gini@2", "catalogue_coverage@2", "personalisation@2"], **nobody)
     assert all(math.isnan(row.mean) for row in result.summary)
+
+
+@pytest.mark.night  # tests/metrics/test_beyond_accuracy.py has worlds without training data by day.
+def test_empty_training_data_leave_popularity_undefined(spark):
     nothing = {**tables_of(spark, SIMPLE), "training": spark.createDataFrame([], "user long, item long")}
     result = evaluate(metrics=["novelty@2", "cold_items@2", "cold_user", "catalogue_coverage@2", "gini@2"], **nothing)
     assert [row.mean for row in result.summary][1:3] == [1, 1]

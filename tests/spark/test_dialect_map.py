@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from effort import part_of
+from effort import FULL_LENGTH, part_of
 from random_logs import random_logs
 
 from spark_rankeval import dialect_map, evaluate
@@ -31,7 +31,7 @@ def found(tables):
 
 def test_every_value_is_that_of_an_evaluation_in_the_dialect(tables, found):
     assert len(found.rows) == len(METRICS) * len(every_dialect())
-    for dialect in part_of(every_dialect(), 3):
+    for dialect in part_of(every_dialect(), 5):
         rows = {row.metric: row for row in found.rows if row.dialect == dialect.name}
         there = [metric for metric in METRICS if not rows[metric].note]
         lacking = {
@@ -114,7 +114,9 @@ def test_bad_calls_and_bad_rows_are_errors(spark, tables):
     twice = predictions.unionByName(predictions.limit(3))
     with pytest.raises(DataError, match="predictions that repeat an item of their user: 3"):
         dialect_map(twice, labels, "rr", score="score")
-    assert dialect_map(twice, labels, "rr", score="score", on_invalid="drop").data_quality.n_duplicate_predictions == 3
+    if FULL_LENGTH:
+        dropped = dialect_map(twice, labels, "rr", score="score", on_invalid="drop")
+        assert dropped.data_quality.n_duplicate_predictions == 3
 
 
 def test_relevant_labels_are_counted_by_the_threshold_of_the_call(tables):

@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from effort import part_of
 
 from spark_rankeval import compare, differences, evaluate, score_users, summarise
 from spark_rankeval.charts.figures import Bin
@@ -116,7 +117,7 @@ def test_two_equal_models_draw_nobody(lists):
     assert "no user has another value" in str(spec["datasets"])
 
 
-@pytest.mark.parametrize("n_users", [1, 3])
+@pytest.mark.parametrize("n_users", part_of([1, 3], 2))
 def test_differences_without_a_spread_are_drawn_where_they_are(spark, n_users):
     tables = {
         name: spark.createDataFrame([(user, value) for user in range(n_users)], "user int, gain double")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from effort import part_of
+from effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
 from scipy import stats
@@ -19,6 +19,7 @@ from spark_rankeval.statistics.quantiles import RELATIVE_ACCURACY
 METRICS = ["precision@5", "ndcg@5", "rr", "dcg@5"]
 N_USERS = 300
 GRADED = {"score": "score", "relevance": "grade"}
+BCA = {"ci": "bca", "seed": 3, "quantiles": (0.1, 0.9)}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def values(tables):
 
 @pytest.fixture(scope="module")
 def bca(tables):
-    return evaluate(*tables, METRICS, **GRADED, ci=BCa(seed=3), quantiles=(0.1, 0.9))
+    return evaluate(*tables, METRICS, **GRADED, **BCA)
 
 
 @pytest.mark.parametrize("level", part_of([0.95, 0.5, 0.999], 3))
@@ -54,7 +55,7 @@ def test_t_intervals_are_scipys(tables, values, level):
         assert (row.interval_level, row.interval_method, row.no_interval) == (level, "t", "")
 
 
-@pytest.mark.parametrize(("ci", "theirs"), [("percentile", "percentile"), ("bootstrap", "BCa")])
+@pytest.mark.parametrize(("ci", "theirs"), part_of([("bootstrap", "BCa"), ("percentile", "percentile")], 2))
 def test_bootstrap_intervals_are_scipys_within_their_noise(tables, values, ci, theirs):
     for row in evaluate(*tables, METRICS, **GRADED, ci=ci, replicates=20_000).summary:
         expected = stats.bootstrap((values[row.metric],), np.mean, n_resamples=20_000, method=theirs, rng=1, batch=1000)
@@ -89,51 +90,47 @@ def as_arrays(tables):
 
 @pytest.mark.parametrize("partitions", part_of([7, 1], 2))
 def test_no_partitioning_or_order_changes_a_digit(tables, bca, partitions):
-    again = evaluate(
-        *shuffled(tables, partitions, seed=partitions), METRICS, **GRADED, ci=BCa(seed=3), quantiles=(0.1, 0.9)
-    )
+    again = evaluate(*shuffled(tables, partitions, seed=partitions), METRICS, **GRADED, **BCA)
     assert again.summary == bca.summary
 
 
+@pytest.mark.night  # test_pruning.py has by day that no user's value changes, and the test below that the order of users changes none.
 def test_pruning_changes_no_digit(tables):
     cut = [metric for metric in METRICS if "@" in metric]
     results = [evaluate(*tables, cut, **GRADED, ci="bca", prune=prune).summary for prune in ("auto", "never")]
     assert results[0] == results[1]
 
 
-def test_arrays_give_the_intervals_of_rows(tables):
-    metrics = ["precision@5", "ndcg@5"]
-    rows = evaluate(*tables, metrics, **GRADED, ci="bca")
-    arrays = evaluate(*as_arrays(tables), metrics, item=("items", "liked"), relevance="grade", ci="bca")
-    assert arrays.summary == rows.summary
+def test_arrays_give_the_intervals_of_rows(tables, bca):
+    arrays = evaluate(*as_arrays(tables), METRICS[:2], item=("items", "liked"), relevance="grade", **BCA)
+    assert arrays.summary == bca.summary[:2]
 
 
-def test_one_table_of_arrays_with_users_gives_the_intervals_of_rows(tables):
+@pytest.mark.night  # Two tables of arrays give the same by day, above.
+def test_one_table_of_arrays_with_users_gives_the_intervals_of_rows(tables, bca):
     left, right = as_arrays(tables)
     empty = {"items": "array<long>", "liked": "array<long>", "grade": "array<double>"}
     table = left.join(right, "user", "full").select(
         "user", *(F.coalesce(name, F.array().cast(kind)).alias(name) for name, kind in empty.items())
     )
-    given = {"item": ("items", "liked"), "relevance": "grade", "ci": "percentile"}
-    one, two = (evaluate(*pair, ["precision@5", "ndcg@5"], **given) for pair in ((table, None), (left, right)))
-    assert one.summary == two.summary
+    one = evaluate(table, None, METRICS[:2], item=("items", "liked"), relevance="grade", **BCA)
+    assert one.summary == bca.summary[:2]
 
 
 def test_ids_of_another_width_are_the_same_users(tables, bca):
     narrow = tuple(table.withColumn("user", F.col("user").cast("int")) for table in tables)
     for pair in (narrow, (narrow[0], tables[1])):
-        again = evaluate(*pair, METRICS, **GRADED, ci=BCa(seed=3), quantiles=(0.1, 0.9))
+        again = evaluate(*pair, METRICS, **GRADED, **BCA)
         assert again.summary == bca.summary
 
 
-def test_several_user_columns_are_all_drawn_by(tables):
+def test_several_user_columns_are_all_drawn_by(tables, bca):
     parts = tuple(
         table.withColumns({"one": F.col("user") % 7, "two": F.col("user").cast("string")}) for table in tables
     )
-    both = evaluate(*parts, METRICS, user=["one", "two"], **GRADED, ci="bca").summary
-    one_of_them = evaluate(*tables, METRICS, **GRADED, ci="bca").summary
-    assert [row.mean for row in both] == [row.mean for row in one_of_them]
-    widths = [[row.interval_high - row.interval_low for row in rows] for rows in (both, one_of_them)]
+    both = evaluate(*parts, METRICS, user=["one", "two"], **GRADED, **BCA).summary
+    assert [row.mean for row in both] == [row.mean for row in bca.summary]
+    widths = [[row.interval_high - row.interval_low for row in rows] for rows in (both, bca.summary)]
     assert widths[0] == pytest.approx(widths[1], rel=0.3)
     assert widths[0] != widths[1]
 
@@ -145,30 +142,31 @@ def test_another_seed_gives_other_samples(tables, bca):
 
 
 def test_summarise_gives_the_intervals_of_evaluate_to_the_last_digit(tables, bca, tmp_path):
-    options = {"ci": "bca", "seed": 3, "quantiles": (0.1, 0.9)}
-    table = score_users(*tables, METRICS, **GRADED)
-    assert summarise(table, **options).summary == bca.summary
+    if FULL_LENGTH:
+        assert summarise(score_users(*tables, METRICS, **GRADED), **BCA).summary == bca.summary
     written = bca.write(str(tmp_path / "per_user"))
     assert written.summary == bca.summary
-    assert summarise(written.per_user.repartition(5), **options).summary == bca.summary
+    assert summarise(written.per_user.repartition(5), **BCA).summary == bca.summary
 
 
 def test_states_merged_on_executors_give_the_same(tables, bca, monkeypatch):
     many = tuple(table.repartition(4) for table in tables)
-    for limit in (0, 10**9):
+    for limit in part_of((0, 10**9), 2):
         monkeypatch.setattr(states, "_TAKEN_BY_DRIVER", limit)
-        again = evaluate(*many, METRICS, **GRADED, ci=BCa(seed=3), quantiles=(0.1, 0.9))
+        again = evaluate(*many, METRICS, **GRADED, **BCA)
         assert again.summary == bca.summary
 
 
-def test_rows_of_nobody_are_in_no_sample(tables):
+def test_rows_of_nobody_are_in_no_sample(tables, bca):
     predictions, labels = tables
     nobody = predictions.sparkSession.createDataFrame([(None, 1, 0.5)], predictions.schema)
-    counted = evaluate(predictions.union(nobody), labels, METRICS, **GRADED, ci="bca", on_invalid="drop")
+    counted = evaluate(predictions.union(nobody), labels, METRICS, **GRADED, **BCA, on_invalid="drop")
     assert counted.data_quality.n_invalid_predictions == 1
-    assert counted.summary == evaluate(*tables, METRICS, **GRADED, ci="bca").summary
+    assert counted.summary == bca.summary
 
 
+# By day test_same_everywhere.py has the intervals of models and of slices.
+@pytest.mark.night
 def test_models_beside_one_another_have_the_intervals_they_have_alone(tables):
     predictions, labels = tables
     worse = predictions.withColumn("score", -F.col("score"))
@@ -182,6 +180,7 @@ def test_models_beside_one_another_have_the_intervals_they_have_alone(tables):
         assert [replace(row, model="") for row in together.summary if row.model == model] == list(alone.summary)
 
 
+@pytest.mark.night
 def test_a_slice_has_the_interval_of_its_users(tables):
     users = tables[0].sparkSession.range(N_USERS).select(F.col("id").alias("user"), (F.col("id") % 3).alias("part"))
     sliced = evaluate(

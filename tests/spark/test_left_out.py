@@ -4,8 +4,11 @@ import pytest
 from left_out import CLASSIC_ALONE, connect_has
 from pyspark.errors import PySparkException
 
+# Tuning ALS takes as long as twenty evaluations.
+NEEDS = [pytest.param(need, marks=pytest.mark.night) if need == "tuned_als" else need for need in CLASSIC_ALONE]
 
-@pytest.mark.parametrize("need", CLASSIC_ALONE)
+
+@pytest.mark.parametrize("need", NEEDS)
 def test_what_classic_alone_has_is_there_or_refused(spark, platform, need):
     _, probe = CLASSIC_ALONE[need]
     if platform == "classic" or connect_has(need):
@@ -32,7 +35,6 @@ def test_few_tests_are_left_out(pytestconfig):
         "tests/spark/test_pyspark_ml.py::test_a_metric_whose_smaller_values_are_better_chooses_the_smallest",
         "tests/spark/test_pyspark_ml.py::test_a_mean_over_nobody_is_an_error_and_chooses_no_model",
         "tests/spark/test_pyspark_ml.py::test_saved_and_loaded",
-        "tests/spark/test_pyspark_ml.py::test_a_table_without_rows_is_an_error_of_its_own",
         "tests/spark/test_evaluate.py::test_output_of_als_goes_in_as_it_is",
         "tests/spark/test_mllib_parity.py::test_arrays_equal_ranking_evaluator",
         "tests/spark/test_mllib_parity.py::test_arrays_equal_ranking_metrics",

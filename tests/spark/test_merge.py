@@ -73,6 +73,7 @@ def test_so_they_are_from_json_and_from_the_table_of_metrics(spark, days, whole)
     assert json.loads(stored.to_json())["summary"] == known
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_a_merged_result_shows_itself_and_has_no_users(spark, days, tmp_path):
     week = merge(days)
     tables = [

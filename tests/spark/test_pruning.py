@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from effort import part_of
 from random_logs import assert_tricky, random_logs
 from shuffles import settings_of
 
@@ -36,8 +35,17 @@ def run(tables, **options):
     return evaluate(*tables, METRICS, score="score", relevance="grade", **options)
 
 
-def test_no_value_changes(tables):
-    pruned, whole = run(tables), run(tables, prune="never")
+@pytest.fixture(scope="module")
+def pruned(tables):
+    return run(tables)
+
+
+@pytest.fixture(scope="module")
+def whole(tables):
+    return run(tables, prune="never")
+
+
+def test_no_value_changes(pruned, whole):
     assert pruned.summary == whole.summary
     assert pruned.data_quality.n_predictions == whole.data_quality.n_predictions
     assert values(pruned.per_user).tobytes() == values(whole.per_user).tobytes()
@@ -49,22 +57,21 @@ def keeps_the_best(spark):
     return tuple(map(int, spark.version.split(".")[:2])) >= (4, 2)
 
 
-def test_ties_cut_at_the_boundary_are_seen_and_settled(tables, keeps_the_best):
+def test_ties_cut_at_the_boundary_are_seen_and_settled(tables, pruned, keeps_the_best):
     # An older Spark sorts a user's predictions, which leaves no tie open.
     settled = "ran twice" if keeps_the_best else "Spark 4.2 needs no sort"
-    assert settled in run(tables).explain()
+    assert settled in pruned.explain()
     predictions, labels = tables
     without_mass_ties = predictions.where("item < 1000 and user % 4 != 2")
     assert "ran twice" not in run((without_mass_ties, labels)).explain()
 
 
-def test_the_window_of_older_sparks_gives_the_same(tables, monkeypatch):
-    expected = run(tables, prune="never")
+def test_the_window_of_older_sparks_gives_the_same(tables, whole, monkeypatch):
     monkeypatch.setattr(plan, "_version", lambda _: (3, 5))
     windowed = run(tables)
     assert "window" in windowed.explain()
-    assert windowed.summary == expected.summary
-    assert values(windowed.per_user).tobytes() == values(expected.per_user).tobytes()
+    assert windowed.summary == whole.summary
+    assert values(windowed.per_user).tobytes() == values(whole.per_user).tobytes()
 
 
 @pytest.mark.night
@@ -113,7 +120,9 @@ def test_a_result_explains_its_plan(tables):
     assert words in evaluate(predictions, labels, ["ndcg@5", "rr"], score="score").explain()
 
 
-@pytest.mark.parametrize(("n_rows", "n_partitions"), part_of([(7, 5), (1, 1)], 2))
+# By day test_intervals.py has other partitions, and test_same_everywhere.py other batches.
+@pytest.mark.night
+@pytest.mark.parametrize(("n_rows", "n_partitions"), [(7, 5), (1, 1)])
 def test_values_do_not_depend_on_partitions_or_batches(spark, tables, n_rows, n_partitions):
     predictions, labels = (table.where("user < 60") for table in tables)
     expected = run((predictions, labels))

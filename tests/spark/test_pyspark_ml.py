@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from effort import FULL_LENGTH, part_of
 from pyspark.ml import Pipeline
 from pyspark.ml.feature import SQLTransformer
 from pyspark.ml.recommendation import ALS
@@ -63,22 +64,22 @@ def als(**params):
                numUserBlocks=1, numItemBlocks=1, **params)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("params", "expected"),
-    [
-        # ann's first hit is at 2, bob's at 1.
-        ({"metricName": "rr"}, (1 / 2 + 1) / 2),
-        # From 4 on: ann's at 3, bob's at 2.
-        ({"metricName": "rr", "relevanceThreshold": 4}, (1 / 3 + 1 / 2) / 2),
-        ({"metricName": "precision@2"}, (1 / 2 + 1) / 2),
-        ({"metricName": "precision@2", "dialect": "mllib"}, 1.0),
-        (
-            {"metricName": NDCG(k=10), "dialect": "trec_eval"},
-            ((3 / math.log2(3) + 5 / 2) / (5 + 3 / math.log2(3)) + (1 + 4 / math.log2(3)) / (4 + 1 / math.log2(3))) / 2,
-        ),
-        ({"metricName": "percentile_rank", "relevanceThreshold": 4}, (1 + 1) / 2),
-    ],
-)
+VALUES = [
+    # ann's first hit is at 2, bob's at 1.
+    ({"metricName": "rr"}, (1 / 2 + 1) / 2),
+    # From 4 on: ann's at 3, bob's at 2.
+    ({"metricName": "rr", "relevanceThreshold": 4}, (1 / 3 + 1 / 2) / 2),
+    ({"metricName": "precision@2"}, (1 / 2 + 1) / 2),
+    ({"metricName": "precision@2", "dialect": "mllib"}, 1.0),
+    (
+        {"metricName": NDCG(k=10), "dialect": "trec_eval"},
+        ((3 / math.log2(3) + 5 / 2) / (5 + 3 / math.log2(3)) + (1 + 4 / math.log2(3)) / (4 + 1 / math.log2(3))) / 2,
+    ),
+    ({"metricName": "percentile_rank", "relevanceThreshold": 4}, (1 + 1) / 2),
+]
+
+
+@pytest.mark.parametrize(("params", "expected"), part_of(VALUES, 2))
 def test_the_value_of_a_small_table(scored, params, expected):
     assert RankingEvaluator(**params).evaluate(scored) == pytest.approx(expected, abs=1e-12)
 
@@ -171,11 +172,9 @@ def test_wrong_params_are_refused_at_once(params, error, words):
 
 
 @pytest.mark.filterwarnings("ignore:there is no label")
-@pytest.mark.classic_alone("ml")
 def test_a_table_without_rows_is_an_error_of_its_own(spark):
     """As ALS leaves it where nobody of the validation part was trained on."""
-    model = als(rank=2).fit(spark.createDataFrame([(1, 1, 3.0), (2, 2, 4.0)], "user int, item int, rating float"))
-    nobody = model.transform(spark.createDataFrame([(8, 9, 5.0)], "user int, item int, rating float"))
+    nobody = spark.createDataFrame([], SCHEMA)
     with pytest.raises(
         UndefinedMeanError, match=r"'ndcg@10' cannot be computed: the table to evaluate has no row\. ALS"
     ):
@@ -213,18 +212,17 @@ def test_rows_without_a_prediction_are_errors_that_say_what_to_do(spark):
     assert RankingEvaluator(metricName="recall@5", onInvalid="drop").evaluate(table) == pytest.approx((1 + 2 / 3) / 2)
 
 
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        (("bob", 1, 4.0, 0.1), "predictions that repeat an item of their user: 1"),
-        (("bob", 3, None, 0.1), "null relevance"),
-        ((None, 3, 4.0, 0.1), "null user"),
-        (("bob", 3, -1.0, 0.1), "negative relevance"),
-    ],
-)
-def test_other_bad_rows_are_the_usual_errors(spark, row, words):
-    with pytest.raises(DataError, match=words):
-        RankingEvaluator().evaluate(spark.createDataFrame([*ROWS, row], SCHEMA))
+def test_other_bad_rows_are_the_usual_errors(spark):
+    rows = {
+        "predictions that repeat an item of their user: 1": ("bob", 1, 4.0, 0.1),
+        "null relevance: 1": ("bob", 3, None, 0.1),
+        "null user": (None, 3, 4.0, 0.1),
+        "negative relevance: 1": ("bob", 4, -1.0, 0.1),
+    }
+    with pytest.raises(DataError) as caught:
+        RankingEvaluator().evaluate(spark.createDataFrame([*ROWS, *rows.values()], SCHEMA))
+    for words in rows:
+        assert words in str(caught.value)
 
 
 @pytest.mark.night  # test_the_better_model_is_chosen_and_kept sees the same of two models that need not be fitted.
@@ -257,6 +255,8 @@ def test_the_better_model_is_chosen_and_kept(ratings, tmp_path):
     # The second statement predicts the rating itself.
     assert model.avgMetrics[0] < model.avgMetrics[1] == pytest.approx(1)
     assert "-rating" not in model.bestModel.stages[0].getStatement()
+    if not FULL_LENGTH:
+        return
     model.save(str(tmp_path / "model"))
     read = CrossValidatorModel.load(str(tmp_path / "model"))
     assert read.bestModel.stages[0].getStatement() == model.bestModel.stages[0].getStatement()

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
-from effort import part_of
+from effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
+from statsmodels.regression.linear_model import WLS
 
 from spark_rankeval import BCa, Facts, compare, detectable_difference, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, SparkRankEvalWarning
@@ -54,7 +54,7 @@ def test_mean_error_and_interval_are_those_of_weighted_least_squares(result, col
         values = mine[result.columns[row.key]]
         used = mine[values.notna() & (mine["spend"] > 0)]
         values, weights = used[result.columns[row.key]], used["spend"]
-        fit = sm.WLS(values, np.ones(len(values)), weights=weights).fit(cov_type="HC1", use_t=True)
+        fit = WLS(values, np.ones(len(values)), weights=weights).fit(cov_type="HC1", use_t=True)
         low, high = fit.conf_int().to_numpy()[0]
         assert row.mean == pytest.approx(fit.params.iloc[0], rel=1e-12)
         assert row.standard_error == pytest.approx(fit.bse.iloc[0], rel=1e-10)
@@ -89,9 +89,12 @@ def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
     fresh = evaluate(predictions, labels, METRICS, facts=Facts(attributes=about), **told)
     assert summarise(fresh.per_user, by="country", **interval).to_dict() == fresh.to_dict()
     assert fresh.write(tmp_path / "users").to_dict() == fresh.to_dict()
-    # No partitioning changes a digit.
-    spread = evaluate(predictions.repartition(7), labels.repartition(5), METRICS, facts=Facts(attributes=about), **told)
-    assert spread.to_dict() == fresh.to_dict()
+    if FULL_LENGTH:
+        # No partitioning changes a digit.
+        spread = evaluate(
+            predictions.repartition(7), labels.repartition(5), METRICS, facts=Facts(attributes=about), **told
+        )
+        assert spread.to_dict() == fresh.to_dict()
 
 
 @pytest.mark.night
@@ -99,8 +102,8 @@ def test_equal_weights_are_none(tables):
     predictions, labels, about = tables
     plain = evaluate(predictions, labels, METRICS, ci=BCa(replicates=200), **OPTIONS)
     equal = evaluate(
-        predictions, labels, METRICS, facts=Facts(attributes=about.withColumn("spend", F.lit(3))), user_weight="spend",
-        ci=BCa(replicates=200), **OPTIONS,
+        predictions, labels, METRICS, facts=Facts(attributes=about.withColumn("spend", F.lit(3))), user_weight="spend", ci=BCa(replicates=200),
+        **OPTIONS,
     )  # fmt: skip
     for one, other in zip(plain.summary, equal.summary, strict=True):
         for name in ("mean", "std", "standard_error", "interval_low", "interval_high", "effective_n_users", "median"):
@@ -163,15 +166,17 @@ def test_a_weight_that_is_none_is_an_error_that_counts_and_names(tables):
     dropped = evaluate(predictions, labels, METRICS, on_invalid="drop", **told)
     assert dropped.data_quality.n_invalid_weights == 4
     assert "4 without a usable weight left out" in repr(dropped)
-    strangers = about.replace({user: 555 + user for user in wrong}, subset="user")
-    others = evaluate(predictions, labels, METRICS, on_invalid="drop", **(told | {"attributes": strangers}))
-    # Somebody who has no row has no weight.
-    assert others["rr"] == dropped["rr"]
-    assert others.data_quality.n_invalid_weights == 4
+    if FULL_LENGTH:
+        strangers = about.replace({user: 555 + user for user in wrong}, subset="user")
+        others = evaluate(predictions, labels, METRICS, on_invalid="drop", **(told | {"attributes": strangers}))
+        # Somebody who has no row has no weight.
+        assert others["rr"] == dropped["rr"]
+        assert others.data_quality.n_invalid_weights == 4
     with pytest.raises(DataError, match="users whose weight is"):
         summarise(score_users(predictions, labels, METRICS, **told))
 
 
+@pytest.mark.night  # test_slices.py has rows that do not agree by day.
 def test_rows_that_do_not_agree_on_the_weight_are_an_error(tables):
     predictions, labels, about = tables
     twice = about.union(about.where("user = 7").withColumn("spend", F.lit(99.0)))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from effort import part_of
 from scipy import stats
 from statsmodels.formula.api import ols
 
@@ -55,7 +56,7 @@ def test_the_least_p_of_permuted_labels_is_that_of_the_labels_as_they_are():
     assert pair.p_randomised == 1 / 100
 
 
-@pytest.mark.parametrize(("n_models", "n_users"), [(2, 30), (3, 40), (5, 25)])
+@pytest.mark.parametrize(("n_models", "n_users"), part_of([(2, 30), (3, 40), (5, 25)], 2))
 def test_blocked_tukey_is_that_of_the_two_way_layout(n_models, n_users):
     values = models(n_models, n_users)
     table = pd.DataFrame(

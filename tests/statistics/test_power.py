@@ -1,6 +1,7 @@
 import math
 
 import pytest
+from effort import part_of
 from scipy import optimize
 from statsmodels.stats.power import TTestPower
 
@@ -43,7 +44,7 @@ def test_with_many_users_it_is_that_of_the_normal_distribution():
     assert detectable_difference(1.0, 10**8) * 10**4 == pytest.approx(1.959963985 + 0.841621234, rel=2e-6)
 
 
-@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("n", part_of([2, 3, 5], 2))
 def test_few_users_show_only_what_has_the_power_asked_for(n):
     assert power_of(detectable_difference(1.0, n, 0.99, 0.95), 1.0, n, 0.99) == pytest.approx(0.95, rel=1e-9)
 
