@@ -447,16 +447,17 @@ class TestUsersInOneTableOnly:
             a_tenth = evaluate(predictions(spark), labels(spark, *others[:18]), "rr", **COLUMNS).data_quality
         assert (a_tenth.n_in_both, a_tenth.n_labelled) == (2, 20)
 
-    def test_with_further_users_or_several_models_only_what_is_certain_is_warned_of(self, spark):
+    def test_with_further_users_or_several_models_users_in_both_are_counted_as_well(self, spark):
         strangers = predictions(spark).withColumn("user", F.concat("user", F.lit("'")))
         models = {"good": predictions(spark), "strange": strangers}
-        of_models = evaluate(models, labels(spark), "rr", **COLUMNS)
-        assert {one.n_in_both for one in of_models.qualities.values()} == {None}
+        with pytest.warns(SparkRankEvalWarning, match="^model 'strange': none of 2 users with labels has predictions"):
+            of_models = evaluate(models, labels(spark), "rr", **COLUMNS)
+        assert {name: quality.n_in_both for name, quality in of_models.qualities.items()} == {"good": 2, "strange": 0}
         with pytest.warns(SparkRankEvalWarning, match="^model 'none': none of 2 users with labels has predictions"):
             evaluate({"good": predictions(spark), "none": strangers.limit(0)}, labels(spark), "rr", **COLUMNS)
         users = spark.createDataFrame([(f"user {n}",) for n in range(50)], "user string")
         result = evaluate(predictions(spark), labels(spark), "rr", users=users, **COLUMNS)
-        assert result.data_quality.n_in_both is None
+        assert result.data_quality.n_in_both == 2
         others = labels(spark, *[(f"user {n}", "x", 1.0) for n in range(19)])
         with pytest.warns(SparkRankEvalWarning, match="only 2 of 21 users with labels"):
             evaluate(predictions(spark), others, "rr", users=users, **COLUMNS)

@@ -336,8 +336,6 @@ def parted(tables):
 def test_slices_that_tables_lack_or_disagree_on(spark, parted, tables):
     with pytest.raises(InputError, match=r"by=\['country'\]: 'new' has no column 'country'"):
         compare(parted | {"new": tables["new"]}, "old", by="country")
-    with pytest.raises(OptionError, match="totals=True is for slices"):
-        compare(parted, "old", totals=True)
     from pyspark.sql import functions as F
 
     moved = parted["new"].withColumn("country", F.when(F.col("user") == 0, "XX").otherwise(F.col("country")))

@@ -10,7 +10,17 @@ from oracle import User, estimate
 from pyspark.sql import functions as F
 from random_logs import assert_tricky, random_logs
 
-from spark_rankeval import Facts, compare, detectable_difference, evaluate, merge, quarantine, score_users, summarise
+from spark_rankeval import (
+    BCa,
+    Facts,
+    compare,
+    detectable_difference,
+    evaluate,
+    merge,
+    quarantine,
+    score_users,
+    summarise,
+)
 from spark_rankeval.errors import DataError, InputError, MetricError, SparkRankEvalWarning
 from spark_rankeval.metrics.naming import parse_metric
 
@@ -120,14 +130,12 @@ def test_the_weights_are_reported(result, logs):
 
 # By day resampled ones; slices and models have those of Student's t below.
 @pytest.mark.night
-@pytest.mark.parametrize("ci", part_of(["bca", "t"], 2))
+@pytest.mark.parametrize("ci", part_of([BCa(replicates=200), "t"], 2))
 def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
-    fresh = evaluate(*tables, METRICS, ci=ci, replicates=200, **OPTIONS)
+    fresh = evaluate(*tables, METRICS, ci=ci, **OPTIONS)
     assert fresh.write(tmp_path / "users").to_dict() == fresh.to_dict()
     predictions, labels = tables
-    spread = evaluate(
-        predictions.repartition(7), labels.repartition(5), METRICS, ci=ci, replicates=200, prune="never", **OPTIONS
-    )
+    spread = evaluate(predictions.repartition(7), labels.repartition(5), METRICS, ci=ci, prune="never", **OPTIONS)
     assert [row.mean for row in spread.summary] == [row.mean for row in fresh.summary]
     assert [row.interval_low for row in spread.summary] == [row.interval_low for row in fresh.summary]
 
@@ -156,7 +164,8 @@ def test_slices_models_relevances_and_user_weights(tables, logs):
     about = about.withColumn("spend", (F.col("user") % 4).cast("double"))
     given = ({"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}, labels, METRICS[:2])
     options = {
-        "score": "score", "relevance": ["grade", "bought"], "weight": "w", "by": "country", "attributes": about
+        "score": "score", "relevance": ["grade", "bought"], "weight": "w", "by": "country",
+        "facts": Facts(attributes=about),
     }  # fmt: skip
     told = evaluate(*given, **options)
     snips = METRICS[1]

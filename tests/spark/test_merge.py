@@ -101,9 +101,7 @@ def test_models_merge_by_name(logs):
     alone = evaluate({"pop": predictions}, labels, METRICS, score="score")
     assert figures(both) == figures(alone) | {key: told for key, told in figures(days[0]).items() if key[0] == "als"}
     assert both.models == ["als", "pop"]
-    # How many users of the first day have both is not known: there were two models.
-    assert both.qualities["pop"] == alone.data_quality.with_counts(n_in_both=None)
-    assert alone.data_quality.n_in_both is not None
+    assert both.qualities["pop"] == alone.data_quality
 
 
 @pytest.mark.parametrize(

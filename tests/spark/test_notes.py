@@ -3,7 +3,7 @@
 import pytest
 from effort import FULL_LENGTH
 
-from spark_rankeval import evaluate, merge, score_users, summarise
+from spark_rankeval import BCa, evaluate, merge, score_users, summarise
 from spark_rankeval.spark.per_user import without_standards
 
 METRICS = ["precision@2", "ndcg@2", "map@2"]
@@ -47,8 +47,8 @@ def test_the_other_value_comes_in_the_same_action(tables, jobs_of):
 
 
 def test_silence_is_asked_for_or_nothing_was_left_open(tables):
-    loud = evaluated(tables, ci="bca", replicates=20)
-    quiet = evaluated(tables, notes=False, ci="bca", replicates=20)
+    loud = evaluated(tables, ci=BCa(replicates=20))
+    quiet = evaluated(tables, notes=False, ci=BCa(replicates=20))
     assert len(loud.notes) == 1
     assert (quiet.notes, [row.standard for row in quiet.summary]) == ((), [""] * 3)
     assert [row.record() for row in quiet.summary] == [row.record() for row in loud.summary]

@@ -16,12 +16,12 @@ from beyond_oracle import World, value
 from effort import FULL_LENGTH
 from shuffles import settings_of, shuffled_into
 
-from spark_rankeval import Facts, all_pairs, compare, evaluate, metrics_column, score_users
+from spark_rankeval import BCa, Cube, Facts, all_pairs, compare, evaluate, metrics_column, score_users
 from spark_rankeval.metrics import parse_metric
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "platforms.json"
 ASKED = {"score": "score", "relevance": "grade"}
-STATISTICS = {"ci": "bca", "replicates": 200, "seed": 5, "quantiles": (0.25, 0.5, 0.9)}
+STATISTICS = {"ci": BCa(replicates=200, seed=5), "quantiles": (0.25, 0.5, 0.9)}
 FIGURES = ["mean", "n_users", "n_undefined", "std", "standard_error", "interval_low", "interval_high", "median"]
 
 
@@ -63,7 +63,7 @@ def compared(comparison):
 
 def tables(spark):
     predictions, labels, attributes = fixed_users.tables(spark)
-    return (predictions, labels), {**ASKED, "model": "model", "by": "country", "attributes": attributes}
+    return (predictions, labels), {**ASKED, "model": "model", "by": "country", "facts": Facts(attributes=attributes)}
 
 
 def pruned(spark):
@@ -92,7 +92,7 @@ def logged(spark):
 
 def student(spark):
     both, asked = tables(spark)
-    return summary(evaluate(*both, fixed_users.WHOLE, **asked, ci="t", totals=True))
+    return summary(evaluate(*both, fixed_users.WHOLE, **{**asked, "by": Cube("country")}, ci="t"))
 
 
 def together(spark):

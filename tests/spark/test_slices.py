@@ -243,7 +243,14 @@ def test_an_attribute_named_like_the_column_of_models_is_an_error(tables, run):
     predictions, labels, about = tables
     models = {"one": predictions, "other": predictions}
     with pytest.raises(InputError, match="'Model' is the name of another column of the per-user table"):
-        run(models, labels, METRICS, by="Model", attributes=about.withColumnRenamed("country", "Model"), **OPTIONS)
+        run(
+            models,
+            labels,
+            METRICS,
+            by="Model",
+            facts=Facts(attributes=about.withColumnRenamed("country", "Model")),
+            **OPTIONS,
+        )
 
 
 @pytest.mark.filterwarnings("ignore:there is no label")
@@ -251,8 +258,8 @@ def test_an_attribute_named_like_the_column_of_models_is_an_error(tables, run):
 def test_nobody_at_all_is_a_slice_of_all(tables, n_models):
     predictions, labels, about = (table.limit(0) for table in tables)
     models = predictions if n_models == 1 else {"one": predictions, "another": predictions}
-    options = {**OPTIONS, "by": ["country", "device"], "attributes": about}
-    result = evaluate(models, labels, METRICS, totals=True, **options)
+    options = {**OPTIONS, "by": Cube("country", "device"), "facts": Facts(attributes=about)}
+    result = evaluate(models, labels, METRICS, **options)
     assert [row.slice for row in result.summary] == ["all"] * len(METRICS) * n_models
     assert result.models == ([""] if n_models == 1 else ["one", "another"])
     assert math.isnan(result.summary[0].mean)

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from random_logs import random_logs
 from statsmodels.regression.linear_model import WLS
 
-from spark_rankeval import BCa, Facts, compare, detectable_difference, evaluate, score_users, summarise
+from spark_rankeval import BCa, Facts, Percentile, compare, detectable_difference, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, SparkRankEvalWarning
 
 METRICS = ["ndcg@5", "rr"]
@@ -79,15 +79,14 @@ def test_users_of_weight_0_are_counted(result, collected):
 
 
 # By day what the other intervals are parts of: BCa's have the replicates of percentiles.
-@pytest.mark.parametrize("ci", part_of(["bca", "t", "percentile"], 3))
+@pytest.mark.parametrize("ci", part_of([BCa(replicates=200), "t", Percentile(replicates=200)], 3))
 def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
     predictions, labels, about = tables
     # A slice of nobody is in no table of users.
     about = about.where("user < 1000")
-    interval = {"ci": ci, "replicates": 200}
-    told = {"by": "country", "user_weight": "spend", "dialect": "default", **interval, **OPTIONS}
+    told = {"by": "country", "user_weight": "spend", "dialect": "default", "ci": ci, **OPTIONS}
     fresh = evaluate(predictions, labels, METRICS, facts=Facts(attributes=about), **told)
-    assert summarise(fresh.per_user, by="country", **interval).to_dict() == fresh.to_dict()
+    assert summarise(fresh.per_user, by="country", ci=ci).to_dict() == fresh.to_dict()
     assert fresh.write(tmp_path / "users").to_dict() == fresh.to_dict()
     if FULL_LENGTH:
         # No partitioning changes a digit.
@@ -102,8 +101,8 @@ def test_equal_weights_are_none(tables):
     predictions, labels, about = tables
     plain = evaluate(predictions, labels, METRICS, ci=BCa(replicates=200), **OPTIONS)
     equal = evaluate(
-        predictions, labels, METRICS, facts=Facts(attributes=about.withColumn("spend", F.lit(3))), user_weight="spend", ci=BCa(replicates=200),
-        **OPTIONS,
+        predictions, labels, METRICS, facts=Facts(attributes=about.withColumn("spend", F.lit(3))), user_weight="spend",
+        ci=BCa(replicates=200), **OPTIONS,
     )  # fmt: skip
     for one, other in zip(plain.summary, equal.summary, strict=True):
         for name in ("mean", "std", "standard_error", "interval_low", "interval_high", "effective_n_users", "median"):
@@ -159,7 +158,7 @@ def test_a_weight_that_is_none_is_an_error_that_counts_and_names(tables):
     spend = F.col("spend")
     for user, value in wrong.items():
         spend = F.when(F.col("user") == user, F.lit(value).cast("double")).otherwise(spend)
-    told = {"attributes": about.withColumn("spend", spend), "user_weight": "spend", **OPTIONS}
+    told = {"facts": Facts(attributes=about.withColumn("spend", spend)), "user_weight": "spend", **OPTIONS}
     with pytest.raises(DataError, match=r"users whose weight is .*: 4 \(for example user=[4-7] has spend") as caught:
         evaluate(predictions, labels, METRICS, **told)
     assert caught.value.counts == {"n_invalid_weights": 4}
@@ -168,7 +167,9 @@ def test_a_weight_that_is_none_is_an_error_that_counts_and_names(tables):
     assert "4 without a usable weight left out" in repr(dropped)
     if FULL_LENGTH:
         strangers = about.replace({user: 555 + user for user in wrong}, subset="user")
-        others = evaluate(predictions, labels, METRICS, on_invalid="drop", **(told | {"attributes": strangers}))
+        others = evaluate(
+            predictions, labels, METRICS, on_invalid="drop", **(told | {"facts": Facts(attributes=strangers)})
+        )
         # Somebody who has no row has no weight.
         assert others["rr"] == dropped["rr"]
         assert others.data_quality.n_invalid_weights == 4
@@ -187,10 +188,16 @@ def test_rows_that_do_not_agree_on_the_weight_are_an_error(tables):
 def test_wrong_names_raise_before_any_job(tables):
     predictions, labels, about = tables
     for told, match in (
-        ({"user_weight": "income", "attributes": about}, "user_weight='income': no table has these columns"),
-        ({"user_weight": "country", "attributes": about}, "user_weight='country' must be a number; it is string"),
-        ({"user_weight": "spend", "by": "spend", "attributes": about}, "is the name of another column"),
-        ({"attributes": about}, "attributes are for slices and weights"),
+        (
+            {"user_weight": "income", "facts": Facts(attributes=about)},
+            "user_weight='income': no table has these columns",
+        ),
+        (
+            {"user_weight": "country", "facts": Facts(attributes=about)},
+            "user_weight='country' must be a number; it is string",
+        ),
+        ({"user_weight": "spend", "by": "spend", "facts": Facts(attributes=about)}, "is the name of another column"),
+        ({"facts": Facts(attributes=about)}, "attributes are for slices and weights"),
     ):
         with pytest.raises(InputError, match=match):
             evaluate(predictions, labels, METRICS, **told, **OPTIONS)

@@ -21,7 +21,6 @@ ANYTHING = [
 OF_TABLES = (
     "users",
     "exclude",
-    "attributes",
     "predictions",
     "labels",
     "predictions_a",
@@ -87,7 +86,7 @@ ARGUMENTS = {
             "prune",
             "model",
             "by",
-            "attributes",
+            "facts",
             "user_weight",
             "weight",
         ),
@@ -100,11 +99,8 @@ ARGUMENTS = {
 WRONG = {
     "evaluate": {
         "ci": ["x", 5, True, [], {}, b""],
-        "level": [None, "0.9", 0, 1, 95, NAN, -1, True, [], {}],
-        "replicates": [None, "9", 0, -1, 1.5, NAN, True, [], {}],
-        "seed": [None, "9", 1.5, NAN, True, [], {}],
+        "facts": [None, "x", 5, {}, {"training": 5}, ours.Facts(attributes=5)],
         "quantiles": [None, 5, "50", [50], [None], ["a"], {"a": 1}, [NAN], [-0.1]],
-        "totals": [True, "yes", 5],
         "by": ["no such", 5, ["user", "user"], None, [3]],
     },
     "summarise": {
@@ -112,15 +108,13 @@ WRONG = {
         "on_invalid": ["x", 5, True, {"a": "b"}, {"invalid_labels": "x"}, []],
         "user_weight": ["no such", 5, [], True, b"x"],
         "by": ["no such", 5, [3], None, ["rr", "rr"]],
-        "totals": [True, "yes"],
-        "level": [None, 95],
     },
     "write_per_user": {
         "per_user": ["x", None, 5, []],
         "path": [None, 5, "", " ", [], b"", object(), "/dev/null/nowhere", "nosuchscheme://x/y"],
         "mode": [None, "append", 5, True],
         "by": ["no such", 5, None],
-        "level": ["x"],
+        "ci": ["x"],
     },
     "compare": {
         "results": [None, 5, "x", [], {}, {"a": None}, {"a": 5, "b": 5}, {1: None}],
@@ -135,7 +129,6 @@ WRONG = {
         "replicates": [None, "x", 0, 1.5, [], True],
         "seed": [None, "x", 1.5, [], True],
         "by": ["no such", 5, [3], None, ["rr", "rr"]],
-        "totals": [True, "yes"],
     },
     "all_pairs": {
         "results": [None, 5, {"a": None}],
@@ -218,6 +211,27 @@ def test_a_wrong_value_is_an_error_of_ours(frames, function, argument):
     assert bad == {}
 
 
+OF_INTERVALS = {
+    "level": [None, "0.9", 0, 1, 95, NAN, -1, True, [], {}],
+    "replicates": [None, "9", 0, -1, 1.5, NAN, True, [], {}],
+    "seed": [None, "9", 1.5, NAN, True, [], {}],
+}
+
+
+@pytest.mark.parametrize("method", [ours.Student, ours.BCa, ours.Percentile])
+@pytest.mark.parametrize("argument", OF_INTERVALS)
+def test_a_method_of_intervals_refuses_what_it_cannot_be(method, argument):
+    for value in OF_INTERVALS[argument] if argument == "level" or method is not ours.Student else []:
+        with pytest.raises(SparkRankEvalError):
+            method(**{argument: value})
+
+
+def test_a_cube_has_attributes_and_each_once():
+    for names in ((), (5,), ("a", "a"), (None,)):
+        with pytest.raises(SparkRankEvalError):
+            ours.Cube(*names)
+
+
 def test_results_are_asked_in_words_that_they_know(frames):
     result = frames["result"]
     for wrong in (5, None, [], ("a",), ("", 5), object(), "ndcg@5"):
@@ -233,5 +247,3 @@ def test_results_are_asked_in_words_that_they_know(frames):
         result.precision_recall_curve()
     with pytest.raises(SparkRankEvalError, match="n_labels, which must be whole numbers, as string"):
         ours.summarise(frames["per user"].selectExpr("rr", "'x' as n_labels"))
-    with pytest.raises(SparkRankEvalError, match="totals=True is for slices"):
-        ours.summarise(frames["per user"], totals=True)
