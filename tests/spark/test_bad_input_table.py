@@ -264,7 +264,6 @@ class TestInfiniteScore:
         with pytest.raises(DataError, match="predictions that cannot be ranked: 2"):
             summarise(table, {"infinite_scores": "error"})
 
-    @pytest.mark.night
     def test_dropped_ones_are_not_warned_of_in_a_stored_table(self, spark):
         without = score_users(
             predictions(spark, *self.BAD), labels(spark), "rr", on_invalid={"infinite_scores": "drop"}, **COLUMNS
