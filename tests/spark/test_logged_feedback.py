@@ -283,7 +283,7 @@ def good(spark, form="rows", extra=()):
     return in_form(spark, [("a", "x", 2.0), ("a", "y", 1.0), ("b", "x", 1.0)], weights, form)
 
 
-@pytest.fixture(scope="module", params=part_of(["rows", "arrays"], 2))
+@pytest.fixture(scope="module", params=["rows", "arrays"])
 def misweighted(spark, request):
     """The tables in which each kind of bad weight is of the user of its name: y's, the second of two liked items."""
     users = [reason for _, reason in BAD]
