@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import math
 import numbers
+import re
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
@@ -44,6 +45,9 @@ something was predicted, whatever the labels."""
 
 # Ranks are counted in 32 bits on the way through Spark.
 _LARGEST_CUTOFF = 2**31 - 1
+
+# Text of a metric has parameters in brackets and a cutoff behind an @, and words may be parted by spaces or hyphens.
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 REGISTRY: dict[str, type[Metric]] = {}
 """Every metric by its canonical name and by each alias, in lower case."""
@@ -162,17 +166,15 @@ class Metric(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if not cls.__dict__.get("name"):
-            return
-        for key in (cls.name, *cls.aliases):
-            taken = REGISTRY.get(key.lower())
-            # dataclass(slots=True) and reloads define a class twice; that is no conflict.
-            if taken is not None and taken.__qualname__ != cls.__qualname__:
-                msg = f"two metrics want the name {key!r}: {taken.__qualname__} and {cls.__qualname__}"
-                raise TypeError(msg)
-            REGISTRY[key.lower()] = cls
+        # An alias means one metric: a subclass does not inherit those of its parent.
+        cls.aliases = cls.__dict__.get("aliases", ())
+        if cls.__dict__.get("name"):
+            _register(cls)
 
     def __post_init__(self) -> None:
+        if not type(self).__dict__.get("name"):
+            msg = f"{type(self).__qualname__} has no name of its own; give the class one: name = 'my_metric'"
+            raise MetricError(msg)
         if self.k is not None:
             if (
                 isinstance(self.k, bool)
@@ -327,6 +329,37 @@ class Metric(ABC):
         """The metric as text: ``ndcg(gain='linear')@10``; `parse_metric` reads it back."""
         chosen = ", ".join(f"{name}={value!r}" for name, value in self.chosen().items())
         return self.name + (f"({chosen})" if chosen else "") + (f"@{self.k}" if self.k is not None else "")
+
+
+def _register(metric: type[Metric]) -> None:
+    """Give a metric's class its name and aliases.
+
+    A class of the same module and qualified name is the same class defined again, as when a cell of a notebook runs twice:
+    the newer one then counts.
+
+    Raises:
+        MetricError: a name does not read back, or another class has it.
+    """
+    names = [metric.name, *metric.aliases]
+    for name in names:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            msg = (
+                f"{_place_of(metric)}: {name!r} cannot be the name of a metric; "
+                "use letters, digits and underscores, with a letter first"
+            )
+            raise MetricError(msg)
+        taken = REGISTRY.get(name.lower(), metric)
+        if _place_of(taken) != _place_of(metric):
+            msg = (
+                f"the name {name!r} of {_place_of(metric)} is taken by {_place_of(taken)}; "
+                "give the new class another name, or leave the alias out"
+            )
+            raise MetricError(msg)
+    REGISTRY.update(dict.fromkeys(map(str.lower, names), metric))
+
+
+def _place_of(metric: type[Metric]) -> str:
+    return f"{metric.__module__}.{metric.__qualname__}"
 
 
 @dataclass(frozen=True, kw_only=True)
