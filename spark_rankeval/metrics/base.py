@@ -349,7 +349,9 @@ def _register(metric: type[Metric]) -> None:
             )
             raise MetricError(msg)
         taken = REGISTRY.get(name.lower(), metric)
-        if _place_of(taken) != _place_of(metric):
+        # dataclass(slots=True) makes a class anew, with the same fields, and gives it its qualified name later.
+        is_remade = metric.__dict__.get("__dataclass_fields__", ()) is taken.__dict__.get("__dataclass_fields__")
+        if _place_of(taken) != _place_of(metric) and not is_remade:
             msg = (
                 f"the name {name!r} of {_place_of(metric)} is taken by {_place_of(taken)}; "
                 "give the new class another name, or leave the alias out"
