@@ -139,6 +139,8 @@ class Metric(ABC):
             or ``zero``, which means count.
         needs: a class attribute; what the labels of a user must hold for the metric to be defined: a ``relevant`` one,
             ``gain`` (a grade above 0, whatever the threshold), or any ``labels``; or ``predictions``, whatever the labels.
+        value_range: a class attribute; the least and the largest value that a user can have; intervals of means stay within it.
+            By default there are no bounds.
         corpus_level: a class attribute; whether it is a value of all lists together, which no user has one of.
         zero_without_predictions: a class attribute; whether a user with something to find has 0 where nothing was
             predicted. Where false, the formula decides, and `_is_defined` says for whom it has no value.
@@ -156,6 +158,7 @@ class Metric(ABC):
     zero_without_predictions: ClassVar[bool] = True
     zero_without_hits: ClassVar[bool] = True
     corpus_level: ClassVar[bool] = False
+    value_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
 
     k: int | None = None
     undefined: str | Unset = parameter(
@@ -175,6 +178,7 @@ class Metric(ABC):
         if not type(self).__dict__.get("name"):
             msg = f"{type(self).__qualname__} has no name of its own; give the class one: name = 'my_metric'"
             raise MetricError(msg)
+        self._check_declarations()
         if self.k is not None:
             if (
                 isinstance(self.k, bool)
@@ -196,6 +200,18 @@ class Metric(ABC):
                 object.__setattr__(self, item.name, plain)
         self._check_together()
 
+    @classmethod
+    def _check_declarations(cls) -> None:
+        """Refuse parameters that the metric's text would lack: two different metrics would then have one name."""
+        undecorated = [name for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)]
+        if undecorated:
+            msg = f"{cls.__qualname__} has the parameter {undecorated[0]!r}: decorate the class with @dataclass(frozen=True, kw_only=True)"
+            raise MetricError(msg)
+        undeclared = [item.name for item in fields(cls) if item.name != "k" and "doc" not in item.metadata]
+        if undeclared:
+            msg = f"{cls.__qualname__}: declare the parameter {undeclared[0]!r} by parameter(default, doc='what it chooses')"
+            raise MetricError(msg)
+
     def _check(self, item: dataclasses.Field[Any], value: Any) -> None:
         if value is UNSET:
             return
@@ -215,8 +231,9 @@ class Metric(ABC):
     @classmethod
     def parameters(cls) -> list[dataclasses.Field[Any]]:
         """The parameters beside the cutoff: the metric's own first, the ones that all share last."""
-        declared = [item for item in fields(cls) if "doc" in item.metadata]
-        shared = {item.name for item in fields(Metric)}
+        # The cloudpickle of Spark 3.5 brings a notebook's class to workers with fields that `dataclasses.fields` passes over.
+        declared = [item for item in cls.__dataclass_fields__.values() if "doc" in item.metadata]
+        shared = Metric.__dataclass_fields__
         return [item for item in declared if item.name not in shared] + [i for i in declared if i.name in shared]
 
     def resolve(self, *sources: SuppliesDefaults) -> Self:
@@ -230,15 +247,18 @@ class Metric(ABC):
         for source in reversed(sources):
             supplied = source.defaults_for(type(self))
             values.update({name: value for name, value in supplied.items() if name in values})
-        values.update(self.chosen())
-        return dataclasses.replace(self, **values)
+        return self._with(values | self.chosen())
 
     def for_grades_of_32_bits(self) -> Self:
         """The same metric for a column of such grades: what grades compare with is held as they are."""
         bounds = {item.name: getattr(self, item.name) for item in self.parameters() if item.metadata.get("is_grade")}
         given = {name: bound for name, bound in bounds.items() if bound is not None and bound is not UNSET}
         held: dict[str, Any] = {name: as_float32(bound) for name, bound in given.items()}
-        return dataclasses.replace(self, **held)
+        return self._with(self.chosen() | held)
+
+    def _with(self, values: Mapping[str, Any]) -> Self:
+        """The same metric and cutoff with these parameters alone."""
+        return type(self)(k=self.k, **values)
 
     def chosen(self) -> dict[str, Any]:
         """The parameters that somebody set, by name."""
@@ -257,8 +277,8 @@ class Metric(ABC):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The least and the largest value that the formula can give, infinite where there is none."""
-        return 0.0, 1.0
+        """The least and the largest value that the formula can give: `value_range`, unless parameters change it."""
+        return self.value_range
 
     @property
     def sees(self) -> Sees:
@@ -309,7 +329,11 @@ class Metric(ABC):
             float64, shape (n_users,); NaN where the metric is undefined.
         """
         metric = self if self._is_resolved else self.resolve()
-        values, defined = metric._values(batch), metric._is_defined(batch)
+        values = np.asarray(metric._values(batch), np.float64)
+        if values.shape != (batch.n_users,):
+            msg = f"{self.name}: _values must return a number for each of {batch.n_users} users; got the shape {values.shape}"
+            raise MetricError(msg)
+        defined = metric._is_defined(batch)
         return values if defined.all() else np.where(defined, values, math.nan if metric.undefined == "nan" else 0.0)
 
     @cached_property

@@ -83,11 +83,7 @@ class Correlation(LabelledMetric):
     """A coefficient of correlation between score and grade, over the items in both tables."""
 
     takes_cutoff: ClassVar[bool] = False
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """From −1, the opposite order, to 1."""
-        return -1.0, 1.0
+    value_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     @property
     def reads_scores(self) -> bool:
@@ -238,6 +234,7 @@ class KendallDistance(LabelledMetric):
     name: ClassVar[str] = "kendall_distance"
     aliases: ClassVar[tuple[str, ...]] = ("kendall_tau_distance", "normalized_kendall_distance")
     larger_is_better: ClassVar[bool] = False
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     labels: str | Unset = parameter(
         "all",
@@ -285,11 +282,7 @@ class TauAP(LabelledMetric):
     name: ClassVar[str] = "tau_ap"
     aliases: ClassVar[tuple[str, ...]] = ("tauap", "ap_correlation")
     takes_cutoff: ClassVar[bool] = False
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """From −1, the opposite order, to 1."""
-        return -1.0, 1.0
+    value_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         user, n_users = batch.user, batch.n_users

@@ -10,7 +10,7 @@ ECIR 2008.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,8 @@ class TieAwareMetric(RelevanceMetric):
         ties: whether equal scores stand in one order, which the evaluation decides, or the value is the mean of the values of
             all their orders: the metric's, not a ratio of expected values.
     """
+
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     ties: str | Unset = parameter(
         "order",

@@ -188,11 +188,7 @@ class Entropy(CorpusMetric):
 
     name: ClassVar[str] = "entropy"
     aliases: ClassVar[tuple[str, ...]] = ("exposure_entropy", "distributional_coverage", "shannon_entropy")
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """As many bits as items need."""
-        return 0.0, math.inf
+    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     def of_exposure(self, exposure: Exposure) -> float:
         """The entropy."""

@@ -44,6 +44,7 @@ class GainMetric(RelevanceMetric):
     """
 
     needs: ClassVar[Needs] = "gain"
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     below_threshold: str | Unset = parameter(
         "keep", choices=("keep", "zero"), doc="a grade below the relevance threshold keeps its gain, or gains nothing"
@@ -100,11 +101,7 @@ class CG(EstimatedSum, GainMetric):
 
     name: ClassVar[str] = "cg"
     aliases: ClassVar[tuple[str, ...]] = ("cumulative_gain", "cumulated_gain")
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """A sum has no upper bound."""
-        return 0.0, math.inf
+    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         if not self.averages_ties:
@@ -198,11 +195,7 @@ class DCG(EstimatedSum, DiscountedMetric):
 
     name: ClassVar[str] = "dcg"
     aliases: ClassVar[tuple[str, ...]] = ("discounted_cumulative_gain",)
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """A sum has no upper bound."""
-        return 0.0, math.inf
+    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return self._dcg(batch)

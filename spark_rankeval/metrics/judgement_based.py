@@ -30,6 +30,7 @@ class Judged(RelevanceMetric):
 
     name: ClassVar[str] = "judged"
     aliases: ClassVar[tuple[str, ...]] = ("judged_share",)
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False
 
@@ -68,6 +69,7 @@ class BPref(RelevanceMetric):
 
     name: ClassVar[str] = "bpref"
     aliases: ClassVar[tuple[str, ...]] = ("binary_preference",)
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     takes_cutoff: ClassVar[bool] = False
 
     judged_threshold: float | Unset = parameter(

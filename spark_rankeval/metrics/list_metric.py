@@ -34,6 +34,7 @@ class ListMetric(Metric):
     """A metric of the recommended items, whatever their labels: defined for who was recommended anything."""
 
     needs: ClassVar[Needs] = "predictions"
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False
 

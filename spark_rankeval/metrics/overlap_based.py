@@ -72,6 +72,7 @@ class RBO(Metric):
     name: ClassVar[str] = "rbo"
     aliases: ClassVar[tuple[str, ...]] = ("rank_biased_overlap", "rbo_ext")
     needs: ClassVar[Needs] = "labels"
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     zero_without_hits: ClassVar[bool] = False
 
     p: float | Unset = parameter(

@@ -187,17 +187,13 @@ class PopularityRatio(ListMetric):
     """
 
     name: ClassVar[str] = "popularity_ratio"
+    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
     larger_is_better: ClassVar[bool] = False
 
     @property
     def facts(self) -> frozenset[Fact]:
         """The popularity of items, recommended and consumed."""
         return frozenset({"popularity", "history_popularity"})
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Any ratio."""
-        return 0.0, math.inf
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         history_size = recommended_of(self, batch).history_size

@@ -34,6 +34,7 @@ class PercentileRank(RelevanceMetric):
 
     name: ClassVar[str] = "percentile_rank"
     aliases: ClassVar[tuple[str, ...]] = ("mpr", "mean_percentile_rank", "expected_percentile_rank")
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     takes_cutoff: ClassVar[bool] = False
     larger_is_better: ClassVar[bool] = False
     zero_without_predictions: ClassVar[bool] = False
@@ -88,6 +89,7 @@ class AUC(RelevanceMetric):
 
     name: ClassVar[str] = "auc"
     aliases: ClassVar[tuple[str, ...]] = ("roc_auc", "auc_roc", "auroc")
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     takes_cutoff: ClassVar[bool] = False
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False
@@ -194,6 +196,7 @@ class AUCPR(RelevanceMetric):
 
     name: ClassVar[str] = "auc_pr"
     aliases: ClassVar[tuple[str, ...]] = ("pr_auc", "aucpr", "auprc")
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     takes_cutoff: ClassVar[bool] = False
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False
