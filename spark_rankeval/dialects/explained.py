@@ -113,12 +113,12 @@ def facts(metric: type[Metric], mark: str = "") -> str:
 
 def _tables_of(metric: type[Metric]) -> list[str]:
     """The tables that a metric asks for, by any choice of its parameters."""
-    if not metric().resolve().reads_items:
+    if not metric().resolve().reads.unlabelled:
         return []
     asked: set[str] = set()
     choices = [(item.name, value) for item in metric.parameters() for value in item.metadata["choices"]]
     for chosen in ({}, *({name: value} for name, value in choices)):
-        facts = metric(**chosen).resolve().facts
+        facts = metric(**chosen).resolve().reads.facts
         asked |= {table for fact in facts for table in TABLES_OF[fact]}
     return sorted(asked)
 

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
 import numpy as np
 
 from spark_rankeval.errors import MetricError
+from spark_rankeval.metrics.reads import Reads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import FloatArray
-    from spark_rankeval.ranking.recommended import Fact
-    from spark_rankeval.ranking.ties import Sees
 
 
 class _Unset(enum.Enum):
@@ -266,9 +265,9 @@ class Metric(ABC):
         return {name: value for name, value in values.items() if value is not UNSET}
 
     @property
-    def needs_whole_list(self) -> bool:
-        """Whether ranks below the cutoff matter; such a metric keeps a user's list from being pruned."""
-        return self.k is None
+    def reads(self) -> Reads:
+        """What it reads of a user's list: down to the cutoff, everything that labels say of items."""
+        return Reads(depth=self.k)
 
     @property
     def largest_grade(self) -> float:
@@ -281,31 +280,6 @@ class Metric(ABC):
         return self.value_range
 
     @property
-    def sees(self) -> Sees:
-        """What of an item's label matters: two items that are alike in it can change places."""
-        return "relevance"
-
-    @property
-    def facts(self) -> frozenset[Fact]:
-        """What it asks to be known beside predictions and labels."""
-        return frozenset()
-
-    @property
-    def reads_items(self) -> bool:
-        """Whether it looks at items without a label, too."""
-        return bool(self.facts)
-
-    @property
-    def reads_scores(self) -> bool:
-        """Whether more matters of the scores than the order that they make: which are equal, or by how much they differ."""
-        return False
-
-    @property
-    def order_of_ties_matters(self) -> bool:
-        """Whether the order of equal scores can change the value; true where nothing else is known."""
-        return True
-
-    @property
     def normalises(self) -> bool:
         """Whether the mean is a quotient of two sums over all users: a user's value counts with the weight `normaliser`."""
         return False
@@ -313,11 +287,6 @@ class Metric(ABC):
     def normaliser(self, batch: RankingBatch) -> FloatArray:
         """The weight of each user's value in the mean, where the metric normalises; float64 (n_users,)."""
         return np.ones(batch.n_users)
-
-    @property
-    def needs_label_order(self) -> bool:
-        """Whether the order of a user's labels changes the value; rows of a table have none."""
-        return False
 
     def compute(self, batch: RankingBatch) -> FloatArray:
         """The metric of every user of the batch; unset parameters have the metric's own defaults.
@@ -408,6 +377,11 @@ class RelevanceMetric(Metric):
     def threshold(self) -> float | None:
         """The resolved threshold."""
         return None if self.relevance_threshold is UNSET else self.relevance_threshold
+
+    @property
+    def reads(self) -> Reads:
+        """Which items are relevant."""
+        return super().reads.but(items="relevance")
 
     @property
     def labels_alone_define(self) -> bool:

@@ -12,10 +12,10 @@ from spark_rankeval.metrics.list_metric import ShareOfPlaces, recommended_of
 from spark_rankeval.ranking.batch import is_relevant
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray
     from spark_rankeval.ranking.recommended import Fact, Recommended
-    from spark_rankeval.ranking.ties import Sees
 
 __all__ = ["Serendipity", "Unexpectedness"]
 
@@ -47,9 +47,9 @@ class Unexpectedness(ShareOfPlaces):
     name: ClassVar[str] = "unexpectedness"
 
     @property
-    def facts(self) -> frozenset[Fact]:
-        """The baseline's lists."""
-        return frozenset({"baseline"})
+    def reads(self) -> Reads:
+        """The items, and the baseline's lists."""
+        return super().reads.but(facts=frozenset({"baseline"}))
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return super()._is_defined(batch) & has_baseline(recommended_of(self, batch))
@@ -85,19 +85,15 @@ class Serendipity(ShareOfPlaces, RelevanceMetric):
     )
 
     @property
-    def facts(self) -> frozenset[Fact]:
-        """The baseline's lists, or the vectors."""
-        return frozenset({"vector", "history_vector"} if self.against == "history" else {"baseline"})
+    def reads(self) -> Reads:
+        """The items with their labels, and the baseline's lists or the vectors."""
+        facts: set[Fact] = {"vector", "history_vector"} if self.against == "history" else {"baseline"}
+        return super().reads.but(items="item", facts=frozenset(facts))
 
     @property
     def bounds(self) -> tuple[float, float]:
         """Cosines may be negative."""
         return 0.0, 2.0 if self.against == "history" else 1.0
-
-    @property
-    def sees(self) -> Sees:
-        """No two items are alike."""
-        return "item"
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         recommended = recommended_of(self, batch)

@@ -12,6 +12,7 @@ from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recomm
 from spark_rankeval.ranking.recommended import UNKNOWN
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
     from spark_rankeval.ranking.recommended import Fact, Recommended
@@ -54,9 +55,10 @@ class Diversity(ListMetric):
     )
 
     @property
-    def facts(self) -> frozenset[Fact]:
+    def reads(self) -> Reads:
         """The categories or vectors of items."""
-        return frozenset({"vector"} if self.by == "vector" else {"category"})
+        fact: Fact = "vector" if self.by == "vector" else "category"
+        return super().reads.but(facts=frozenset({fact}))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -114,9 +116,9 @@ class CategoricalDiversity(ShareOfPlaces):
     aliases: ClassVar[tuple[str, ...]] = ("category_diversity",)
 
     @property
-    def facts(self) -> frozenset[Fact]:
+    def reads(self) -> Reads:
         """The categories of items."""
-        return frozenset({"category"})
+        return super().reads.but(facts=frozenset({"category"}))
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = recommended_of(self, batch)

@@ -17,6 +17,7 @@ from spark_rankeval.metrics.list_metric import ListMetric
 from spark_rankeval.ranking.recommended import Totals
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
     from spark_rankeval.ranking.recommended import Fact
@@ -73,11 +74,11 @@ class CorpusMetric(ListMetric):
     corpus_level: ClassVar[bool] = True
 
     @property
-    def facts(self) -> frozenset[Fact]:
-        """The table of the catalogue."""
+    def reads(self) -> Reads:
+        """The items, and the table of the catalogue."""
         needed: dict[str, Fact] = {"training": "popularity", "items": "catalogue"}
         catalogue = getattr(self, "among", "recommended")
-        return frozenset({needed[catalogue]} if catalogue in needed else ())
+        return super().reads.but(facts=frozenset({needed[catalogue]} if catalogue in needed else ()))
 
     @abstractmethod
     def of_exposure(self, exposure: Exposure) -> float:

@@ -21,8 +21,8 @@ from spark_rankeval.ranking.tied_groups import tied_groups, tied_hits, tied_labe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ties import Sees
 
 # An ideal of k gains is a sum over k ranks, whatever the lists are like.
 _MOST_ONES = 1_000_000
@@ -56,9 +56,9 @@ class GainMetric(RelevanceMetric):
         return _LARGEST_GAIN
 
     @property
-    def sees(self) -> Sees:
+    def reads(self) -> Reads:
         """The grade, a negative one as 0."""
-        return "gain"
+        return super().reads.but(items="gain")
 
     @property
     def _is_binary(self) -> bool:
@@ -245,14 +245,9 @@ class IdealMetric(DiscountedMetric):
             raise MetricError(msg)
 
     @property
-    def sees(self) -> Sees:
+    def reads(self) -> Reads:
         """In MLlib's order negative grades lose gain."""
-        return "label" if self.ideal == "label_order" else super().sees
-
-    @property
-    def needs_label_order(self) -> bool:
-        """Whether the ideal is MLlib's raw label list."""
-        return self.ideal == "label_order"
+        return super().reads.but(items="label", label_order=True) if self.ideal == "label_order" else super().reads
 
     def _gain_of(self, grade: FloatArray) -> FloatArray:
         if self.ideal != "label_order" or self._is_binary:
@@ -367,10 +362,10 @@ class IDCG(IdealMetric):
             raise MetricError(msg)
 
     @property
-    def sees(self) -> Sees:
+    def reads(self) -> Reads:
         """If the ideal is of labels or ones, only whether there is any gain: without it the value is 0."""
         whatever_was_retrieved = self.ideal in ("labels", "k_ones") and self.below_threshold == "keep"
-        return "gaining" if whatever_was_retrieved and not self._is_binary else super().sees
+        return super().reads.but(items="gaining") if whatever_was_retrieved and not self._is_binary else super().reads
 
     @property
     def bounds(self) -> tuple[float, float]:

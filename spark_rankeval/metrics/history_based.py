@@ -11,9 +11,9 @@ from spark_rankeval.metrics.base import ratio
 from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import FloatArray
-    from spark_rankeval.ranking.recommended import Fact
 
 __all__ = ["ColdUser", "Repetition"]
 
@@ -33,9 +33,9 @@ class Repetition(ShareOfPlaces):
     larger_is_better: ClassVar[bool] = False
 
     @property
-    def facts(self) -> frozenset[Fact]:
-        """What users have."""
-        return frozenset({"history"})
+    def reads(self) -> Reads:
+        """The items, and what users have."""
+        return super().reads.but(facts=frozenset({"history"}))
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = recommended_of(self, batch)
@@ -57,14 +57,9 @@ class ColdUser(ListMetric):
     takes_cutoff: ClassVar[bool] = False
 
     @property
-    def facts(self) -> frozenset[Fact]:
-        """What users have."""
-        return frozenset({"history"})
-
-    @property
-    def needs_whole_list(self) -> bool:
-        """That there is a list is enough."""
-        return False
+    def reads(self) -> Reads:
+        """What users have; that there is a list is enough."""
+        return super().reads.but(depth=self.k or 1, facts=frozenset({"history"}))
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         size = recommended_of(self, batch).history_size

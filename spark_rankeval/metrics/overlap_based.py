@@ -14,7 +14,6 @@ from spark_rankeval.ranking.batch import retrieved
 if TYPE_CHECKING:
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
-    from spark_rankeval.ranking.ties import Sees
 
 __all__ = ["RBO"]
 
@@ -80,11 +79,6 @@ class RBO(Metric):
         check=number(0, 1, what="a number above 0 and below 1", open_low=True, open_high=True),
         doc="the probability of going on to the next depth",
     )
-
-    @property
-    def sees(self) -> Sees:
-        """The grades of the items that have one."""
-        return "label"
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return batch.labels.lengths > 0

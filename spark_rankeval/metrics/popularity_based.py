@@ -12,6 +12,7 @@ from spark_rankeval.metrics.base import Unset, parameter, ratio
 from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
     from spark_rankeval.ranking.recommended import Fact, Recommended
@@ -62,9 +63,10 @@ class Novelty(ListMetric):
     )
 
     @property
-    def facts(self) -> frozenset[Fact]:
+    def reads(self) -> Reads:
         """The popularity of items, or what users have."""
-        return frozenset({"history"} if self.by == "history" else {"popularity"})
+        fact: Fact = "history" if self.by == "history" else "popularity"
+        return super().reads.but(facts=frozenset({fact}))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -115,9 +117,9 @@ class Surprisal(ShareOfPlaces):
     name: ClassVar[str] = "surprisal"
 
     @property
-    def facts(self) -> frozenset[Fact]:
+    def reads(self) -> Reads:
         """The popularity of items."""
-        return frozenset({"popularity"})
+        return super().reads.but(facts=frozenset({"popularity"}))
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         defined = super()._is_defined(batch)
@@ -154,9 +156,9 @@ class AveragePopularity(ListMetric):
     scale: str | Unset = parameter("count", choices=("count", "share"), doc="how many, or which share of all")
 
     @property
-    def facts(self) -> frozenset[Fact]:
+    def reads(self) -> Reads:
         """The popularity of items."""
-        return frozenset({"popularity"})
+        return super().reads.but(facts=frozenset({"popularity"}))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -191,9 +193,9 @@ class PopularityRatio(ListMetric):
     larger_is_better: ClassVar[bool] = False
 
     @property
-    def facts(self) -> frozenset[Fact]:
+    def reads(self) -> Reads:
         """The popularity of items, recommended and consumed."""
-        return frozenset({"popularity", "history_popularity"})
+        return super().reads.but(facts=frozenset({"popularity", "history_popularity"}))
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         history_size = recommended_of(self, batch).history_size
@@ -222,9 +224,9 @@ class ColdItems(ShareOfPlaces):
     aliases: ClassVar[tuple[str, ...]] = ("cold_item_share",)
 
     @property
-    def facts(self) -> frozenset[Fact]:
+    def reads(self) -> Reads:
         """The popularity of items."""
-        return frozenset({"popularity"})
+        return super().reads.but(facts=frozenset({"popularity"}))
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = recommended_of(self, batch)

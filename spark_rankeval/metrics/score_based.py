@@ -13,8 +13,8 @@ from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
 from spark_rankeval.ranking.tied_groups import tied_hits
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ties import Sees
 
 __all__ = ["AUC", "AUCPR", "PercentileRank"]
 
@@ -50,9 +50,9 @@ class PercentileRank(RelevanceMetric):
         return self.weighting == "grades"
 
     @property
-    def sees(self) -> Sees:
-        """The grades of hits weigh."""
-        return "gain" if self.normalises else super().sees
+    def reads(self) -> Reads:
+        """The grades of hits may weigh."""
+        return super().reads.but(items="gain") if self.normalises else super().reads
 
     def normaliser(self, batch: RankingBatch) -> FloatArray:
         """The grades of a user's hits."""
@@ -104,14 +104,10 @@ class AUC(RelevanceMetric):
     )
 
     @property
-    def reads_scores(self) -> bool:
-        """Equal scores are half a pair each; trapezoids go by rank."""
-        return self.weighting != "trapezoid"
-
-    @property
-    def order_of_ties_matters(self) -> bool:
-        """Trapezoids go by rank, and a decay weighs by rank."""
-        return self.weighting == "trapezoid" or self.decay not in (1, UNSET)
+    def reads(self) -> Reads:
+        """Pairs of equal scores are half a pair each; trapezoids go by rank, and a decay weighs by rank."""
+        by_rank = self.weighting == "trapezoid"
+        return super().reads.but(scores=not by_rank, tie_order=by_rank or self.decay not in (1, UNSET))
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         n_hits = batch.n_hits(None, self.threshold)
@@ -206,14 +202,9 @@ class AUCPR(RelevanceMetric):
     )
 
     @property
-    def reads_scores(self) -> bool:
-        """The points are where the score changes."""
-        return True
-
-    @property
-    def order_of_ties_matters(self) -> bool:
-        """A point is where a group of equal scores ends, whatever its order."""
-        return False
+    def reads(self) -> Reads:
+        """A point is where the score changes, whatever the order of equal ones."""
+        return super().reads.but(scores=True, tie_order=False)
 
     def _found_of(self, batch: RankingBatch) -> Array:
         return batch.n_hits(None, self.threshold) if self.recall == "hits" else batch.n_relevant(self.threshold)

@@ -96,4 +96,4 @@ def test_it_is_stored_and_compared_like_any_other(tables):
     models = {"first": predictions, "reversed": reversed_lists}
     per_user = score_users(models, labels, ["fading@2"], **options())
     comparison = compare(per_user, baseline="first")
-    assert comparison["fading@2", "reversed"].difference < 0
+    assert comparison["fading@2", "reversed"].difference == pytest.approx((0.5 - 0.25) / 3)
