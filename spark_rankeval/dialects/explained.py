@@ -15,8 +15,8 @@ from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
 from spark_rankeval.metrics.curves import expand
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.population import Population
-from spark_rankeval.ranking.ranks import RankingPolicy
 from spark_rankeval.ranking.recommended import TABLES_OF
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from spark_rankeval.ranking.ties import Look
 if TYPE_CHECKING:
     from spark_rankeval.dialects import UnusualGrades
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.ranking.ranks import RankingPolicy
+    from spark_rankeval.ranking.lists import RankingPolicy
     from spark_rankeval.ranking.recommended import Fact
 
 

@@ -9,7 +9,7 @@ from oracle import User, rank, value
 from users import batch_of, in_order, lists_of, random_users, ranked
 from variants import METRICS, parameters_of, variants
 
-from spark_rankeval.ranking.ranks import Lists
+from spark_rankeval.ranking.lists import Lists
 
 # Averages over the orders of ties have a test of their own, which asks the oracle for the value of every order.
 VARIANTS = {metric.name: variants(metric, ties=("order",)) for metric in METRICS}

@@ -20,7 +20,7 @@ from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics import RankingBatch, parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.exposure_based import Exposure
-from spark_rankeval.ranking.ranks import RankingPolicy
+from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import TABLES_OF, Totals
 from spark_rankeval.request.readings import Lists, resolve
 from spark_rankeval.request.task import ScoringTask, View
