@@ -86,8 +86,8 @@ class CorpusMetric(ListMetric):
 
     def value(self, exposure: Exposure) -> float:
         """The metric of all users' lists, NaN or 0 where it is not defined."""
-        found = self.of_exposure(exposure)
-        return 0.0 if math.isnan(found) and self.undefined == "zero" else found
+        value = self.of_exposure(exposure)
+        return 0.0 if math.isnan(value) and self.undefined == "zero" else value
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return np.full(batch.n_users, math.nan)

@@ -9,6 +9,7 @@ import numpy as np
 
 from spark_rankeval.metrics.base import ratio
 from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of
+from spark_rankeval.ranking.recommended import asked_for
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.reads import Reads
@@ -39,8 +40,8 @@ class Repetition(ShareOfPlaces):
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = recommended_of(self, batch)
-        assert recommended.consumed is not None, "the metric asked for it"
-        return ratio(recommended.count(recommended.within(self.k) & recommended.consumed), self._places(recommended))
+        repeated = recommended.within(self.k) & asked_for(recommended.consumed)
+        return ratio(recommended.count(repeated), self._places(recommended))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,6 @@ class ColdUser(ListMetric):
         return super().reads.but(depth=self.k or 1, facts=frozenset({"history"}))
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        size = recommended_of(self, batch).history_size
-        assert size is not None, "the metric asked for it"
+        size = asked_for(recommended_of(self, batch).history_size)
         cold: FloatArray = (size == 0).astype(np.float64)
         return cold

@@ -91,10 +91,10 @@ class RBO(Metric):
         shorter, longer = np.minimum(n_labels, n_predictions), np.maximum(n_labels, n_predictions)
 
         def overlap_at(depth: IntArray) -> FloatArray:
-            found = np.zeros(batch.n_users)
+            overlap_within = np.zeros(batch.n_users)
             inside = (depth > 0) & (depth <= labels.lengths)
-            found[inside] = overlap[labels.offsets[:-1][inside] + depth[inside] - 1]
-            return found
+            overlap_within[inside] = overlap[labels.offsets[:-1][inside] + depth[inside] - 1]
+            return overlap_within
 
         # X_s(d−s)/(s·d) is X_s/s − X_s/d. Its first part adds up to X_s/s·(p^s − p^l); its second leaves X_d − X_s of X_d,
         # so that no term is negative and nothing cancels.

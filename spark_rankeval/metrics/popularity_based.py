@@ -10,6 +10,7 @@ import numpy as np
 
 from spark_rankeval.metrics.base import Unset, parameter, ratio
 from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of
+from spark_rankeval.ranking.recommended import asked_for
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.reads import Reads
@@ -22,9 +23,7 @@ __all__ = ["AveragePopularity", "ColdItems", "Novelty", "PopularityRatio", "Surp
 
 def popularity(recommended: Recommended, by: str | Unset) -> IntArray:
     """How often each item is in the training data: with how many users, or in how many rows."""
-    counts = recommended.training_interactions if by == "interactions" else recommended.training_users
-    assert counts is not None, "the metric asked for it"
-    return counts
+    return asked_for(recommended.training_interactions if by == "interactions" else recommended.training_users)
 
 
 def self_information(counts: IntArray, total: int) -> FloatArray:
@@ -93,8 +92,7 @@ class Novelty(ListMetric):
         counted = self._counted(recommended)
         n_counted = recommended.count(counted)
         if self.by == "history":
-            assert recommended.consumed is not None, "the metric asked for it"
-            return ratio(recommended.count(counted & ~recommended.consumed), n_counted)
+            return ratio(recommended.count(counted & ~asked_for(recommended.consumed)), n_counted)
         counts = popularity(recommended, self.by)
         if self.unknown == "one":
             counts = np.maximum(counts, 1)
@@ -169,11 +167,11 @@ class AveragePopularity(ListMetric):
         recommended = recommended_of(self, batch)
         within = recommended.within(self.k)
         # Whole numbers below 2^53 in all, whose sum is exact.
-        found = ratio(recommended.total(popularity(recommended, self.by), within), recommended.n_within(self.k))
+        mean = ratio(recommended.total(popularity(recommended, self.by), within), recommended.n_within(self.k))
         if self.scale == "count":
-            return found
+            return mean
         totals = recommended.totals
-        return ratio(found, float(totals.training_interactions if self.by == "interactions" else totals.training_users))
+        return ratio(mean, float(totals.training_interactions if self.by == "interactions" else totals.training_users))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,15 +196,12 @@ class PopularityRatio(ListMetric):
         return super().reads.but(facts=frozenset({"popularity", "history_popularity"}))
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        history_size = recommended_of(self, batch).history_size
-        assert history_size is not None, "the metric asked for it"
+        history_size = asked_for(recommended_of(self, batch).history_size)
         return super()._is_defined(batch) & (history_size > 0)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = recommended_of(self, batch)
-        of_history, size = recommended.history_popularity, recommended.history_size
-        assert of_history is not None, "the metric asked for it"
-        assert size is not None, "the metric asked for it"
+        of_history, size = asked_for(recommended.history_popularity), asked_for(recommended.history_size)
         sums = recommended.total(popularity(recommended, "users"), recommended.within(self.k))
         return ratio(ratio(sums, recommended.n_within(self.k)), ratio(of_history, size))
 

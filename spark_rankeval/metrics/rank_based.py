@@ -151,10 +151,10 @@ class AveragePrecision(TieAwareMetric):
             # Powers count from the first hit: a common factor cancels, and could be too small for a float.
             start[hits.user[first]] = hits.rank[first]
         weight = self._weight(hits.rank - start[hits.user] + 1)
-        found = grouped(weight, hits.user, batch.n_users).accumulated(np.add).values[end]
+        weighted_hits = grouped(weight, hits.user, batch.n_users).accumulated(np.add).values[end]
         if not self._is_listed:
-            found = found * self._weight(start)[hits.user]
-        precision = ratio(found, self._weight_down_to(last))
+            weighted_hits = weighted_hits * self._weight(start)[hits.user]
+        precision = ratio(weighted_hits, self._weight_down_to(last))
         return ratio(batch.total(hits.user, weight * precision), batch.total(hits.user, weight))
 
     def _weight(self, rank: IntArray) -> FloatArray:

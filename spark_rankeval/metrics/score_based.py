@@ -160,11 +160,11 @@ class AUC(RelevanceMetric):
             count = np.maximum(to - after, 0) if where is None else np.where(where, np.maximum(to - after, 0), 0)
             return power(np.maximum(after + 2 - first_other[user], 1)) * power_sum(count)
 
-        own = power(rank - first_hit[user] + 1)
-        down_to = grouped(own, user, batch.n_users).accumulated(np.add).values
+        weight = power(rank - first_hit[user] + 1)
+        down_to = grouped(weight, user, batch.n_users).accumulated(np.add).values
         down_to_before = np.where(first, 0.0, np.append(0.0, down_to[:-1])[: len(user)])
         above_group = down_to_before[groups.start][group]
-        in_group = np.bincount(group, own, len(groups.user))[group]
+        in_group = np.bincount(group, weight, len(groups.user))[group]
         group_ends = np.ones(len(user), np.bool_)
         group_ends[:-1] = group[1:] != group[:-1]
 
@@ -172,7 +172,7 @@ class AUC(RelevanceMetric):
         equal = others(np.maximum(before_rank, begin), rank - 1) + others(rank, end, group_ends)
         lower = others(end, batch.n_predictions[user], last)
         won = higher * above_group + equal * (above_group + in_group / 2) + lower * down_to
-        pairs = batch.total(user, own) * batch.total(user, higher + equal + lower)
+        pairs = batch.total(user, weight) * batch.total(user, higher + equal + lower)
         return ratio(batch.total(user, won), pairs)
 
 

@@ -14,7 +14,7 @@ CELL = """
 from dataclasses import dataclass
 
 import numpy as np
-from spark_rankeval.metrics.base import RelevanceMetric, parameter
+from spark_rankeval.metrics import RelevanceMetric, parameter
 
 
 @dataclass(frozen=True, kw_only=True)
