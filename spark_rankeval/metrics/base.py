@@ -133,6 +133,10 @@ class Metric(ABC):
     statistics and rendering live elsewhere.
 
     Attributes:
+        name: a class attribute; how calls write the metric. A class that states one is registered under it.
+        aliases: a class attribute; its other names, in any case of letters. A subclass does not inherit them.
+        takes_cutoff: a class attribute; whether ``@k`` may follow the name.
+        larger_is_better: a class attribute; which way comparisons read.
         k: the cutoff; None for the whole list.
         undefined: what users get for whom the metric is not defined (nothing to find): ``nan``, which means leave out,
             or ``zero``, which means count.
@@ -146,7 +150,7 @@ class Metric(ABC):
         zero_without_hits: a class attribute; the same where nothing relevant (no gain) stands in the first k places.
 
     Raises:
-        MetricError: a parameter has a value that is not allowed.
+        MetricError: a parameter has a value that is not allowed; or, when a class is defined, another has its name.
     """
 
     name: ClassVar[str] = ""
