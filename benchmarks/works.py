@@ -244,7 +244,7 @@ def every_metric(cutoffs: list[int]) -> list[str]:
     from spark_rankeval.metrics.base import REGISTRY
 
     # Those of the items themselves ask for further tables.
-    of_labels = {metric.name: metric for metric in REGISTRY.values() if not metric().resolve().reads_items}
+    of_labels = {metric.name: metric for metric in REGISTRY.values() if not metric().resolve().reads.unlabelled}
     kinds = sorted(of_labels.items())
     return [value for name, kind in kinds for value in (values_of([name], cutoffs) if kind.takes_cutoff else [name])]
 

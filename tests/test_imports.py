@@ -53,6 +53,7 @@ def run(package_zip, code, tmp_path):
 
 
 MODULES = (
+    "ranking.lists",
     "ranking.ranks",
     "metrics",
     "request.task",
@@ -102,7 +103,8 @@ def test_metrics_are_computed_from_the_zip(package_zip, tmp_path):
     code = """
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.ranking.ragged import Ragged
-from spark_rankeval.ranking.ranks import Lists, rank_lists
+from spark_rankeval.ranking.lists import Lists
+from spark_rankeval.ranking.ranks import rank_lists
 batch, _ = rank_lists(Lists(Ragged.from_lists([[5, 6]]), None, Ragged.from_lists([[6]])))
 print(parse_metric("rr").resolve().compute(batch)[0])
 """

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from spark_rankeval.ranking.lists import Lists, RankingPolicy
 from spark_rankeval.ranking.ragged import Ragged
-from spark_rankeval.ranking.ranks import Lists, RankingPolicy, rank_lists
+from spark_rankeval.ranking.ranks import rank_lists
 
 GRADES = (-1.0, 0.0, 0.0, 0.5, 1.0, 1.0, 2.0, 3.0)
 SCORES = (-2.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)

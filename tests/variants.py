@@ -10,7 +10,7 @@ from spark_rankeval.metrics.base import REGISTRY, UNSET
 
 # Those of labels, and those of the items themselves, which need further tables.
 EVERY_METRIC = sorted(set(REGISTRY.values()), key=lambda metric: metric.name)
-METRICS = [metric for metric in EVERY_METRIC if not metric().resolve().reads_items]
+METRICS = [metric for metric in EVERY_METRIC if not metric().resolve().reads.unlabelled]
 BEYOND = [metric for metric in EVERY_METRIC if metric not in METRICS]
 CUTOFFS = (None, 1, 3, 10)
 # Of parameters that are no choice among a few: values that differ in kind.

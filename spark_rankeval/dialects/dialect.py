@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.errors import DialectError
+from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.population import Population
-from spark_rankeval.ranking.ranks import RankingPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

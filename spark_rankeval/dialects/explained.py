@@ -15,8 +15,8 @@ from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
 from spark_rankeval.metrics.curves import expand
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.population import Population
-from spark_rankeval.ranking.ranks import RankingPolicy
 from spark_rankeval.ranking.recommended import TABLES_OF
 
 if TYPE_CHECKING:
@@ -82,43 +82,43 @@ def every_metric() -> list[type[Metric]]:
 
 def description(metric: type[Metric]) -> str:
     """A metric's formula, bounds, edge cases and source, in the words of its docstring."""
-    said = inspect.getdoc(metric) or ""
-    return re.sub(r"\n(Attributes|Raises|Args):.*?(?=\n\S|\Z)", "", said, flags=re.DOTALL).strip()
+    docstring = inspect.getdoc(metric) or ""
+    return re.sub(r"\n(Attributes|Raises|Args):.*?(?=\n\S|\Z)", "", docstring, flags=re.DOTALL).strip()
 
 
 def facts(metric: type[Metric], mark: str = "") -> str:
     """How a metric is written, for whom it is defined, and which way is better, in a sentence.
 
     Args:
-        metric: which one.
+        metric: its class.
         mark: what stands around code.
     """
     name = f"{mark}{metric.name}{mark}"
     cutoff = f"{mark}{metric.name}@k{mark} or {name}" if metric.takes_cutoff else f"{name}, without a cutoff"
-    told = [f"Written {cutoff}"]
+    clauses = [f"Written {cutoff}"]
     if metric.aliases:
-        told.append("also " + ", ".join(f"{mark}{alias}{mark}" for alias in metric.aliases))
-    told.append(f"defined where there is {_NEEDS[metric.needs]}")
+        clauses.append("also " + ", ".join(f"{mark}{alias}{mark}" for alias in metric.aliases))
+    clauses.append(f"defined where there is {_NEEDS[metric.needs]}")
     if metric.needs == "gain" and any("binary" in item.metadata["choices"] for item in metric.parameters()):
-        told[-1] += f" ({mark}gain='binary'{mark} with {mark}relevance_threshold=-inf{mark}: any label)"
+        clauses[-1] += f" ({mark}gain='binary'{mark} with {mark}relevance_threshold=-inf{mark}: any label)"
     asked = _tables_of(metric)
     if asked:
-        told.append("needs " + " or ".join(f"{mark}facts=Facts({table}=…){mark}" for table in asked))
+        clauses.append("needs " + " or ".join(f"{mark}facts=Facts({table}=…){mark}" for table in asked))
     if metric.corpus_level:
-        told.append("one value of all lists together, without an interval")
+        clauses.append("one value of all lists together, without an interval")
     if not metric.larger_is_better:
-        told.append("smaller is better")
-    return "; ".join(told) + "."
+        clauses.append("smaller is better")
+    return "; ".join(clauses) + "."
 
 
 def _tables_of(metric: type[Metric]) -> list[str]:
     """The tables that a metric asks for, by any choice of its parameters."""
-    if not metric().resolve().reads_items:
+    if not metric().resolve().reads.unlabelled:
         return []
     asked: set[str] = set()
     choices = [(item.name, value) for item in metric.parameters() for value in item.metadata["choices"]]
     for chosen in ({}, *({name: value} for name, value in choices)):
-        facts = metric(**chosen).resolve().facts
+        facts = metric(**chosen).resolve().reads.facts
         asked |= {table for fact in facts for table in TABLES_OF[fact]}
     return sorted(asked)
 
@@ -167,7 +167,7 @@ def agrees_with_standard(dialect: Dialect, metric: Metric, *, graded: bool) -> b
         metric: AP or NDCG, with or without a cutoff.
         graded: whether labels have grades other than 0 and 1.
     """
-    formulas = [metric.resolve(one).chosen() for one in (dialect, STANDARD)]
+    formulas = [metric.resolve(conventions).chosen() for conventions in (dialect, STANDARD)]
     if metric.k is None and dialect.ranking.unpredicted_labels == "last" and formulas[0].get("denominator") == "hits":
         # In a whole list that holds every label the hits are all relevant items.
         formulas[0]["denominator"] = "labels"
@@ -218,25 +218,27 @@ def explain(asked: str, dialect: str | None = None) -> str:
     several = expand(asked)
     metric = parse_metric(several[-1])
     kind = type(metric)
-    first = [f"{asked} is {len(several):,} metrics, from {several[0]} to {several[-1]}", ""] * (len(several) > 1)
-    parts = [*first, kind.name, "", _reflowed(description(kind)), "", _wrapped(facts(kind)), ""]
+    parts = []
+    if len(several) > 1:
+        parts += [f"{asked} is {len(several):,} metrics, from {several[0]} to {several[-1]}", ""]
+    parts += [kind.name, "", _reflowed(description(kind)), "", _wrapped(facts(kind)), ""]
     if dialect is not None:
         return "\n".join([*parts, *_in_dialect(metric, find_dialect(dialect))])
     parts += ["Parameters", *_parameters(kind), "", f"{metric}, resolved", _wrapped(str(metric.resolve()), "  "), ""]
     parts += ["Dialects, what they have otherwise"]
     rows = []
-    for one in DIALECTS:
-        if has(one, kind):
-            told = [*_chosen_otherwise(metric, one), *_lists_and_users(metric, one)]
-            rows.append((one.name, "; ".join(told) or "as above"))
+    for each in DIALECTS:
+        if has(each, kind):
+            differences = [*_chosen_otherwise(metric, each), *_lists_and_users(metric, each)]
+            rows.append((each.name, "; ".join(differences) or "as above"))
         else:
-            rows.append((one.name, "has no such metric"))
+            rows.append((each.name, "has no such metric"))
     return "\n".join([*parts, *_columns(rows, indent="  ")])
 
 
 def _in_dialect(metric: Metric, dialect: Dialect) -> Iterator[str]:
     resolved = metric.resolve(dialect)
-    own, given = metric.resolve(), metric.chosen()
+    default, given = metric.resolve(), metric.chosen()
     sets = dialect.defaults_for(type(metric))
     yield f"{metric} in dialect {dialect.name}: {dialect.describes}"
     yield _wrapped(str(resolved), "  ")
@@ -244,16 +246,18 @@ def _in_dialect(metric: Metric, dialect: Dialect) -> Iterator[str]:
     rows = []
     for item in metric.parameters():
         value = getattr(resolved, item.name)
-        by = "as asked" if item.name in given else "by the dialect" if item.name in sets else "by default"
-        changed = value != getattr(own, item.name)
-        meaning = choice_in_words(item.name, value, getattr(own, item.name)) if changed else item.metadata["doc"]
+        by = "by the dialect" if item.name in sets else "by default"
+        if item.name in given:
+            by = "as asked"
+        changed = value != getattr(default, item.name)
+        meaning = choice_in_words(item.name, value, getattr(default, item.name)) if changed else item.metadata["doc"]
         rows.append((f"{item.name} = {value_in_words(value)}", by, meaning))
     yield from _columns(rows, indent="  ")
-    told = list(_lists_and_users(metric, dialect))
-    if told:
+    sentences = list(_lists_and_users(metric, dialect))
+    if sentences:
         yield ""
         yield "Lists and users"
-        yield from (_wrapped(one, "  ") for one in told)
+        yield from (_wrapped(sentence, "  ") for sentence in sentences)
 
 
 def _chosen_otherwise(metric: Metric, dialect: Dialect) -> Iterator[str]:
@@ -268,9 +272,9 @@ def _lists_and_users(metric: Metric, dialect: Dialect) -> Iterator[str]:
     """How a dialect ranks and whom it counts, as far as it is not the default's way."""
     ranking, population = dialect.ranking_of(metric), dialect.population_of(metric)
     policies: tuple[tuple[Any, Any], ...] = ((ranking, RankingPolicy()), (population, Population()))
-    for mine, default in policies:
-        for item in fields(mine):
-            value, old = getattr(mine, item.name), getattr(default, item.name)
+    for policy, default in policies:
+        for item in fields(policy):
+            value, old = getattr(policy, item.name), getattr(default, item.name)
             if value != old:
                 yield choice_in_words(item.name, value, old)
     if dialect.unusual_grades != "error":
@@ -309,5 +313,6 @@ def _reflowed(text: str) -> str:
     """Paragraphs filled; what is indented stays as it is."""
     paragraphs = text.replace("``", "").split("\n\n")
     return "\n\n".join(
-        one if re.search(r"^\s", one, re.MULTILINE) else _wrapped(" ".join(one.split())) for one in paragraphs
+        paragraph if re.search(r"^\s", paragraph, re.MULTILINE) else _wrapped(" ".join(paragraph.split()))
+        for paragraph in paragraphs
     )

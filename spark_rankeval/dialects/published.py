@@ -9,8 +9,8 @@ import math
 from dataclasses import replace
 
 from spark_rankeval.dialects.dialect import EVERY_METRIC, Dialect
+from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.population import POPULATIONS
-from spark_rankeval.ranking.ranks import RankingPolicy
 
 #: Whoever is not in the labels is not in the mean; whoever is but has no predictions counts.
 LABELLED = POPULATIONS["labelled"]

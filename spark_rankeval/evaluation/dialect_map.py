@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.ranking.lists import RankingPolicy
     from spark_rankeval.ranking.population import Population
-    from spark_rankeval.ranking.ranks import RankingPolicy
     from spark_rankeval.request.on_invalid import OnInvalid
     from spark_rankeval.statistics.moments import Moments
 

@@ -293,7 +293,7 @@ class EvaluateConfig(JobConfig):
         except MetricError:
             # These are named already.
             return []
-        outside = [label for label, metric in asked.items() if metric.facts or metric.corpus_level]
+        outside = [label for label, metric in asked.items() if metric.reads.facts or metric.corpus_level]
         if not (self.report.dialects and outside):
             return []
         return [f"report.dialects compares metrics of labels alone; leave it out, or {', '.join(outside)}"]

@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import math
 import numbers
+import re
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
@@ -15,14 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
 import numpy as np
 
 from spark_rankeval.errors import MetricError
+from spark_rankeval.metrics.reads import Reads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import FloatArray
-    from spark_rankeval.ranking.recommended import Fact
-    from spark_rankeval.ranking.ties import Sees
 
 
 class _Unset(enum.Enum):
@@ -44,6 +44,9 @@ something was predicted, whatever the labels."""
 
 # Ranks are counted in 32 bits on the way through Spark.
 _LARGEST_CUTOFF = 2**31 - 1
+
+# Text of a metric has parameters in brackets and a cutoff behind an @, and words may be parted by spaces or hyphens.
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 REGISTRY: dict[str, type[Metric]] = {}
 """Every metric by its canonical name and by each alias, in lower case."""
@@ -130,18 +133,24 @@ class Metric(ABC):
     statistics and rendering live elsewhere.
 
     Attributes:
+        name: a class attribute; how calls write the metric. A class that states one is registered under it.
+        aliases: a class attribute; its other names, in any case of letters. A subclass does not inherit them.
+        takes_cutoff: a class attribute; whether ``@k`` may follow the name.
+        larger_is_better: a class attribute; which way comparisons read.
         k: the cutoff; None for the whole list.
         undefined: what users get for whom the metric is not defined (nothing to find): ``nan``, which means leave out,
             or ``zero``, which means count.
         needs: a class attribute; what the labels of a user must hold for the metric to be defined: a ``relevant`` one,
             ``gain`` (a grade above 0, whatever the threshold), or any ``labels``; or ``predictions``, whatever the labels.
+        value_range: a class attribute; the least and the largest value that a user can have; intervals of means stay within it.
+            By default there are no bounds.
         corpus_level: a class attribute; whether it is a value of all lists together, which no user has one of.
         zero_without_predictions: a class attribute; whether a user with something to find has 0 where nothing was
             predicted. Where false, the formula decides, and `_is_defined` says for whom it has no value.
         zero_without_hits: a class attribute; the same where nothing relevant (no gain) stands in the first k places.
 
     Raises:
-        MetricError: a parameter has a value that is not allowed.
+        MetricError: a parameter has a value that is not allowed; or, when a class is defined, another has its name.
     """
 
     name: ClassVar[str] = ""
@@ -152,6 +161,7 @@ class Metric(ABC):
     zero_without_predictions: ClassVar[bool] = True
     zero_without_hits: ClassVar[bool] = True
     corpus_level: ClassVar[bool] = False
+    value_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
 
     k: int | None = None
     undefined: str | Unset = parameter(
@@ -162,17 +172,16 @@ class Metric(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if not cls.__dict__.get("name"):
-            return
-        for key in (cls.name, *cls.aliases):
-            taken = REGISTRY.get(key.lower())
-            # dataclass(slots=True) and reloads define a class twice; that is no conflict.
-            if taken is not None and taken.__qualname__ != cls.__qualname__:
-                msg = f"two metrics want the name {key!r}: {taken.__qualname__} and {cls.__qualname__}"
-                raise TypeError(msg)
-            REGISTRY[key.lower()] = cls
+        # An alias means one metric: a subclass does not inherit those of its parent.
+        cls.aliases = cls.__dict__.get("aliases", ())
+        if cls.__dict__.get("name"):
+            _register(cls)
 
     def __post_init__(self) -> None:
+        if not type(self).__dict__.get("name"):
+            msg = f"{type(self).__qualname__} has no name of its own; give the class one: name = 'my_metric'"
+            raise MetricError(msg)
+        self._check_declarations()
         if self.k is not None:
             if (
                 isinstance(self.k, bool)
@@ -194,6 +203,18 @@ class Metric(ABC):
                 object.__setattr__(self, item.name, plain)
         self._check_together()
 
+    @classmethod
+    def _check_declarations(cls) -> None:
+        """Refuse parameters that the metric's text would lack: two different metrics would then have one name."""
+        undecorated = [name for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)]
+        if undecorated:
+            msg = f"{cls.__qualname__} has the parameter {undecorated[0]!r}: decorate the class with @dataclass(frozen=True, kw_only=True)"
+            raise MetricError(msg)
+        undeclared = [item.name for item in fields(cls) if item.name != "k" and "doc" not in item.metadata]
+        if undeclared:
+            msg = f"{cls.__qualname__}: declare the parameter {undeclared[0]!r} by parameter(default, doc='what it chooses')"
+            raise MetricError(msg)
+
     def _check(self, item: dataclasses.Field[Any], value: Any) -> None:
         if value is UNSET:
             return
@@ -213,8 +234,9 @@ class Metric(ABC):
     @classmethod
     def parameters(cls) -> list[dataclasses.Field[Any]]:
         """The parameters beside the cutoff: the metric's own first, the ones that all share last."""
-        declared = [item for item in fields(cls) if "doc" in item.metadata]
-        shared = {item.name for item in fields(Metric)}
+        # The cloudpickle of Spark 3.5 brings a notebook's class to workers with fields that `dataclasses.fields` passes over.
+        declared = [item for item in cls.__dataclass_fields__.values() if "doc" in item.metadata]
+        shared = Metric.__dataclass_fields__
         return [item for item in declared if item.name not in shared] + [i for i in declared if i.name in shared]
 
     def resolve(self, *sources: SuppliesDefaults) -> Self:
@@ -228,15 +250,18 @@ class Metric(ABC):
         for source in reversed(sources):
             supplied = source.defaults_for(type(self))
             values.update({name: value for name, value in supplied.items() if name in values})
-        values.update(self.chosen())
-        return dataclasses.replace(self, **values)
+        return self._with(values | self.chosen())
 
     def for_grades_of_32_bits(self) -> Self:
         """The same metric for a column of such grades: what grades compare with is held as they are."""
         bounds = {item.name: getattr(self, item.name) for item in self.parameters() if item.metadata.get("is_grade")}
         given = {name: bound for name, bound in bounds.items() if bound is not None and bound is not UNSET}
         held: dict[str, Any] = {name: as_float32(bound) for name, bound in given.items()}
-        return dataclasses.replace(self, **held)
+        return self._with(self.chosen() | held)
+
+    def _with(self, values: Mapping[str, Any]) -> Self:
+        """The same metric and cutoff with these parameters alone."""
+        return type(self)(k=self.k, **values)
 
     def chosen(self) -> dict[str, Any]:
         """The parameters that somebody set, by name."""
@@ -244,9 +269,9 @@ class Metric(ABC):
         return {name: value for name, value in values.items() if value is not UNSET}
 
     @property
-    def needs_whole_list(self) -> bool:
-        """Whether ranks below the cutoff matter; such a metric keeps a user's list from being pruned."""
-        return self.k is None
+    def reads(self) -> Reads:
+        """What it reads of a user's list: down to the cutoff, everything that labels say of items."""
+        return Reads(depth=self.k)
 
     @property
     def largest_grade(self) -> float:
@@ -255,33 +280,8 @@ class Metric(ABC):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The least and the largest value that the formula can give, infinite where there is none."""
-        return 0.0, 1.0
-
-    @property
-    def sees(self) -> Sees:
-        """What of an item's label matters: two items that are alike in it can change places."""
-        return "relevance"
-
-    @property
-    def facts(self) -> frozenset[Fact]:
-        """What it asks to be known beside predictions and labels."""
-        return frozenset()
-
-    @property
-    def reads_items(self) -> bool:
-        """Whether it looks at items without a label, too."""
-        return bool(self.facts)
-
-    @property
-    def reads_scores(self) -> bool:
-        """Whether more matters of the scores than the order that they make: which are equal, or by how much they differ."""
-        return False
-
-    @property
-    def order_of_ties_matters(self) -> bool:
-        """Whether the order of equal scores can change the value; true where nothing else is known."""
-        return True
+        """The least and the largest value that the formula can give: `value_range`, unless parameters change it."""
+        return self.value_range
 
     @property
     def normalises(self) -> bool:
@@ -291,11 +291,6 @@ class Metric(ABC):
     def normaliser(self, batch: RankingBatch) -> FloatArray:
         """The weight of each user's value in the mean, where the metric normalises; float64 (n_users,)."""
         return np.ones(batch.n_users)
-
-    @property
-    def needs_label_order(self) -> bool:
-        """Whether the order of a user's labels changes the value; rows of a table have none."""
-        return False
 
     def compute(self, batch: RankingBatch) -> FloatArray:
         """The metric of every user of the batch; unset parameters have the metric's own defaults.
@@ -307,7 +302,11 @@ class Metric(ABC):
             float64, shape (n_users,); NaN where the metric is undefined.
         """
         metric = self if self._is_resolved else self.resolve()
-        values, defined = metric._values(batch), metric._is_defined(batch)
+        values = np.asarray(metric._values(batch), np.float64)
+        if values.shape != (batch.n_users,):
+            msg = f"{self.name}: _values must return a number for each of {batch.n_users} users; got the shape {values.shape}"
+            raise MetricError(msg)
+        defined = metric._is_defined(batch)
         return values if defined.all() else np.where(defined, values, math.nan if metric.undefined == "nan" else 0.0)
 
     @cached_property
@@ -327,6 +326,39 @@ class Metric(ABC):
         """The metric as text: ``ndcg(gain='linear')@10``; `parse_metric` reads it back."""
         chosen = ", ".join(f"{name}={value!r}" for name, value in self.chosen().items())
         return self.name + (f"({chosen})" if chosen else "") + (f"@{self.k}" if self.k is not None else "")
+
+
+def _register(metric: type[Metric]) -> None:
+    """Give a metric's class its name and aliases.
+
+    A class of the same module and qualified name is the same class defined again, as when a cell of a notebook runs twice:
+    the newer one then counts.
+
+    Raises:
+        MetricError: a name does not read back, or another class has it.
+    """
+    names = [metric.name, *metric.aliases]
+    for name in names:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            msg = (
+                f"{_place_of(metric)}: {name!r} cannot be the name of a metric; "
+                "use letters, digits and underscores, with a letter first"
+            )
+            raise MetricError(msg)
+        taken = REGISTRY.get(name.lower(), metric)
+        # dataclass(slots=True) makes a class anew, with the same fields, and gives it its qualified name later.
+        is_remade = metric.__dict__.get("__dataclass_fields__", ()) is taken.__dict__.get("__dataclass_fields__")
+        if _place_of(taken) != _place_of(metric) and not is_remade:
+            msg = (
+                f"the name {name!r} of {_place_of(metric)} is taken by {_place_of(taken)}; "
+                "give the new class another name, or leave the alias out"
+            )
+            raise MetricError(msg)
+    REGISTRY.update(dict.fromkeys(map(str.lower, names), metric))
+
+
+def _place_of(metric: type[Metric]) -> str:
+    return f"{metric.__module__}.{metric.__qualname__}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -349,6 +381,11 @@ class RelevanceMetric(Metric):
     def threshold(self) -> float | None:
         """The resolved threshold."""
         return None if self.relevance_threshold is UNSET else self.relevance_threshold
+
+    @property
+    def reads(self) -> Reads:
+        """Which items are relevant."""
+        return super().reads.but(items="relevance")
 
     @property
     def labels_alone_define(self) -> bool:

@@ -10,27 +10,26 @@ import numpy as np
 from spark_rankeval.metrics.base import Needs, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.list_metric import ShareOfPlaces, recommended_of
 from spark_rankeval.ranking.batch import is_relevant
+from spark_rankeval.ranking.recommended import asked_for
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray
     from spark_rankeval.ranking.recommended import Fact, Recommended
-    from spark_rankeval.ranking.ties import Sees
 
 __all__ = ["Serendipity", "Unexpectedness"]
 
 
 def expected(recommended: Recommended, k: int | None) -> BoolArray:
     """Which items the baseline's list has in its first k places, too."""
-    rank = recommended.baseline_rank
-    assert rank is not None, "the metric asked for it"
+    rank = asked_for(recommended.baseline_rank)
     return (rank > 0) if k is None else (rank > 0) & (rank <= k)
 
 
 def has_baseline(recommended: Recommended) -> BoolArray:
     """For which users the baseline recommends anything."""
-    assert recommended.baseline_size is not None, "the metric asked for it"
-    return recommended.baseline_size > 0
+    return asked_for(recommended.baseline_size) > 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +46,9 @@ class Unexpectedness(ShareOfPlaces):
     name: ClassVar[str] = "unexpectedness"
 
     @property
-    def facts(self) -> frozenset[Fact]:
-        """The baseline's lists."""
-        return frozenset({"baseline"})
+    def reads(self) -> Reads:
+        """The items, and the baseline's lists."""
+        return super().reads.but(facts=frozenset({"baseline"}))
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return super()._is_defined(batch) & has_baseline(recommended_of(self, batch))
@@ -85,45 +84,39 @@ class Serendipity(ShareOfPlaces, RelevanceMetric):
     )
 
     @property
-    def facts(self) -> frozenset[Fact]:
-        """The baseline's lists, or the vectors."""
-        return frozenset({"vector", "history_vector"} if self.against == "history" else {"baseline"})
+    def reads(self) -> Reads:
+        """The items with their labels, and the baseline's lists or the vectors."""
+        facts: set[Fact] = {"vector", "history_vector"} if self.against == "history" else {"baseline"}
+        return super().reads.but(items="item", facts=frozenset(facts))
 
     @property
     def bounds(self) -> tuple[float, float]:
         """Cosines may be negative."""
         return 0.0, 2.0 if self.against == "history" else 1.0
 
-    @property
-    def sees(self) -> Sees:
-        """No two items are alike."""
-        return "item"
-
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         recommended = recommended_of(self, batch)
         defined = (batch.n_relevant(self.threshold) > 0) & (recommended.n_within(self.k) > 0)
         if self.against == "baseline":
             return defined & has_baseline(recommended)
-        assert recommended.history_size is not None, "the metric asked for it"
-        return defined & (recommended.history_size > 0)
+        return defined & (asked_for(recommended.history_size) > 0)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = recommended_of(self, batch)
         relevant = recommended.within(self.k) & ~np.isnan(recommended.grade)
         relevant[relevant] = is_relevant(recommended.grade[relevant], self.threshold)
         if self.against == "baseline":
-            found = recommended.count(relevant & ~expected(recommended, self.k)).astype(np.float64)
+            serendipity = recommended.count(relevant & ~expected(recommended, self.k)).astype(np.float64)
         else:
-            found = recommended.total(1 - _cosine_with_history(recommended), relevant)
-        return ratio(found, self._places(recommended))
+            serendipity = recommended.total(1 - _cosine_with_history(recommended), relevant)
+        return ratio(serendipity, self._places(recommended))
 
 
 def _cosine_with_history(recommended: Recommended) -> FloatArray:
     """The mean cosine of each item with those of its user's history: its own direction times the mean of theirs."""
-    own, history = recommended.directions, recommended.history_vector
-    assert history is not None, "the metric asked for it"
-    cosine = np.zeros(len(own))
+    directions, history = recommended.directions, asked_for(recommended.history_vector)
+    cosine = np.zeros(len(directions))
     # Dimension by dimension: products of matrices change bits with the size of a batch.
-    for dimension in range(own.shape[1]):
-        cosine += own[:, dimension] * history[recommended.user, dimension]
+    for dimension in range(directions.shape[1]):
+        cosine += directions[:, dimension] * history[recommended.user, dimension]
     return cosine

@@ -12,8 +12,8 @@ from spark_rankeval.metrics.base import Metric, Needs, Unset, parameter, ratio
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of, position_within, runs_of
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ties import Sees
 
 __all__ = ["KendallDistance", "KendallTau", "Pearson", "Spearman", "TauAP"]
 
@@ -64,11 +64,6 @@ class LabelledMetric(Metric):
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False
 
-    @property
-    def sees(self) -> Sees:
-        """The grades of the items that have one."""
-        return "label"
-
 
 class Spread(NamedTuple):
     """What a correlation is the quotient of, float64 (n_users,) each: together ÷ √(scores · grades)."""
@@ -83,21 +78,12 @@ class Correlation(LabelledMetric):
     """A coefficient of correlation between score and grade, over the items in both tables."""
 
     takes_cutoff: ClassVar[bool] = False
+    value_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        """From −1, the opposite order, to 1."""
-        return -1.0, 1.0
-
-    @property
-    def reads_scores(self) -> bool:
+    def reads(self) -> Reads:
         """Equal scores count as equal."""
-        return True
-
-    @property
-    def order_of_ties_matters(self) -> bool:
-        """Equal scores count as equal."""
-        return False
+        return super().reads.but(scores=True, tie_order=False)
 
     @abstractmethod
     def _spread(self, batch: RankingBatch) -> Spread:
@@ -238,6 +224,7 @@ class KendallDistance(LabelledMetric):
     name: ClassVar[str] = "kendall_distance"
     aliases: ClassVar[tuple[str, ...]] = ("kendall_tau_distance", "normalized_kendall_distance")
     larger_is_better: ClassVar[bool] = False
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     labels: str | Unset = parameter(
         "all",
@@ -285,11 +272,7 @@ class TauAP(LabelledMetric):
     name: ClassVar[str] = "tau_ap"
     aliases: ClassVar[tuple[str, ...]] = ("tauap", "ap_correlation")
     takes_cutoff: ClassVar[bool] = False
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """From −1, the opposite order, to 1."""
-        return -1.0, 1.0
+    value_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         user, n_users = batch.user, batch.n_users

@@ -9,9 +9,10 @@ import numpy as np
 
 from spark_rankeval.metrics.base import Unset, parameter, ratio
 from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of
-from spark_rankeval.ranking.recommended import UNKNOWN
+from spark_rankeval.ranking.recommended import UNKNOWN, asked_for
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
     from spark_rankeval.ranking.recommended import Fact, Recommended
@@ -21,8 +22,7 @@ __all__ = ["CategoricalDiversity", "Diversity"]
 
 def category_sizes(recommended: Recommended, which: BoolArray) -> tuple[IntArray, IntArray]:
     """The categories of each user's items of a kind, and how many items each has: whose, and how many."""
-    categories = recommended.category
-    assert categories is not None, "the metric asked for it"
+    categories = asked_for(recommended.category)
     known = which & (categories != UNKNOWN)
     n_categories = int(categories.max(initial=0)) + 1
     different, size = np.unique(recommended.user[known] * n_categories + categories[known], return_counts=True)
@@ -54,9 +54,10 @@ class Diversity(ListMetric):
     )
 
     @property
-    def facts(self) -> frozenset[Fact]:
+    def reads(self) -> Reads:
         """The categories or vectors of items."""
-        return frozenset({"vector"} if self.by == "vector" else {"category"})
+        fact: Fact = "vector" if self.by == "vector" else "category"
+        return super().reads.but(facts=frozenset({fact}))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -69,8 +70,7 @@ class Diversity(ListMetric):
         if self.unknown == "apart":
             return recommended.count(within)
         if self.by == "category":
-            assert recommended.category is not None, "the metric asked for it"
-            return recommended.count(within & (recommended.category != UNKNOWN))
+            return recommended.count(within & (asked_for(recommended.category) != UNKNOWN))
         return recommended.count(within & recommended.directions.any(axis=1))
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
@@ -114,9 +114,9 @@ class CategoricalDiversity(ShareOfPlaces):
     aliases: ClassVar[tuple[str, ...]] = ("category_diversity",)
 
     @property
-    def facts(self) -> frozenset[Fact]:
+    def reads(self) -> Reads:
         """The categories of items."""
-        return frozenset({"category"})
+        return super().reads.but(facts=frozenset({"category"}))
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = recommended_of(self, batch)

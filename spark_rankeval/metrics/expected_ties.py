@@ -10,7 +10,7 @@ ECIR 2008.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
 
 # Sums over places are made for about so many at a time, so that whole lists of equal scores stay in a core's cache.
@@ -39,6 +40,8 @@ class TieAwareMetric(RelevanceMetric):
             all their orders: the metric's, not a ratio of expected values.
     """
 
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
     ties: str | Unset = parameter(
         "order",
         choices=("order", "average"),
@@ -51,14 +54,9 @@ class TieAwareMetric(RelevanceMetric):
         return self.ties == "average"
 
     @property
-    def reads_scores(self) -> bool:
-        """The mean is over the orders of scores that are equal."""
-        return self.averages_ties or super().reads_scores
-
-    @property
-    def order_of_ties_matters(self) -> bool:
-        """A mean over all orders does not depend on one of them."""
-        return not self.averages_ties and super().order_of_ties_matters
+    def reads(self) -> Reads:
+        """A mean over all orders of equal scores needs to know these, and does not depend on one order."""
+        return super().reads.but(scores=True, tie_order=False) if self.averages_ties else super().reads
 
     def _n_hits(self, batch: RankingBatch, k: int | None) -> FloatArray:
         """H_k of each user, or its expected value."""
@@ -89,7 +87,7 @@ class TiesOfTheCall:
         without = [
             label
             for label, metric in metrics.items()
-            if metric.order_of_ties_matters and not isinstance(metric, TieAwareMetric)
+            if metric.reads.tie_order and not isinstance(metric, TieAwareMetric)
         ]
         if without:
             msg = (

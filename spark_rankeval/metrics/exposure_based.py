@@ -17,6 +17,7 @@ from spark_rankeval.metrics.list_metric import ListMetric
 from spark_rankeval.ranking.recommended import Totals
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
     from spark_rankeval.ranking.recommended import Fact
@@ -73,11 +74,11 @@ class CorpusMetric(ListMetric):
     corpus_level: ClassVar[bool] = True
 
     @property
-    def facts(self) -> frozenset[Fact]:
-        """The table of the catalogue."""
+    def reads(self) -> Reads:
+        """The items, and the table of the catalogue."""
         needed: dict[str, Fact] = {"training": "popularity", "items": "catalogue"}
         catalogue = getattr(self, "among", "recommended")
-        return frozenset({needed[catalogue]} if catalogue in needed else ())
+        return super().reads.but(facts=frozenset({needed[catalogue]} if catalogue in needed else ()))
 
     @abstractmethod
     def of_exposure(self, exposure: Exposure) -> float:
@@ -85,8 +86,8 @@ class CorpusMetric(ListMetric):
 
     def value(self, exposure: Exposure) -> float:
         """The metric of all users' lists, NaN or 0 where it is not defined."""
-        found = self.of_exposure(exposure)
-        return 0.0 if math.isnan(found) and self.undefined == "zero" else found
+        value = self.of_exposure(exposure)
+        return 0.0 if math.isnan(value) and self.undefined == "zero" else value
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return np.full(batch.n_users, math.nan)
@@ -188,11 +189,7 @@ class Entropy(CorpusMetric):
 
     name: ClassVar[str] = "entropy"
     aliases: ClassVar[tuple[str, ...]] = ("exposure_entropy", "distributional_coverage", "shannon_entropy")
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """As many bits as items need."""
-        return 0.0, math.inf
+    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     def of_exposure(self, exposure: Exposure) -> float:
         """The entropy."""

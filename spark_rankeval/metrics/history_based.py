@@ -9,11 +9,12 @@ import numpy as np
 
 from spark_rankeval.metrics.base import ratio
 from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of
+from spark_rankeval.ranking.recommended import asked_for
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import FloatArray
-    from spark_rankeval.ranking.recommended import Fact
 
 __all__ = ["ColdUser", "Repetition"]
 
@@ -33,14 +34,14 @@ class Repetition(ShareOfPlaces):
     larger_is_better: ClassVar[bool] = False
 
     @property
-    def facts(self) -> frozenset[Fact]:
-        """What users have."""
-        return frozenset({"history"})
+    def reads(self) -> Reads:
+        """The items, and what users have."""
+        return super().reads.but(facts=frozenset({"history"}))
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = recommended_of(self, batch)
-        assert recommended.consumed is not None, "the metric asked for it"
-        return ratio(recommended.count(recommended.within(self.k) & recommended.consumed), self._places(recommended))
+        repeated = recommended.within(self.k) & asked_for(recommended.consumed)
+        return ratio(recommended.count(repeated), self._places(recommended))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,17 +58,11 @@ class ColdUser(ListMetric):
     takes_cutoff: ClassVar[bool] = False
 
     @property
-    def facts(self) -> frozenset[Fact]:
-        """What users have."""
-        return frozenset({"history"})
-
-    @property
-    def needs_whole_list(self) -> bool:
-        """That there is a list is enough."""
-        return False
+    def reads(self) -> Reads:
+        """What users have; that there is a list is enough."""
+        return super().reads.but(depth=self.k or 1, facts=frozenset({"history"}))
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        size = recommended_of(self, batch).history_size
-        assert size is not None, "the metric asked for it"
+        size = asked_for(recommended_of(self, batch).history_size)
         cold: FloatArray = (size == 0).astype(np.float64)
         return cold

@@ -11,9 +11,9 @@ from spark_rankeval.metrics.base import RelevanceMetric, Unset, number, paramete
 from spark_rankeval.ranking.batch import retrieved
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
-    from spark_rankeval.ranking.ties import Sees
 
 __all__ = ["BPref", "Judged"]
 
@@ -30,18 +30,14 @@ class Judged(RelevanceMetric):
 
     name: ClassVar[str] = "judged"
     aliases: ClassVar[tuple[str, ...]] = ("judged_share",)
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False
 
     @property
-    def sees(self) -> Sees:
-        """Which items have a label."""
-        return "labelled"
-
-    @property
-    def order_of_ties_matters(self) -> bool:
-        """Of whole lists the order does not matter."""
-        return self.k is not None
+    def reads(self) -> Reads:
+        """Which items have a label; of whole lists their order does not matter."""
+        return super().reads.but(items="labelled", tie_order=self.k is not None)
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return super()._is_defined(batch) & (batch.n_predictions > 0)
@@ -68,6 +64,7 @@ class BPref(RelevanceMetric):
 
     name: ClassVar[str] = "bpref"
     aliases: ClassVar[tuple[str, ...]] = ("binary_preference",)
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     takes_cutoff: ClassVar[bool] = False
 
     judged_threshold: float | Unset = parameter(
@@ -78,9 +75,10 @@ class BPref(RelevanceMetric):
     )
 
     @property
-    def sees(self) -> Sees:
+    def reads(self) -> Reads:
         """Which items are relevant, and which are judged not to be."""
-        return "judgement"
+        judged_below = 0.0 if self.judged_threshold is Unset.UNSET else self.judged_threshold
+        return super().reads.but(items="judgement", judged_below=judged_below)
 
     def _not_relevant(self, grade: FloatArray) -> BoolArray:
         threshold = float(self.judged_threshold)  # type: ignore[arg-type]  # resolved

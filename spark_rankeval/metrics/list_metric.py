@@ -11,10 +11,10 @@ from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import Metric, Needs, Unset, parameter
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
     from spark_rankeval.ranking.recommended import Recommended
-    from spark_rankeval.ranking.ties import Sees
 
 
 def recommended_of(metric: Metric, batch: RankingBatch) -> Recommended:
@@ -34,23 +34,14 @@ class ListMetric(Metric):
     """A metric of the recommended items, whatever their labels: defined for who was recommended anything."""
 
     needs: ClassVar[Needs] = "predictions"
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False
 
     @property
-    def sees(self) -> Sees:
-        """No two items are alike."""
-        return "item"
-
-    @property
-    def reads_items(self) -> bool:
-        """It looks at items without a label, too."""
-        return True
-
-    @property
-    def order_of_ties_matters(self) -> bool:
-        """Of whole lists the order does not matter."""
-        return self.k is not None
+    def reads(self) -> Reads:
+        """All items; of whole lists their order does not matter."""
+        return super().reads.but(items="item", unlabelled=True, tie_order=self.k is not None)
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return recommended_of(self, batch).n_within(self.k) > 0

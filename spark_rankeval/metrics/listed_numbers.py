@@ -31,7 +31,7 @@ def problem_of_numbers(listed: Any, wanted: str) -> str | None:
         read = read_numbers(listed)
     except (TypeError, ValueError):
         return wanted
-    return None if all(0 <= one < math.inf for one in read) and 0 < sum(read) < math.inf else wanted
+    return None if all(0 <= value < math.inf for value in read) and 0 < sum(read) < math.inf else wanted
 
 
 def as_text(listed: object) -> str:

@@ -32,9 +32,9 @@ from spark_rankeval.ranking.tied_groups import tied_labels
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray
-    from spark_rankeval.ranking.ties import Sees
 
 _DOC = (
     "of logged feedback, whose labels have weights: `ips` adds up weighted gains, `snips` also divides by what the weights "
@@ -100,9 +100,9 @@ class EstimatedSum(EstimatedMetric):
         return self.estimator == "snips"
 
     @property
-    def sees(self) -> Sees:
-        """The quotient's second sum is over all labels, of whatever grade."""
-        return "label" if self.normalises else super().sees
+    def reads(self) -> Reads:
+        """The second sum of SNIPS is over all labels, of whatever grade."""
+        return super().reads.but(items="label") if self.normalises else super().reads
 
     def compute(self, batch: RankingBatch) -> FloatArray:
         """The metric of every user; estimates are defined for everybody but where SNIPS has nothing to divide by.

@@ -157,7 +157,7 @@ def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, 
             msg = f"a metric's label must be a text that is not empty; got {wrong!r}"
             raise MetricError(msg)
     else:
-        single = [one for metric in metrics for one in (expand(metric) if isinstance(metric, str) else [metric])]
+        single = [text for metric in metrics for text in (expand(metric) if isinstance(metric, str) else [metric])]
         # Equal metrics are one, and have the first name that they were called by.
         labelled = {}
         for text in single:
@@ -166,7 +166,8 @@ def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, 
             if label not in labelled:
                 labelled[label] = metric
                 name = " ".join(text.split()) if isinstance(text, str) else label
-                spelled |= {label: name} if name != label else {}
+                if name != label:
+                    spelled[label] = name
     if not labelled:
         msg = "no metric was asked for; name at least one, as in ['ndcg@10', 'recall@10']"
         raise MetricError(msg)
@@ -198,8 +199,8 @@ def column_names(
     Raises:
         MetricError: two columns would have the same name, in any case of letters.
     """
-    own = {label: " ".join(filter(None, [str(m), (suffixes or {}).get(label)])) for label, m in metrics.items()}
-    names = {label: column_name(label) if label == own[label] else label for label in metrics}
+    texts = {label: " ".join(filter(None, [str(m), (suffixes or {}).get(label)])) for label, m in metrics.items()}
+    names = {label: column_name(label) if label == texts[label] else label for label in metrics}
     owners = {name.lower(): f"the column {name!r}" for name in taken}
     for label, name in names.items():
         other = owners.setdefault(name.lower(), f"the metric {label!r}")

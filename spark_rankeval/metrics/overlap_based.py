@@ -14,7 +14,6 @@ from spark_rankeval.ranking.batch import retrieved
 if TYPE_CHECKING:
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
-    from spark_rankeval.ranking.ties import Sees
 
 __all__ = ["RBO"]
 
@@ -72,6 +71,7 @@ class RBO(Metric):
     name: ClassVar[str] = "rbo"
     aliases: ClassVar[tuple[str, ...]] = ("rank_biased_overlap", "rbo_ext")
     needs: ClassVar[Needs] = "labels"
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     zero_without_hits: ClassVar[bool] = False
 
     p: float | Unset = parameter(
@@ -79,11 +79,6 @@ class RBO(Metric):
         check=number(0, 1, what="a number above 0 and below 1", open_low=True, open_high=True),
         doc="the probability of going on to the next depth",
     )
-
-    @property
-    def sees(self) -> Sees:
-        """The grades of the items that have one."""
-        return "label"
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return batch.labels.lengths > 0
@@ -96,10 +91,10 @@ class RBO(Metric):
         shorter, longer = np.minimum(n_labels, n_predictions), np.maximum(n_labels, n_predictions)
 
         def overlap_at(depth: IntArray) -> FloatArray:
-            found = np.zeros(batch.n_users)
+            overlap_within = np.zeros(batch.n_users)
             inside = (depth > 0) & (depth <= labels.lengths)
-            found[inside] = overlap[labels.offsets[:-1][inside] + depth[inside] - 1]
-            return found
+            overlap_within[inside] = overlap[labels.offsets[:-1][inside] + depth[inside] - 1]
+            return overlap_within
 
         # X_s(d−s)/(s·d) is X_s/s − X_s/d. Its first part adds up to X_s/s·(p^s − p^l); its second leaves X_d − X_s of X_d,
         # so that no term is negative and nothing cancels.

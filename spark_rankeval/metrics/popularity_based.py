@@ -10,8 +10,10 @@ import numpy as np
 
 from spark_rankeval.metrics.base import Unset, parameter, ratio
 from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of
+from spark_rankeval.ranking.recommended import asked_for
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
     from spark_rankeval.ranking.recommended import Fact, Recommended
@@ -21,9 +23,7 @@ __all__ = ["AveragePopularity", "ColdItems", "Novelty", "PopularityRatio", "Surp
 
 def popularity(recommended: Recommended, by: str | Unset) -> IntArray:
     """How often each item is in the training data: with how many users, or in how many rows."""
-    counts = recommended.training_interactions if by == "interactions" else recommended.training_users
-    assert counts is not None, "the metric asked for it"
-    return counts
+    return asked_for(recommended.training_interactions if by == "interactions" else recommended.training_users)
 
 
 def self_information(counts: IntArray, total: int) -> FloatArray:
@@ -62,9 +62,10 @@ class Novelty(ListMetric):
     )
 
     @property
-    def facts(self) -> frozenset[Fact]:
+    def reads(self) -> Reads:
         """The popularity of items, or what users have."""
-        return frozenset({"history"} if self.by == "history" else {"popularity"})
+        fact: Fact = "history" if self.by == "history" else "popularity"
+        return super().reads.but(facts=frozenset({fact}))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -91,8 +92,7 @@ class Novelty(ListMetric):
         counted = self._counted(recommended)
         n_counted = recommended.count(counted)
         if self.by == "history":
-            assert recommended.consumed is not None, "the metric asked for it"
-            return ratio(recommended.count(counted & ~recommended.consumed), n_counted)
+            return ratio(recommended.count(counted & ~asked_for(recommended.consumed)), n_counted)
         counts = popularity(recommended, self.by)
         if self.unknown == "one":
             counts = np.maximum(counts, 1)
@@ -115,9 +115,9 @@ class Surprisal(ShareOfPlaces):
     name: ClassVar[str] = "surprisal"
 
     @property
-    def facts(self) -> frozenset[Fact]:
+    def reads(self) -> Reads:
         """The popularity of items."""
-        return frozenset({"popularity"})
+        return super().reads.but(facts=frozenset({"popularity"}))
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         defined = super()._is_defined(batch)
@@ -154,9 +154,9 @@ class AveragePopularity(ListMetric):
     scale: str | Unset = parameter("count", choices=("count", "share"), doc="how many, or which share of all")
 
     @property
-    def facts(self) -> frozenset[Fact]:
+    def reads(self) -> Reads:
         """The popularity of items."""
-        return frozenset({"popularity"})
+        return super().reads.but(facts=frozenset({"popularity"}))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -167,11 +167,11 @@ class AveragePopularity(ListMetric):
         recommended = recommended_of(self, batch)
         within = recommended.within(self.k)
         # Whole numbers below 2^53 in all, whose sum is exact.
-        found = ratio(recommended.total(popularity(recommended, self.by), within), recommended.n_within(self.k))
+        mean = ratio(recommended.total(popularity(recommended, self.by), within), recommended.n_within(self.k))
         if self.scale == "count":
-            return found
+            return mean
         totals = recommended.totals
-        return ratio(found, float(totals.training_interactions if self.by == "interactions" else totals.training_users))
+        return ratio(mean, float(totals.training_interactions if self.by == "interactions" else totals.training_users))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,28 +187,21 @@ class PopularityRatio(ListMetric):
     """
 
     name: ClassVar[str] = "popularity_ratio"
+    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
     larger_is_better: ClassVar[bool] = False
 
     @property
-    def facts(self) -> frozenset[Fact]:
+    def reads(self) -> Reads:
         """The popularity of items, recommended and consumed."""
-        return frozenset({"popularity", "history_popularity"})
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Any ratio."""
-        return 0.0, math.inf
+        return super().reads.but(facts=frozenset({"popularity", "history_popularity"}))
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        history_size = recommended_of(self, batch).history_size
-        assert history_size is not None, "the metric asked for it"
+        history_size = asked_for(recommended_of(self, batch).history_size)
         return super()._is_defined(batch) & (history_size > 0)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = recommended_of(self, batch)
-        of_history, size = recommended.history_popularity, recommended.history_size
-        assert of_history is not None, "the metric asked for it"
-        assert size is not None, "the metric asked for it"
+        of_history, size = asked_for(recommended.history_popularity), asked_for(recommended.history_size)
         sums = recommended.total(popularity(recommended, "users"), recommended.within(self.k))
         return ratio(ratio(sums, recommended.n_within(self.k)), ratio(of_history, size))
 
@@ -226,9 +219,9 @@ class ColdItems(ShareOfPlaces):
     aliases: ClassVar[tuple[str, ...]] = ("cold_item_share",)
 
     @property
-    def facts(self) -> frozenset[Fact]:
+    def reads(self) -> Reads:
         """The popularity of items."""
-        return frozenset({"popularity"})
+        return super().reads.but(facts=frozenset({"popularity"}))
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = recommended_of(self, batch)

@@ -55,6 +55,7 @@ class InterpolatingMetric(RelevanceMetric):
     """
 
     takes_cutoff: ClassVar[bool] = False
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     rounding: str | Unset = parameter(
         "ceil",
@@ -137,6 +138,7 @@ class FAP(RelevanceMetric):
 
     name: ClassVar[str] = "fap"
     aliases: ClassVar[tuple[str, ...]] = ("f_measured_ap", "f_measured_average_precision")
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     beta: float | Unset = parameter(
         1.0,

@@ -19,6 +19,7 @@ from spark_rankeval.ranking.ragged import grouped
 from spark_rankeval.ranking.tied_groups import tied_hits
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import Hits, RankingBatch
     from spark_rankeval.ranking.ragged import Array, FloatArray, IntArray
     from spark_rankeval.ranking.tied_groups import TiedGroups
@@ -74,19 +75,17 @@ class AveragePrecision(TieAwareMetric):
     by: str | Unset = parameter("rank", choices=("rank", "threshold"), doc="a point each rank, or each distinct score")
 
     @property
-    def reads_scores(self) -> bool:
-        """Points by threshold are where the score changes."""
-        return self.by == "threshold" or super().reads_scores
+    def reads(self) -> Reads:
+        """A point by threshold is where a group of equal scores ends, whatever its order, unless ranks weigh."""
+        reads = super().reads
+        if self.by != "threshold":
+            return reads
+        return reads.but(scores=True, tie_order=self._weighs and reads.tie_order)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self._is_listed:
             object.__setattr__(self, "weights", as_text(self.weights))
-
-    @property
-    def order_of_ties_matters(self) -> bool:
-        """A point by threshold is where a group of equal scores ends, whatever its order, unless ranks weigh."""
-        return (self.by != "threshold" or self._weighs) and super().order_of_ties_matters
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -152,10 +151,10 @@ class AveragePrecision(TieAwareMetric):
             # Powers count from the first hit: a common factor cancels, and could be too small for a float.
             start[hits.user[first]] = hits.rank[first]
         weight = self._weight(hits.rank - start[hits.user] + 1)
-        found = grouped(weight, hits.user, batch.n_users).accumulated(np.add).values[end]
+        weighted_hits = grouped(weight, hits.user, batch.n_users).accumulated(np.add).values[end]
         if not self._is_listed:
-            found = found * self._weight(start)[hits.user]
-        precision = ratio(found, self._weight_down_to(last))
+            weighted_hits = weighted_hits * self._weight(start)[hits.user]
+        precision = ratio(weighted_hits, self._weight_down_to(last))
         return ratio(batch.total(hits.user, weight * precision), batch.total(hits.user, weight))
 
     def _weight(self, rank: IntArray) -> FloatArray:

@@ -13,8 +13,8 @@ from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
 from spark_rankeval.ranking.tied_groups import tied_hits
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ties import Sees
 
 __all__ = ["AUC", "AUCPR", "PercentileRank"]
 
@@ -34,6 +34,7 @@ class PercentileRank(RelevanceMetric):
 
     name: ClassVar[str] = "percentile_rank"
     aliases: ClassVar[tuple[str, ...]] = ("mpr", "mean_percentile_rank", "expected_percentile_rank")
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     takes_cutoff: ClassVar[bool] = False
     larger_is_better: ClassVar[bool] = False
     zero_without_predictions: ClassVar[bool] = False
@@ -49,9 +50,9 @@ class PercentileRank(RelevanceMetric):
         return self.weighting == "grades"
 
     @property
-    def sees(self) -> Sees:
-        """The grades of hits weigh."""
-        return "gain" if self.normalises else super().sees
+    def reads(self) -> Reads:
+        """The grades of hits may weigh."""
+        return super().reads.but(items="gain") if self.normalises else super().reads
 
     def normaliser(self, batch: RankingBatch) -> FloatArray:
         """The grades of a user's hits."""
@@ -88,6 +89,7 @@ class AUC(RelevanceMetric):
 
     name: ClassVar[str] = "auc"
     aliases: ClassVar[tuple[str, ...]] = ("roc_auc", "auc_roc", "auroc")
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     takes_cutoff: ClassVar[bool] = False
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False
@@ -102,14 +104,10 @@ class AUC(RelevanceMetric):
     )
 
     @property
-    def reads_scores(self) -> bool:
-        """Equal scores are half a pair each; trapezoids go by rank."""
-        return self.weighting != "trapezoid"
-
-    @property
-    def order_of_ties_matters(self) -> bool:
-        """Trapezoids go by rank, and a decay weighs by rank."""
-        return self.weighting == "trapezoid" or self.decay not in (1, UNSET)
+    def reads(self) -> Reads:
+        """Pairs of equal scores are half a pair each; trapezoids go by rank, and a decay weighs by rank."""
+        by_rank = self.weighting == "trapezoid"
+        return super().reads.but(scores=not by_rank, tie_order=by_rank or self.decay not in (1, UNSET))
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         n_hits = batch.n_hits(None, self.threshold)
@@ -162,11 +160,11 @@ class AUC(RelevanceMetric):
             count = np.maximum(to - after, 0) if where is None else np.where(where, np.maximum(to - after, 0), 0)
             return power(np.maximum(after + 2 - first_other[user], 1)) * power_sum(count)
 
-        own = power(rank - first_hit[user] + 1)
-        down_to = grouped(own, user, batch.n_users).accumulated(np.add).values
+        weight = power(rank - first_hit[user] + 1)
+        down_to = grouped(weight, user, batch.n_users).accumulated(np.add).values
         down_to_before = np.where(first, 0.0, np.append(0.0, down_to[:-1])[: len(user)])
         above_group = down_to_before[groups.start][group]
-        in_group = np.bincount(group, own, len(groups.user))[group]
+        in_group = np.bincount(group, weight, len(groups.user))[group]
         group_ends = np.ones(len(user), np.bool_)
         group_ends[:-1] = group[1:] != group[:-1]
 
@@ -174,7 +172,7 @@ class AUC(RelevanceMetric):
         equal = others(np.maximum(before_rank, begin), rank - 1) + others(rank, end, group_ends)
         lower = others(end, batch.n_predictions[user], last)
         won = higher * above_group + equal * (above_group + in_group / 2) + lower * down_to
-        pairs = batch.total(user, own) * batch.total(user, higher + equal + lower)
+        pairs = batch.total(user, weight) * batch.total(user, higher + equal + lower)
         return ratio(batch.total(user, won), pairs)
 
 
@@ -194,6 +192,7 @@ class AUCPR(RelevanceMetric):
 
     name: ClassVar[str] = "auc_pr"
     aliases: ClassVar[tuple[str, ...]] = ("pr_auc", "aucpr", "auprc")
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     takes_cutoff: ClassVar[bool] = False
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False
@@ -203,14 +202,9 @@ class AUCPR(RelevanceMetric):
     )
 
     @property
-    def reads_scores(self) -> bool:
-        """The points are where the score changes."""
-        return True
-
-    @property
-    def order_of_ties_matters(self) -> bool:
-        """A point is where a group of equal scores ends, whatever its order."""
-        return False
+    def reads(self) -> Reads:
+        """A point is where the score changes, whatever the order of equal ones."""
+        return super().reads.but(scores=True, tie_order=False)
 
     def _found_of(self, batch: RankingBatch) -> Array:
         return batch.n_hits(None, self.threshold) if self.recall == "hits" else batch.n_relevant(self.threshold)

@@ -16,8 +16,8 @@ from spark_rankeval.metrics.gains import exponential, geometric
 from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped
 
 if TYPE_CHECKING:
+    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ties import Sees
 
 __all__ = ["ERR", "NERR", "RBP", "RBPResidual"]
 
@@ -245,9 +245,9 @@ class RBPResidual(GainMetric):
     p: float | Unset = parameter(0.8, check=_persistence, doc="the probability of going on to the next item")
 
     @property
-    def sees(self) -> Sees:
+    def reads(self) -> Reads:
         """Which items have a label."""
-        return "labelled"
+        return super().reads.but(items="labelled")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         weight = geometric(float(self.p))  # type: ignore[arg-type]  # resolved

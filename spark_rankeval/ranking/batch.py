@@ -218,7 +218,7 @@ class RankingBatch:
         """
 
         def find() -> tuple[Runs, Runs]:
-            _, places, own = self._grade_places()
+            _, places, place_of_prediction = self._grade_places()
             new = starts_of_runs(places)
             start, run_of_label = np.flatnonzero(new), np.cumsum(new) - 1
             size = np.diff(np.append(start, len(places)))
@@ -226,7 +226,9 @@ class RankingBatch:
             def runs(user: IntArray, run: IntArray) -> Runs:
                 return Runs(start[run] - self.labels.offsets[user], size[run])
 
-            return runs(self.labels.user, run_of_label), runs(self.user, np.searchsorted(places[start], own))
+            return runs(self.labels.user, run_of_label), runs(
+                self.user, np.searchsorted(places[start], place_of_prediction)
+            )
 
         return self.remember("label_runs", find)
 

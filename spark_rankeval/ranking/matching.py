@@ -53,14 +53,14 @@ def match(items: Ragged, labels: Ragged, first: int | None = None) -> Matches:
         many = np.ones(items.n_users, np.bool_)
     if many.all():
         return _match_by_hashes(items, labels, first)
-    found = _match_by_columns(items, labels, np.where(many, 0, items.lengths), first)
+    parts = _match_by_columns(items, labels, np.where(many, 0, items.lengths), first)
     if many.any():
         of_item, of_label = np.flatnonzero(many[items.user]), np.flatnonzero(many[labels.user])
         part = _match_by_hashes(items.where(many[items.user]), labels.where(many[labels.user]), first)
-        found.append(Matches(of_item[part.prediction], of_label[part.label]))
-    prediction, label = (
-        (np.concatenate(part) for part in zip(*found, strict=True)) if found else (np.empty(0, np.int64),) * 2
-    )
+        parts.append(Matches(of_item[part.prediction], of_label[part.label]))
+    none = np.empty(0, np.int64)
+    prediction = np.concatenate([none, *(part.prediction for part in parts)])
+    label = np.concatenate([none, *(part.label for part in parts)])
     # Both places in one number: sorting these is quicker than finding an order, and bringing both into it.
     both = np.sort(prediction << 32 | label)
     return Matches(both >> 32, both & 0xFFFFFFFF)
@@ -68,7 +68,7 @@ def match(items: Ragged, labels: Ragged, first: int | None = None) -> Matches:
 
 def _match_by_columns(items: Ragged, labels: Ragged, lengths: IntArray, first: int | None) -> list[Matches]:
     """Compare all lists with their first label, then with their second, and so on: for users with few labels."""
-    found = []
+    parts = []
     for group, longest in width_classes(lengths):
         n_labels = labels.lengths[group]
         users, counts = group, n_labels
@@ -88,8 +88,8 @@ def _match_by_columns(items: Ragged, labels: Ragged, lengths: IntArray, first: i
             if not full:
                 real = position < length[user]
                 position, user = position[real], user[real]
-            found.append(Matches(items.offsets[users[user]] + position, label[user]))
-    return found
+            parts.append(Matches(items.offsets[users[user]] + position, label[user]))
+    return parts
 
 
 def _match_by_hashes(items: Ragged, labels: Ragged, first: int | None) -> Matches:
@@ -108,7 +108,7 @@ def _match_by_hashes(items: Ragged, labels: Ragged, first: int | None) -> Matche
     prediction = np.flatnonzero(taken.take(place_of_item, mode="wrap"))
     if first is not None:
         prediction = prediction[prediction - items.offsets[items.user[prediction]] < first]
-    found = np.full(len(prediction), -1)
+    label_of = np.full(len(prediction), -1)
     holder = np.empty(1 << bits, np.int32)
     # Labels that share a place take turns in it.
     waiting, theirs = np.arange(n_labels, dtype=np.int32), place_of_label
@@ -117,11 +117,11 @@ def _match_by_hashes(items: Ragged, labels: Ragged, first: int | None) -> Matche
         holder[theirs] = waiting
         label = holder[place]
         same = np.flatnonzero((labels.values[label] == item) & (labels.user[label] == user))
-        found[same] = label[same]
+        label_of[same] = label[same]
         passed_over = np.flatnonzero(holder[theirs] != waiting)
         waiting, theirs = waiting[passed_over], theirs[passed_over]
-    matched = found >= 0
-    return Matches(prediction[matched], found[matched])
+    matched = label_of >= 0
+    return Matches(prediction[matched], label_of[matched])
 
 
 def _places(lists: Ragged, dtype: np.dtype[Any], bits: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
@@ -152,9 +152,9 @@ def contained(items: Ragged, among: Ragged) -> BoolArray:
     Returns:
         bool, shape of the values of `items`.
     """
-    found = np.zeros(len(items.values), np.bool_)
-    found[match(items, distinct(among)).prediction] = True
-    return found
+    is_contained = np.zeros(len(items.values), np.bool_)
+    is_contained[match(items, distinct(among)).prediction] = True
+    return is_contained
 
 
 def distinct(items: Ragged) -> Ragged:

@@ -18,6 +18,9 @@ IntArray = np.ndarray[tuple[int], np.dtype[np.int64]]
 BoolArray = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Array = np.ndarray[Any, Any]
 
+#: How many cells one comparison of lists may have: what stays in a core's cache.
+CELLS = 1 << 17
+
 
 @dataclass(frozen=True)
 class Ragged:
@@ -76,6 +79,13 @@ class Ragged:
     def like(self, values: Array) -> Ragged:
         """Other values in lists of the same lengths."""
         return Ragged(values, self.offsets)
+
+    def lowest(self) -> FloatArray:
+        """The smallest value of each list, 0 of an empty one; float64 (n_users,)."""
+        lowest = np.zeros(self.n_users)
+        filled = np.flatnonzero(self.lengths > 0)
+        lowest[filled] = np.minimum.reduceat(self.values, self.offsets[filled])
+        return lowest
 
     def accumulated(self, step: np.ufunc) -> Ragged:
         """The running result of each list, such as its sums so far for ``np.add``.
@@ -214,3 +224,10 @@ def width_classes(lengths: IntArray) -> Iterator[tuple[IntArray, int]]:
     for group in np.split(order, bounds):
         if lengths[group[0]]:
             yield group, int(lengths[group].max())
+
+
+def n_true(flags: Array) -> Array:
+    """How many are true in each column; added in the narrowest type that holds the count, which is the fastest."""
+    counter = np.uint8 if len(flags) < 256 else np.uint16 if len(flags) < 65536 else np.int64
+    counts: Array = np.add.reduce(flags, axis=0, dtype=counter)
+    return counts

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import numpy as np
 
+from spark_rankeval.errors import MetricError
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,21 @@ OF_ITEMS: Final[tuple[Fact, ...]] = ("popularity", "category", "vector", "catalo
 
 # The category of an item that has none.
 UNKNOWN = -1
+
+
+T = TypeVar("T")
+
+
+def asked_for(known: T | None) -> T:
+    """What is known of items or users because a metric reads it.
+
+    Raises:
+        MetricError: the metric does not name the fact that it reads.
+    """
+    if known is None:
+        msg = "a metric uses what it did not ask for; name the facts that it needs in `reads`"
+        raise MetricError(msg)
+    return known
 
 
 @dataclass(frozen=True)
@@ -135,8 +151,7 @@ class Recommended:
     @cached_property
     def directions(self) -> Array:
         """The items' vectors at length 1; 0 where there is none, or one of length 0."""
-        assert self.vector is not None, "the metric asked for it"
-        return unit_vectors(self.vector)
+        return unit_vectors(asked_for(self.vector))
 
     def within(self, k: int | None) -> BoolArray:
         """Which items stand in the first k places; bool, an entry an item."""

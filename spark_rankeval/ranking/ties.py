@@ -10,8 +10,8 @@ from spark_rankeval.ranking.batch import RankingBatch, is_relevant
 from spark_rankeval.ranking.ragged import starts_of_runs
 
 if TYPE_CHECKING:
+    from spark_rankeval.ranking.lists import Lists
     from spark_rankeval.ranking.ragged import FloatArray, IntArray
-    from spark_rankeval.ranking.ranks import Lists
 
 Sees = Literal["gaining", "relevance", "judgement", "labelled", "gain", "label", "item"]
 """What of an item a metric looks at: whether its grade is above 0; whether it is relevant; that and whether it is judged not to be, passing
@@ -47,10 +47,7 @@ def cut_within_tie(lists: Lists, largest_cutoff: int | None) -> IntArray:
         return flag
     users = np.flatnonzero((lists.n_predictions > items.lengths) & (items.lengths > 0))
     if len(users):
-        filled = np.flatnonzero(items.lengths > 0)
-        lowest = np.zeros(items.n_users)
-        lowest[filled] = np.minimum.reduceat(scores.values, items.offsets[filled])
-        higher = items.user[scores.values > lowest[items.user]]
+        higher = items.user[scores.values > scores.lowest()[items.user]]
         flag[users] = np.bincount(higher, minlength=items.n_users)[users] < largest_cutoff
     return flag
 

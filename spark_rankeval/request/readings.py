@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from spark_rankeval.dialects import Dialect
     from spark_rankeval.metrics.base import Metric, SuppliesDefaults
     from spark_rankeval.metrics.naming import AskedMetrics
+    from spark_rankeval.ranking.lists import RankingPolicy, Ties
     from spark_rankeval.ranking.population import Population
-    from spark_rankeval.ranking.ranks import RankingPolicy, Ties
     from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.request.options import ScoringOptions
 
@@ -96,9 +96,9 @@ def tables_asked_for(asked: Mapping[str, Metric], dialect: Dialect) -> AskedFor:
     tables: dict[str, list[str]] = {}
     facts: frozenset[Fact] = frozenset()
     for label, metric in asked.items():
-        own = metric.resolve(dialect).facts
-        facts |= own
-        for table in sorted({table for fact in own for table in TABLES_OF[fact]}):
+        metric_facts = metric.resolve(dialect).reads.facts
+        facts |= metric_facts
+        for table in sorted({table for fact in metric_facts for table in TABLES_OF[fact]}):
             tables.setdefault(table, []).append(label)
     return AskedFor(facts, tables)
 
@@ -137,7 +137,7 @@ def resolve(
     callers_ties.check(resolved)
     _check_what_is_asked_for(resolved, beside, users_alone)
     estimator.check(resolved)
-    ordered = [label for label, metric in resolved.items() if metric.needs_label_order]
+    ordered = [label for label, metric in resolved.items() if metric.reads.label_order]
     if ordered and lists.relevances and not lists.label_arrays:
         msg = (
             f"dialect {dialect.name!r}: graded {', '.join(ordered)} depends on the order of a user's labels, which "
@@ -155,9 +155,11 @@ def _check_what_is_asked_for(resolved: Mapping[str, Metric], beside: bool, users
             "tables of users and of comparisons"
         )
         raise MetricError(msg)
-    asking = [label for label, metric in resolved.items() if metric.facts]
+    asking = [label for label, metric in resolved.items() if metric.reads.facts]
     if asking and not beside:
-        tables = sorted({table for label in asking for fact in resolved[label].facts for table in TABLES_OF[fact]})
+        tables = sorted(
+            {table for label in asking for fact in resolved[label].reads.facts for table in TABLES_OF[fact]}
+        )
         msg = f"{', '.join(asking)} asks for {' and '.join(tables)}, which evaluate and score_users take; not this"
         raise MetricError(msg)
 

@@ -6,15 +6,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from spark_rankeval.metrics.base import as_float32
+from spark_rankeval.metrics.base import RelevanceMetric, as_float32
 from spark_rankeval.ranking.population import Population
 from spark_rankeval.ranking.ties import Look
 
 if TYPE_CHECKING:
     from spark_rankeval.dialects import UnusualGrades
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.ranking.ranks import RankingPolicy
+    from spark_rankeval.ranking.lists import RankingPolicy
     from spark_rankeval.ranking.recommended import Fact
+
+
+def _deepest(depths: list[int | None]) -> int | None:
+    """The largest rank of several; None, all ranks, if any is None."""
+    known = [depth for depth in depths if depth is not None]
+    return max(known, default=1) if len(known) == len(depths) else None
 
 
 @dataclass(frozen=True)
@@ -53,37 +59,35 @@ class View:
     @cached_property
     def largest_cutoff(self) -> int | None:
         """The largest rank that any metric looks at; None: all ranks."""
-        if any(metric.needs_whole_list for metric in self.metrics):
-            return None
-        return max((metric.k or 1 for metric in self.metrics), default=1)
+        return _deepest([metric.reads.depth for metric in self.metrics])
 
     @cached_property
     def facts(self) -> frozenset[Fact]:
         """What the metrics ask to be known beside predictions and labels."""
-        return frozenset().union(*(metric.facts for metric in self.metrics))
+        return frozenset().union(*(metric.reads.facts for metric in self.metrics))
 
     @cached_property
     def reads_items(self) -> bool:
         """Whether any metric looks at items without a label, too."""
-        return any(metric.reads_items for metric in self.metrics)
+        return any(metric.reads.unlabelled or metric.reads.facts for metric in self.metrics)
 
     @cached_property
     def looks(self) -> tuple[Look, ...]:
         """How metrics tell items of equal scores apart, if their value depends on the order of these; no two alike."""
         cutoffs: dict[Look, list[int | None]] = {}
         for metric in self.metrics:
-            if metric.order_of_ties_matters:
-                threshold = getattr(metric, "threshold", self.relevance_threshold)
-                look = Look(metric.sees, threshold, judged_below=getattr(metric, "judged_threshold", 0.0))
-                cutoffs.setdefault(look, []).append(None if metric.needs_whole_list else metric.k or 1)
+            reads = metric.reads
+            if reads.tie_order:
+                threshold = metric.threshold if isinstance(metric, RelevanceMetric) else self.relevance_threshold
+                look = Look(reads.items, threshold, judged_below=reads.judged_below)
+                cutoffs.setdefault(look, []).append(reads.depth)
         # A look down to a rank sees all that another one sees that ends above it.
-        deepest = {look: None if None in some else max(filter(None, some)) for look, some in cutoffs.items()}
-        return tuple(look._replace(cutoff=cutoff) for look, cutoff in deepest.items())
+        return tuple(look._replace(cutoff=_deepest(depths)) for look, depths in cutoffs.items())
 
     @cached_property
     def needs_label_order(self) -> bool:
         """Whether any metric looks at the raw label lists."""
-        return any(metric.needs_label_order for metric in self.metrics)
+        return any(metric.reads.label_order for metric in self.metrics)
 
 
 @dataclass(frozen=True)
@@ -126,9 +130,7 @@ class ScoringTask:
     @property
     def largest_cutoff(self) -> int | None:
         """The largest rank that any view looks at; None: all ranks."""
-        cutoffs = [view.largest_cutoff for view in self.views]
-        known = [cutoff for cutoff in cutoffs if cutoff is not None]
-        return max(known) if len(known) == len(cutoffs) else None
+        return _deepest([view.largest_cutoff for view in self.views])
 
     @property
     def normalised(self) -> tuple[int, ...]:

@@ -100,8 +100,8 @@ def _plan_for_arrays(task: ScoringTask, predictions: Source, prune: str, exclude
 
 def _obstacle(task: ScoringTask, metrics: Mapping[str, Metric], prune: str, excludes: bool) -> str | None:
     """Why predictions cannot be left out, or None."""
-    whole = [label for label, metric in metrics.items() if metric.needs_whole_list]
-    averaging = [label for label, metric in metrics.items() if metric.reads_scores]
+    whole = [label for label, metric in metrics.items() if metric.reads.depth is None]
+    averaging = [label for label, metric in metrics.items() if metric.reads.scores]
     rankings = [view.ranking for view in task.views]
     ties = next((ranking.ties for ranking in rankings if ranking.ties != "item_asc"), None)
     obstacles = {

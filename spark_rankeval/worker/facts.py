@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.ranking.lists import Lists
 from spark_rankeval.ranking.matching import contained, match
 from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
-from spark_rankeval.ranking.ranks import Lists, rank_lists
+from spark_rankeval.ranking.ranks import rank_lists
 from spark_rankeval.ranking.recommended import UNKNOWN, Totals, unit_vectors
 from spark_rankeval.worker.reading import Side, filled, flat, numbers, of_model, whole_numbers
 

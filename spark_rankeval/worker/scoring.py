@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 
 from spark_rankeval.metrics.logged_feedback import lowest_limit
 from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.lists import Lists
 from spark_rankeval.ranking.matching import contained, distinct
 from spark_rankeval.ranking.ragged import pieces
-from spark_rankeval.ranking.ranks import Findings, Lists, rank_lists
+from spark_rankeval.ranking.ranks import Findings, rank_lists
 from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, counts_beside
 from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.worker.comparable_ids import comparable

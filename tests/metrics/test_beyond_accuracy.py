@@ -20,7 +20,7 @@ from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics import RankingBatch, parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.exposure_based import Exposure
-from spark_rankeval.ranking.ranks import RankingPolicy
+from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import TABLES_OF, Totals
 from spark_rankeval.request.readings import Lists, resolve
 from spark_rankeval.request.task import ScoringTask, View
@@ -354,10 +354,10 @@ def test_every_variant_reads_back_survives_pickling_and_is_a_key(metric):
 def test_it_says_what_it_asks_for_and_needs_no_labels_unless_it_sees_relevance(metric):
     assert metric.needs == ("relevant" if metric.name == "serendipity" else "predictions")
     for variant in variants(metric):
-        assert variant.facts <= set(TABLES_OF)
-        assert variant.sees == "item"
-        assert variant.reads_items
-    assert metric.corpus_level or all(variant.facts for variant in variants(metric))
+        assert variant.reads.facts <= set(TABLES_OF)
+        assert variant.reads.items == "item"
+        assert variant.reads.unlabelled
+    assert metric.corpus_level or all(variant.reads.facts for variant in variants(metric))
 
 
 @pytest.mark.parametrize("metric", OF_USERS, ids=lambda metric: metric.name)
@@ -384,7 +384,7 @@ def test_the_order_of_ties_is_flagged_where_it_changes_a_value(metric):
             found[ties] = scores.metrics[0], scores.counts["0.hangs_on_tie"]
         (first, hangs), (other, _) = found.values()
         differs = ~np.isclose(first, other, rtol=0, atol=1e-12, equal_nan=True)
-        if not variant.facts & {"baseline"}:
+        if not variant.reads.facts & {"baseline"}:
             assert hangs[differs].all(), variant
         changed += differs.sum()
     assert changed or not every

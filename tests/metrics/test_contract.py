@@ -15,7 +15,8 @@ from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
-from spark_rankeval.ranking.ranks import RankingPolicy, rank_lists
+from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.ranks import rank_lists
 from spark_rankeval.ranking.ties import Look
 from spark_rankeval.request.task import View
 
@@ -437,7 +438,7 @@ def test_a_sorted_list_has_the_values_that_its_scores_give(metric):
         alike = np.array_equal(variant.compute(BATCH), variant.compute(by_position), equal_nan=True)
         # Of what counts the whole list the mean over orders is the value of any.
         may_be_alike = getattr(variant, "ties", "order") == "average"
-        assert alike != variant.reads_scores or (alike and may_be_alike), variant
+        assert alike != variant.reads.scores or (alike and may_be_alike), variant
 
 
 @EVERY
@@ -447,9 +448,9 @@ def test_the_order_of_ties_matters_only_to_a_metric_that_says_so(metric):
     for variant in computed(metric):
         values, others = variant.compute(BATCH), variant.compute(backwards)
         alike = np.allclose(values, others, rtol=1e-12, atol=1e-12, equal_nan=True)
-        assert alike or variant.order_of_ties_matters, variant
+        assert alike or variant.reads.tie_order, variant
         changed |= not alike
-    assert changed == any(variant.order_of_ties_matters for variant in computed(metric))
+    assert changed == any(variant.reads.tie_order for variant in computed(metric))
 
 
 @functools.cache
@@ -465,7 +466,7 @@ def test_a_value_that_hangs_on_the_order_of_equal_scores_is_flagged_by_what_the_
         hangs = ~np.logical_and(*(np.isclose(first, other, rtol=0, atol=1e-12, equal_nan=True) for other in others))
         tied = flagged(View((variant,), RankingPolicy()))
         assert tied[hangs].all(), variant
-        assert variant.order_of_ties_matters or not tied.any(), variant
+        assert variant.reads.tie_order or not tied.any(), variant
         n_hanging += hangs.sum()
     assert n_hanging or metric.name in NEVER_HANGS
 
@@ -489,7 +490,7 @@ def test_only_metrics_that_the_order_of_ties_changes_look_at_ties():
 def test_the_order_of_labels_matters_only_to_a_metric_that_says_so(metric):
     backwards = batch_of([(predictions, labels[::-1]) for predictions, labels in USERS])
     for variant in computed(metric):
-        if not variant.needs_label_order:
+        if not variant.reads.label_order:
             np.testing.assert_array_equal(variant.compute(BATCH), variant.compute(backwards))
         else:
             assert variant.ideal == "label_order"
@@ -508,9 +509,9 @@ def test_an_unlabelled_item_at_the_end_never_raises_a_set_metric(name):
 
 @EVERY
 def test_a_metric_with_a_cutoff_needs_no_ranks_below_it(metric):
-    assert metric().needs_whole_list
+    assert metric().reads.depth is None
     if metric.takes_cutoff:
-        assert not metric(k=3).needs_whole_list
+        assert metric(k=3).reads.depth == 3
 
 
 def test_a_metric_by_label_order_refuses_labels_without_an_order():

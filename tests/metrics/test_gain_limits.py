@@ -9,8 +9,9 @@ import pytest
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.metrics.gains import exponential
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.ranking.lists import Lists
 from spark_rankeval.ranking.ragged import Ragged
-from spark_rankeval.ranking.ranks import Lists, rank_lists
+from spark_rankeval.ranking.ranks import rank_lists
 
 
 def value(metric, grades):

@@ -9,8 +9,8 @@ from users import ranked
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import NDCG, parse_metric
+from spark_rankeval.ranking.lists import Lists
 from spark_rankeval.ranking.ragged import Ragged
-from spark_rankeval.ranking.ranks import Lists
 
 MLLIB = json.loads((Path(__file__).parents[1] / "golden" / "mllib.json").read_text())
 SECTIONS = ("cases", "edge_measurements")

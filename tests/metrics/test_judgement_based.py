@@ -28,7 +28,7 @@ def test_judged_of_no_list_is_undefined():
     assert math.isnan(value_of("judged@3", [], LABELS))
     assert value_of("judged(undefined=zero)@3", [], LABELS) == 0
     assert math.isnan(value_of("judged", in_order([1]), [(1, 0.0)]))
-    assert Judged().needs_whole_list
+    assert Judged().reads.depth is None
 
 
 def test_a_relevant_item_is_worth_less_the_more_judged_others_stand_above_it():
@@ -51,4 +51,4 @@ def test_the_two_thresholds_are_independent():
     graded = [(1, 3.0), (2, 1.0), (3, 0.0)]
     assert value_of("bpref(relevance_threshold=2)", in_order([2, 1]), graded) == 1
     assert value_of("bpref(relevance_threshold=2, judged_threshold=2)", in_order([2, 1]), graded) == 0
-    assert BPref().needs_whole_list
+    assert BPref().reads.depth is None

@@ -197,7 +197,7 @@ def test_items_of_one_grade_and_different_weights_hang_on_their_order(grades, se
 
 def test_what_a_metric_sees_and_its_bounds():
     seen = {
-        text: (parse_metric(text).resolve(EstimatorOfTheCall(True)).sees, parse_metric(text).bounds)
+        text: (parse_metric(text).resolve(EstimatorOfTheCall(True)).reads.items, parse_metric(text).bounds)
         for text in ("precision(estimator='ips')", "precision(estimator='snips')", "dcg(estimator='ips')", "recall")
     }
     assert [sees for sees, _ in seen.values()] == ["relevance", "label", "gain", "relevance"]

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from users import in_order, lists_of, ranked, ungraded
 
+from spark_rankeval.ranking.lists import Lists
 from spark_rankeval.ranking.ragged import Ragged
-from spark_rankeval.ranking.ranks import Lists
 from spark_rankeval.ranking.ties import Look
 
 

@@ -240,7 +240,7 @@ def test_a_decay_weighs_every_place_of_a_group():
 def test_average_precision_by_threshold_is_the_same_in_every_order():
     batch = batch_of(USERS)
     metric = AveragePrecision(by="threshold", ties="order").resolve()
-    assert not metric.order_of_ties_matters
+    assert not metric.reads.tie_order
     np.testing.assert_array_equal(dataclasses.replace(metric, ties="average").compute(batch), metric.compute(batch))
 
 

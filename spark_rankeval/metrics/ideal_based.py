@@ -1,0 +1,233 @@
+"""Metrics that know what an ideal list would gain."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from spark_rankeval.errors import MetricError
+from spark_rankeval.metrics.base import Unset, parameter, ratio
+from spark_rankeval.metrics.expected_ties import chance_of_one, summed_over_places
+from spark_rankeval.metrics.gain_based import DiscountedMetric
+from spark_rankeval.metrics.gains import GAINS
+from spark_rankeval.metrics.hypergeometric import draws
+from spark_rankeval.ranking.batch import is_relevant
+from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, Ragged, position_within
+from spark_rankeval.ranking.tied_groups import tied_groups, tied_hits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_rankeval.metrics.reads import Reads
+    from spark_rankeval.ranking.batch import RankingBatch
+
+# An ideal of k gains is a sum over k ranks, whatever the lists are like.
+_MOST_ONES = 1_000_000
+
+__all__ = ["IDCG", "NDCG"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdealMetric(DiscountedMetric):
+    """A metric of discounted gain that knows what an ideal list would gain.
+
+    Attributes:
+        ideal: which list is the ideal one. ``retrieved``: the same first k items in their best order. ``labels``: all
+            labelled items, best first, cut at k. ``k_ones``: a gain of 1 in each of the k places. ``label_order``:
+            MLlib's, the raw label list in the order given, cut at min(k, γ); with it, grades below 0 lose gain.
+    """
+
+    ideal: str | Unset = parameter(
+        "retrieved",
+        choices=("retrieved", "labels", "k_ones", "label_order"),
+        doc="the same first k in best order, all labels best first, k gains of 1, or MLlib's raw label order",
+    )
+
+    def _check_together(self) -> None:
+        if self.ideal == "k_ones" and not 1 <= (self.k or 0) <= _MOST_ONES:
+            msg = f"{self.name}: ideal='k_ones' needs a cutoff, up to {_MOST_ONES:,}; write {self.name}(ideal='k_ones')@10"
+            raise MetricError(msg)
+        graded = self.gain is not Unset.UNSET and self.gain != "binary"
+        if self.averages_ties and self.ideal == "retrieved" and self.k is not None and graded:
+            msg = (
+                f"{self.name}@{self.k}: ties='average' has no closed form with ideal='retrieved' and graded gain: which of the tied "
+                "items stand in the first k places decides the ideal, too. Use ideal='labels', the same for all orders, as in "
+                f"\"{self.name}(ideal='labels', ties='average')@{self.k}\"; or gain='binary'; or no cutoff"
+            )
+            raise MetricError(msg)
+
+    @property
+    def reads(self) -> Reads:
+        """In MLlib's order negative grades lose gain."""
+        return super().reads.but(items="label", label_order=True) if self.ideal == "label_order" else super().reads
+
+    def _gain_of(self, grade: FloatArray) -> FloatArray:
+        if self.ideal != "label_order" or self._is_binary:
+            return super()._gain_of(grade)
+        gain = GAINS[str(self.gain)](grade)
+        return np.where(is_relevant(grade, self.threshold), gain, 0) if self.below_threshold == "zero" else gain
+
+    def _gain_key(self) -> tuple[object, ...]:
+        return (self.ideal == "label_order", *super()._gain_key())
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return batch.labels.lengths > 0 if self.ideal == "label_order" else super()._is_defined(batch)
+
+    def _idcg(self, batch: RankingBatch) -> FloatArray:
+        key = ("idcg", self.ideal, self.k, self.discount, *self._gain_key())
+        match self.ideal:
+            case "labels":
+                return batch.remember(key, lambda: self._best_first(batch, batch.labels_by_grade()))
+            case "k_ones":
+                # Added up as the gains of a list are, so that a perfect one has exactly 1.
+                return np.full(batch.n_users, self._discount.summed_up_to(self.k or 0)[-1])
+            case "label_order":
+                return batch.remember(key, lambda: self._label_order(batch))
+            case _:
+                return batch.remember(key, lambda: self._retrieved(batch))
+
+    def _best_first(self, batch: RankingBatch, grades: Ragged) -> FloatArray:
+        """DCG@k of a list of graded items."""
+        rank = position_within(grades.user, batch.n_users) + 1
+        worth = self._gain_of(grades.values) * self._discount(rank)
+        return batch.total(grades.user, worth, None if self.k is None else rank <= self.k)
+
+    def _retrieved(self, batch: RankingBatch) -> FloatArray:
+        gains = self._gains(batch)
+
+        def best_first() -> IntArray:
+            # The user comes first, so that each stays where it is and only a user's own items change places.
+            return np.lexsort((-gains, batch.user))
+
+        def are_binary() -> bool:
+            return bool(((gains == 0) | (gains == 1)).all())
+
+        within = batch.within(self.k)
+        if batch.remember(("binary", *self._gain_key()), are_binary):
+            # Gains of 1 need no sort: they take the first places, and what gains nothing adds nothing.
+            gaining = np.flatnonzero(gains == 1 if within is None else (gains == 1) & within)
+            n_gaining = np.bincount(batch.user[gaining], minlength=batch.n_users)
+            return self._discount.summed_up_to(int(n_gaining.max(initial=0)))[n_gaining]
+        order = batch.remember(("best first", *self._gain_key()), best_first)
+        kept = order if within is None else order[within[order]]
+        user, gain = batch.user[kept], gains[kept]
+        ideal_rank = position_within(user, batch.n_users) + 1
+        return batch.total(user, gain * self._discount(ideal_rank))
+
+    def _mean_over_retrieved(
+        self, batch: RankingBatch, value: Callable[[FloatArray, FloatArray], FloatArray]
+    ) -> FloatArray:
+        """The expected value over all orders of tied items, where the ideal is of binary gains in the first k places.
+
+        Args:
+            batch: the lists.
+            value: the metric by the DCG of lists and of their ideals.
+        """
+        groups = tied_hits(batch, self.threshold)
+        within = groups.places_within(self.k)
+        cut = (within > 0) & (within < groups.size)
+        total = summed_over_places(within, lambda group, j: self._discount(groups.above[group] + j))
+        gained = batch.total(groups.user, groups.held / groups.size * total, ~cut)
+        values = value(gained, self._idcg(batch))
+        # A group that k cuts depends on how many of its hits are among its first places: there they then stand at random.
+        split, discount = groups.where(cut), (total / within.clip(1))[cut]
+        top = draws(split.size, split.held, within[cut])
+        n_hits = split.held_above[top.case] + top.marked
+        best = self._discount.summed_up_to(int(n_hits.max(initial=0)))
+        expected = gained[split.user][top.case] + top.marked * discount[top.case]
+        values[split.user] = top.expected(value(expected, best[n_hits]))
+        return values
+
+    def _label_order(self, batch: RankingBatch) -> FloatArray:
+        raw = batch.labels_as_given
+        if raw is None:
+            msg = f"{self.name}: ideal='label_order' needs label lists in an order; use ideal='labels'"
+            raise MetricError(msg)
+        rank = position_within(raw.user, batch.n_users) + 1
+        distinct = batch.labels.lengths
+        end = distinct if self.k is None else np.minimum(distinct, self.k)
+        within = rank <= end[raw.user]
+        return batch.total(raw.user[within], self._gain_of(raw.values[within]) * self._discount(rank[within]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class IDCG(IdealMetric):
+    """The DCG@k of the ideal list, the denominator of NDCG: Σ_{j≤k} of its gains times d(j). From 0 up.
+
+    NaN without a label above 0; like every metric of gain it is 0 without predictions and where nothing in the first k
+    places has gain, whichever ideal is chosen. So its mean over the orders of ties counts those without gain there as 0.
+
+    Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
+
+    Raises:
+        MetricError: an ideal of ones without a cutoff; an average over ties with MLlib's label order, or of graded gain with
+            ``ideal="retrieved"`` and a cutoff.
+    """
+
+    name: ClassVar[str] = "idcg"
+    aliases: ClassVar[tuple[str, ...]] = ("ideal_dcg",)
+
+    def _check_together(self) -> None:
+        super()._check_together()
+        if self.averages_ties and self.ideal == "label_order":
+            msg = "idcg: ties='average' has no closed form with ideal='label_order', whose gains can cancel; use ideal='labels'"
+            raise MetricError(msg)
+
+    @property
+    def reads(self) -> Reads:
+        """If the ideal is of labels or ones, only whether there is any gain: without it the value is 0."""
+        whatever_was_retrieved = self.ideal in ("labels", "k_ones") and self.below_threshold == "keep"
+        return super().reads.but(items="gaining") if whatever_was_retrieved and not self._is_binary else super().reads
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """A sum has no upper bound; in MLlib's order negative grades lose gain."""
+        return (-math.inf if self.ideal == "label_order" else 0.0), math.inf
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        if self.averages_ties and self.ideal == "retrieved" and self.k is not None:
+            return self._mean_over_retrieved(batch, self._where_gained)
+        if self.averages_ties:
+            gaining = tied_groups(batch, np.flatnonzero(self._gains(batch) > 0))
+            return self._idcg(batch) * chance_of_one(batch, gaining, self.k)
+        return self._where_gained(self._dcg(batch), self._idcg(batch))
+
+    @staticmethod
+    def _where_gained(gained: FloatArray, ideal: FloatArray) -> FloatArray:
+        return np.where(gained == 0, 0.0, ideal)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NDCG(IdealMetric):
+    """DCG@k ÷ the DCG@k of the ideal list, which ``ideal`` names.
+
+    Between 0 and 1; ``ideal="k_ones"`` exceeds 1 with grades above 1, MLlib's ``ideal="label_order"`` in other ways
+    too. NaN without a label above 0, 0 without predictions or without gain in the first k places.
+
+    The systems differ in gain and ideal, so both have a name. With ``ideal="retrieved"`` (default) only the order of
+    what was retrieved counts; with ``ideal="labels"`` also what was missed. With ``ties="average"`` the value is the mean
+    of the ratio over all orders of tied items, which with ``ideal="retrieved"``, a cutoff and graded gain has no closed form.
+
+    Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
+
+    Raises:
+        MetricError: an ideal of ones without a cutoff; an average over ties of graded gain with ``ideal="retrieved"`` and a cutoff.
+    """
+
+    name: ClassVar[str] = "ndcg"
+    aliases: ClassVar[tuple[str, ...]] = ("normalized_dcg", "normalised_dcg", "normalized_discounted_cumulative_gain")
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """From 0 to 1 against the best order of the same gains; others can be exceeded."""
+        if self.ideal == "label_order":
+            return -math.inf, math.inf
+        return 0.0, math.inf if self.ideal == "k_ones" and self.gain != "binary" else 1.0
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        if self.averages_ties and self.ideal == "retrieved" and self.k is not None:
+            return self._mean_over_retrieved(batch, ratio)
+        return ratio(self._dcg(batch), self._idcg(batch))

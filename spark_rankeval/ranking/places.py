@@ -1,0 +1,113 @@
+"""Where predictions stand: their ranks, and the groups of equal scores around them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from spark_rankeval.ranking.ragged import CELLS, grouped, n_true, position_within, width_classes
+from spark_rankeval.ranking.tied_order import n_earlier
+
+if TYPE_CHECKING:
+    from spark_rankeval.ranking.lists import Lists, Ties
+    from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
+
+# Beyond so many labelled predictions a user, sorting a list is cheaper than counting what stands above each.
+_COUNTED_MATCHES = 8
+
+
+class Ranks(NamedTuple):
+    """Where predictions stand; int64 each.
+
+    Attributes:
+        rank: the place in the list, from 1.
+        above: how many items score strictly higher.
+        tied: how many items have the same score, the prediction included.
+    """
+
+    rank: IntArray
+    above: IntArray
+    tied: IntArray
+
+
+def ranks_of(lists: Lists, prediction: IntArray, ties: Ties) -> Ranks:
+    """The rank of some predictions within their lists, and the group of equal scores that each stands in.
+
+    Args:
+        lists: the lists.
+        prediction: which predictions, ascending.
+        ties: how equal scores are ordered.
+    """
+    items = lists.items
+    user = items.user[prediction]
+    if lists.scores is None:
+        position = prediction - items.offsets[user]
+        return Ranks(position + 1, position, np.ones(len(position), np.int64))
+    above, tied = np.zeros(len(prediction), np.int64), np.ones(len(prediction), np.int64)
+    matches = grouped(prediction, user, items.n_users)
+    for group, width in width_classes(np.where(matches.lengths > 0, items.lengths, 0)):
+        step = max(1, CELLS // width)
+        for start in range(0, len(group), step):
+            users = group[start : start + step]
+            has_few = matches.lengths[users] <= _COUNTED_MATCHES
+            if has_few.all():
+                _count_above(lists.scores, matches, users, width, above, tied)
+            else:
+                _count_above(lists.scores, matches, users[has_few], width, above, tied)
+                _search_above(lists.scores, matches, users[~has_few], width, above, tied)
+    before = n_earlier(lists, lists.scores, prediction, user, np.flatnonzero(tied > 1), ties)
+    return Ranks(above + before + 1, above, tied)
+
+
+def _count_above(scores: Ragged, matches: Ragged, users: IntArray, width: int, above: IntArray, tied: IntArray) -> None:
+    """Count what scores higher than each user's first match, then what scores higher than the second, and so on."""
+    n_matches = matches.lengths[users]
+    if len(users) and n_matches.min() != n_matches.max():
+        # Users with many matches first: those who have a further one are then the first columns.
+        order = np.argsort(-n_matches, kind="stable")
+        users, n_matches = users[order], n_matches[order]
+    # One row a rank: comparisons and sums then run along the users, which are many, and not along a list.
+    ranks = np.ascontiguousarray(scores.matrix(users, width).T)
+    length = scores.lengths[users]
+    if not (length == width).all():
+        # What is no number is neither higher nor equal.
+        ranks[np.arange(width)[:, None] >= length] = np.nan
+    first = matches.offsets[users]
+    for nth in range(int(n_matches.max(initial=0))):
+        n_users = int(np.searchsorted(-n_matches, -nth, side="left"))
+        match = first[:n_users] + nth
+        score, others = scores.values[matches.values[match]], ranks[:, :n_users]
+        above[match] = higher = n_true(others > score)
+        tied[match] = n_true(others >= score) - higher
+
+
+def _search_above(
+    scores: Ragged, matches: Ragged, users: IntArray, width: int, above: IntArray, tied: IntArray
+) -> None:
+    """The same by sorting the lists, for users with many matches."""
+    rows = scores.matrix(users, width)
+    length = scores.lengths[users]
+    if not (length == width).all():
+        rows = np.where(np.arange(width) < length[:, None], rows, np.nan)
+    # Ascending, what is no number last.
+    ordered = np.sort(rows, axis=1).ravel()
+    n_matches = matches.lengths[users]
+    row = np.repeat(np.arange(len(users)), n_matches)
+    match = matches.offsets[users][row] + position_within(row, len(users))
+    score = scores.values[matches.values[match]]
+    lower, up_to = (_count_in_rows(below, ordered, row, width, score) for below in (np.less, np.less_equal))
+    above[match] = length[row] - up_to
+    tied[match] = up_to - lower
+
+
+def _count_in_rows(below: np.ufunc, ordered: Array, row: IntArray, width: int, value: Array) -> IntArray:
+    """How many values of a sorted row are below its value: a binary search in all rows at once."""
+    count = np.zeros(len(row), np.int64)
+    step = 1 << (width.bit_length() - 1)
+    while step:
+        further = count + step
+        at = row * width + np.minimum(further, width) - 1
+        count = np.where((further <= width) & below(ordered[at], value), further, count)
+        step >>= 1
+    return count

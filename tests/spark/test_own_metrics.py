@@ -1,0 +1,99 @@
+"""Metrics whose classes workers do not have: those of a notebook travel to them."""
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from spark_rankeval import compare, evaluate, score_users
+from spark_rankeval.metrics import parse_metric
+from spark_rankeval.metrics.base import REGISTRY
+
+# A class of `__main__` goes to workers by value, as in a notebook.
+CELL = """
+from dataclasses import dataclass
+
+import numpy as np
+from spark_rankeval.metrics import RelevanceMetric, parameter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fading(RelevanceMetric):
+    name = "fading"
+    aliases = ("fades",)
+    value_range = (0.0, 1.0)
+    base: float = parameter(BASE, doc="the worth of rank 1")
+
+    def _values(self, batch):
+        hits = batch.hits(self.threshold)
+        return batch.total(hits.user, self.base**hits.rank, hits.rank <= (self.k or np.inf))
+"""
+
+LISTS = {"ann": ["tea", "jam", "rye"], "bob": ["rye", "tea"], "eve": ["tea"]}
+GRADES = {"ann": {"jam": 3.0, "ham": 1.0, "rye": 1.5}, "bob": {"rye": 2.0}, "dan": {"tea": 1.0}}
+
+
+@pytest.fixture(autouse=True)
+def registry_as_before():
+    with patch.dict(REGISTRY):
+        yield
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    predictions = [(user, item, -float(place)) for user, items in LISTS.items() for place, item in enumerate(items)]
+    labels = [(user, item, grade) for user, grades in GRADES.items() for item, grade in grades.items()]
+    return (
+        spark.createDataFrame(predictions, "user string, item string, score double"),
+        # Thresholds are rounded as such grades are, on the worker.
+        spark.createDataFrame(labels, "user string, item string, grade float"),
+    )
+
+
+def define(base=0.5):
+    names = {"__name__": "__main__", "BASE": base}
+    exec(CELL, names)
+    return names["Fading"]
+
+
+def naive(base, k, threshold=0.0):
+    """The mean over the users with a relevant label."""
+    worths = []
+    for user, grades in GRADES.items():
+        if max(grades.values()) >= threshold:
+            ranks = 1 + np.flatnonzero([grades.get(item, -1.0) >= threshold for item in LISTS.get(user, [])])
+            worths.append(sum(base**rank for rank in ranks if rank <= k))
+    return np.mean(worths)
+
+
+def options(**further):
+    return {"score": "score", "relevance": "grade", **further}
+
+
+def test_by_name_and_as_an_object(tables):
+    fading = define()
+    asked = ["Fades@2", fading(k=3, base=0.25), "fading(relevance_threshold=1.5)@3", "ndcg@2"]
+    result = evaluate(*tables, asked, **options())
+    assert result["fading@2"] == result["fades@2"] == naive(0.5, 2)
+    assert result["fading(base=0.25)@3"] == naive(0.25, 3)
+    assert result["fading(relevance_threshold=1.5)@3"] == naive(0.5, 3, 1.5)
+    assert [type(parse_metric(row.definition)) is fading for row in result.summary] == [True] * 3 + [False]
+    assert all(0 <= row.interval_low <= row.interval_high <= 1 for row in result.summary[:3])
+
+
+def test_of_two_definitions_the_newer_one_counts(tables):
+    old, new = define(0.5), define(0.25)
+    assert evaluate(*tables, ["fading@3"], **options())["fading@3"] == naive(0.25, 3)
+    assert evaluate(*tables, [new(k=3)], **options())["fading@3"] == naive(0.25, 3)
+    # An object is of the class that it was made of, also where a worker has met the other.
+    assert evaluate(*tables, [old(k=3)], **options())["fading@3"] == naive(0.5, 3)
+
+
+def test_it_is_stored_and_compared_like_any_other(tables):
+    define()
+    predictions, labels = tables
+    reversed_lists = predictions.withColumn("score", -predictions["score"])
+    models = {"first": predictions, "reversed": reversed_lists}
+    per_user = score_users(models, labels, ["fading@2"], **options())
+    comparison = compare(per_user, baseline="first")
+    assert comparison["fading@2", "reversed"].difference == pytest.approx((0.5 - 0.25) / 3)
