@@ -116,7 +116,7 @@ def test_a_history_shows_itself_as_text_and_as_a_table():
         "run_id  time (UTC)        model    mean      95% interval  users  undefined",
         "day 0   2026-10-20 04:00  als    0.3000  [0.2800, 0.3200]  1,200         34",
     ]
-    assert "\n10 earlier runs\n" in repr(runs(*[[row()]] * 30))
+    assert repr(runs(*[[row()]] * 30)).endswith("\n10 earlier runs: to_pandas() has them all")
     frame = WEEK.to_pandas()
     assert (len(frame), list(frame.columns[:4])) == (14, ["run_id", "time", "model", "dialect"])
     assert frame["value"].iloc[0] == 0.3

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
-from spark_rankeval.charts.figures import told
+from spark_rankeval.charts.figures import WIDTH, told
 from spark_rankeval.charts.marks import (
     EDGE,
     INK,
     QUIET,
     ROOMY,
-    WIDTH,
     axis,
     dash,
     data,

@@ -6,7 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from spark_rankeval.tables.text import number
+from spark_rankeval.tables.numbers import number
+
+#: How wide a drawing is without its labels, in pixels.
+WIDTH = 560
+#: What the extra is for, in messages.
+PURPOSE = "charts"
 
 
 @dataclass(frozen=True)

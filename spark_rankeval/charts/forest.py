@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from spark_rankeval.charts.figures import told
+from spark_rankeval.charts.figures import WIDTH, told
 from spark_rankeval.charts.marks import (
     FAINT,
     INK,
     QUIET,
     ROOMY,
     UNIT,
-    WIDTH,
     Drawing,
     axis,
     data,

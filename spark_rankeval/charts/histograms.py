@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
+from spark_rankeval.charts.figures import WIDTH
 from spark_rankeval.charts.marks import (
     EDGE,
     INK,
@@ -14,7 +15,6 @@ from spark_rankeval.charts.marks import (
     PAPER,
     QUIET,
     ROOMY,
-    WIDTH,
     Drawing,
     axis,
     data,
@@ -25,7 +25,7 @@ from spark_rankeval.charts.marks import (
     places_of,
     upright,
 )
-from spark_rankeval.tables.text import number
+from spark_rankeval.tables.numbers import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -35,7 +35,6 @@ _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 _DASHES = ([1, 0], [6, 3], [2, 2])
 #: Wide enough for labels beside the marks.
 ROOMY = 420
-WIDTH = 560
 #: Figures up to this have an axis of their own: a gain of 7 would press them together.
 UNIT = 1.0
 _MOST_TOLD = 12

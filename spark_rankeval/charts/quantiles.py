@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
+from spark_rankeval.charts.figures import WIDTH
 from spark_rankeval.charts.marks import (
     INK,
     QUIET,
     ROOMY,
     UNIT,
-    WIDTH,
     Drawing,
     axis,
     data,
@@ -23,7 +23,7 @@ from spark_rankeval.charts.marks import (
     looks,
     nothing,
 )
-from spark_rankeval.tables.text import number
+from spark_rankeval.tables.numbers import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from pyspark.sql import functions as F
 
-from spark_rankeval.charts.of_results import headline_keys
+from spark_rankeval.charts.choice import headline_keys
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError, UnknownMetricError
 from spark_rankeval.extras import needs_extra
@@ -20,7 +20,8 @@ from spark_rankeval.report.writing import checked_path, write_page
 from spark_rankeval.run_history.gates import names
 from spark_rankeval.run_history.plots import HistoryPlots
 from spark_rankeval.spark.storage import replaced_files_explained
-from spark_rankeval.tables.history import render_history
+from spark_rankeval.tables.history import figure_in_words, history_on_screen
+from spark_rankeval.tables.text import as_text
 
 if TYPE_CHECKING:
     import os
@@ -153,13 +154,11 @@ class History:
             for slice_ in sorted({row.slice for _, _, row in mine}, key=lambda name: (name != "all", name)):
                 of_slice = tuple(one for one in mine if one[2].slice == slice_)
                 draw = partial(_drawn, self.plot, key, slice_, tuple(gates))
-                parts.append(
-                    Part(key if slice_ == "all" else f"{key}, users with {slice_}", draw, of_slice, self.failed)
-                )
+                parts.append(Part(figure_in_words(key, slice_), draw, of_slice, self.failed))
         return write_page(target, history_page(title, parts))
 
     def __repr__(self) -> str:
-        return render_history(self.rows, self.failed)
+        return as_text(history_on_screen(self.rows, self.failed)) if self.rows else "no run"
 
 
 def _drawn(plots: HistoryPlots, key: str, slice_: str, gates: Sequence[GateRule], width: int) -> Drawing:

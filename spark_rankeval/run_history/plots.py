@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_rankeval.charts.figures import Estimate
-from spark_rankeval.charts.of_results import PURPOSE, WIDTH, interval_reading
+from spark_rankeval.charts.figures import PURPOSE, WIDTH, Estimate
+from spark_rankeval.charts.of_results import interval_reading
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.extras import needs_extra
 from spark_rankeval.run_history.gates import FIGURES, names

@@ -14,7 +14,7 @@ from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import RelevanceMetric
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.tables.text import number
+from spark_rankeval.tables.numbers import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,0 +1,165 @@
+"""A table as data: what its columns, cells and notes are, whatever writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+Item = TypeVar("Item")
+#: Words stand flush left, figures flush right. Prose is a last column of sentences, which may take several lines. A bar is a
+#: picture, which writers of text leave out.
+Kind: TypeAlias = Literal["words", "figures", "prose", "bar"]
+Tone: TypeAlias = Literal["", "good", "bad"]
+
+
+class Bar(NamedTuple):
+    """A mean on a line.
+
+    Attributes:
+        value: the mean.
+        low: the lower end of its interval; NaN: there is none.
+        high: the upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What stands in a row and column.
+
+    Attributes:
+        text: plain text, which writers escape.
+        bold: whether it stands out.
+        raised: what stands above it to its right.
+        tone: whether it is good or bad news; pages show that by a colour.
+        bar: the picture of a column of bars; None: nothing.
+    """
+
+    text: str
+    bold: bool = False
+    raised: str = ""
+    tone: Tone = ""
+    bar: Bar | None = None
+
+
+@dataclass(frozen=True)
+class Column(Generic[Item]):
+    """A column.
+
+    Attributes:
+        heading: what stands above it.
+        cell: what it says of an item.
+        kind: of what it says.
+    """
+
+    heading: str
+    cell: Callable[[Item], Cell | str]
+    kind: Kind = "figures"
+
+
+class Note(NamedTuple):
+    """A sentence about a table.
+
+    Attributes:
+        text: the sentence.
+        about: the word that it explains, which stands before it; empty: none.
+    """
+
+    text: str
+    about: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The word and its explanation."""
+        return f"{self.about}: {self.text}" if self.about else self.text
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, by what stands in it.
+
+    Attributes:
+        columns: from left to right.
+        rows: cells, as many as columns.
+        title: what stands above it in text.
+        caption: what it shows, in all other forms.
+        notes: what stands below it.
+        bold_means: what text says of bold cells, which it marks by a star; empty: nothing is bold.
+        dash_means: what a cell says that is a dash.
+        is_grouped: whether text leaves repeats in the first column out.
+    """
+
+    columns: tuple[Column[Any], ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    title: str = ""
+    caption: str = ""
+    notes: tuple[Note, ...] = ()
+    bold_means: str = ""
+    dash_means: str = "not known"
+    is_grouped: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        items: Iterable[Item],
+        columns: Sequence[Column[Item]],
+        *,
+        title: str = "",
+        caption: str = "",
+        notes: Iterable[Note] = (),
+        bold_means: str = "",
+        dash_means: str = "not known",
+        is_grouped: bool = False,
+    ) -> Table:
+        """A row an item; without a caption the title is that."""
+        rows = tuple(tuple(_as_cell(column.cell(item)) for column in columns) for item in items)
+        return cls(tuple(columns), rows, title, caption or title, tuple(notes), bold_means, dash_means, is_grouped)
+
+    def without_bars(self) -> Table:
+        """The same table without the columns that are pictures."""
+        kept = [place for place, column in enumerate(self.columns) if column.kind != "bar"]
+        columns = tuple(self.columns[place] for place in kept)
+        return replace(self, columns=columns, rows=tuple(tuple(row[place] for place in kept) for row in self.rows))
+
+    def longest_raised(self) -> list[str]:
+        """By column what takes the most room above its cells: the others leave as much, so that figures stand below figures."""
+        return [
+            max((row[place].raised for row in self.rows), key=len, default="") for place in range(len(self.columns))
+        ]
+
+
+class Document(NamedTuple):
+    """Tables that stand together.
+
+    Attributes:
+        tables: in their order.
+        notes: what stands below all of them.
+    """
+
+    tables: tuple[Table, ...]
+    notes: tuple[Note, ...] = ()
+
+
+def words(heading: str, cell: Callable[[Item], Cell | str]) -> Column[Item]:
+    """A column of words."""
+    return Column(heading, cell, "words")
+
+
+def remarks(texts: Iterable[str]) -> tuple[Note, ...]:
+    """What figures could be taken for and are not, as notes."""
+    return tuple(Note(text, "note") for text in texts)
+
+
+def on_one_line(text: str) -> str:
+    """A text without breaks of lines and repeated blanks."""
+    return " ".join(text.split())
+
+
+def _as_cell(content: Cell | str) -> Cell:
+    return Cell(content) if isinstance(content, str) else content
