@@ -82,7 +82,7 @@ def test_the_name_that_was_asked_for_is_shown_and_programs_have_the_label():
 def test_comparisons_show_the_name_that_was_asked_for():
     rows = [difference("ap@10", asked="map@10")]
     of_all = pairs([pair("ap@10", asked="map@10")])
-    for shown in (repr(comparison(rows)), str(differences_table(rows, 0.95).rows), repr(of_all), of_all.to_latex()):
+    for shown in (repr(comparison(rows)), str(differences_table(rows, 0.95, "").rows), repr(of_all), of_all.to_latex()):
         assert "map@10" in shown
         assert " ap@10" not in shown
     chart = str(comparison(rows).plot().to_dict(validate=False))

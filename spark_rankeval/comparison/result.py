@@ -224,14 +224,11 @@ class ModelComparison(_Compared[ComparisonRow]):
         return Document((table, losses_table(losses, self.level, title)), notes)
 
     def _document(self, *further: Note) -> Document:
-        table = differences_table(
-            self.rows,
-            self.level,
-            title=f"baseline {self.baseline!r}",
-            caption=f"Differences of the means to {self.baseline}, with {100 * self.level:g} % intervals",
-            notes=[*differences_in_words(self.rows, self.test, self.correction, self.replicates), *further],
-        )
-        return Document((table,), remarks(self.notes))
+        caption = f"Differences of the means to {self.baseline}, with {100 * self.level:g} % intervals"
+        notes = differences_in_words(self.rows, self.test, self.correction, self.replicates)
+        table = differences_table(self.rows, self.level, caption)
+        shown = replace(table, title=f"baseline {self.baseline!r}", notes=[*notes, *further])
+        return Document((shown,), remarks(self.notes))
 
 
 @dataclass(frozen=True, repr=False)

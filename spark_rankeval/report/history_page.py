@@ -59,5 +59,5 @@ def _section(place: int, part: Part) -> Section:
         f"metric-{place}",
         part.key,
         pictures=[picture(part.draw)],
-        tables=[history_table(newest_first, part.failed, caption=caption)],
+        tables=[history_table(newest_first, part.failed, caption)],
     )

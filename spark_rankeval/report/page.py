@@ -209,8 +209,8 @@ def _differences(comparison: Comparison, models: Sequence[str], distributions: S
         "Which model is better",
         words=words,
         pictures=_drawn(draws),
-        tables=[differences_table(rows, comparison.level, caption=caption)],
-        folded=[differences_table(sliced, comparison.level, caption=by_slice, slices=True)] if sliced else [],
+        tables=[differences_table(rows, comparison.level, caption)],
+        folded=[differences_table(sliced, comparison.level, by_slice, slices=True)] if sliced else [],
     )
 
 

@@ -65,7 +65,7 @@ class PageTable(NamedTuple):
     """
 
     table: Table
-    groups: list[tuple[Cell, list[tuple[Cell, ...]]]]
+    groups: list[tuple[Cell, list[list[Cell]]]]
     n_left_out: int
 
     @property
@@ -91,7 +91,7 @@ def gates_table(gates: Sequence[Gate]) -> Table:
         words("found", lambda gate: gate.found),
     ]
     failed_first = sorted(gates, key=lambda gate: gate.passed)
-    return Table.of(failed_first, columns, caption="What this run had to meet")
+    return Table(failed_first, columns, caption="What this run had to meet")
 
 
 def definitions_table(rows: Sequence[SummaryRow]) -> Table:
@@ -111,7 +111,7 @@ def definitions_table(rows: Sequence[SummaryRow]) -> Table:
         words("definition", lambda each: each[0][0]),
         words("what it is", lambda each: formulas[each[0]]),
     ]
-    return Table.of(families.items(), columns, caption="By which definition each number is")
+    return Table(list(families.items()), columns, caption="By which definition each number is")
 
 
 def _named(metrics: Sequence[str]) -> str:
@@ -135,7 +135,7 @@ def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
         words("", lambda name: _QUALITY.get(name, name.removeprefix("n_").replace("_", " "))),
         *(_quality_column(model, quality) for model, quality in qualities.items()),
     ]
-    return Table.of(names, columns, caption="What the users and their rows were like", dash_means="not counted")
+    return Table(names, columns, caption="What the users and their rows were like", dash_means="not counted")
 
 
 def _quality_column(model: str, quality: DataQuality) -> Column[str]:
@@ -157,7 +157,7 @@ def quantiles_table(rows: Sequence[SummaryRow]) -> Table:
         _values("greatest", rows, lambda row: row.maximum),
         Column("users at 0", lambda row: f"{row.n_zero:,}"),
     ]
-    return Table.of(rows, columns, caption="Users' values")
+    return Table(rows, columns, caption="Users' values")
 
 
 def _quantile(share: float, rows: Sequence[SummaryRow]) -> Column[SummaryRow]:
@@ -174,14 +174,14 @@ def _values(heading: str, rows: Sequence[SummaryRow], value: Callable[[SummaryRo
 def manifest_tables(manifest: Mapping[str, Any]) -> list[Table]:
     """Plain values by name in one table, and each mapping in one of its own, what is in it by dotted names."""
     plain = [(str(name), _text(value)) for name, value in manifest.items() if not isinstance(value, Mapping)]
-    mappings = {str(name): _flat(value) for name, value in manifest.items() if isinstance(value, Mapping)}
-    by_caption = {"The run": plain} if plain else {}
-    return [_values_by_name(caption, values) for caption, values in (by_caption | mappings).items()]
+    tables = [_values_by_name("The run", plain)] if plain else []
+    mappings = ((name, value) for name, value in manifest.items() if isinstance(value, Mapping))
+    return [*tables, *(_values_by_name(str(name), _flat(value)) for name, value in mappings)]
 
 
 def _values_by_name(caption: str, values: Sequence[tuple[str, str]]) -> Table:
     columns: list[Column[tuple[str, str]]] = [words("name", itemgetter(0)), words("value", itemgetter(1))]
-    return Table.of(values, columns, caption=caption, dash_means="not set")
+    return Table(values, columns, caption=caption, dash_means="not set")
 
 
 def _flat(values: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:

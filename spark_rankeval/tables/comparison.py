@@ -10,7 +10,7 @@ from spark_rankeval.tables.summary import METRIC, MODEL, SLICE, USERS, listed
 from spark_rankeval.tables.table import Cell, Column, Note, Table, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from spark_rankeval.records.comparison import ComparisonRow, PairRow
     from spark_rankeval.tables.table import Tone
@@ -21,25 +21,8 @@ _TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 _VERDICT: Column[Any] = words("verdict", lambda row: Cell(row.verdict, tone=_TONES.get(row.verdict, "")))
 
 
-def differences_table(
-    rows: Sequence[ComparisonRow],
-    level: float,
-    *,
-    title: str = "",
-    caption: str = "",
-    notes: Iterable[Note] = (),
-    slices: bool = False,
-) -> Table:
-    """Models against a baseline: a row a metric and model, or a metric, slice and model.
-
-    Args:
-        rows: of the comparison.
-        level: of the intervals.
-        title: in text.
-        caption: in other forms.
-        notes: what the columns are.
-        slices: whether the rows are of slices.
-    """
+def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str, *, slices: bool = False) -> Table:
+    """Models against a baseline: a row a metric and model, or a metric, slice and model."""
     mean = in_one_format(value for row in rows for value in (row.mean, row.baseline_mean))
     columns: list[Column[Any]] = [
         METRIC,
@@ -54,16 +37,16 @@ def differences_table(
         _VERDICT,
     ]
     dash = "there is no such figure over these users"
-    return Table.of(rows, columns, title=title, caption=caption, notes=notes, dash_means=dash, is_grouped=True)
+    return Table(rows, columns, caption=caption, dash_means=dash, is_grouped=True)
 
 
 def losses_table(rows: Sequence[ComparisonRow], level: float, title: str) -> Table:
     """The slices in which models lose: a row a slice, metric and model."""
     columns = [words("slice", SLICE.cell), METRIC, MODEL, USERS, *_of_the_difference(rows, level), _VERDICT]
-    return Table.of(rows, columns, title=title, caption="the slices with the largest losses")
+    return Table(rows, columns, title, "the slices with the largest losses")
 
 
-def pairs_table(rows: Sequence[PairRow], level: float, caption: str, notes: Iterable[Note]) -> Table:
+def pairs_table(rows: Sequence[PairRow], level: float, caption: str, notes: Sequence[Note]) -> Table:
     """Pairs of models: a row a metric and pair."""
     mean = in_one_format(value for row in rows for value in (row.mean, row.other_mean))
     columns: list[Column[Any]] = [
@@ -76,7 +59,7 @@ def pairs_table(rows: Sequence[PairRow], level: float, caption: str, notes: Iter
         *_of_the_difference(rows, level),
         _VERDICT,
     ]
-    return Table.of(rows, columns, caption=caption, notes=notes, is_grouped=True)
+    return Table(rows, columns, caption=caption, notes=notes, is_grouped=True)
 
 
 def _of_the_difference(rows: Sequence[Row], level: float) -> list[Column[Any]]:

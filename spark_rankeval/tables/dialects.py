@@ -47,4 +47,4 @@ def dialects_table(rows: Sequence[DialectRow], caption: str = "The same data und
         Column("users", lambda row: if_known(row, f"{row.n_users:,}")),
         Column("because", lambda row: row.because, "prose"),
     ]
-    return Table.of(rows, columns, caption=caption, dash_means="the dialect has no value", is_grouped=True)
+    return Table(rows, columns, caption=caption, dash_means="the dialect has no value", is_grouped=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
@@ -12,7 +13,7 @@ from spark_rankeval.tables.summary import interval_in_words
 from spark_rankeval.tables.table import Column, Document, Note, Table, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 #: A run's id, its time, and a row of its summary.
 HistoryRow: TypeAlias = tuple[str, datetime, SummaryRow]
@@ -39,29 +40,15 @@ def history_on_screen(rows: Sequence[HistoryRow], failed: Mapping[str, str] = _N
         newest = runs[-_MOST_RUNS:]
         n_left_out = len(runs) - len(newest)
         notes = [Note(f"{n_left_out:,} earlier runs: to_pandas() has them all")] if n_left_out else []
-        tables.append(history_table([row for row in group if row[0] in newest], failed, title=title, notes=notes))
+        table = history_table([row for row in group if row[0] in newest], failed)
+        tables.append(replace(table, title=title, notes=notes))
     n_more = len(groups) - len(tables)
     more = (Note(f"{n_more:,} more metrics and slices: to_pandas() has them all"),) if n_more else ()
     return Document(tuple(tables), more)
 
 
-def history_table(
-    rows: Sequence[HistoryRow],
-    failed: Mapping[str, str] = _NONE_FAILED,
-    *,
-    title: str = "",
-    caption: str = "",
-    notes: Iterable[Note] = (),
-) -> Table:
-    """A row a run and model; if some runs failed, a column says why.
-
-    Args:
-        rows: of a metric and slice.
-        failed: why runs failed, by their ids.
-        title: in text.
-        caption: in other forms.
-        notes: what stands below.
-    """
+def history_table(rows: Sequence[HistoryRow], failed: Mapping[str, str], caption: str = "") -> Table:
+    """A row a run and model of a metric and slice; if some runs failed, a column says why."""
     levels = list(dict.fromkeys(row.interval_level for _, _, row in rows if row.interval_method))
     written = in_one_format(row.mean for _, _, row in rows)
     columns: list[Column[HistoryRow]] = [
@@ -81,7 +68,7 @@ def history_table(
         Column("users", lambda each: f"{each[2].n_users:,}"),
         Column("undefined", lambda each: f"{each[2].n_undefined:,}"),
     ]
-    return Table.of(rows, columns, title=title, caption=caption, notes=notes)
+    return Table(rows, columns, caption=caption)
 
 
 def figure_in_words(key: str, slice_: str) -> str:

@@ -72,8 +72,8 @@ class ModelsTable(OneTable):
         if self.better:
             columns.insert(0, words("", lambda model: letters[model].rstrip(",")))
         best = "the best of its column" if len(self.models) > 1 else ""
-        notes = map(Note, self.notes)
-        return Document((Table.of(self.models, columns, caption=self.caption, notes=notes, bold_means=best),))
+        notes = list(map(Note, self.notes))
+        return Document((Table(self.models, columns, caption=self.caption, notes=notes, bold_means=best),))
 
     def _by_key(self) -> dict[str, dict[str, SummaryRow]]:
         """The rows by the metrics' keys and the models."""

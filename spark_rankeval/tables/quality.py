@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from spark_rankeval.tables.numbers import share
 from spark_rankeval.tables.table import Note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator, Mapping
 
     from spark_rankeval.records.summary import DataQuality
-
-
-class _Count(NamedTuple):
-    n: int
-    words: str
 
 
 def apart_in_words(quality: DataQuality) -> str:
@@ -43,26 +38,25 @@ def quality_notes(quality: DataQuality) -> list[Note]:
         notes.append(Note(apart_in_words(quality), "!"))
     notes += [Note(_ties(quality), "ties"), Note("; ".join(_rows(quality)), "rows")]
     if quality.label_weight:
-        notes.append(Note("; ".join(_weights(quality, quality.label_weight)), "weights of labels"))
+        notes.append(Note("; ".join(_weights(quality)), "weights of labels"))
     return notes
 
 
-def _users(quality: DataQuality) -> list[str]:
-    shares = [
-        _Count(quality.n_without_relevant, "without a relevant label"),
-        _Count(quality.n_without_predictions, "without predictions"),
-    ]
-    if quality.n_left_out:
-        shares.append(_Count(quality.n_left_out, "left out of the means"))
-    unweighted = (
-        _Count(quality.n_without_weight, "of weight 0 left out"),
-        _Count(quality.n_invalid_weights, "without a usable weight left out"),
+def _users(quality: DataQuality) -> Iterator[str]:
+    yield f"{quality.n_users:,} users"
+    shares = {
+        "without a relevant label": quality.n_without_relevant,
+        "without predictions": quality.n_without_predictions,
+        **({"left out of the means": quality.n_left_out} if quality.n_left_out else {}),
+    }
+    for words, n in shares.items():
+        yield f"{n:,} {words}{share(n, quality.n_users)}"
+    yield from _counted(
+        {
+            "of weight 0 left out": quality.n_without_weight,
+            "without a usable weight left out": quality.n_invalid_weights,
+        }
     )
-    return [
-        f"{quality.n_users:,} users",
-        *(f"{count.n:,} {count.words}{share(count.n, quality.n_users)}" for count in shares),
-        *_counted(unweighted),
-    ]
 
 
 def _ties(quality: DataQuality) -> str:
@@ -72,27 +66,30 @@ def _ties(quality: DataQuality) -> str:
     return f"{n:,} users depend on the order of equal scores{share(n, quality.n_users)}"
 
 
-def _rows(quality: DataQuality) -> list[str]:
-    further = (
-        _Count(quality.n_invalid_predictions, "invalid predictions left out"),
-        _Count(quality.n_invalid_labels, "invalid labels left out"),
-        _Count(quality.n_duplicate_predictions, "duplicate predictions"),
-        _Count(quality.n_duplicate_labels, "repeated labels merged"),
-        _Count(quality.n_conflicting_labels, "conflicting labels settled"),
-        _Count(quality.n_excluded, "predictions excluded"),
-        _Count(quality.n_excluded_labels, "labels excluded too"),
-        _Count(quality.n_infinite_scores, "infinite scores"),
-        _Count(quality.n_negative_grades, "negative grades"),
+def _rows(quality: DataQuality) -> Iterator[str]:
+    yield f"{quality.n_predictions:,} predictions"
+    yield f"{quality.n_labels:,} labels, {quality.n_relevant:,} relevant"
+    yield from _counted(
+        {
+            "invalid predictions left out": quality.n_invalid_predictions,
+            "invalid labels left out": quality.n_invalid_labels,
+            "duplicate predictions": quality.n_duplicate_predictions,
+            "repeated labels merged": quality.n_duplicate_labels,
+            "conflicting labels settled": quality.n_conflicting_labels,
+            "predictions excluded": quality.n_excluded,
+            "labels excluded too": quality.n_excluded_labels,
+            "infinite scores": quality.n_infinite_scores,
+            "negative grades": quality.n_negative_grades,
+        }
     )
-    labels = f"{quality.n_labels:,} labels, {quality.n_relevant:,} relevant"
-    return [f"{quality.n_predictions:,} predictions", labels, *_counted(further)]
 
 
-def _weights(quality: DataQuality, total: float) -> list[str]:
-    clipped = _Count(quality.n_clipped_labels, "clipped")
-    return [f"{total:,.6g} in all", f"as good as {quality.effective_n_labels:,.1f} equal ones", *_counted([clipped])]
+def _weights(quality: DataQuality) -> Iterator[str]:
+    yield f"{quality.label_weight:,.6g} in all"
+    yield f"as good as {quality.effective_n_labels:,.1f} equal ones"
+    yield from _counted({"clipped": quality.n_clipped_labels})
 
 
-def _counted(counts: Iterable[_Count]) -> list[str]:
-    """Those that are not 0."""
-    return [f"{count.n:,} {count.words}" for count in counts if count.n]
+def _counted(counts: Mapping[str, int | None]) -> list[str]:
+    """Counts by what they are of, without those of 0."""
+    return [f"{n:,} {words}" for words, n in counts.items() if n]

@@ -25,7 +25,6 @@ _METHODS = {
 _MOST_LISTED = 4
 # So many models and slices are printed; a table for each.
 _MOST_TABLES = 24
-_NO_INTERVAL = "there is no interval"
 
 #: Columns that several tables have, of summaries and of comparisons.
 METRIC: Column[Any] = words("metric", lambda row: row.name)
@@ -40,13 +39,18 @@ def summary_on_screen(
 ) -> Document:
     """As many tables as fit on a page; below the last one of a model, what its users were like."""
     groups = _by_model(rows)
-    below = {id(group): _quality_of(group[0].model, qualities) for group in _last_of_each_model(groups)}
-    shown = groups[:_MOST_TABLES]
-    n_left_out = len(groups) - len(shown)
+    last = {group[0].model: place for place, group in enumerate(groups)}
+    tables = []
+    for place, group in enumerate(groups[:_MOST_TABLES]):
+        model = group[0].model
+        is_last = model in qualities and last[model] == place
+        tables.append(_summary_table(group, quality_notes(qualities[model]) if is_last else ()))
+    n_left_out = len(groups) - len(tables)
     if n_left_out:
-        quality = _quality_of(next(iter(qualities)), qualities) if len(qualities) == 1 else []
-        below[id(shown[-1])] = [Note(f"{n_left_out:,} more slices: result.slices has them all"), *quality]
-    return Document(tuple(_summary_table(group, below.get(id(group), ())) for group in shown), remarks(notes))
+        more = Note(f"{n_left_out:,} more slices: result.slices has them all")
+        of_all = quality_notes(*qualities.values()) if len(qualities) == 1 else []
+        tables[-1] = _summary_table(groups[len(tables) - 1], [more, *of_all])
+    return Document(tuple(tables), remarks(notes))
 
 
 def summary_on_paper(rows: Sequence[SummaryRow], notes: Sequence[str] = ()) -> Document:
@@ -55,24 +59,18 @@ def summary_on_paper(rows: Sequence[SummaryRow], notes: Sequence[str] = ()) -> D
 
 
 def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = False) -> Table:
-    """A row a metric and model, or a metric, slice and model.
-
-    Args:
-        caption: what it shows.
-        rows: of the summary.
-        slices: whether they are of slices.
-    """
+    """A row a metric and model, or a metric, slice and model."""
     keys = list(dict.fromkeys(row.key for row in rows))
     by_metric = sorted(rows, key=lambda row: keys.index(row.key))
     also = [SLICE] if slices else []
     if any(row.model for row in rows):
         also.append(MODEL)
-    return Table.of(by_metric, _columns(by_metric, also), caption=caption, dash_means=_NO_INTERVAL)
+    return Table(by_metric, _columns(by_metric, also), caption=caption, dash_means="there is no interval")
 
 
 def _summary_table(rows: Sequence[SummaryRow], below: Iterable[Note] = ()) -> Table:
-    notes = [*map(Note, missing_intervals(rows)), *below]
-    return Table.of(rows, _columns(rows), title=users_in_words(rows[0]), notes=notes)
+    about = users_in_words(rows[0])
+    return Table(rows, _columns(rows), about, about, [*map(Note, missing_intervals(rows)), *below])
 
 
 def _columns(rows: Sequence[SummaryRow], also: Iterable[Column[SummaryRow]] = ()) -> list[Column[SummaryRow]]:
@@ -165,11 +163,3 @@ def _by_model(rows: Sequence[SummaryRow]) -> list[list[SummaryRow]]:
         groups.setdefault((row.model, row.slice), []).append(row)
     models = list(dict.fromkeys(row.model for row in rows))
     return [group for model in models for (name, _), group in groups.items() if name == model]
-
-
-def _last_of_each_model(groups: Sequence[list[SummaryRow]]) -> Iterable[list[SummaryRow]]:
-    return {group[0].model: group for group in groups}.values()
-
-
-def _quality_of(model: str, qualities: Mapping[str, DataQuality]) -> list[Note]:
-    return quality_notes(qualities[model]) if model in qualities else []

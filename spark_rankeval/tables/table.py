@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ class Table:
     """A table, by what stands in it.
 
     Attributes:
+        items: what the rows are about, from top to bottom.
         columns: from left to right.
-        rows: cells, as many as columns.
         title: what stands above it in text.
         caption: what it shows, in all other forms.
         notes: what stands below it.
@@ -95,43 +96,29 @@ class Table:
         is_grouped: whether text leaves repeats in the first column out.
     """
 
-    columns: tuple[Column[Any], ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    items: Sequence[Any]
+    columns: Sequence[Column[Any]]
     title: str = ""
     caption: str = ""
-    notes: tuple[Note, ...] = ()
+    notes: Sequence[Note] = ()
     bold_means: str = ""
     dash_means: str = "not known"
     is_grouped: bool = False
 
-    @classmethod
-    def of(
-        cls,
-        items: Iterable[Item],
-        columns: Sequence[Column[Item]],
-        *,
-        title: str = "",
-        caption: str = "",
-        notes: Iterable[Note] = (),
-        bold_means: str = "",
-        dash_means: str = "not known",
-        is_grouped: bool = False,
-    ) -> Table:
-        """A row an item; without a caption the title is that."""
-        rows = tuple(tuple(_as_cell(column.cell(item)) for column in columns) for item in items)
-        return cls(tuple(columns), rows, title, caption or title, tuple(notes), bold_means, dash_means, is_grouped)
+    @cached_property
+    def rows(self) -> list[list[Cell]]:
+        """The cells, as many as columns."""
+        contents = ([column.cell(item) for column in self.columns] for item in self.items)
+        return [[Cell(each) if isinstance(each, str) else each for each in row] for row in contents]
 
     def without_bars(self) -> Table:
         """The same table without the columns that are pictures."""
-        kept = [place for place, column in enumerate(self.columns) if column.kind != "bar"]
-        columns = tuple(self.columns[place] for place in kept)
-        return replace(self, columns=columns, rows=tuple(tuple(row[place] for place in kept) for row in self.rows))
+        return replace(self, columns=[column for column in self.columns if column.kind != "bar"])
 
     def longest_raised(self) -> list[str]:
         """By column what takes the most room above its cells: the others leave as much, so that figures stand below figures."""
-        return [
-            max((row[place].raised for row in self.rows), key=len, default="") for place in range(len(self.columns))
-        ]
+        places = range(len(self.columns))
+        return [max((row[place].raised for row in self.rows), key=len, default="") for place in places]
 
 
 class Document(NamedTuple):
@@ -159,7 +146,3 @@ def remarks(texts: Iterable[str]) -> tuple[Note, ...]:
 def on_one_line(text: str) -> str:
     """A text without breaks of lines and repeated blanks."""
     return " ".join(text.split())
-
-
-def _as_cell(content: Cell | str) -> Cell:
-    return Cell(content) if isinstance(content, str) else content

@@ -81,7 +81,7 @@ def test_failed_gates_stand_first_and_say_so_in_words(page):
 
 def test_a_table_says_how_many_rows_it_leaves_out():
     metrics = [f"metric {number}" for number in range(MOST_ROWS + 7)]
-    table = Table.of(metrics, [Column("metric", str, "words"), Column("mean", lambda _: "0.5")], caption="all")
+    table = Table(metrics, [Column("metric", str, "words"), Column("mean", lambda _: "0.5")], caption="all")
     section = Section("means", "Means", tables=[table])
     assert "7 more rows are left out here" in document("title", [], [section])
 
