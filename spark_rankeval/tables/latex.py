@@ -25,8 +25,9 @@ _ESCAPES = {
     "*": "{*}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
-# Figures come after other columns, and `<` before digits is a sign of mathematics.
-_ESCAPES_IN_FIGURES = {character: text for character, text in _ESCAPES.items() if character not in "[<"}
+# Brackets of intervals never begin a row.
+_ESCAPES_IN_FIGURES = {character: text for character, text in _ESCAPES.items() if character != "["}
+_SIGNS = {"-": "$-$", _ESCAPES["<"]: "$<$"}
 
 
 def as_latex(document: Document) -> str:
@@ -93,7 +94,8 @@ def _cell(cell: Cell, kind: Kind, room: str) -> str:
 
 def _figure(text: str) -> str:
     """A figure with the signs of mathematics."""
-    return re.sub(r"(?<![e\d])([-<])(?=\d)", r"$\1$", _escaped(text, _ESCAPES_IN_FIGURES))
+    escaped = _escaped(text, _ESCAPES_IN_FIGURES)
+    return re.sub(r"(?<![e\d])(-|\\textless\{\})(?=\d)", lambda sign: _SIGNS[sign[0]], escaped)
 
 
 def _escaped(text: str, escapes: dict[str, str] = _ESCAPES) -> str:
