@@ -103,7 +103,7 @@ def test_every_mean_is_there_to_unfold(page):
 
 def test_differences_have_verdicts_and_what_they_stand_on(page):
     words = page.words(page.section("differences"))
-    assert "the sign-flip randomisation test (9,999 replicates), corrected (holm)" in words
+    assert "the sign-flip randomisation test, 9,999 replicates, corrected (holm)" in words
     assert "Verdict: differences up to 0.005 do not matter." in words
     line = next(cells for cells in page.rows("differences") if cells[0] == "map@10")
     assert line[1] == "popularity"
