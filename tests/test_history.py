@@ -13,6 +13,7 @@ from spark_rankeval import history
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.run_history.gates import read_gates
 from spark_rankeval.run_history.history import History
+from spark_rankeval.tables.history import HistoryRow
 
 START = datetime(2026, 10, 20, 4, tzinfo=UTC)
 
@@ -20,7 +21,9 @@ START = datetime(2026, 10, 20, 4, tzinfo=UTC)
 def runs(*days):
     """A history of these rows, a list a day."""
     times = [START + timedelta(days=place) for place in range(len(days))]
-    return History(tuple((f"day {place}", times[place], one) for place, rows in enumerate(days) for one in rows))
+    return History(
+        tuple(HistoryRow(f"day {place}", times[place], one) for place, rows in enumerate(days) for one in rows)
+    )
 
 
 def values(chart):
@@ -150,7 +153,7 @@ def test_failed_runs_are_marked_wherever_they_are_shown(tmp_path):
     ],
 )
 def test_the_axis_tells_runs_apart(apart, form):
-    rows = tuple((f"run {place}", START + place * apart, row()) for place in range(5))
+    rows = tuple(HistoryRow(f"run {place}", START + place * apart, row()) for place in range(5))
     assert History(rows).plot().to_dict()["layer"][0]["encoding"]["x"]["axis"]["format"] == form
 
 

@@ -116,7 +116,7 @@ class ComparisonPlots:
     def histogram(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
         """How many users differ by how much, counted on Spark with one aggregation; nobody is collected.
 
-        Users for whom both models are equal are no bar, which would hide the others, but told beside.
+        Users for whom both models are equal are no bar, which would hide the others; their number stands beside.
 
         Args:
             metric: which one; None: the first.
@@ -163,7 +163,8 @@ class ComparisonPlots:
         reading = [
             f"Dashed: mean difference; shade: its {level} interval. Grey: users who are worse off; those who are equal are not drawn."
         ]
-        reading += [f"The outer bars hold all users beyond {_REACH} standard deviations."] * counted.beyond
+        if counted.beyond:
+            reading.append(f"The outer bars hold all users beyond {_REACH} standard deviations.")
         return histogram_chart(
             counted.histograms,
             title=f"Users by their difference of {name} to {self.baseline}",

@@ -101,8 +101,10 @@ class ResultPlots:
         shown = [row for row in rows if row.key in headline]
         written = in_one_format(row.mean for row in shown)
         reading = [interval_reading(rows, "line")]
-        reading += ["Each mean's own interval: whether models differ is told by their differences (compare)."] * several
-        reading += [f"{len(headline)} of {len(keys)} metrics; curves have the others."] * (len(headline) < len(keys))
+        if several:
+            reading.append("Each mean's own interval: whether models differ is told by their differences (compare).")
+        if len(headline) < len(keys):
+            reading.append(f"{len(headline)} of {len(keys)} metrics; curves have the others.")
         return forest_chart(
             [_mean(row, row.model if alone else row.name, written) for row in shown],
             title=f"Mean {rows[0].name} by model" if alone else "Means over users",
@@ -157,7 +159,7 @@ class ResultPlots:
         with needs_extra("report", PURPOSE):
             from spark_rankeval.charts.curves import curve_chart
         names = {(row.model, row.relevance): _series(row) for _, row in points}
-        ordered = [name for model in self.models for (mine, _), name in names.items() if mine == model]
+        ordered = [name for model in self.models for (whose, _), name in names.items() if whose == model]
         # Where models have no curve of their own relevance, their colours stay those of other charts.
         series = list(self.models) if set(ordered) <= set(self.models) else ordered
         return curve_chart(
@@ -297,7 +299,7 @@ class ResultPlots:
         rows, histograms = counted
         name, weight = rows[0].name, rows[0].user_weight
         of_sums = "a quotient of sums over users" if weight == SELF_NORMALISED else f"weighted by {weight}"
-        weighted = [f"Each user counts once; the mean is {of_sums}."] * bool(weight)
+        weighted = [f"Each user counts once; the mean is {of_sums}."] if weight else []
         return histogram_chart(
             histograms,
             title=f"Users by their {name}",

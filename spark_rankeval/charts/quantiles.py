@@ -85,7 +85,7 @@ def _panel(drawn: Sequence[Spread], series: Sequence[str], width: int, *, first:
             }
         )
     ticks = [
-        {"place": one.place, "series": one.series, "at": value, "told": f"{share:.0%} of the users below"}
+        {"place": one.place, "series": one.series, "at": value, "shown": f"{share:.0%} of the users below"}
         for one in drawn
         for share, value in one.quantiles
         if math.isfinite(value)
@@ -114,7 +114,7 @@ def _panel(drawn: Sequence[Spread], series: Sequence[str], width: int, *, first:
         .encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
         alt.Chart(data(ticks))
         .mark_tick(thickness=2, size=12)
-        .encode(x=alt.X("at:Q", scale=scale), tooltip=["at:Q", "told:N"], **line),
+        .encode(x=alt.X("at:Q", scale=scale), tooltip=["at:Q", "shown:N"], **line),
         base.transform_filter("isValid(datum.mean)")
         .mark_point(filled=True, size=50, opacity=1)
         .encode(

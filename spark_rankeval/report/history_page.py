@@ -53,7 +53,7 @@ def history_page(title: str, parts: Sequence[Part]) -> str:
 
 
 def _section(place: int, part: Part) -> Section:
-    newest_first = sorted(part.rows, key=lambda row: row[1], reverse=True)
+    newest_first = sorted(part.rows, key=lambda each: each.time, reverse=True)
     caption = "The same in figures, the newest run first"
     return Section(
         f"metric-{place}",

@@ -98,17 +98,23 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
 
 def _facts(contents: Contents) -> list[tuple[str, str]]:
     models = [model for model in contents.plots.models if model]
-    users = [f"{quality.n_users:,}" for quality in contents.qualities.values()][:1]
     slices = {row.slice for row in contents.summary} - {"all"}
     dialects = list(dict.fromkeys(row.dialect for row in contents.summary if row.dialect))
-    facts = _which_run(contents.manifest) + [("models", ", ".join(models))] * bool(models)
-    facts += [("users", one) for one in users]
-    facts += [("metrics", f"{len({row.key for row in contents.summary}):,}")]
-    facts += [("slices", f"{len(slices):,}")] * bool(slices)
+    facts = _which_run(contents.manifest)
+    if models:
+        facts.append(("models", ", ".join(models)))
+    if contents.qualities:
+        facts.append(("users", f"{next(iter(contents.qualities.values())).n_users:,}"))
+    facts.append(("metrics", f"{len({row.key for row in contents.summary}):,}"))
+    if slices:
+        facts.append(("slices", f"{len(slices):,}"))
     weights = list(dict.fromkeys(row.user_weight for row in contents.summary))
     weights = [name for name in weights if name not in ("", SELF_NORMALISED)]
-    facts += [("users weighted by", ", ".join(weights))] * bool(weights)
-    return [*facts, *[("dialect", ", ".join(dialects))] * bool(dialects)]
+    if weights:
+        facts.append(("users weighted by", ", ".join(weights)))
+    if dialects:
+        facts.append(("dialect", ", ".join(dialects)))
+    return facts
 
 
 def _which_run(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -132,8 +138,11 @@ def _sections(contents: Contents) -> Iterator[Section]:
         yield _gates(contents)
     apart = {model: quality for model, quality in contents.qualities.items() if quality.is_apart}
     if apart:
-        told = [f"model {model!r}: " * bool(model) + apart_in_words(quality) for model, quality in apart.items()]
-        yield Section("apart", "Before you read on", words=told, alarm=True)
+        words = [
+            f"model {model!r}: {apart_in_words(quality)}" if model else apart_in_words(quality)
+            for model, quality in apart.items()
+        ]
+        yield Section("apart", "Before you read on", words=words, alarm=True)
     yield _means(contents, of_all)
     if contents.comparison is not None:
         yield _differences(contents.comparison, contents.plots.models, contents.distributions)
@@ -164,7 +173,8 @@ def _drawn(draws: Sequence[Callable[..., Drawing]]) -> list[Picture]:
 def _gates(contents: Contents) -> Section:
     failed = sum(not gate.passed for gate in contents.gates)
     n = len(contents.gates)
-    words = f"{failed} of {n} gates failed." if failed else f"All {n} gates passed." if n > 1 else "The gate passed."
+    passed = f"All {n} gates passed." if n > 1 else "The gate passed."
+    words = f"{failed} of {n} gates failed." if failed else passed
     return Section("gates", "Gates", words=[words], tables=[tables.gates_table(contents.gates)], alarm=failed > 0)
 
 
@@ -220,7 +230,7 @@ def _curves(rows: Sequence[SummaryRow]) -> list[str]:
     for row in rows:
         if row.cutoff is not None:
             cutoffs.setdefault(row.definition.removesuffix(f"@{row.cutoff}"), set()).add(row.cutoff)
-    return [name for name, found in cutoffs.items() if len(found) >= _CURVE][:_MOST_CURVES]
+    return [name for name, of_name in cutoffs.items() if len(of_name) >= _CURVE][:_MOST_CURVES]
 
 
 def _slices(contents: Contents) -> Section:
@@ -263,5 +273,5 @@ def _definitions(contents: Contents, of_all: list[SummaryRow]) -> Section:
         "definitions",
         "Definitions",
         tables=[tables.definitions_table(of_all), *several],
-        folded=every * (len(shown) < len(contents.dialects)),
+        folded=every if len(shown) < len(contents.dialects) else [],
     )

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
-from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.tables.numbers import in_one_format
 from spark_rankeval.tables.summary import interval_in_words
 from spark_rankeval.tables.table import Column, Document, Note, Table, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
-#: A run's id, its time, and a row of its summary.
-HistoryRow: TypeAlias = tuple[str, datetime, SummaryRow]
+    from spark_rankeval.records.summary import SummaryRow
 
 # So many runs of a metric are printed, the newest ones.
 _MOST_RUNS = 20
 _MOST_TABLES = 12
-_NONE_FAILED: Mapping[str, str] = MappingProxyType({})
 
 
-def history_on_screen(rows: Sequence[HistoryRow], failed: Mapping[str, str] = _NONE_FAILED) -> Document:
+class HistoryRow(NamedTuple):
+    """A figure of a run.
+
+    Attributes:
+        run: its id.
+        time: when it began.
+        row: of its summary.
+    """
+
+    run: str
+    time: datetime
+    row: SummaryRow
+
+
+def history_on_screen(rows: Sequence[HistoryRow], failed: Mapping[str, str]) -> Document:
     """A table a metric and slice, the earliest run first.
 
     Args:
@@ -32,15 +42,15 @@ def history_on_screen(rows: Sequence[HistoryRow], failed: Mapping[str, str] = _N
         failed: why runs failed, by their ids.
     """
     groups: dict[str, list[HistoryRow]] = {}
-    for row in rows:
-        groups.setdefault(figure_in_words(row[2].key, row[2].slice), []).append(row)
+    for each in rows:
+        groups.setdefault(figure_in_words(each.row.key, each.row.slice), []).append(each)
     tables = []
     for title, group in list(groups.items())[:_MOST_TABLES]:
         runs = list(dict.fromkeys(run for run, _, _ in group))
         newest = runs[-_MOST_RUNS:]
         n_left_out = len(runs) - len(newest)
         notes = [Note(f"{n_left_out:,} earlier runs: to_pandas() has them all")] if n_left_out else []
-        table = history_table([row for row in group if row[0] in newest], failed)
+        table = history_table([each for each in group if each.run in newest], failed)
         tables.append(replace(table, title=title, notes=notes))
     n_more = len(groups) - len(tables)
     more = (Note(f"{n_more:,} more metrics and slices: to_pandas() has them all"),) if n_more else ()
@@ -52,21 +62,21 @@ def history_table(rows: Sequence[HistoryRow], failed: Mapping[str, str], caption
     levels = list(dict.fromkeys(row.interval_level for _, _, row in rows if row.interval_method))
     written = in_one_format(row.mean for _, _, row in rows)
     columns: list[Column[HistoryRow]] = [
-        words("run_id", lambda each: each[0]),
-        words("time (UTC)", lambda each: f"{each[1]:%Y-%m-%d %H:%M}"),
+        words("run_id", lambda each: each.run),
+        words("time (UTC)", lambda each: f"{each.time:%Y-%m-%d %H:%M}"),
     ]
     if any(run in failed for run, _, _ in rows):
-        columns.append(words("failed", lambda each: failed.get(each[0], "")))
+        columns.append(words("failed", lambda each: failed.get(each.run, "")))
     if any(row.model for _, _, row in rows):
-        columns.append(words("model", lambda each: each[2].model))
+        columns.append(words("model", lambda each: each.row.model))
     columns += [
-        Column("mean", lambda each: written(each[2].mean)),
+        Column("mean", lambda each: written(each.row.mean)),
         Column(
             f"{100 * levels[0]:.6g}% interval" if len(levels) == 1 else "interval",
-            lambda each: interval_in_words(each[2], written),
+            lambda each: interval_in_words(each.row, written),
         ),
-        Column("users", lambda each: f"{each[2].n_users:,}"),
-        Column("undefined", lambda each: f"{each[2].n_undefined:,}"),
+        Column("users", lambda each: f"{each.row.n_users:,}"),
+        Column("undefined", lambda each: f"{each.row.n_undefined:,}"),
     ]
     return Table(rows, columns, caption=caption)
 
