@@ -6,6 +6,11 @@ import zlib
 from spark_rankeval.records.comparison import ComparisonRow, PairRow
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.tables.html import as_html
+from spark_rankeval.tables.latex import as_latex
+from spark_rankeval.tables.markdown import as_markdown
+from spark_rankeval.tables.summary import summary_on_paper, summary_on_screen
+from spark_rankeval.tables.text import as_text
 
 QUALITY = DataQuality.of(
     n_users=1300,
@@ -95,3 +100,19 @@ def models_rows(models=("als", "popularity"), cutoffs=(1, 5, 10, 20, 50), recall
                         interval_high=here + spread)
                 )  # fmt: skip
     return tuple(rows)
+
+
+def summary_as_text(rows, qualities):
+    return as_text(summary_on_screen(rows, qualities))
+
+
+def summary_as_html(rows, qualities):
+    return as_html(summary_on_screen(rows, qualities))
+
+
+def summary_as_markdown(rows):
+    return as_markdown(summary_on_paper(rows))
+
+
+def summary_as_latex(rows):
+    return as_latex(summary_on_paper(rows))

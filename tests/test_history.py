@@ -13,6 +13,7 @@ from spark_rankeval import history
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.run_history.gates import read_gates
 from spark_rankeval.run_history.history import History
+from spark_rankeval.tables.history import HistoryRow
 
 START = datetime(2026, 10, 20, 4, tzinfo=UTC)
 
@@ -20,7 +21,9 @@ START = datetime(2026, 10, 20, 4, tzinfo=UTC)
 def runs(*days):
     """A history of these rows, a list a day."""
     times = [START + timedelta(days=place) for place in range(len(days))]
-    return History(tuple((f"day {place}", times[place], one) for place, rows in enumerate(days) for one in rows))
+    return History(
+        tuple(HistoryRow(f"day {place}", times[place], one) for place, rows in enumerate(days) for one in rows)
+    )
 
 
 def values(chart):
@@ -116,7 +119,7 @@ def test_a_history_shows_itself_as_text_and_as_a_table():
         "run_id  time (UTC)        model    mean      95% interval  users  undefined",
         "day 0   2026-10-20 04:00  als    0.3000  [0.2800, 0.3200]  1,200         34",
     ]
-    assert "\n10 earlier runs\n" in repr(runs(*[[row()]] * 30))
+    assert repr(runs(*[[row()]] * 30)).endswith("\n10 earlier runs: to_pandas() has them all")
     frame = WEEK.to_pandas()
     assert (len(frame), list(frame.columns[:4])) == (14, ["run_id", "time", "model", "dialect"])
     assert frame["value"].iloc[0] == 0.3
@@ -150,7 +153,7 @@ def test_failed_runs_are_marked_wherever_they_are_shown(tmp_path):
     ],
 )
 def test_the_axis_tells_runs_apart(apart, form):
-    rows = tuple((f"run {place}", START + place * apart, row()) for place in range(5))
+    rows = tuple(HistoryRow(f"run {place}", START + place * apart, row()) for place in range(5))
     assert History(rows).plot().to_dict()["layer"][0]["encoding"]["x"]["axis"]["format"] == form
 
 

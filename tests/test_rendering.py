@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 
 import pytest
+from summary_rows import summary_as_html, summary_as_latex, summary_as_markdown, summary_as_text
 
 from spark_rankeval.charts.of_results import interval_reading
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.tables.markup import summary_as_html, summary_as_latex, summary_as_markdown
-from spark_rankeval.tables.text import number, render_summary
+from spark_rankeval.tables.numbers import number
 
 ROW = SummaryRow(
     model="", dialect="default", metric="ndcg@10", relevance="", definition="ndcg@10", cutoff=10, slice="all",
@@ -68,7 +68,7 @@ class Reader(html.parser.HTMLParser):
 
 
 def test_text_has_the_interval_and_why_there_is_none():
-    lines = render_summary([ROW, NONE], {"": QUALITY}).split("\n")
+    lines = summary_as_text([ROW, NONE], {"": QUALITY}).split("\n")
     assert lines[:5] == [
         "dialect 'default'",
         "metric     mean  95% interval (t)     std  users  undefined",
@@ -83,22 +83,22 @@ def test_text_fits_a_hundred_columns():
         ROW, metric="ap(denominator='labels')@100", interval_method="percentile", interval_level=0.999,
         interval_low=-0.125, interval_high=1.25, n_users=123_456_789, n_undefined=12_345_678,
     )  # fmt: skip
-    table = render_summary([longest], {"": QUALITY}).split("\n\n")[0]
+    table = summary_as_text([longest], {"": QUALITY}).split("\n\n")[0]
     assert max(map(len, table.split("\n"))) <= 110
     ordinary = replace(ROW, metric="precision@10", interval_method="bca", n_users=123_456_789, n_undefined=12_345_678)
-    assert max(map(len, render_summary([ordinary], {"": QUALITY}).split("\n\n")[0].split("\n"))) <= 100
+    assert max(map(len, summary_as_text([ordinary], {"": QUALITY}).split("\n\n")[0].split("\n"))) <= 100
     assert "99.9% interval (percentile bootstrap)" in table
 
 
 def test_figures_that_no_user_has_are_undefined_in_words():
     nobody = replace(NONE, mean=math.nan, std=math.nan, n_users=0, no_interval="no user")
-    assert render_summary([nobody], {}).splitlines()[2].split() == ["rr", "undefined", "–", "undefined", "0", "34"]
+    assert summary_as_text([nobody], {}).splitlines()[2].split() == ["rr", "undefined", "–", "undefined", "0", "34"]
 
 
 def test_many_without_an_interval_are_not_all_listed():
     rows = [replace(NONE, metric=f"ndcg@{k}") for k in range(1, 10)]
-    assert "no interval of any mean: one user has no spread" in render_summary(rows, {"": QUALITY})
-    assert "no interval of ndcg@1, ndcg@2, ndcg@3, ndcg@4 and 5 more: one" in render_summary(
+    assert "no interval of any mean: one user has no spread" in summary_as_text(rows, {"": QUALITY})
+    assert "no interval of ndcg@1, ndcg@2, ndcg@3, ndcg@4 and 5 more: one" in summary_as_text(
         [ROW, *rows], {"": QUALITY}
     )
 
@@ -200,7 +200,7 @@ def test_several_models_are_several_tables():
 
 def test_only_the_first_of_many_slices_are_shown():
     rows = [replace(ROW, slice=f"country = {n}") for n in range(40)]
-    for text in (render_summary(rows, {"": QUALITY}), " ".join(Reader(summary_as_html(rows, {"": QUALITY})).texts)):
+    for text in (summary_as_text(rows, {"": QUALITY}), " ".join(Reader(summary_as_html(rows, {"": QUALITY})).texts)):
         assert text.count("users with country") == 24
         assert "16 more slices: result.slices has them all" in text
         assert text.count("1,300 users") == 1
@@ -210,15 +210,15 @@ def test_without_intervals_there_is_no_column_of_them():
     plain = SummaryRow(**{**vars(ROW), "interval_method": "", "no_interval": "not asked for"})
     assert Reader(summary_as_html([plain], {"": QUALITY})).rows[0] == ["metric", "mean", "std", "users", "undefined"]
     assert "| metric | mean | std |" in summary_as_markdown([plain])
-    assert "no interval" not in render_summary([plain], {"": QUALITY})
+    assert "no interval" not in summary_as_text([plain], {"": QUALITY})
 
 
 def test_an_interval_of_another_kind_than_the_head_says_is_named():
     share = replace(ROW, metric="hit_rate@10", interval_method="clopper_pearson")
-    lines = render_summary([share, ROW], {"": QUALITY}).split("\n")
+    lines = summary_as_text([share, ROW], {"": QUALITY}).split("\n")
     assert "95% interval (t)" in lines[1]
     assert lines[4] == "interval of hit_rate@10: Clopper-Pearson"
-    alone = render_summary([share], {"": QUALITY})
+    alone = summary_as_text([share], {"": QUALITY})
     assert "95% interval (Clopper-Pearson)" in alone
     assert "interval of" not in alone
 

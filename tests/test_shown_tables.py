@@ -5,6 +5,16 @@ import re
 from dataclasses import replace
 
 import pytest
+from summary_rows import (
+    difference,
+    models_rows,
+    pair,
+    row,
+    summary_as_html,
+    summary_as_latex,
+    summary_as_markdown,
+    summary_as_text,
+)
 
 from spark_rankeval.charts.of_results import ResultPlots
 from spark_rankeval.comparison.result import ModelComparison, PairwiseComparison
@@ -12,11 +22,10 @@ from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.report.tables import definitions_table, differences_table, means_table, quantiles_table
-from spark_rankeval.tables.markup import summary_as_html, summary_as_latex, summary_as_markdown
+from spark_rankeval.report.tables import definitions_table, quantiles_table
+from spark_rankeval.tables.comparison import differences_table
 from spark_rankeval.tables.notes import notes_of
-from spark_rankeval.tables.text import render_summary
-from tests.summary_rows import difference, models_rows, pair, row
+from spark_rankeval.tables.summary import means_table
 
 NASTY = r"a<b> & d_e | 100% $x$ \z"
 
@@ -53,14 +62,14 @@ def test_metrics_remember_what_they_were_called():
 def test_the_name_that_was_asked_for_is_shown_and_programs_have_the_label():
     rows = [row("ap@10", asked="map@10", standard="ap", standard_mean=0.1), row("ap@5", asked="map@5", slice="a=1")]
     for shown in (
-        render_summary(rows, {}), summary_as_html(rows, {}), summary_as_markdown(rows), summary_as_latex(rows),
-        *(str(table(rows)) for table in (lambda rows: means_table("", rows), quantiles_table)),
+        summary_as_text(rows, {}), summary_as_html(rows, {}), summary_as_markdown(rows), summary_as_latex(rows),
+        *(str(table.rows) for table in (means_table("", rows), quantiles_table(rows))),
         *notes_of(rows), str(ResultPlots(tuple(rows), {}, [""], list).means().to_dict(validate=False)),
-        str(definitions_table(rows).groups[0][0]),
+        definitions_table(rows).rows[0][0].text,
     ):  # fmt: skip
         assert "map@10" in shown
         assert not re.search(r"\bap@", shown), shown
-    assert "mine [click]" in render_summary([row("ap@10", asked="mine", relevance="click")], {})
+    assert "mine [click]" in summary_as_text([row("ap@10", asked="mine", relevance="click")], {})
     assert result(rows).explain().splitlines()[:2] == ["map@10  ap@10", "map@5   ap@5"]
     frame = result(rows).to_pandas()
     assert frame["metric"].tolist() == ["ap@10", "ap@5"]
@@ -73,7 +82,7 @@ def test_the_name_that_was_asked_for_is_shown_and_programs_have_the_label():
 def test_comparisons_show_the_name_that_was_asked_for():
     rows = [difference("ap@10", asked="map@10")]
     of_all = pairs([pair("ap@10", asked="map@10")])
-    for shown in (repr(comparison(rows)), str(differences_table("", rows, 0.95)), repr(of_all), of_all.to_latex()):
+    for shown in (repr(comparison(rows)), str(differences_table(rows, 0.95, "").rows), repr(of_all), of_all.to_latex()):
         assert "map@10" in shown
         assert " ap@10" not in shown
     chart = str(comparison(rows).plot().to_dict(validate=False))
@@ -94,10 +103,10 @@ def test_comparisons_show_the_name_that_was_asked_for():
 )
 def test_a_column_has_one_format(means, shown):
     rows = [row(f"ndcg@{k}", mean, interval_low=mean, interval_high=mean) for k, mean in enumerate(means, start=1)]
-    lines = render_summary(rows, {}).splitlines()[2:]
+    lines = summary_as_text(rows, {}).splitlines()[2:]
     assert [line.split()[1] for line in lines] == shown
     assert [line.split()[2].strip("[,") for line in lines] == shown
-    assert [cells[0] for _, ((*cells,),) in means_table("", rows).groups] == shown
+    assert [cells[1].text for cells in means_table("", rows).rows] == shown
     differing = [difference(f"ndcg@{k}", value=mean, interval_low=mean) for k, mean in enumerate(means, start=1)]
     lines = repr(comparison(differing)).splitlines()[2 : 2 + len(means)]
     if not any(map(math.isnan, means)):
@@ -219,7 +228,7 @@ def test_slices_stand_in_the_order_that_was_given():
     assert found.summary[0].model == "als"
     chart = str(found.plot.slices("ndcg@10").to_dict(validate=False))
     assert chart.index("activity=light") < chart.index("activity=medium") < chart.index("activity=heavy")
-    assert re.findall(r"activity=\w+", str(means_table("", found.summary[::-1], slices=True)))[-1:] == [
+    assert re.findall(r"activity=\w+", str(means_table("", found.summary[::-1], slices=True).rows))[-1:] == [
         "activity=light"
     ]
     sliced = [difference(slice=name, model=model) for name in slices for model in ("als", "bpr")]

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
-from spark_rankeval.charts.figures import told
+from spark_rankeval.charts.figures import WIDTH, with_interval
 from spark_rankeval.charts.marks import (
     EDGE,
     INK,
     QUIET,
     ROOMY,
-    WIDTH,
     axis,
     dash,
     data,
@@ -98,7 +97,7 @@ def curve_chart(
         x_axis.format = next(form for longest, form in _TIME_FORMATS if span[1] - span[0] < longest)
         x_axis.labelOverlap = True
     x_scale = alt.Scale(domain=span, nice=False, type="utc") if times else alt.Scale(domain=span, nice=False)
-    # All layers tell their colours alike, or none would be told.
+    # All layers encode colours alike; otherwise Vega draws no legend.
     colour, shape = looks(present, series, legend=legend, width=width, offset=_ABOVE_TITLE)
     base = alt.Chart(
         data({**one.record(), "at": _at(one, times), "ringed": one.note in ringed} for one in drawn)
@@ -108,10 +107,10 @@ def curve_chart(
     )
     y_scale = alt.Scale(domain=reach, nice=False)
     y = alt.Y("value:Q", scale=y_scale, axis=axis(**upright(y_title)))
-    hints = [alt.Tooltip("series:N", title="model")] * any(present)
+    hints = [alt.Tooltip("series:N", title="model")] if any(present) else []
     hints += [
         alt.Tooltip("at:N", title=x_title),
-        alt.Tooltip("told:N", title=y_title),
+        alt.Tooltip("shown:N", title=y_title),
         alt.Tooltip("note:N", title="run" if times else ""),
     ]
     between = {"y": alt.Y("low:Q", scale=y_scale, axis=axis(**upright(y_title))), "y2": "high:Q"}
@@ -203,8 +202,8 @@ def _ends(drawn: Sequence[Estimate], present: Sequence[str], times: bool) -> lis
     """Where each line begins and ends, in words."""
     texts = []
     for name in present:
-        mine = sorted((one for one in drawn if one.series == name), key=lambda one: float(one.place))
-        ends = [mine[0]] if len(mine) == 1 else [mine[0], mine[-1]]
-        said = ", ".join(f"{told(one)} at {_at(one, times)}" for one in ends)
-        texts.append(f"{name}: {said}" if name else said)
+        points = sorted((one for one in drawn if one.series == name), key=lambda one: float(one.place))
+        ends = [points[0]] if len(points) == 1 else [points[0], points[-1]]
+        line = ", ".join(f"{with_interval(one)} at {_at(one, times)}" for one in ends)
+        texts.append(f"{name}: {line}" if name else line)
     return texts

@@ -6,7 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from spark_rankeval.tables.text import number
+from spark_rankeval.tables.numbers import number
+
+#: How wide a drawing is without its labels, in pixels.
+WIDTH = 560
+#: What the extra is for, in messages.
+PURPOSE = "charts"
 
 
 @dataclass(frozen=True)
@@ -38,12 +43,12 @@ class Estimate:
             "series": self.series,
             "place": self.place,
             **{name: value if math.isfinite(value) else None for name, value in figures.items()},
-            "told": told(self),
+            "shown": with_interval(self),
             "note": self.note,
         }
 
 
-def told(estimate: Estimate) -> str:
+def with_interval(estimate: Estimate) -> str:
     """The figure and its interval as text."""
     if not math.isfinite(estimate.low + estimate.high):
         return number(estimate.value)
@@ -66,7 +71,7 @@ class Histogram:
     Attributes:
         series: the model.
         bins: from left to right, none of them overlapping; empty ones may be left out.
-        n_users: how many users shares are of; more than the bins hold where some are told apart.
+        n_users: how many users shares are of; more than the bins hold where some stand apart.
         mean: of the users; NaN: there is none.
         low: the lower end of the mean's interval; NaN: there is none.
         high: the upper end.

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from spark_rankeval.charts.figures import told
+from spark_rankeval.charts.figures import WIDTH, with_interval
 from spark_rankeval.charts.marks import (
     FAINT,
     INK,
     QUIET,
     ROOMY,
     UNIT,
-    WIDTH,
     Drawing,
     axis,
     data,
@@ -70,9 +69,9 @@ def forest_chart(
     whole: alt.LayerChart | alt.VConcatChart = (
         panels[0] if len(panels) == 1 else alt.vconcat(*panels).resolve_scale(x="independent")
     )
-    said = [" ".join(filter(None, (str(one.place), one.series, told(one)))) for one in estimates]
+    texts = [" ".join(filter(None, (str(one.place), one.series, with_interval(one)))) for one in estimates]
     return whole.properties(
-        title=heading(title, reading), description=f"Dots with intervals of {x_title}. {listed(said)}."
+        title=heading(title, reading), description=f"Dots with intervals of {x_title}. {listed(texts)}."
     )
 
 
@@ -97,7 +96,12 @@ def _panel(
     roomy = width >= ROOMY
     values = [end for one in estimates for end in _known(one)]
     margins = {str(one.place): one.margin for one in estimates if one.margin}
-    values += [*reference.values(), *margins.values(), *(-margin for margin in margins.values()), *[0.0] * signed]
+    values += [
+        *reference.values(),
+        *margins.values(),
+        *(-margin for margin in margins.values()),
+        *([0.0] if signed else []),
+    ]
     x_axis = axis(title=x_title, orient="bottom", tickCount=6 if roomy else 4, format="+.3~g" if signed else ".3~g")
     x_axis.labelExpr = "datum.value == 0 ? '0' : datum.label"
     x: dict[str, Any] = {"scale": alt.Scale(domain=domain(values), nice=False, zero=False), "axis": x_axis}
@@ -112,7 +116,7 @@ def _panel(
     line = dict(y)
     if several:
         line["yOffset"] = alt.YOffset("series:N", sort=present, scale=alt.Scale(domain=present))
-    # All layers tell their colours alike, or none would be told.
+    # All layers encode colours alike; otherwise Vega draws no legend.
     colour, shape = looks(present, series, legend=several and first, width=width)
     base = alt.Chart(data(one.record() for one in estimates)).encode(**line, color=colour)
     layers: list[alt.Chart] = []
@@ -129,7 +133,7 @@ def _panel(
         layers.append(dashed.encode(x=alt.X("at:Q", **x), color=colour))
     known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
     layers.append(known.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **x), x2="high:Q"))
-    hints = ["place:N", alt.Tooltip("series:N", title="model"), alt.Tooltip("told:N", title=x_title), "note:N"]
+    hints = ["place:N", alt.Tooltip("series:N", title="model"), alt.Tooltip("shown:N", title=x_title), "note:N"]
     dots = base.transform_filter("isValid(datum.value)").mark_point(filled=True, opacity=1, size=55)
     layers.append(dots.encode(x=alt.X("value:Q", **x), shape=shape, tooltip=hints))
     if roomy and any(one.note for one in estimates):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
+from spark_rankeval.charts.figures import WIDTH
 from spark_rankeval.charts.marks import (
     EDGE,
     INK,
@@ -14,7 +15,6 @@ from spark_rankeval.charts.marks import (
     PAPER,
     QUIET,
     ROOMY,
-    WIDTH,
     Drawing,
     axis,
     data,
@@ -25,7 +25,7 @@ from spark_rankeval.charts.marks import (
     places_of,
     upright,
 )
-from spark_rankeval.tables.text import number
+from spark_rankeval.tables.numbers import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,9 @@ def histogram_chart(
     if not drawn:
         return nothing(title, "no user has a value" if not signed else "no user has another value", width)
     ends = [end for one in drawn for each in one.bins for end in (each.low, each.high)]
-    ends += [end for one in drawn for end in (one.mean, one.low, one.high) if math.isfinite(end)] + [0.0] * bool(signed)
+    ends += [end for one in drawn for end in (one.mean, one.low, one.high) if math.isfinite(end)] + (
+        [0.0] if signed else []
+    )
     tallest = max(each.count / one.n_users for one in drawn for each in one.bins)
     x = alt.Scale(domain=[min(ends), max(ends)], nice=False)
     y = alt.Scale(domain=[0, 1.08 * tallest], nice=False)
@@ -72,12 +74,12 @@ def histogram_chart(
     whole: alt.LayerChart | alt.VConcatChart = (
         panels[0] if len(panels) == 1 and width >= ROOMY else alt.vconcat(*panels, spacing=12)
     )
-    said = []
+    texts = []
     for one in drawn:
         mode = max(one.bins, key=lambda each: each.count)
-        told = f"most users between {number(mode.low)} and {number(mode.high)}, mean {number(one.mean)}"
-        said.append(": ".join(filter(None, (one.series, told))) + (f", {one.note}" if one.note else ""))
-    return whole.properties(title=heading(title, reading), description=f"Histogram of {x_title}. {listed(said)}.")
+        shape = f"most users between {number(mode.low)} and {number(mode.high)}, mean {number(one.mean)}"
+        texts.append(": ".join(filter(None, (one.series, shape))) + (f", {one.note}" if one.note else ""))
+    return whole.properties(title=heading(title, reading), description=f"Histogram of {x_title}. {listed(texts)}.")
 
 
 def _panel(
@@ -92,14 +94,14 @@ def _panel(
     *,
     first: bool,
 ) -> alt.LayerChart:
-    own = PALETTE[places_of([*series, histogram.series])[histogram.series] % len(PALETTE)]
+    colour = PALETTE[places_of([*series, histogram.series])[histogram.series] % len(PALETTE)]
     records = [
         {
             "low": each.low,
             "high": each.high,
             "share": each.count / histogram.n_users,
             "count": each.count,
-            "fill": own if (each.low + each.high) * signed >= 0 else EDGE,
+            "fill": colour if (each.low + each.high) * signed >= 0 else EDGE,
         }
         for each in histogram.bins
         if each.count

@@ -35,10 +35,9 @@ _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 _DASHES = ([1, 0], [6, 3], [2, 2])
 #: Wide enough for labels beside the marks.
 ROOMY = 420
-WIDTH = 560
 #: Figures up to this have an axis of their own: a gain of 7 would press them together.
 UNIT = 1.0
-_MOST_TOLD = 12
+_MOST_LISTED = 12
 
 
 def data(records: Iterable[Mapping[str, Any]]) -> alt.InlineData:
@@ -90,9 +89,9 @@ def looks(
         symbolStrokeWidth=2,
         offset=offset,
     )
-    told: dict[str, Any] = {"sort": list(shown), "legend": names if legend else None}
-    colour = alt.Color("series:N", scale=_looks(shown, series, PALETTE), **told)
-    return colour, alt.Shape("series:N", scale=_looks(shown, series, _SHAPES), **told)
+    options: dict[str, Any] = {"sort": list(shown), "legend": names if legend else None}
+    colour = alt.Color("series:N", scale=_looks(shown, series, PALETTE), **options)
+    return colour, alt.Shape("series:N", scale=_looks(shown, series, _SHAPES), **options)
 
 
 def dash(shown: Sequence[str], series: Sequence[str]) -> alt.StrokeDash:
@@ -120,8 +119,8 @@ def places_of(series: Iterable[str]) -> dict[str, int]:
     places: dict[str, int] = {}
     # Short names that are alike differ in the high bits.
     for code, name in sorted((zlib.crc32(name.encode()) >> 22, name) for name in dict.fromkeys(series)):
-        own = [(code + step) % (n - 1) for step in range(n - 1)]
-        rounds = (before + place for before in itertools.count(0, n) for place in (*own, n - 1))
+        places_in_turn = [(code + step) % (n - 1) for step in range(n - 1)]
+        rounds = (before + place for before in itertools.count(0, n) for place in (*places_in_turn, n - 1))
         places[name] = next(place for place in rounds if place not in places.values())
     return places
 
@@ -181,5 +180,5 @@ def layered(layers: Sequence[alt.Chart], **properties: Any) -> alt.LayerChart:
 
 def listed(texts: Sequence[str]) -> str:
     """The first of many texts in a row."""
-    more = f"; and {len(texts) - _MOST_TOLD} more" if len(texts) > _MOST_TOLD else ""
-    return "; ".join(texts[:_MOST_TOLD]) + more
+    more = f"; and {len(texts) - _MOST_LISTED} more" if len(texts) > _MOST_LISTED else ""
+    return "; ".join(texts[:_MOST_LISTED]) + more

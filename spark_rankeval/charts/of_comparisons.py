@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
-from spark_rankeval.charts.figures import Bin, Estimate, Histogram
-from spark_rankeval.charts.of_results import MOST_LINES, PURPOSE, WIDTH, asked_for, largest
-from spark_rankeval.errors import InputError, UnknownMetricError, did_you_mean
+from spark_rankeval.charts.choice import MOST_LINES, chosen, largest
+from spark_rankeval.charts.figures import PURPOSE, WIDTH, Bin, Estimate, Histogram
+from spark_rankeval.errors import InputError
 from spark_rankeval.extras import check_extra, needs_extra
-from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.records.bins import Grid, coarsened
-from spark_rankeval.records.comparison import ComparisonRow, PairRow
-from spark_rankeval.tables.text import in_one_format
+from spark_rankeval.tables.numbers import in_one_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.charts.marks import Drawing
-    from spark_rankeval.charts.of_results import Metrics
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.records.bins import Counts
-
-Row = TypeVar("Row", bound=ComparisonRow | PairRow)
+    from spark_rankeval.records.comparison import ComparisonRow, PairRow
 
 # Differences are counted in bins of a 16th of their standard deviation, up to 16 of them to either side; then joined.
 _FINE, _REACH, _MOST_BINS = 16, 16, 40
@@ -75,7 +72,7 @@ class ComparisonPlots:
         Raises:
             UnknownMetricError: one is not in the comparison.
         """
-        rows = _compared(self.rows, metrics)[:MOST_LINES]
+        rows = chosen(self.rows, metrics)[:MOST_LINES]
         models = list(dict.fromkeys(row.model for row in rows))
         whose = models[0] if len(models) == 1 else "models"
         return difference_chart(
@@ -97,7 +94,7 @@ class ComparisonPlots:
         Raises:
             UnknownMetricError: it is not in the comparison.
         """
-        of_all = _compared(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
+        of_all = chosen(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
         key, name = (of_all[0].metric, of_all[0].name) if of_all else ("", "")
         rows = [row for row in self.sliced if row.metric == key]
         shown = largest(rows)
@@ -119,7 +116,7 @@ class ComparisonPlots:
     def histogram(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
         """How many users differ by how much, counted on Spark with one aggregation; nobody is collected.
 
-        Users for whom both models are equal are no bar, which would hide the others, but told beside.
+        Users for whom both models are equal are no bar, which would hide the others; their number stands beside.
 
         Args:
             metric: which one; None: the first.
@@ -137,7 +134,7 @@ class ComparisonPlots:
         if self.users_by_difference is None:
             msg = "this comparison does not know its users' differences: make it with compare(…)"
             raise InputError(msg)
-        rows = _compared(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
+        rows = chosen(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
         # Equal differences have no spread, and that of one user is not known.
         scales = [scale for row in rows for scale in (row.std, 2 * abs(row.difference) / _REACH) if scale > 0]
         spread = max(scales, default=1.0)
@@ -166,7 +163,8 @@ class ComparisonPlots:
         reading = [
             f"Dashed: mean difference; shade: its {level} interval. Grey: users who are worse off; those who are equal are not drawn."
         ]
-        reading += [f"The outer bars hold all users beyond {_REACH} standard deviations."] * counted.beyond
+        if counted.beyond:
+            reading.append(f"The outer bars hold all users beyond {_REACH} standard deviations.")
         return histogram_chart(
             counted.histograms,
             title=f"Users by their difference of {name} to {self.baseline}",
@@ -180,7 +178,7 @@ class ComparisonPlots:
 
 def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: int) -> Drawing:
     """The differences of all pairs of models with their joint intervals; see `PairwiseComparison.plot`."""
-    shown = _compared(rows, metrics)[:MOST_LINES]
+    shown = chosen(rows, metrics)[:MOST_LINES]
     several = len({row.metric for row in shown}) > 1
     written = in_one_format((row.difference for row in shown), sign="+")
     estimates = [
@@ -237,16 +235,3 @@ def _differences(rows: Sequence[ComparisonRow], places: Sequence[str]) -> list[E
         )
         for row, place in zip(rows, places, strict=True)
     ]  # fmt: skip
-
-
-def _compared(rows: Sequence[Row], metrics: Metrics) -> list[Row]:
-    asked = asked_for(metrics, [row.metric for row in rows])
-    found: list[Row] = []
-    for name in asked:
-        mine = [row for row in rows if row.metric == name] or [row for row in rows if reads_as(row.metric, name)]
-        if not mine:
-            known = ", ".join(dict.fromkeys(row.metric for row in rows)) or "none"
-            msg = f"there is no metric {str(name)!r} to draw; {did_you_mean(name, [row.metric for row in rows])}there are {known}"
-            raise UnknownMetricError(msg)
-        found += mine
-    return found

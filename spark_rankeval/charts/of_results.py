@@ -5,40 +5,32 @@ from __future__ import annotations
 import re
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from spark_rankeval.charts.figures import Bin, Estimate, Histogram, Spread
+from spark_rankeval.charts.choice import MOST_LINES, answers, chosen, headline_keys, largest, of_one_metric
+from spark_rankeval.charts.figures import PURPOSE, WIDTH, Bin, Estimate, Histogram, Spread
 from spark_rankeval.errors import MetricError, UnknownMetricError, did_you_mean
 from spark_rankeval.extras import check_extra, needs_extra
-from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.curves import expand
-from spark_rankeval.metrics.naming import parse_metric, reads_as
+from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.bins import Grid
 from spark_rankeval.records.curves import cutoff_points, recall_points
 from spark_rankeval.records.summary import SELF_NORMALISED
 from spark_rankeval.tables.notes import note_of_definitions
-from spark_rankeval.tables.text import in_one_format, interval_name, number, usual
+from spark_rankeval.tables.numbers import in_one_format, number
+from spark_rankeval.tables.summary import interval_name, usual
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.charts.marks import Drawing
+    from spark_rankeval.metrics.base import Metric
     from spark_rankeval.records.bins import Counts
-    from spark_rankeval.records.comparison import ComparisonRow
     from spark_rankeval.records.summary import SummaryRow
 
-    Metrics = str | Metric | Iterable[str | Metric] | None
-
-WIDTH = 560
-PURPOSE = "charts"
-# So many lines a chart of all metrics or slices has; more are a table's matter.
-MOST_LINES = 40
 # So many letters of a line below a title fit into a chart of the usual width.
 _LINE = 96
-# A metric at more cutoffs than a few is a curve, and these stand for it.
-_FEW, _USUAL_CUTOFFS = 6, (1, 5, 10, 20, 50, 100)
-
-Sliced = TypeVar("Sliced", bound="SummaryRow | ComparisonRow")
 
 
 @dataclass(frozen=True)
@@ -77,7 +69,7 @@ class ResultPlots:
         Raises:
             UnknownMetricError: nothing answers to the name.
         """
-        if metric is None or any(_answers(row, metric) for row in self._of_all()):
+        if metric is None or any(answers(row, metric) for row in self._of_all()):
             return self.means(metric, width=width)
         if isinstance(metric, str) and "@" not in metric and len(expand(metric)) > 1:
             return self.precision_recall(width=width)
@@ -109,8 +101,10 @@ class ResultPlots:
         shown = [row for row in rows if row.key in headline]
         written = in_one_format(row.mean for row in shown)
         reading = [interval_reading(rows, "line")]
-        reading += ["Each mean's own interval: whether models differ is told by their differences (compare)."] * several
-        reading += [f"{len(headline)} of {len(keys)} metrics; curves have the others."] * (len(headline) < len(keys))
+        if several:
+            reading.append("Each mean's own interval: whether models differ is told by their differences (compare).")
+        if len(headline) < len(keys):
+            reading.append(f"{len(headline)} of {len(keys)} metrics; curves have the others.")
         return forest_chart(
             [_mean(row, row.model if alone else row.name, written) for row in shown],
             title=f"Mean {rows[0].name} by model" if alone else "Means over users",
@@ -165,7 +159,7 @@ class ResultPlots:
         with needs_extra("report", PURPOSE):
             from spark_rankeval.charts.curves import curve_chart
         names = {(row.model, row.relevance): _series(row) for _, row in points}
-        ordered = [name for model in self.models for (mine, _), name in names.items() if mine == model]
+        ordered = [name for model in self.models for (whose, _), name in names.items() if whose == model]
         # Where models have no curve of their own relevance, their colours stay those of other charts.
         series = list(self.models) if set(ordered) <= set(self.models) else ordered
         return curve_chart(
@@ -198,7 +192,7 @@ class ResultPlots:
         """
         with needs_extra("report", PURPOSE):
             from spark_rankeval.charts.forest import forest_chart
-        of_all = _one(self._of_all(), self.rows[0].key if metric is None else metric)
+        of_all = of_one_metric(self._of_all(), self.rows[0].key if metric is None else metric)
         key, name = of_all[0].key, of_all[0].name
         rows = [row for row in self.rows if row.slice != "all" and row.key == key]
         shown = largest(rows)
@@ -278,7 +272,7 @@ class ResultPlots:
     def count_users(self, metric: str | Metric, bins: int = 20) -> tuple[list[SummaryRow], list[Histogram]]:
         """What `histogram` draws, and the rows it is of; the part that runs on Spark."""
         check_extra("report", PURPOSE)
-        rows = _one(self._of_all(), metric)
+        rows = of_one_metric(self._of_all(), metric)
         if rows[0].key not in self.columns:
             msg = f"{rows[0].name} is of all lists together: no user has a value to draw"
             raise UnknownMetricError(msg)
@@ -305,7 +299,7 @@ class ResultPlots:
         rows, histograms = counted
         name, weight = rows[0].name, rows[0].user_weight
         of_sums = "a quotient of sums over users" if weight == SELF_NORMALISED else f"weighted by {weight}"
-        weighted = [f"Each user counts once; the mean is {of_sums}."] * bool(weight)
+        weighted = [f"Each user counts once; the mean is {of_sums}."] if weight else []
         return histogram_chart(
             histograms,
             title=f"Users by their {name}",
@@ -321,35 +315,6 @@ class ResultPlots:
 
     def _of_all(self) -> list[SummaryRow]:
         return [row for row in self.rows if row.slice == "all"]
-
-
-def headline_keys(rows: Sequence[SummaryRow]) -> list[str]:
-    """The metrics to begin with: all, but of a metric at many cutoffs the usual ones, and no points of a recall curve."""
-    families: dict[tuple[str, str], list[SummaryRow]] = {}
-    for row in rows:
-        name = row.definition.partition("(")[0].partition("@")[0]
-        without = re.sub(r"@\d+$|recall=[\d.]+", "", row.definition)
-        families.setdefault((name if name == "iprec" else without, row.relevance), []).append(row)
-    kept = []
-    for (name, _), mine in families.items():
-        keys = {row.key: row.cutoff for row in mine}
-        if len(keys) > _FEW:
-            usual = [key for key, cutoff in keys.items() if cutoff in _USUAL_CUTOFFS]
-            keys = dict.fromkeys([] if name == "iprec" else usual or [*keys][: _FEW - 1] + [*keys][-1:])
-        kept += list(keys)
-    order = dict.fromkeys(row.key for row in rows)
-    wanted = set(kept)
-    return [key for key in order if key in wanted][:MOST_LINES] or list(order)[:MOST_LINES]
-
-
-def one_of_each(rows: Sequence[SummaryRow]) -> list[str]:
-    """One of the headline metrics of each kind: that at cutoff 10, or one amid the cutoffs."""
-    cutoffs = {row.key: row.cutoff for row in rows}
-    kinds: dict[str, list[str]] = {}
-    for key in headline_keys(rows):
-        kinds.setdefault(re.sub(r"@\d+(?=$| \[)", "", key), []).append(key)
-    at_ten = [[key for key in keys if cutoffs[key] == 10] for keys in kinds.values()]
-    return [(ten or [keys[len(keys) // 2]])[0] for ten, keys in zip(at_ten, kinds.values(), strict=True)]
 
 
 def _mean(row: SummaryRow, place: str, written: Callable[[float], str], *, of_users: bool = False) -> Estimate:
@@ -369,47 +334,3 @@ def interval_reading(rows: Sequence[SummaryRow], mark: str, how: str = "") -> st
 
 def _series(row: SummaryRow) -> str:
     return f"{row.model} [{row.relevance}]".strip() if row.relevance else row.model
-
-
-def largest(rows: Sequence[Sliced]) -> list[Sliced]:
-    """The rows of the slices that most users are in, in the order in which they came."""
-    sizes: dict[str, int] = {}
-    for row in rows:
-        sizes[row.slice] = max(sizes.get(row.slice, 0), row.n_users)
-    kept = set(sorted(sizes, key=lambda name: -sizes[name])[:MOST_LINES])
-    return [row for row in rows if row.slice in kept]
-
-
-def _answers(row: SummaryRow, metric: str | Metric) -> bool:
-    return metric in (row.key, row.metric) or reads_as(row.metric, metric)
-
-
-def chosen(rows: Sequence[SummaryRow], metrics: Metrics) -> list[SummaryRow]:
-    """The rows of metrics, metric by metric."""
-    asked = asked_for(metrics, [row.key for row in rows])
-    found = []
-    for name in asked:
-        mine = [row for row in rows if name in (row.key, row.metric)] or [row for row in rows if _answers(row, name)]
-        if not mine:
-            known = ", ".join(dict.fromkeys(row.key for row in rows))
-            msg = f"there is no metric {str(name)!r} to draw; {did_you_mean(name, [row.key for row in rows])}there are {known}"
-            raise UnknownMetricError(msg)
-        found += mine
-    return found
-
-
-def _one(rows: Sequence[SummaryRow], metric: str | Metric) -> list[SummaryRow]:
-    """The rows of a single metric."""
-    found = chosen(rows, [metric])
-    keys = list(dict.fromkeys(row.key for row in found))
-    if len(keys) > 1:
-        msg = f"{str(metric)!r} is ambiguous: {', '.join(map(repr, keys))} answer to it; draw one of these"
-        raise UnknownMetricError(msg)
-    return found
-
-
-def asked_for(metrics: Metrics, known: Sequence[str]) -> list[str | Metric]:
-    """The metrics that a caller named, or all."""
-    if metrics is None:
-        return list(dict.fromkeys(known))
-    return [metrics] if isinstance(metrics, str | Metric) else list(metrics)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
+from spark_rankeval.charts.figures import WIDTH
 from spark_rankeval.charts.marks import (
     INK,
     QUIET,
     ROOMY,
     UNIT,
-    WIDTH,
     Drawing,
     axis,
     data,
@@ -23,7 +23,7 @@ from spark_rankeval.charts.marks import (
     looks,
     nothing,
 )
-from spark_rankeval.tables.text import number
+from spark_rankeval.tables.numbers import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +85,7 @@ def _panel(drawn: Sequence[Spread], series: Sequence[str], width: int, *, first:
             }
         )
     ticks = [
-        {"place": one.place, "series": one.series, "at": value, "told": f"{share:.0%} of the users below"}
+        {"place": one.place, "series": one.series, "at": value, "shown": f"{share:.0%} of the users below"}
         for one in drawn
         for share, value in one.quantiles
         if math.isfinite(value)
@@ -114,7 +114,7 @@ def _panel(drawn: Sequence[Spread], series: Sequence[str], width: int, *, first:
         .encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
         alt.Chart(data(ticks))
         .mark_tick(thickness=2, size=12)
-        .encode(x=alt.X("at:Q", scale=scale), tooltip=["at:Q", "told:N"], **line),
+        .encode(x=alt.X("at:Q", scale=scale), tooltip=["at:Q", "shown:N"], **line),
         base.transform_filter("isValid(datum.mean)")
         .mark_point(filled=True, size=50, opacity=1)
         .encode(

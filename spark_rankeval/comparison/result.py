@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pandas as pd
 
+from spark_rankeval.charts.figures import WIDTH
 from spark_rankeval.charts.of_comparisons import ComparisonPlots, pairs_chart
-from spark_rankeval.charts.of_results import WIDTH
 from spark_rankeval.errors import UnknownMetricError, did_you_mean
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.records.comparison import ComparisonRow, PairRow, largest_losses
@@ -18,32 +17,22 @@ from spark_rankeval.records.slices import by_slice
 from spark_rankeval.records.summary import as_json_value
 from spark_rankeval.spark.binning import users_by_difference
 from spark_rankeval.tables.comparison import (
-    comparison_notes,
-    comparison_table,
+    differences_in_words,
+    differences_table,
     losses_table,
-    pairs_notes,
+    pairs_in_words,
     pairs_table,
-    render_comparison,
-    render_pairs,
 )
-from spark_rankeval.tables.markup import (
-    html_line,
-    html_table,
-    latex_comments,
-    latex_float,
-    latex_tabular,
-    markdown_page,
-    markdown_table,
-)
-from spark_rankeval.tables.text import with_notes
+from spark_rankeval.tables.shown import OneTable
+from spark_rankeval.tables.table import Document, Note, remarks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
+    from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.charts.marks import Drawing
-    from spark_rankeval.charts.of_results import Metrics
     from spark_rankeval.metrics.base import Metric
 
 Row = TypeVar("Row", bound=ComparisonRow | PairRow)
@@ -52,39 +41,8 @@ Row = TypeVar("Row", bound=ComparisonRow | PairRow)
 _MOST_LOSSES = 5
 
 
-class Shown(NamedTuple):
-    """A table of a comparison as people see it.
-
-    Attributes:
-        caption: what is compared.
-        cells: the heads of the columns, and a row a comparison.
-        n_words: how many of the columns from the left are words, as the last one is; the others are figures.
-        notes: what the columns are, and what figures could be taken for.
-    """
-
-    caption: str
-    cells: list[tuple[str, ...]]
-    n_words: int
-    notes: list[str]
-
-    @property
-    def heads(self) -> tuple[str, ...]:
-        """Of the columns."""
-        return self.cells[0]
-
-    @property
-    def body(self) -> list[tuple[str, ...]]:
-        """A row a comparison."""
-        return self.cells[1:]
-
-    @property
-    def words(self) -> set[int]:
-        """The columns that are words."""
-        return {*range(self.n_words), len(self.heads) - 1}
-
-
-@dataclass(frozen=True)
-class _Compared(ABC, Generic[Row]):
+@dataclass(frozen=True, repr=False)
+class _Compared(OneTable, Generic[Row]):
     """Rows of a comparison.
 
     Attributes:
@@ -138,31 +96,6 @@ class _Compared(ABC, Generic[Row]):
     def _kinds(self) -> tuple[Sequence[Row], ...]:
         """The rows, and other rows like them."""
         return (self.rows,)
-
-    @abstractmethod
-    def _shown(self) -> Shown:
-        """The table as people see it."""
-
-    def to_markdown(self) -> str:
-        """The comparison as a table in GitHub's Markdown, what its columns are below."""
-        shown = self._shown()
-        return markdown_page(shown.caption, markdown_table(shown.heads, shown.body, shown.words), shown.notes)
-
-    def to_latex(self, *, caption: str | None = None, label: str = "") -> str:
-        r"""The comparison as a LaTeX ``table`` with a caption; its ``tabular`` has the rules of the package ``booktabs``.
-
-        Args:
-            caption: plain text, which is escaped; None: one that says what is compared.
-            label: for ``\ref``; empty: none.
-        """
-        shown = self._shown()
-        tabular = latex_tabular(shown.heads, shown.body, shown.words)
-        text = latex_float(tabular, shown.caption if caption is None else caption, label)
-        return "\n".join([text, *latex_comments(shown.notes)])
-
-    def _repr_html_(self) -> str:
-        shown = self._shown()
-        return html_table(shown.caption, shown.heads, shown.body, shown.words) + "".join(map(html_line, shown.notes))
 
     def to_dict(self) -> dict[str, Any]:
         """The rows and the options as plain values, NaN and infinities as None."""
@@ -276,26 +209,26 @@ class ModelComparison(_Compared[ComparisonRow]):
         """The rows, those of slices and the options as plain values, NaN and infinities as None."""
         return super().to_dict() | {"slices": _plain(self.sliced)}
 
-    def _shown(self) -> Shown:
-        notes = [*self._columns_in_words(), *(f"note  {note}" for note in self.notes)]
-        caption = f"Differences of the means to {self.baseline}, with {100 * self.level:g} % intervals"
-        return Shown(caption, comparison_table(self.rows, self.level), 2, notes)
+    def _on_paper(self) -> Document:
+        return self._document()
 
-    def _columns_in_words(self) -> list[str]:
-        return comparison_notes(self.rows, self.test, self.correction, self.replicates)
-
-    def __repr__(self) -> str:
-        losses = largest_losses(self.sliced)[:_MOST_LOSSES]
-        table = render_comparison(self.rows, self.level, self._columns_in_words(), self.sliced, losses)
-        return with_notes(table, self.notes)
-
-    def _repr_html_(self) -> str:
+    def _on_screen(self) -> Document:
+        if not self.sliced:
+            return self._document()
+        n = f"{len(self.sliced):,} comparisons of slices"
         losses = largest_losses(self.sliced)[:_MOST_LOSSES]
         if not losses:
-            return super()._repr_html_()
-        heads, *body = losses_table(losses, self.level)
-        table = html_table("the slices with the largest losses", heads, body, {0, 1, 2, len(heads) - 1})
-        return super()._repr_html_() + table
+            return self._document(Note(f"in none of {n} a model loses; comparison.slices has them all", "slices"))
+        title = f"the largest losses of {n} (comparison.slices has them all; p by all signs or the paired t test, corrected for these)"
+        (table,), notes = self._document()
+        return Document((table, losses_table(losses, self.level, title)), notes)
+
+    def _document(self, *further: Note) -> Document:
+        caption = f"Differences of the means to {self.baseline}, with {100 * self.level:g} % intervals"
+        notes = differences_in_words(self.rows, self.test, self.correction, self.replicates)
+        table = differences_table(self.rows, self.level, caption)
+        shown = replace(table, title=f"baseline {self.baseline!r}", notes=[*notes, *further])
+        return Document((shown,), remarks(self.notes))
 
 
 @dataclass(frozen=True, repr=False)
@@ -324,13 +257,7 @@ class PairwiseComparison(_Compared[PairRow]):
         """
         return pairs_chart(self.rows, self.level, metrics, width)
 
-    def _shown(self) -> Shown:
+    def _on_paper(self) -> Document:
         caption = f"Differences of the means of all pairs of models, with {100 * self.level:g} % intervals"
-        notes = [*self._columns_in_words(), *(f"note  {note}" for note in self.notes)]
-        return Shown(caption, pairs_table(self.rows, self.level), 3, notes)
-
-    def _columns_in_words(self) -> list[str]:
-        return pairs_notes(self.test, self.replicates)
-
-    def __repr__(self) -> str:
-        return with_notes(render_pairs(self.rows, self.level, self._columns_in_words()), self.notes)
+        table = pairs_table(self.rows, self.level, caption, pairs_in_words(self.test, self.replicates))
+        return Document((table,), remarks(self.notes))

@@ -16,7 +16,7 @@ from spark_rankeval.spark.diagnosis import (
     null_users,
 )
 from spark_rankeval.spark.validity import Rules
-from spark_rankeval.tables.text import render_apart, render_excluded_labels
+from spark_rankeval.tables.quality import apart_in_words, excluded_labels_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -131,7 +131,7 @@ def warn_if_apart(qualities: Mapping[str, DataQuality], settings: Settings) -> N
             if are_left_out
             else " The others count as users for whom nothing was found; population='predicted' leaves them out"
         )
-        warnings.warn(f"{of}{render_apart(quality)}{advice}", SparkRankEvalWarning, stacklevel=3)
+        warnings.warn(f"{of}{apart_in_words(quality)}{advice}", SparkRankEvalWarning, stacklevel=3)
 
 
 def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metric]) -> None:
@@ -157,7 +157,7 @@ def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metri
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
     if quality.n_excluded_labels:
         msg = (
-            f"{render_excluded_labels(quality)}: no prediction can find them, and those that are relevant count as missed. Does the "
+            f"{excluded_labels_in_words(quality)}: no prediction can find them, and those that are relevant count as missed. Does the "
             "table of excluded items hold what is evaluated, such as training data that contains the test? Remove it there, or "
             "remove these labels"
         )

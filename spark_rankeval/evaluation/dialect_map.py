@@ -24,7 +24,9 @@ from spark_rankeval.spark.inputs import read_sources
 from spark_rankeval.spark.per_user import Settings
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.statistics.description import MOMENTS_ALONE
-from spark_rankeval.tables.text import in_one_format, render_map
+from spark_rankeval.tables.dialects import dialects_table
+from spark_rankeval.tables.shown import OneTable
+from spark_rankeval.tables.table import Document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -88,9 +90,9 @@ class MapRow(AskedFor):
         return "the same definition" if not self.choices else "the same on this data"
 
 
-@dataclass(frozen=True)
-class DialectMap:
-    """What `dialect_map` returns; prints as a table.
+@dataclass(frozen=True, repr=False)
+class DialectMap(OneTable):
+    """What `dialect_map` returns; prints as a table, and is one of HTML in a notebook.
 
     Attributes:
         rows: a row a metric and dialect: metric by metric, the default first.
@@ -105,18 +107,8 @@ class DialectMap:
         names = ["metric", "dialect", "mean", "difference", "n_users", "because", "definition"]
         return pd.DataFrame([[getattr(row, name) for name in names] for row in self.rows], columns=names)
 
-    def __repr__(self) -> str:
-        return render_map([(r.name, r.dialect, r.mean, r.difference, r.n_users, r.because) for r in self.rows])
-
-    def _repr_html_(self) -> str:
-        frame = self.to_pandas().drop(columns="definition")
-        frame["metric"] = [row.name for row in self.rows]
-        for name, sign in (("mean", ""), ("difference", "+")):
-            written = in_one_format(frame[name], sign=sign)  # type: ignore[arg-type] # one of the two
-            frame[name] = ["–" if math.isnan(value) else written(value) for value in frame[name]]
-        table = frame.to_html(index=False, justify="left")
-        # Notebooks align figures right, and with them the words of the last column.
-        return str(table).replace("<td>", '<td style="text-align:left">')
+    def _on_paper(self) -> Document:
+        return Document((dialects_table(self.rows),))
 
 
 class _Reading(NamedTuple):

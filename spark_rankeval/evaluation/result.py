@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from spark_rankeval.charts.of_results import ResultPlots, chosen, headline_keys
+from spark_rankeval.charts.choice import chosen, headline_keys
+from spark_rankeval.charts.of_results import ResultPlots
 from spark_rankeval.checks import check_name, one_of
 from spark_rankeval.errors import InputError, MetricError, UnknownMetricError, did_you_mean
 from spark_rankeval.metrics.base import Metric
@@ -22,10 +23,11 @@ from spark_rankeval.report.writing import checked_path, text_of, write_page, wri
 from spark_rankeval.spark.binning import users_by_value
 from spark_rankeval.spark.per_user import PerUserSchema
 from spark_rankeval.spark.queries import queries_of, totals_of
-from spark_rankeval.tables.markup import summary_as_html, summary_as_latex, summary_as_markdown
+from spark_rankeval.tables.latex import as_latex
 from spark_rankeval.tables.models import ModelsTable, models_table
 from spark_rankeval.tables.notes import notes_of
-from spark_rankeval.tables.text import render_summary
+from spark_rankeval.tables.shown import Shown
+from spark_rankeval.tables.summary import summary_on_paper, summary_on_screen
 from spark_rankeval.tables.trec import Query, render_trec
 
 if TYPE_CHECKING:
@@ -35,19 +37,21 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.charts.of_results import Metrics
+    from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.records.bins import Counts, Grid
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report import Gate
-    from spark_rankeval.report.contents import Comparison, DialectRow
+    from spark_rankeval.report.contents import Comparison
+    from spark_rankeval.tables.dialects import DialectRow
     from spark_rankeval.tables.models import Compared
+    from spark_rankeval.tables.table import Document
 
     #: A metric; a model and a metric; or either and a slice.
     Name = str | Metric | tuple[str | Metric, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Shown):
     """The outcome of an evaluation.
 
     Attributes:
@@ -426,13 +430,9 @@ class Result:
         compared = None if comparison is None else comparison.rows
         return models_table(rows, self.models, compared, notes_of(rows) if self.notes else ())
 
-    def to_markdown(self) -> str:
-        """The summary as a table in GitHub's Markdown."""
-        return summary_as_markdown(self.summary, self.notes)
-
     def to_latex(self) -> str:
-        r"""The summary as a LaTeX ``tabular``, with the rules of the package ``booktabs``."""
-        return summary_as_latex(self.summary, self.notes)
+        r"""The summary as a LaTeX ``tabular`` for each model and slice, with the rules of the package ``booktabs``."""
+        return as_latex(self._on_paper())
 
     def to_trec(self, *, per_query: bool = False, runid: str | None = None) -> str:
         r"""The means as trec_eval prints them: a line a measure, with its names where its definitions are these.
@@ -466,8 +466,8 @@ class Result:
             texts.append(render_trec(mine, single, everything, runid or model or None))
         return "\n".join(texts)
 
-    def __repr__(self) -> str:
-        return render_summary(self.summary, self.qualities, self.notes)
+    def _on_paper(self) -> Document:
+        return summary_on_paper(self.summary, self.notes)
 
-    def _repr_html_(self) -> str:
-        return summary_as_html(self.summary, self.qualities, self.notes)
+    def _on_screen(self) -> Document:
+        return summary_on_screen(self.summary, self.qualities, self.notes)

@@ -176,7 +176,7 @@ def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, A
 
 def _table(result: Result) -> str:
     """The result as it shows itself, but of curves the usual points alone."""
-    from spark_rankeval.charts.of_results import headline_keys  # noqa: PLC0415 # it imports pyspark
+    from spark_rankeval.charts.choice import headline_keys  # noqa: PLC0415 # it imports pyspark
 
     of_all = [row for row in result.summary if row.slice == "all"]
     keys = {*headline_keys(of_all)}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from spark_rankeval.records.comparison import ComparisonRow
     from spark_rankeval.records.quality import DataQuality
     from spark_rankeval.records.summary import SummaryRow
+    from spark_rankeval.tables.dialects import DialectRow
 
 
 @dataclass(frozen=True)
@@ -53,25 +54,6 @@ class Comparison(Protocol):
     def plot(self) -> ComparisonPlots: ...  # noqa: D102
     @property
     def notes(self) -> tuple[str, ...]: ...  # noqa: D102
-
-
-class DialectRow(Protocol):
-    """What a report reads of a row of a `DialectMap`."""
-
-    @property
-    def metric(self) -> str: ...  # noqa: D102
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def dialect(self) -> str: ...  # noqa: D102
-    @property
-    def mean(self) -> float: ...  # noqa: D102
-    @property
-    def difference(self) -> float: ...  # noqa: D102
-    @property
-    def n_users(self) -> int: ...  # noqa: D102
-    @property
-    def because(self) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True)

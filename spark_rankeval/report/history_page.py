@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.report.page import Section, document
 from spark_rankeval.report.pictures import picture
-from spark_rankeval.report.tables import Table
-from spark_rankeval.tables.history import history_cells
+from spark_rankeval.tables.history import history_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,11 +42,10 @@ def history_page(title: str, parts: Sequence[Part]) -> str:
     """
     times = {run: time for part in parts for run, time, _ in part.rows}
     failed = {run for part in parts for run in part.failed} & times.keys()
-    facts = [
-        ("runs", f"{len(times):,}"),
-        *[("failed", f"{len(failed):,}")] * bool(failed),
-        ("metrics", f"{len(parts):,}"),
-    ]
+    facts = [("runs", f"{len(times):,}")]
+    if failed:
+        facts.append(("failed", f"{len(failed):,}"))
+    facts.append(("metrics", f"{len(parts):,}"))
     if times:
         facts += [("first", f"{min(times.values()):%Y-%m-%d %H:%M}"), ("last", f"{max(times.values()):%Y-%m-%d %H:%M}")]
     sections = [_section(place, part) for place, part in enumerate(parts)]
@@ -55,12 +53,11 @@ def history_page(title: str, parts: Sequence[Part]) -> str:
 
 
 def _section(place: int, part: Part) -> Section:
-    # The newest run is what a reader looks for.
-    heads, cells = history_cells(sorted(part.rows, key=lambda one: one[1], reverse=True), part.failed)
-    words = 2 + ("model" in heads) + ("failed" in heads)
+    newest_first = sorted(part.rows, key=lambda each: each.time, reverse=True)
+    caption = "The same in figures, the newest run first"
     return Section(
         f"metric-{place}",
         part.key,
         pictures=[picture(part.draw)],
-        tables=[Table.of("The same in figures, the newest run first", heads, cells, words=words)],
+        tables=[history_table(newest_first, part.failed, caption)],
     )

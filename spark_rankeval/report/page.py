@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup
 
+from spark_rankeval.charts.choice import headline_keys, one_of_each
 from spark_rankeval.charts.marks import ON_DARK
-from spark_rankeval.charts.of_results import headline_keys, one_of_each
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.records.summary import SELF_NORMALISED
 from spark_rankeval.report import tables
 from spark_rankeval.report.pictures import picture
-from spark_rankeval.tables.comparison import exceptions, margins_in_words
-from spark_rankeval.tables.text import missing_intervals, render_apart
+from spark_rankeval.tables.comparison import differences_table, exceptions, margins_in_words, name_of_test
+from spark_rankeval.tables.dialects import dialects_table
+from spark_rankeval.tables.quality import apart_in_words
+from spark_rankeval.tables.summary import means_table, missing_intervals
 from spark_rankeval.version import __version__
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report.contents import Comparison, Contents
     from spark_rankeval.report.pictures import Picture
-    from spark_rankeval.report.tables import Table
+    from spark_rankeval.tables.table import Table
 
 # Charts of slices, of curves and of users are drawn for so many metrics, the first ones: a page is to be read.
 _MOST_SLICED, _MOST_CURVES = 3, 6
@@ -89,23 +91,30 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
         sections=sections,
         style=Markup(style),  # ours, and no text of a caller is in it
         svg=Markup,  # of Vega, parsed and written again: texts in it are escaped
+        on_page=tables.on_page,
         version=__version__,
     )
 
 
 def _facts(contents: Contents) -> list[tuple[str, str]]:
     models = [model for model in contents.plots.models if model]
-    users = [f"{quality.n_users:,}" for quality in contents.qualities.values()][:1]
     slices = {row.slice for row in contents.summary} - {"all"}
     dialects = list(dict.fromkeys(row.dialect for row in contents.summary if row.dialect))
-    facts = _which_run(contents.manifest) + [("models", ", ".join(models))] * bool(models)
-    facts += [("users", one) for one in users]
-    facts += [("metrics", f"{len({row.key for row in contents.summary}):,}")]
-    facts += [("slices", f"{len(slices):,}")] * bool(slices)
+    facts = _which_run(contents.manifest)
+    if models:
+        facts.append(("models", ", ".join(models)))
+    if contents.qualities:
+        facts.append(("users", f"{next(iter(contents.qualities.values())).n_users:,}"))
+    facts.append(("metrics", f"{len({row.key for row in contents.summary}):,}"))
+    if slices:
+        facts.append(("slices", f"{len(slices):,}"))
     weights = list(dict.fromkeys(row.user_weight for row in contents.summary))
     weights = [name for name in weights if name not in ("", SELF_NORMALISED)]
-    facts += [("users weighted by", ", ".join(weights))] * bool(weights)
-    return [*facts, *[("dialect", ", ".join(dialects))] * bool(dialects)]
+    if weights:
+        facts.append(("users weighted by", ", ".join(weights)))
+    if dialects:
+        facts.append(("dialect", ", ".join(dialects)))
+    return facts
 
 
 def _which_run(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -129,8 +138,11 @@ def _sections(contents: Contents) -> Iterator[Section]:
         yield _gates(contents)
     apart = {model: quality for model, quality in contents.qualities.items() if quality.is_apart}
     if apart:
-        told = [f"model {model!r}: " * bool(model) + render_apart(quality) for model, quality in apart.items()]
-        yield Section("apart", "Before you read on", words=told, alarm=True)
+        words = [
+            f"model {model!r}: {apart_in_words(quality)}" if model else apart_in_words(quality)
+            for model, quality in apart.items()
+        ]
+        yield Section("apart", "Before you read on", words=words, alarm=True)
     yield _means(contents, of_all)
     if contents.comparison is not None:
         yield _differences(contents.comparison, contents.plots.models, contents.distributions)
@@ -161,20 +173,21 @@ def _drawn(draws: Sequence[Callable[..., Drawing]]) -> list[Picture]:
 def _gates(contents: Contents) -> Section:
     failed = sum(not gate.passed for gate in contents.gates)
     n = len(contents.gates)
-    words = f"{failed} of {n} gates failed." if failed else f"All {n} gates passed." if n > 1 else "The gate passed."
+    passed = f"All {n} gates passed." if n > 1 else "The gate passed."
+    words = f"{failed} of {n} gates failed." if failed else passed
     return Section("gates", "Gates", words=[words], tables=[tables.gates_table(contents.gates)], alarm=failed > 0)
 
 
 def _means(contents: Contents, of_all: list[SummaryRow]) -> Section:
     keys = set(headline_keys(of_all))
     shown = [row for row in of_all if row.key in keys]
-    folded = [tables.means_table("All means", of_all)] if len(shown) < len(of_all) else []
+    folded = [means_table("All means", of_all)] if len(shown) < len(of_all) else []
     return Section(
         "means",
         "Means",
         words=[*contents.notes, *missing_intervals(of_all)],
         pictures=_drawn([contents.plots.means]),
-        tables=[tables.means_table("The same in figures", shown)],
+        tables=[means_table("The same in figures", shown)],
         folded=folded,
     )
 
@@ -190,37 +203,24 @@ def _differences(comparison: Comparison, models: Sequence[str], distributions: S
     draws += [
         partial(plot.slices, metric) for metric in list(dict.fromkeys(row.metric for row in sliced))[:_MOST_SLICED]
     ]
-    test = {
-        "sign_flip": f"the sign-flip randomisation test ({comparison.replicates:,} replicates)",
-        "t": "the paired t test",
-    }
     corrected = "not corrected" if comparison.correction == "none" else f"corrected ({comparison.correction})"
     words = [
         f"Each model against {comparison.baseline}, on the users for whom both have a value. p is of "
-        f"{test.get(comparison.test, comparison.test)}, {corrected} for all comparisons; d is the difference divided by the "
+        f"{name_of_test(comparison.test, comparison.replicates)}, {corrected} for all comparisons; d is the difference divided by the "
         "standard deviation of the users' differences.",
         *(f"Verdict: {words}." for words in margins_in_words(rows)),
         *exceptions(rows, comparison.test),
         *comparison.notes,
     ]
     caption = f"Differences to {comparison.baseline}"
-    folded = []
-    if sliced:
-        folded.append(
-            tables.differences_table(
-                f"{caption} by slice; p by all signs or the paired t test, corrected over the slices",
-                sliced,
-                comparison.level,
-                slices=True,
-            )
-        )
+    by_slice = f"{caption} by slice; p by all signs or the paired t test, corrected over the slices"
     return Section(
         "differences",
         "Which model is better",
         words=words,
         pictures=_drawn(draws),
-        tables=[tables.differences_table(caption, rows, comparison.level)],
-        folded=folded,
+        tables=[differences_table(rows, comparison.level, caption)],
+        folded=[differences_table(sliced, comparison.level, by_slice, slices=True)] if sliced else [],
     )
 
 
@@ -230,7 +230,7 @@ def _curves(rows: Sequence[SummaryRow]) -> list[str]:
     for row in rows:
         if row.cutoff is not None:
             cutoffs.setdefault(row.definition.removesuffix(f"@{row.cutoff}"), set()).add(row.cutoff)
-    return [name for name, found in cutoffs.items() if len(found) >= _CURVE][:_MOST_CURVES]
+    return [name for name, of_name in cutoffs.items() if len(of_name) >= _CURVE][:_MOST_CURVES]
 
 
 def _slices(contents: Contents) -> Section:
@@ -245,7 +245,7 @@ def _slices(contents: Contents) -> Section:
         "Slices of the users",
         words=["Slices of few users have wide intervals: a dot apart from the dashed line is no finding by itself."],
         pictures=_drawn([partial(contents.plots.slices, key) for key in keys[:_MOST_SLICED]]),
-        folded=[tables.means_table("Means by slice", chosen, slices=True)],
+        folded=[means_table("Means by slice", chosen, slices=True)],
     )
 
 
@@ -266,12 +266,12 @@ def _users(contents: Contents, of_all: list[SummaryRow]) -> Section:
 def _definitions(contents: Contents, of_all: list[SummaryRow]) -> Section:
     keys = set(headline_keys(of_all))
     shown = [row for row in contents.dialects if row.metric in keys] or contents.dialects
-    several = [tables.dialects_table(shown)] if shown else []
+    several = [dialects_table(shown)] if shown else []
     # Of a curve the usual points tell what dialects make of it.
-    every = [tables.dialects_table(contents.dialects, "All metrics under other dialects")]
+    every = [dialects_table(contents.dialects, "All metrics under other dialects")]
     return Section(
         "definitions",
         "Definitions",
         tables=[tables.definitions_table(of_all), *several],
-        folded=every * (len(shown) < len(contents.dialects)),
+        folded=every if len(shown) < len(contents.dialects) else [],
     )

@@ -13,8 +13,10 @@ from spark_rankeval.checks import is_number
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.report import Gate
+from spark_rankeval.report.tables import gates_table
 from spark_rankeval.statistics.intervals import asked_for
-from spark_rankeval.tables.text import aligned
+from spark_rankeval.tables.table import Document
+from spark_rankeval.tables.text import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -362,9 +364,4 @@ def failed(outcomes: Iterable[GateOutcome]) -> list[str]:
 
 def render_gates(outcomes: Sequence[GateOutcome]) -> str:
     """Outcomes as a table of text, those that were not met first."""
-    cells = [("gate", "condition", "", "found")]
-    cells += [
-        (one.name, one.condition, "passed" if one.passed else "FAILED", one.found)
-        for one in sorted(outcomes, key=lambda one: one.passed)
-    ]
-    return "\n".join(line.rstrip() for line in aligned(cells, left=4))
+    return as_text(Document((gates_table(outcomes),)))

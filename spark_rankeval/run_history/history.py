@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from pyspark.sql import functions as F
 
-from spark_rankeval.charts.of_results import headline_keys
+from spark_rankeval.charts.choice import headline_keys
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError, UnknownMetricError
 from spark_rankeval.extras import needs_extra
@@ -20,18 +20,18 @@ from spark_rankeval.report.writing import checked_path, write_page
 from spark_rankeval.run_history.gates import names
 from spark_rankeval.run_history.plots import HistoryPlots
 from spark_rankeval.spark.storage import replaced_files_explained
-from spark_rankeval.tables.history import render_history
+from spark_rankeval.tables.history import HistoryRow, figure_in_words, history_on_screen
+from spark_rankeval.tables.text import as_text
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame
 
     from spark_rankeval.charts.marks import Drawing
     from spark_rankeval.run_history.gates import GateRule
-    from spark_rankeval.tables.history import HistoryRow
 
 
 # So many are listed where one is not found.
@@ -57,10 +57,13 @@ def history(metrics_table: DataFrame, *, slice: str | None = "all") -> History: 
     chosen = metrics_table if slice is None else metrics_table.where(F.col("slice") == slice)
     micros = F.unix_micros(F.col(TIME)).alias(TIME)
     with replaced_files_explained("metrics_table"):
-        found = [record.asDict() for record in chosen.select(*wanted, RUN_ID, micros).collect()]
-    rows = [(record[TIME], str(record[RUN_ID]), row_of(record)) for record in found]
-    ordered = sorted(rows, key=lambda one: one[:2])
-    return History(tuple((run, datetime.fromtimestamp(micros / 1e6, UTC), row) for micros, run, row in ordered))
+        records = [record.asDict() for record in chosen.select(*wanted, RUN_ID, micros).collect()]
+    ordered = sorted(records, key=lambda record: (record[TIME], str(record[RUN_ID])))
+    return History(tuple(map(_history_row, ordered)))
+
+
+def _history_row(record: dict[str, Any]) -> HistoryRow:
+    return HistoryRow(str(record[RUN_ID]), datetime.fromtimestamp(record[TIME] / 1e6, UTC), row_of(record))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +92,12 @@ class History:
 
     def to_pandas(self) -> pd.DataFrame:
         """A row a run, model, metric and slice, the earliest run first; the columns are those of the table."""
-        told = [name for name in COLUMNS if name not in ("quantiles", "over_all", "moments")]
+        shown = [name for name in COLUMNS if name not in ("quantiles", "over_all", "moments")]
         records = [
             {"run_id": run, "time": time, **dict(zip(COLUMNS, values_of(row), strict=True))}
             for run, time, row in self.rows
         ]
-        return pd.DataFrame(records, columns=["run_id", "time", *told]).astype({"k": "Int64"})
+        return pd.DataFrame(records, columns=["run_id", "time", *shown]).astype({"k": "Int64"})
 
     def of(self, metrics: Sequence[str | Metric] | str | Metric) -> History:
         """The history of some metrics alone.
@@ -103,14 +106,14 @@ class History:
             UnknownMetricError: no run has one of them.
         """
         asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
-        found: dict[str, None] = {}
+        wanted: dict[str, None] = {}
         for metric in asked:
-            mine = [key for key in self.keys() if names(str(metric), key)]
-            if not mine:
+            of_metric = [key for key in self.keys() if names(str(metric), key)]
+            if not of_metric:
                 msg = f"no run has a metric {str(metric)!r}; there are: {_listed(self.keys()) or 'none, and no runs'}"
                 raise UnknownMetricError(msg)
-            found |= dict.fromkeys(mine)
-        return History(tuple(one for one in self.rows if one[2].key in found), self.failed)
+            wanted |= dict.fromkeys(of_metric)
+        return self._of_keys(wanted)
 
     def headline(self, also: Sequence[str] = ()) -> History:
         """The metrics to begin with: of one at many cutoffs the usual ones, and no points of a recall curve.
@@ -118,9 +121,12 @@ class History:
         Args:
             also: metrics that are among them all the same.
         """
-        found = {*headline_keys([row for _, _, row in self.rows])}
-        found |= {key for key in self.keys() if any(names(metric, key) for metric in also)}
-        return History(tuple(one for one in self.rows if one[2].key in found), self.failed)
+        wanted = {*headline_keys([row for _, _, row in self.rows])}
+        wanted |= {key for key in self.keys() if any(names(metric, key) for metric in also)}
+        return self._of_keys(wanted)
+
+    def _of_keys(self, keys: Collection[str]) -> History:
+        return History(tuple(each for each in self.rows if each.row.key in keys), self.failed)
 
     @property
     def plot(self) -> HistoryPlots:
@@ -149,17 +155,15 @@ class History:
             from spark_rankeval.report.history_page import Part, history_page  # noqa: PLC0415 # of an extra
         parts = []
         for key in self.keys():
-            mine = tuple(one for one in self.rows if one[2].key == key)
-            for slice_ in sorted({row.slice for _, _, row in mine}, key=lambda name: (name != "all", name)):
-                of_slice = tuple(one for one in mine if one[2].slice == slice_)
+            of_metric = tuple(each for each in self.rows if each.row.key == key)
+            for slice_ in sorted({row.slice for _, _, row in of_metric}, key=lambda name: (name != "all", name)):
+                of_slice = tuple(each for each in of_metric if each.row.slice == slice_)
                 draw = partial(_drawn, self.plot, key, slice_, tuple(gates))
-                parts.append(
-                    Part(key if slice_ == "all" else f"{key}, users with {slice_}", draw, of_slice, self.failed)
-                )
+                parts.append(Part(figure_in_words(key, slice_), draw, of_slice, self.failed))
         return write_page(target, history_page(title, parts))
 
     def __repr__(self) -> str:
-        return render_history(self.rows, self.failed)
+        return as_text(history_on_screen(self.rows, self.failed)) if self.rows else "no run"
 
 
 def _drawn(plots: HistoryPlots, key: str, slice_: str, gates: Sequence[GateRule], width: int) -> Drawing:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from spark_rankeval.charts.figures import Estimate
-from spark_rankeval.charts.of_results import PURPOSE, WIDTH, interval_reading
+from spark_rankeval.charts.figures import PURPOSE, WIDTH, Estimate
+from spark_rankeval.charts.of_results import interval_reading
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.extras import needs_extra
 from spark_rankeval.run_history.gates import FIGURES, names
@@ -62,22 +63,25 @@ class HistoryPlots:
             msg = f"the metric {str(metric)!r} {what}; there are: {', '.join(keys)}"
             raise UnknownMetricError(msg)
         key = answering[0] if answering else str(metric or "metrics")
-        mine = [one for one in self.rows if one[2].key == key and one[2].slice == slice]
-        drawn = of_one_definition(mine)
-        left_out = len({run for run, _, _ in mine} - {run for run, _, _ in drawn})
+        of_figure = [each for each in self.rows if (each.row.key, each.row.slice) == (key, slice)]
+        drawn = of_one_definition(of_figure)
+        left_out = len({run for run, _, _ in of_figure} - {run for run, _, _ in drawn})
         reading = [interval_reading([row for _, _, row in drawn[-1:]], "band", "of each run by itself")]
-        reading += [f"{left_out} runs of another definition are left out."] * bool(left_out)
+        if left_out:
+            reading.append(f"{left_out} runs of another definition are left out.")
         limits = limits_of(gates, key, slice)
-        reading += ["Dashed: gates."] * bool(limits)
+        if limits:
+            reading.append("Dashed: gates.")
         notes = {run: f"{run}, {self.failed[run]}" if run in self.failed else run for run, _, _ in drawn}
         ringed = {notes[run] for run in notes if run in self.failed}
-        reading += ["Ringed: runs that failed."] * bool(ringed)
+        if ringed:
+            reading.append("Ringed: runs that failed.")
         return curve_chart(
             [
                 Estimate(row.model, 1000 * time.timestamp(), row.mean, row.interval_low, row.interval_high, notes[run])
                 for run, time, row in drawn
             ],
-            title=f"{key} over runs" + f", users with {slice}" * (slice != "all"),
+            title=f"{key} over runs" if slice == "all" else f"{key} over runs, users with {slice}",
             reading=reading,
             x_title="run (UTC)",
             y_title=f"mean {key}",
@@ -93,10 +97,8 @@ def of_one_definition(rows: Sequence[HistoryRow]) -> list[HistoryRow]:
     """The rows that are the same figure as the newest one: another definition or dialect is no point of the same line."""
     if not rows:
         return []
-    newest = rows[-1][2]
-    aspects = ("definition", "dialect", "user_weight")
-    same = [getattr(newest, name) for name in aspects]
-    return [one for one in rows if [getattr(one[2], name) for name in aspects] == same]
+    aspects = attrgetter("definition", "dialect", "user_weight")
+    return [each for each in rows if aspects(each.row) == aspects(rows[-1].row)]
 
 
 def limits_of(gates: Sequence[GateRule], key: str, slice_: str) -> list[tuple[str, float]]:

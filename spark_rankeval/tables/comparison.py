@@ -1,119 +1,84 @@
-"""Comparisons of models as text: their tables, which every other form shares, and what their columns are."""
+"""Comparisons of models as tables, and what their columns are in words."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spark_rankeval.tables.text import aligned, in_one_format, listed
+from spark_rankeval.tables.numbers import DASH, in_one_format, probability
+from spark_rankeval.tables.summary import METRIC, MODEL, SLICE, USERS, listed
+from spark_rankeval.tables.table import Cell, Column, Note, Table, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from spark_rankeval.records.comparison import ComparisonRow, PairRow
+    from spark_rankeval.tables.table import Tone
+
+    Row: TypeAlias = ComparisonRow | PairRow
+
+_TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
+_VERDICT: Column[Any] = words("verdict", lambda row: Cell(row.verdict, tone=_TONES.get(row.verdict, "")))
 
 
-def comparison_figures(rows: Sequence[ComparisonRow]) -> list[tuple[str, ...]]:
-    """Users, mean, baseline's mean, difference, interval, p and effect size of comparisons, each column in one format."""
+def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str, *, slices: bool = False) -> Table:
+    """Models against a baseline: a row a metric and model, or a metric, slice and model."""
     mean = in_one_format(value for row in rows for value in (row.mean, row.baseline_mean))
-    difference = in_one_format((row.difference for row in rows), sign="+")
-    return [
-        (
-            f"{row.n_users:,}",
-            mean(row.mean),
-            mean(row.baseline_mean),
-            difference(row.difference),
-            between(row, difference),
-            probability(row.p),
-            "undefined" if math.isnan(row.cohens_d) else f"{row.cohens_d:+.2f}",
-        )
-        for row in rows
+    columns: list[Column[Any]] = [
+        METRIC,
+        *([SLICE] if slices else []),
+        MODEL,
+        USERS,
+        Column("mean", lambda row: mean(row.mean)),
+        Column("baseline", lambda row: mean(row.baseline_mean)),
+        *_of_the_difference(rows, level),
+        Column("d", lambda row: "undefined" if math.isnan(row.cohens_d) else f"{row.cohens_d:+.2f}"),
+        Column("wins/ties/losses", lambda row: f"{row.wins:,}/{row.ties:,}/{row.losses:,}"),
+        _VERDICT,
     ]
+    dash = "there is no such figure over these users"
+    return Table(rows, columns, caption=caption, dash_means=dash, is_grouped=True)
 
 
-def comparison_table(rows: Sequence[ComparisonRow], level: float) -> list[tuple[str, ...]]:
-    """The heads of a table of comparisons, and a row a metric and model."""
-    head = ("metric", "model", "users", "mean", "baseline", "difference", f"{100 * level:g} % interval", "p", "d")
-    return [
-        (*head, "wins/ties/losses", "verdict"),
-        *(
-            (row.name, row.model, *figures, f"{row.wins:,}/{row.ties:,}/{row.losses:,}", row.verdict)
-            for row, figures in zip(rows, comparison_figures(rows), strict=True)
-        ),
-    ]
+def losses_table(rows: Sequence[ComparisonRow], level: float, title: str) -> Table:
+    """The slices in which models lose: a row a slice, metric and model."""
+    columns = [words("slice", SLICE.cell), METRIC, MODEL, USERS, *_of_the_difference(rows, level), _VERDICT]
+    return Table(rows, columns, title, "the slices with the largest losses")
 
 
-def losses_table(rows: Sequence[ComparisonRow], level: float) -> list[tuple[str, ...]]:
-    """The heads of a table of slices in which models lose, and its rows."""
-    head = ("slice", "metric", "model", "users", "difference", f"{100 * level:g} % interval", "p", "verdict")
-    difference = in_one_format((row.difference for row in rows), sign="+")
-    return [
-        head,
-        *(
-            (
-                row.slice,
-                row.name,
-                row.model,
-                f"{row.n_users:,}",
-                difference(row.difference),
-                between(row, difference),
-                probability(row.p),
-                row.verdict,
-            )
-            for row in rows
-        ),
-    ]
-
-
-def pairs_table(rows: Sequence[PairRow], level: float) -> list[tuple[str, ...]]:
-    """The heads of a table of pairs of models, and a row a metric and pair."""
-    ends = f"{100 * level:g} % interval"
-    head = ("metric", "model", "other", "users", "mean", "other's", "difference", ends, "p", "verdict")
+def pairs_table(rows: Sequence[PairRow], level: float, caption: str, notes: Sequence[Note]) -> Table:
+    """Pairs of models: a row a metric and pair."""
     mean = in_one_format(value for row in rows for value in (row.mean, row.other_mean))
-    difference = in_one_format((row.difference for row in rows), sign="+")
+    columns: list[Column[Any]] = [
+        METRIC,
+        MODEL,
+        words("other", lambda row: row.other),
+        USERS,
+        Column("mean", lambda row: mean(row.mean)),
+        Column("other's", lambda row: mean(row.other_mean)),
+        *_of_the_difference(rows, level),
+        _VERDICT,
+    ]
+    return Table(rows, columns, caption=caption, notes=notes, is_grouped=True)
+
+
+def _of_the_difference(rows: Sequence[Row], level: float) -> list[Column[Any]]:
+    """The difference, its interval and p, each column in one format."""
+    written = in_one_format((row.difference for row in rows), sign="+")
+
+    def ends(row: Row) -> str:
+        low, high = row.interval_low, row.interval_high
+        return DASH if math.isnan(low) else f"{written(low)} to {written(high)}"
+
     return [
-        head,
-        *(
-            (
-                row.name,
-                row.model,
-                row.other,
-                f"{row.n_users:,}",
-                mean(row.mean),
-                mean(row.other_mean),
-                difference(row.difference),
-                between(row, difference),
-                probability(row.p),
-                row.verdict,
-            )
-            for row in rows
-        ),
+        Column("difference", lambda row: written(row.difference)),
+        Column(f"{100 * level:g} % interval", ends),
+        Column("p", lambda row: probability(row.p)),
     ]
 
 
-def render_comparison(
-    rows: Sequence[ComparisonRow],
-    level: float,
-    notes: Sequence[str],
-    slices: Sequence[ComparisonRow] = (),
-    losses: Sequence[ComparisonRow] = (),
-) -> str:
-    """Models against a baseline as a table: a line a metric and model; below it, what the columns are.
-
-    Args:
-        rows: of all users.
-        level: of the intervals.
-        notes: what the columns are; `comparison_notes`.
-        slices: rows of slices, of which only the number is told.
-        losses: those of them that are shown.
-    """
-    title = [f"baseline {rows[0].baseline!r}"] if rows else []
-    lines = [*title, *_closing_left(_without_repeats(comparison_table(rows, level)), left=2), "", *notes]
-    return "\n".join(lines + _of_slices(slices, losses, level))
-
-
-def comparison_notes(rows: Sequence[ComparisonRow], test: str, correction: str, replicates: int) -> list[str]:
-    """What the columns of a table of comparisons are, in lines of a word and its explanation.
+def differences_in_words(rows: Sequence[ComparisonRow], test: str, correction: str, replicates: int) -> list[Note]:
+    """What the columns of a table of differences are.
 
     Args:
         rows: of all users.
@@ -123,16 +88,23 @@ def comparison_notes(rows: Sequence[ComparisonRow], test: str, correction: str, 
     """
     n_tests = sum(not math.isnan(row.p) for row in rows)
     corrected = "" if correction == "none" else f", corrected for {n_tests} comparisons ({correction})"
-    notes = [
-        f"p        of {_test(test, replicates)}{corrected}",
-        "d        difference / standard deviation of the users' differences",
+    return [
+        Note(f"of {name_of_test(test, replicates)}{corrected}", "p"),
+        Note("difference / standard deviation of the users' differences", "d"),
+        *(Note(text, "verdict") for text in margins_in_words(rows)),
+        *map(Note, exceptions(rows, test)),
     ]
-    notes += [f"verdict  {words}" for words in margins_in_words(rows)]
-    return notes + exceptions(rows, test)
+
+
+def pairs_in_words(test: str, replicates: int) -> list[Note]:
+    """What the columns of a table of pairs are."""
+    p = f"of {name_of_test(test, replicates)}, corrected for the pairs of a metric, not for the number of metrics"
+    ends = "those of a metric's pairs hold together; users are those for whom every model has a value"
+    return [Note(p, "p"), Note(ends, "interval")]
 
 
 def margins_in_words(rows: Sequence[ComparisonRow]) -> list[str]:
-    """Which differences do not matter; nothing where all do."""
+    """Which differences do not matter; nothing if all do."""
     metrics_of: dict[float, list[str]] = {}
     for row in rows:
         metrics_of.setdefault(row.margin, []).append(row.name)
@@ -145,55 +117,24 @@ def margins_in_words(rows: Sequence[ComparisonRow]) -> list[str]:
     return [f"differences up to {' or '.join(margins)} do not matter"] if margins else []
 
 
-def _without_repeats(cells: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Rows of which each tells the first cell only where it is another than in the row before."""
-    before = [None, *(row[0] for row in cells[:-1])]
-    return [("" if row[0] == last else row[0], *row[1:]) for row, last in zip(cells, before, strict=True)]
-
-
 def exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:
     """Whose p or interval is of another kind than those of other rows."""
-    exact = [f"{row.name} of {row.model}" for row in rows if row.p_test == "exact"]
-    by_t = [f"{row.name} of {row.model}" for row in rows if row.p_test == "t" != test and not math.isnan(row.p)]
-    alike = [f"{row.name} of {row.model}" for row in rows if row.interval_method == "clopper_pearson"]
-    told = {
-        "p by all signs, none drawn": exact,
-        "p by the paired t test": by_t,
-        "Clopper-Pearson interval, as all users have the same difference": alike,
+    kinds = {
+        "p by all signs, none drawn": [row for row in rows if row.p_test == "exact"],
+        "p by the paired t test": [row for row in rows if row.p_test == "t" != test and not math.isnan(row.p)],
+        "Clopper-Pearson interval, as all users have the same difference": [
+            row for row in rows if row.interval_method == "clopper_pearson"
+        ],
     }
-    return [f"{words}: {listed(keys, 0)}" for words, keys in told.items() if keys]
-
-
-def _of_slices(slices: Sequence[ComparisonRow], losses: Sequence[ComparisonRow], level: float) -> list[str]:
-    """The slices with the largest losses as a table, and where to find the others."""
-    if not slices:
-        return []
-    many = f"{len(slices):,} comparisons of slices"
-    if not losses:
-        return ["", f"in none of {many} a model loses; comparison.slices has them all"]
-    title = f"the largest losses of {many} (comparison.slices has them all; p by all signs or the paired t test, corrected for these)"
-    return ["", title, *_closing_left(losses_table(losses, level), left=3)]
-
-
-def render_pairs(rows: Sequence[PairRow], level: float, notes: Sequence[str]) -> str:
-    """Pairs of models as a table: a line a metric and pair; below it, what the columns are."""
-    return "\n".join([*_closing_left(_without_repeats(pairs_table(rows, level)), left=3), "", *notes])
-
-
-def pairs_notes(test: str, replicates: int) -> list[str]:
-    """What the columns of a table of pairs are, in lines of a word and its explanation."""
     return [
-        f"p        of {_test(test, replicates)}, corrected for the pairs of a metric, not for the number of metrics",
-        "interval those of a metric's pairs hold together; users are those for whom every model has a value",
+        f"{kind}: {listed([f'{row.name} of {row.model}' for row in of_kind])}"
+        for kind, of_kind in kinds.items()
+        if of_kind
     ]
 
 
-def _closing_left(cells: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Cells as aligned lines, the last column, which are words, flush left too."""
-    return [f"{line}  {row[-1]}" for line, row in zip(aligned([row[:-1] for row in cells], left), cells, strict=True)]
-
-
-def _test(test: str, replicates: int) -> str:
+def name_of_test(test: str, replicates: int) -> str:
+    """Which test a p is of."""
     return {
         "sign_flip": f"the sign-flip randomisation test, {replicates:,} replicates",
         "t": "the paired t test",
@@ -201,19 +142,3 @@ def _test(test: str, replicates: int) -> str:
         "games_howell": "the test of Games and Howell, with users as blocks",
         "randomised": f"the randomised Tukey test, {replicates:,} replicates",
     }[test]
-
-
-def between(row: ComparisonRow | PairRow, written: Callable[[float], str]) -> str:
-    """The interval of a difference.
-
-    Args:
-        row: of a comparison.
-        written: how the column of differences has figures.
-    """
-    low, high = row.interval_low, row.interval_high
-    return "–" if math.isnan(low) else f"{written(low)} to {written(high)}"
-
-
-def probability(p: float) -> str:
-    """A p-value."""
-    return "–" if math.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"

@@ -11,24 +11,16 @@ import pandas as pd
 from spark_rankeval.errors import InputError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.comparison import ComparisonRow, PairRow
-from spark_rankeval.tables.markup import (
-    Cell,
-    html_line,
-    html_table,
-    latex_comments,
-    latex_float,
-    latex_tabular,
-    markdown_page,
-    markdown_table,
-)
-from spark_rankeval.tables.text import aligned, in_one_format, title
+from spark_rankeval.tables.numbers import DASH, in_one_format
+from spark_rankeval.tables.shown import OneTable
+from spark_rankeval.tables.summary import users_in_words
+from spark_rankeval.tables.table import Cell, Column, Document, Note, Table, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_rankeval.records.summary import SummaryRow
 
-# The first column of a row with letters is the letter.
 _HEAD = "model"
 
 
@@ -40,7 +32,7 @@ class Compared(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class ModelsTable:
+class ModelsTable(OneTable):
     """What `Result.models_table` returns; prints as a table, and is one of HTML in a notebook.
 
     Attributes:
@@ -58,7 +50,7 @@ class ModelsTable:
     @property
     def caption(self) -> str:
         """What the table shows."""
-        of = title(replace(self.rows[0], model=""))
+        of = users_in_words(replace(self.rows[0], model=""))
         bold = "; the best of each metric is bold" if len(self.models) > 1 else ""
         raised = "; a raised letter: significantly better than the model of that letter" if self.better else ""
         return f"Means over users, {of}{bold}{raised}"
@@ -73,30 +65,15 @@ class ModelsTable:
         ]
         return pd.concat(columns, axis=1).reindex(pd.Index(self.models, name=_HEAD))
 
-    def to_markdown(self) -> str:
-        """The table in GitHub's Markdown, its caption above and its notes below."""
-        return markdown_page(self.caption, markdown_table(self._heads(), self._cells(), self._words()), self.notes)
-
-    def to_latex(self, *, caption: str | None = None, label: str = "") -> str:
-        r"""A LaTeX ``table`` with a caption, and notes as comments; its ``tabular`` has the rules of the package ``booktabs``.
-
-        Args:
-            caption: plain text, which is escaped; None: `caption`.
-            label: for ``\ref``; empty: none.
-        """
-        tabular = latex_tabular(self._heads(), self._cells(), self._words())
-        text = latex_float(tabular, self.caption if caption is None else caption, label)
-        return "\n".join([text, *latex_comments(self.notes)])
-
-    def __repr__(self) -> str:
-        columns = [_in_text(column) for column in zip(*self._cells(), strict=True)]
-        lines = aligned([self._heads(), *zip(*columns, strict=True)], left=len(self._words()))
-        marks = ["*  the best of its column"] * (len(self.models) > 1)
-        return "\n".join([*(line.rstrip() for line in lines), *marks, *self.notes])
-
-    def _repr_html_(self) -> str:
-        table = html_table(self.caption, self._heads(), self._cells(), self._words())
-        return f"<div>{table}{''.join(map(html_line, self.notes))}</div>"
+    def _on_paper(self) -> Document:
+        letters = self._letters()
+        columns = [self._column(key, rows, letters) for key, rows in self._by_key().items()]
+        columns.insert(0, words(_HEAD, lambda model: model))
+        if self.better:
+            columns.insert(0, words("", lambda model: letters[model].rstrip(",")))
+        best = "the best of its column" if len(self.models) > 1 else ""
+        notes = list(map(Note, self.notes))
+        return Document((Table(self.models, columns, caption=self.caption, notes=notes, bold_means=best),))
 
     def _by_key(self) -> dict[str, dict[str, SummaryRow]]:
         """The rows by the metrics' keys and the models."""
@@ -111,34 +88,25 @@ class ModelsTable:
         many = len(self.models) > len(signs)
         return {model: f"{place + 1}," if many else signs[place] for place, model in enumerate(self.models)}
 
-    def _words(self) -> range:
-        return range(2 if self.better else 1)
+    def _column(self, key: str, rows: Mapping[str, SummaryRow], letters: Mapping[str, str]) -> Column[str]:
+        """The means of a metric.
 
-    def _heads(self) -> list[str]:
-        names = [next(iter(rows.values())).name for rows in self._by_key().values()]
-        return [*[""] * bool(self.better), _HEAD, *names]
-
-    def _cells(self) -> list[list[str | Cell]]:
-        columns = [self._column(key, rows) for key, rows in self._by_key().items()]
-        letters = self._letters()
-        signs = [[letters[model].rstrip(",")] if self.better else [] for model in self.models]
-        return [
-            [*sign, model, *(column[model] for column in columns)]
-            for sign, model in zip(signs, self.models, strict=True)
-        ]
-
-    def _column(self, key: str, rows: Mapping[str, SummaryRow]) -> dict[str, str | Cell]:
+        Args:
+            key: of the metric.
+            rows: of the metric, by their models.
+            letters: of all models.
+        """
         written = in_one_format(row.mean for row in rows.values())
-        best, letters = _best(rows), self._letters()
-        raised = {}
-        for model in rows:
+        best = _best(rows)
+
+        def cell(model: str) -> Cell:
+            if model not in rows:
+                return Cell(DASH)
             beaten = self.better.get((key, model), frozenset())
-            raised[model] = "".join(letters[other] for other in self.models if other in beaten).rstrip(",")
-        room = max(raised.values(), key=len)
-        return {
-            model: Cell(written(rows[model].mean), model in best, raised[model], room) if model in rows else "–"
-            for model in self.models
-        }
+            raised = "".join(letters[other] for other in self.models if other in beaten).rstrip(",")
+            return Cell(written(rows[model].mean), model in best, raised)
+
+        return Column(next(iter(rows.values())).name, cell)
 
 
 def models_table(
@@ -161,7 +129,8 @@ def models_table(
     better = {} if compared is None else _better(rows, models, compared)
     about = [_users_in_words(rows)]
     downwards = list(dict.fromkeys(row.name for row in rows if not _larger_is_better(row)))
-    about += [f"smaller is better: {', '.join(downwards)}"] * bool(downwards)
+    if downwards:
+        about.append(f"smaller is better: {', '.join(downwards)}")
     if compared:
         about.append(_marks_in_words(compared, bool(better)))
     return ModelsTable(tuple(rows), tuple(models), better, (*about, *notes))
@@ -226,18 +195,5 @@ def _marks_in_words(compared: Sequence[ComparisonRow | PairRow], some_are_better
     which = f"; models were compared with {', '.join(sorted(bases))} alone" if bases else ""
     margins = " by more than the margin" if any(row.margin for row in compared) else ""
     marked = "a letter after a mean: significantly better than the model of that letter"
-    told = marked if some_are_better else "no mean is significantly better than that of another model"
-    return f"{told}{margins}, by the comparison's verdict{which}"
-
-
-def _in_text(cells: Sequence[str | Cell]) -> list[str]:
-    """A column as text: figures, a star at the best, and letters, each below those of other rows."""
-    figures = [cell for cell in cells if isinstance(cell, Cell)]
-    star = int(any(cell.bold for cell in figures))
-    room = max((1 + len(cell.room) for cell in figures if cell.room), default=0)
-    return [
-        f"{cell.text}{('*' if cell.bold else '').ljust(star)}{' ' * bool(room)}{cell.raised.ljust(room - 1)}"
-        if isinstance(cell, Cell)
-        else cell + " " * (star + room)
-        for cell in cells
-    ]
+    meaning = marked if some_are_better else "no mean is significantly better than that of another model"
+    return f"{meaning}{margins}, by the comparison's verdict{which}"

@@ -14,7 +14,7 @@ from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import RelevanceMetric
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.tables.text import number
+from spark_rankeval.tables.numbers import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,12 +52,12 @@ def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
         by_model.setdefault(row.model, {})[row.name] = row.standard_mean
     whole = all(list(values) == names for values in by_model.values())
     subject = ("it is" if len(names) == 1 else "they are") if whole else ""
-    told = []
+    parts = []
     for model, values in by_model.items():
         figures = [number(value) if whole else f"{name} is {number(value)}" for name, value in values.items()]
-        told.append(_listed(figures) + (f" ({model})" if len(by_model) > 1 else ""))
+        parts.append(_listed(figures) + (f" ({model})" if len(by_model) > 1 else ""))
     return f"{_judging(_named(few), len(names))}; by most systems' definition (dialect='standard') " + " ".join(
-        filter(None, [subject, "; ".join(told)])
+        filter(None, [subject, "; ".join(parts)])
     )
 
 
@@ -84,7 +84,7 @@ def _note_of_users(rows: Sequence[SummaryRow]) -> str:
     if not others:
         return ""
     names = _listed([other.name for other in others])
-    keeps = "; grades below it keep their gain, unless below_threshold='zero'" * (gain.below_threshold == "keep")
+    keeps = "; grades below it keep their gain, unless below_threshold='zero'" if gain.below_threshold == "keep" else ""
     return (
         f"{_listed(alike)} {'is' if len(alike) == 1 else 'are'} of {row.n_users:,} users, who have a grade above 0; "
         f"{names} of {others[0].n_users:,}, who have one from relevance_threshold={gain.threshold:g} on{keeps}"
@@ -94,8 +94,8 @@ def _note_of_users(rows: Sequence[SummaryRow]) -> str:
 def _is_left_open(row: SummaryRow, metric: GainMetric) -> bool:
     """Whether a metric has a threshold, and nobody said what becomes of the grades below it."""
     asked = _parsed(row.metric)
-    said = asked is not None and "below_threshold" in asked.chosen()
-    return not said and metric.threshold is not None and metric.threshold > 0
+    is_chosen = asked is not None and "below_threshold" in asked.chosen()
+    return not is_chosen and metric.threshold is not None and metric.threshold > 0
 
 
 def _parsed(text: str) -> Metric | None:

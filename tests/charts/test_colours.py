@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 from altair.utils.schemapi import debug_mode
+from summary_rows import difference, models_rows
 
 from spark_rankeval.charts.figures import Bin, Histogram
 from spark_rankeval.charts.histograms import histogram_chart
@@ -12,7 +13,7 @@ from spark_rankeval.charts.marks import PALETTE, places_of
 from spark_rankeval.charts.of_comparisons import ComparisonPlots
 from spark_rankeval.charts.of_results import ResultPlots
 from spark_rankeval.run_history.plots import HistoryPlots
-from tests.summary_rows import difference, models_rows
+from spark_rankeval.tables.history import HistoryRow
 
 # The first and the last would have one colour if each were alone.
 MODELS = ("als", "popularity", "bm25")
@@ -59,7 +60,7 @@ def test_a_model_has_its_colour_in_any_order_and_beside_any_baseline():
     )
     assert f"'fill': '{expected['als']}'" in str(bars.to_dict(validate=False))
     runs = [("run", datetime(2026, 1, day, tzinfo=UTC), row) for day in (1, 2) for row in turned.rows]
-    assert colours(HistoryPlots(tuple(runs))("ndcg@5", width=300)) == expected
+    assert colours(HistoryPlots(tuple(map(HistoryRow._make, runs)))("ndcg@5", width=300)) == expected
 
 
 def test_a_model_keeps_its_colour_where_only_some_are_shown():

@@ -50,7 +50,7 @@ def test_a_definition_names_its_ideal_list_and_its_denominator():
         "recall(denominator='labels')@10": "denominator: relevant items",
     }
     table = definitions_table([row(definition, definition=definition) for definition in resolved])
-    explained = dict(zip(resolved, (rows[0][-1] for _, rows in table.groups), strict=True))
+    explained = dict(zip(resolved, (cells[-1].text for cells in table.rows), strict=True))
     for definition, words in resolved.items():
         assert words in explained[definition]
         assert "an ideal list" not in explained[definition]

@@ -22,8 +22,9 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.report import Gate, pictures
 from spark_rankeval.report.page import Section, document
 from spark_rankeval.report.pictures import NARROW, WIDE
-from spark_rankeval.report.tables import MOST_ROWS, Table
+from spark_rankeval.report.tables import MOST_ROWS
 from spark_rankeval.report.writing import write_page
+from spark_rankeval.tables.table import Column, Table
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = "<script>alert('x')</script>\"&<img src=x onerror=alert(1)>{{7*7}}"
@@ -71,16 +72,17 @@ def test_sections_come_in_order_with_the_gates_first(page):
 
 def test_failed_gates_stand_first_and_say_so_in_words(page):
     assert page.rows("gates")[1:] == [
-        ["ndcg@10", "at least 0.31 (lower end of the interval)", "0.2560", "failed"],
-        ["recall@10", "a drop of at most 0.005 since the last good run", "-0.0010", "passed"],
+        ["ndcg@10", "at least 0.31 (lower end of the interval)", "FAILED", "0.2560"],
+        ["recall@10", "a drop of at most 0.005 since the last good run", "passed", "-0.0010"],
     ]
     assert "1 of 2 gates failed." in page.words(page.section("gates"))
     assert page.section("gates").get("class") == "alarm"
 
 
 def test_a_table_says_how_many_rows_it_leaves_out():
-    rows = [(f"metric {number}", "0.5") for number in range(MOST_ROWS + 7)]
-    section = Section("means", "Means", tables=[Table.of("all", ("metric", "mean"), rows)])
+    metrics = [f"metric {number}" for number in range(MOST_ROWS + 7)]
+    table = Table(metrics, [Column("metric", str, "words"), Column("mean", lambda _: "0.5")], caption="all")
+    section = Section("means", "Means", tables=[table])
     assert "7 more rows are left out here" in document("title", [], [section])
 
 
@@ -101,11 +103,11 @@ def test_every_mean_is_there_to_unfold(page):
 
 def test_differences_have_verdicts_and_what_they_stand_on(page):
     words = page.words(page.section("differences"))
-    assert "the sign-flip randomisation test (9,999 replicates), corrected (holm)" in words
+    assert "the sign-flip randomisation test, 9,999 replicates, corrected (holm)" in words
     assert "Verdict: differences up to 0.005 do not matter." in words
     line = next(cells for cells in page.rows("differences") if cells[0] == "map@10")
     assert line[1] == "popularity"
-    assert line[5:] == ["+0.0300", "+0.0190 to +0.0410", "0.0004", "+0.15", "500 / 400 / 300", "better"]
+    assert line[5:] == ["+0.0300", "+0.0190 to +0.0410", "0.0004", "+0.15", "500/400/300", "better"]
 
 
 def test_every_definition_is_told_once_with_its_formula(page):

@@ -86,7 +86,7 @@ def test_it_prints_in_a_terminal_and_in_a_notebook(found, monkeypatch):
     assert max(map(len, lines)) <= 120
     assert "sklearn has no precision" in repr(found)
     html = found._repr_html_()
-    assert html.count("<tr>") == len(found.rows)
+    assert html.count("<tr>") == len(found.rows) + 1
     assert "NaN" not in html
     assert found.to_pandas()["dialect"].nunique() == len(every_dialect())
 

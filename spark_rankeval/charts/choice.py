@@ -1,0 +1,117 @@
+"""Which metrics and slices a chart shows: those that a caller names, or as many as a reader takes in."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeVar
+
+from spark_rankeval.errors import UnknownMetricError, did_you_mean
+from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.naming import reads_as
+from spark_rankeval.records.summary import SummaryRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spark_rankeval.records.comparison import ComparisonRow, PairRow
+
+    Metrics = str | Metric | Iterable[str | Metric] | None
+
+# So many lines a chart of all metrics or slices has; more are a table's matter.
+MOST_LINES = 40
+# A metric at more cutoffs than a few is a curve, and these stand for it.
+_FEW, _USUAL_CUTOFFS = 6, (1, 5, 10, 20, 50, 100)
+
+Row = TypeVar("Row", bound="SummaryRow | ComparisonRow | PairRow")
+Sliced = TypeVar("Sliced", bound="SummaryRow | ComparisonRow")
+
+
+def headline_keys(rows: Sequence[SummaryRow]) -> list[str]:
+    """The metrics to begin with: all, but of a metric at many cutoffs the usual ones, and no points of a recall curve."""
+    families: dict[tuple[str, str], list[SummaryRow]] = {}
+    for row in rows:
+        name = row.definition.partition("(")[0].partition("@")[0]
+        without = re.sub(r"@\d+$|recall=[\d.]+", "", row.definition)
+        families.setdefault((name if name == "iprec" else without, row.relevance), []).append(row)
+    kept = []
+    for (name, _), of_family in families.items():
+        keys = {row.key: row.cutoff for row in of_family}
+        if len(keys) > _FEW:
+            usual = [key for key, cutoff in keys.items() if cutoff in _USUAL_CUTOFFS]
+            keys = dict.fromkeys([] if name == "iprec" else usual or [*keys][: _FEW - 1] + [*keys][-1:])
+        kept += list(keys)
+    order = dict.fromkeys(row.key for row in rows)
+    wanted = set(kept)
+    return [key for key in order if key in wanted][:MOST_LINES] or list(order)[:MOST_LINES]
+
+
+def one_of_each(rows: Sequence[SummaryRow]) -> list[str]:
+    """One of the headline metrics of each kind: that at cutoff 10, or one amid the cutoffs."""
+    cutoffs = {row.key: row.cutoff for row in rows}
+    kinds: dict[str, list[str]] = {}
+    for key in headline_keys(rows):
+        kinds.setdefault(re.sub(r"@\d+(?=$| \[)", "", key), []).append(key)
+    at_ten = [[key for key in keys if cutoffs[key] == 10] for keys in kinds.values()]
+    return [(ten or [keys[len(keys) // 2]])[0] for ten, keys in zip(at_ten, kinds.values(), strict=True)]
+
+
+def largest(rows: Sequence[Sliced]) -> list[Sliced]:
+    """The rows of the slices that most users are in, in the order in which they came."""
+    sizes: dict[str, int] = {}
+    for row in rows:
+        sizes[row.slice] = max(sizes.get(row.slice, 0), row.n_users)
+    kept = set(sorted(sizes, key=lambda name: -sizes[name])[:MOST_LINES])
+    return [row for row in rows if row.slice in kept]
+
+
+def chosen(rows: Sequence[Row], metrics: Metrics) -> list[Row]:
+    """The rows of metrics, metric by metric.
+
+    Args:
+        rows: of a summary or a comparison.
+        metrics: which ones; None: all.
+
+    Raises:
+        UnknownMetricError: no row is of one of them.
+    """
+    keys = list(dict.fromkeys(map(_key, rows)))
+    found = []
+    for name in _asked_for(metrics, keys):
+        exact = [row for row in rows if name in (_key(row), row.metric)]
+        of_name = exact or [row for row in rows if reads_as(row.metric, name)]
+        if not of_name:
+            known = ", ".join(keys) or "none"
+            msg = f"there is no metric {str(name)!r} to draw; {did_you_mean(name, keys)}there are {known}"
+            raise UnknownMetricError(msg)
+        found += of_name
+    return found
+
+
+def of_one_metric(rows: Sequence[SummaryRow], metric: str | Metric) -> list[SummaryRow]:
+    """The rows of a single metric.
+
+    Raises:
+        UnknownMetricError: no row, or rows of several metrics, answer to the name.
+    """
+    found = chosen(rows, [metric])
+    keys = list(dict.fromkeys(row.key for row in found))
+    if len(keys) > 1:
+        msg = f"{str(metric)!r} is ambiguous: {', '.join(map(repr, keys))} answer to it; draw one of these"
+        raise UnknownMetricError(msg)
+    return found
+
+
+def answers(row: SummaryRow, metric: str | Metric) -> bool:
+    """Whether a row is of a metric, by any of its names."""
+    return metric in (row.key, row.metric) or reads_as(row.metric, metric)
+
+
+def _asked_for(metrics: Metrics, known: Sequence[str]) -> list[str | Metric]:
+    """The metrics that a caller named, or all."""
+    if metrics is None:
+        return list(known)
+    return [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+
+
+def _key(row: SummaryRow | ComparisonRow | PairRow) -> str:
+    return row.key if isinstance(row, SummaryRow) else row.metric

@@ -1,0 +1,48 @@
+"""Tables in GitHub's Markdown; every text is escaped."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from spark_rankeval.tables.table import on_one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_rankeval.tables.table import Cell, Document, Kind, Table
+
+_MEANINGFUL = re.compile(r"([\\`*_{}\[\]<>&|#~$!])")
+# Brackets of intervals are no links.
+_MEANINGFUL_IN_FIGURES = re.compile(r"([\\`*_{}<>&|#~$!])")
+
+
+def as_markdown(document: Document) -> str:
+    """Tables with their captions above, and notes below, each a paragraph."""
+    paragraphs = []
+    for table in document.tables:
+        paragraphs += [_escaped(table.caption), _grid(table.without_bars())]
+        paragraphs += [_escaped(note.sentence) for note in table.notes]
+    return "\n\n".join([*paragraphs, *(_escaped(note.sentence) for note in document.notes)])
+
+
+def _grid(table: Table) -> str:
+    kinds = [column.kind for column in table.columns]
+    head = [_escaped(column.heading) for column in table.columns]
+    rule = ["---:" if kind == "figures" else "---" for kind in kinds]
+    body = [[_cell(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in table.rows]
+    return "\n".join(map(_line, [head, rule, *body]))
+
+
+def _line(texts: Sequence[str]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def _cell(cell: Cell, kind: Kind) -> str:
+    text = _escaped(cell.text, _MEANINGFUL_IN_FIGURES if kind == "figures" else _MEANINGFUL)
+    text = f"**{text}**" if cell.bold else text
+    return f"{text}<sup>{_escaped(cell.raised)}</sup>" if cell.raised else text
+
+
+def _escaped(text: str, meaningful: re.Pattern[str] = _MEANINGFUL) -> str:
+    return meaningful.sub(r"\\\1", on_one_line(text))

@@ -1,0 +1,95 @@
+"""What users and their rows were like, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_rankeval.tables.numbers import share
+from spark_rankeval.tables.table import Note
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from spark_rankeval.records.quality import DataQuality
+
+
+def apart_in_words(quality: DataQuality) -> str:
+    """That hardly a user is in both tables, and what may be the reason."""
+    n = quality.n_in_both_at_most
+    verb = f"only {n:,}" if n else "none"
+    have = "has" if n < 2 else "have"
+    part = share(n, quality.n_labelled)
+    return (
+        f"{verb} of {quality.n_labelled:,} users with labels {have} predictions{part}: do both tables name users alike?"
+    )
+
+
+def excluded_labels_in_words(quality: DataQuality) -> str:
+    """How many labels are of items that predictions leave out."""
+    n = quality.n_excluded_labels
+    verb = "is of an excluded item" if n == 1 else "are of excluded items"
+    return f"{n:,} of {quality.n_labels:,} labels{share(n, quality.n_labels)} {verb}"
+
+
+def quality_notes(quality: DataQuality) -> list[Note]:
+    """What the users and their rows were like; counts of 0 that mean nothing to do are left out."""
+    notes = [Note("; ".join(_users(quality)), "users")]
+    if quality.is_apart:
+        notes.append(Note(apart_in_words(quality), "!"))
+    notes += [Note(_ties(quality), "ties"), Note("; ".join(_rows(quality)), "rows")]
+    if quality.label_weight:
+        notes.append(Note("; ".join(_weights(quality)), "weights of labels"))
+    return notes
+
+
+def _users(quality: DataQuality) -> Iterator[str]:
+    yield f"{quality.n_users:,} users"
+    shares = {
+        "without a relevant label": quality.n_without_relevant,
+        "without predictions": quality.n_without_predictions,
+        **({"left out of the means": quality.n_left_out} if quality.n_left_out else {}),
+    }
+    for words, n in shares.items():
+        yield f"{n:,} {words}{share(n, quality.n_users)}"
+    yield from _counted(
+        {
+            "of weight 0 left out": quality.n_without_weight,
+            "without a usable weight left out": quality.n_invalid_weights,
+        }
+    )
+
+
+def _ties(quality: DataQuality) -> str:
+    n = quality.n_hanging_on_ties
+    if not n:
+        return "no user depends on the order of equal scores"
+    return f"{n:,} users depend on the order of equal scores{share(n, quality.n_users)}"
+
+
+def _rows(quality: DataQuality) -> Iterator[str]:
+    yield f"{quality.n_predictions:,} predictions"
+    yield f"{quality.n_labels:,} labels, {quality.n_relevant:,} relevant"
+    yield from _counted(
+        {
+            "invalid predictions left out": quality.n_invalid_predictions,
+            "invalid labels left out": quality.n_invalid_labels,
+            "duplicate predictions": quality.n_duplicate_predictions,
+            "repeated labels merged": quality.n_duplicate_labels,
+            "conflicting labels settled": quality.n_conflicting_labels,
+            "predictions excluded": quality.n_excluded,
+            "labels excluded too": quality.n_excluded_labels,
+            "infinite scores": quality.n_infinite_scores,
+            "negative grades": quality.n_negative_grades,
+        }
+    )
+
+
+def _weights(quality: DataQuality) -> Iterator[str]:
+    yield f"{quality.label_weight:,.6g} in all"
+    yield f"as good as {quality.effective_n_labels:,.1f} equal ones"
+    yield from _counted({"clipped": quality.n_clipped_labels})
+
+
+def _counted(counts: Mapping[str, int | None]) -> list[str]:
+    """Counts by what they are of, without those of 0."""
+    return [f"{n:,} {words}" for words, n in counts.items() if n]

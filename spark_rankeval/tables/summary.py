@@ -1,0 +1,166 @@
+"""The tables of a summary: means with their intervals, spread and users."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spark_rankeval.records.summary import SELF_NORMALISED
+from spark_rankeval.statistics.intervals import asked_for
+from spark_rankeval.tables.numbers import DASH, in_one_format
+from spark_rankeval.tables.quality import quality_notes
+from spark_rankeval.tables.table import Bar, Cell, Column, Document, Note, Table, remarks, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from spark_rankeval.records.quality import DataQuality
+    from spark_rankeval.records.summary import SummaryRow
+
+_METHODS = {
+    "": "",
+    "t": "t",
+    "percentile": "percentile bootstrap",
+    "bca": "BCa bootstrap",
+    "clopper_pearson": "Clopper-Pearson",
+}
+_MOST_LISTED = 4
+# So many models and slices are printed; a table for each.
+_MOST_TABLES = 24
+
+#: Columns that several tables have, of summaries and of comparisons.
+METRIC: Column[Any] = words("metric", lambda row: row.name)
+MODEL: Column[Any] = words("model", lambda row: row.model)
+SLICE: Column[Any] = words("users with", lambda row: row.slice)
+USERS: Column[Any] = Column("users", lambda row: f"{row.n_users:,}")
+UNDEFINED: Column[Any] = Column("undefined", lambda row: f"{row.n_undefined:,}")
+
+
+def summary_on_screen(
+    rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality], notes: Sequence[str] = ()
+) -> Document:
+    """As many tables as fit on a page; below the last one of a model, what its users were like."""
+    groups = _by_model(rows)
+    last = {group[0].model: place for place, group in enumerate(groups)}
+    tables = []
+    for place, group in enumerate(groups[:_MOST_TABLES]):
+        model = group[0].model
+        is_last = model in qualities and last[model] == place
+        tables.append(_summary_table(group, quality_notes(qualities[model]) if is_last else ()))
+    n_left_out = len(groups) - len(tables)
+    if n_left_out:
+        more = Note(f"{n_left_out:,} more slices: result.slices has them all")
+        of_all = quality_notes(*qualities.values()) if len(qualities) == 1 else []
+        tables[-1] = _summary_table(groups[len(tables) - 1], [more, *of_all])
+    return Document(tuple(tables), remarks(notes))
+
+
+def summary_on_paper(rows: Sequence[SummaryRow], notes: Sequence[str] = ()) -> Document:
+    """A table for each model and slice."""
+    return Document(tuple(map(_summary_table, _by_model(rows))), remarks(notes))
+
+
+def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = False) -> Table:
+    """A row a metric and model, or a metric, slice and model."""
+    keys = list(dict.fromkeys(row.key for row in rows))
+    by_metric = sorted(rows, key=lambda row: keys.index(row.key))
+    also = [SLICE] if slices else []
+    if any(row.model for row in rows):
+        also.append(MODEL)
+    return Table(by_metric, _columns(by_metric, also), caption=caption, dash_means="there is no interval")
+
+
+def _summary_table(rows: Sequence[SummaryRow], below: Iterable[Note] = ()) -> Table:
+    about = users_in_words(rows[0])
+    return Table(rows, _columns(rows), about, about, [*map(Note, missing_intervals(rows)), *below])
+
+
+def _columns(rows: Sequence[SummaryRow], also: Iterable[Column[SummaryRow]] = ()) -> list[Column[SummaryRow]]:
+    """The columns of means; the figures of a column have one format.
+
+    Args:
+        rows: of the table.
+        also: columns behind the metric's.
+    """
+    mean, std = in_one_format(row.mean for row in rows), in_one_format(row.std for row in rows)
+    intervals: list[Column[SummaryRow]] = []
+    if interval_name(usual(rows)):
+        intervals = [
+            Column(interval_name(usual(rows)), lambda row: interval_in_words(row, mean)),
+            Column("", lambda row: Cell("", bar=Bar(row.mean, row.interval_low, row.interval_high)), "bar"),
+        ]
+    return [
+        METRIC,
+        *also,
+        Column("mean", lambda row: mean(row.mean)),
+        *intervals,
+        Column("std", lambda row: std(row.std)),
+        USERS,
+        UNDEFINED,
+    ]
+
+
+def interval_in_words(row: SummaryRow, written: Callable[[float], str]) -> str:
+    """The interval of a mean.
+
+    Args:
+        row: of a summary.
+        written: the format of the column of means.
+    """
+    return DASH if row.no_interval else f"[{written(row.interval_low)}, {written(row.interval_high)}]"
+
+
+def users_in_words(row: SummaryRow) -> str:
+    """What a table of rows like this one is about: the model, dialect, weights and slice."""
+    parts = [f"model {row.model!r}"] if row.model else []
+    parts.append(f"dialect {row.dialect!r}")
+    if row.user_weight not in ("", SELF_NORMALISED):
+        parts.append(f"users weighted by {row.user_weight!r}")
+    if row.slice != "all":
+        parts.append(f"users with {row.slice}")
+    return ", ".join(parts)
+
+
+def interval_name(row: SummaryRow) -> str:
+    """What interval a mean has; empty if none was asked for."""
+    level = f"{row.interval_level * 100:.6g}%"
+    return f"{level} interval ({_METHODS[row.interval_method]})" if row.interval_method else ""
+
+
+def usual(rows: Sequence[SummaryRow]) -> SummaryRow:
+    """A row whose interval is the one that was asked for; if there is none, the first."""
+    return next((row for row in rows if row.interval_method == asked_for(row.interval_method)), rows[0])
+
+
+def missing_intervals(rows: Sequence[SummaryRow]) -> list[str]:
+    """A sentence for each reason why means have no interval, or another than the head of the table says."""
+    reasons: dict[str, list[str]] = {}
+    others: dict[str, list[str]] = {}
+    for row in rows:
+        if row.interval_method and row.no_interval:
+            reasons.setdefault(row.no_interval, []).append(row.name)
+        elif row.interval_method != usual(rows).interval_method:
+            others.setdefault(_METHODS[row.interval_method], []).append(row.name)
+    return [
+        *(f"no interval of {_listed(keys, len(rows))}: {reason}" for reason, keys in reasons.items()),
+        *(f"interval of {_listed(keys, len(rows))}: {method}" for method, keys in others.items()),
+    ]
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(names[:_MOST_LISTED]) + more
+
+
+def _listed(names: Sequence[str], n_rows: int) -> str:
+    """The first of some metrics, or that it is all of a table's."""
+    return "any mean" if len(names) == n_rows > 1 else listed(names)
+
+
+def _by_model(rows: Sequence[SummaryRow]) -> list[list[SummaryRow]]:
+    """The rows of each model and slice, model by model, in the order in which they come."""
+    groups: dict[tuple[str, str], list[SummaryRow]] = {}
+    for row in rows:
+        groups.setdefault((row.model, row.slice), []).append(row)
+    models = list(dict.fromkeys(row.model for row in rows))
+    return [group for model in models for (name, _), group in groups.items() if name == model]
