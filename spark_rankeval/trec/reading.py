@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
@@ -200,7 +200,7 @@ def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
 
 
 def _as_paths(paths: str | os.PathLike[str] | Sequence[str]) -> list[str]:
-    given = list(paths) if isinstance(paths, list | tuple) else [paths]
+    given: list[Any] = list(paths) if isinstance(paths, list | tuple) else [paths]
     named = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in given]
     if not named or not all(isinstance(path, str) and path.strip() for path in named):
         msg = f"paths must name files: a text that is not empty, or a list of them; got {paths!r}"
