@@ -117,10 +117,6 @@ class MissingExtraError(SparkRankEvalError, ImportError):
     """A package is missing that only some uses need; the message says how to install it."""
 
 
-class UnavailableError(SparkRankEvalError, NotImplementedError):
-    """This Spark has no such thing; the message says since which version there is, and what to do without."""
-
-
 class WorkerError(SparkRankEvalError, RuntimeError):
     """Spark's Python workers lack what they need; the message says what, and how they get it."""
 

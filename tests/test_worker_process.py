@@ -41,7 +41,6 @@ def test_a_worker_spares_the_garbage_collector_what_is_loaded_once():
 
 @pytest.mark.parametrize(("module", "n_entries"), [
     ("worker/states.py", 3), ("worker/comparing.py", 4), ("worker/scoring.py", 1), ("worker/exposures.py", 1), ("worker/series.py", 1),
-    ("trec/tables.py", 2),
 ])  # fmt: skip
 def test_whatever_spark_calls_in_a_worker_does_so(module, n_entries):
     before = [found["before"].strip() for found in ENTRY.finditer((PACKAGE / module).read_text())]

@@ -39,16 +39,18 @@ def queries_of(per_user: DataFrame, rows: Sequence[SummaryRow], columns: Mapping
     if not users:
         msg = "queries are printed by their names, and this result has no column of users; leave per_query=True out"
         raise InputError(msg)
-    name = readable(F.concat_ws("/", *[text_in(per_user, one) for one in users])).alias("query")
-    # What is of all lists together no query has.
+    name = readable(F.concat_ws("/", *[text_in(per_user, user) for user in users])).alias("query")
+    # A metric of all lists together has no value of a query.
     cells = [column(columns[row.key]) if row.key in columns else F.lit(math.nan) for row in rows]
     values = F.array(*cells).alias("values")
-    counts = [column("n_predictions"), column("n_relevant"), _found(rows, columns).alias("found")]
-    found: dict[str, list[Query]] = {}
+    counts = [column("n_predictions"), column("n_relevant"), _hits(rows, columns).alias("found")]
+    queries_by_model: dict[str, list[Query]] = {}
     for row in _counted(per_user).select(_model(per_user), name, *counts, values).collect():
-        told = Query(row["query"], row["n_predictions"], row["n_relevant"], row["found"], row["values"])
-        found.setdefault(row["model"], []).append(told)
-    return {model: sorted(queries, key=lambda query: query.name.encode()) for model, queries in found.items()}
+        query = Query(row["query"], row["n_predictions"], row["n_relevant"], row["found"], row["values"])
+        queries_by_model.setdefault(row["model"], []).append(query)
+    return {
+        model: sorted(queries, key=lambda query: query.name.encode()) for model, queries in queries_by_model.items()
+    }
 
 
 def totals_of(per_user: DataFrame, rows: Sequence[SummaryRow], columns: Mapping[str, str]) -> dict[str, Query]:
@@ -59,7 +61,7 @@ def totals_of(per_user: DataFrame, rows: Sequence[SummaryRow], columns: Mapping[
         rows: the summary of a model.
         columns: the column of each row, by its key.
     """
-    found = _found(rows, columns)
+    hits = _hits(rows, columns)
     grouped = (
         _counted(per_user)
         .groupBy(_model(per_user))
@@ -67,7 +69,7 @@ def totals_of(per_user: DataFrame, rows: Sequence[SummaryRow], columns: Mapping[
             F.count(F.lit(1)).alias("queries"),
             F.sum("n_predictions").alias("retrieved"),
             F.sum("n_relevant").alias("relevant"),
-            F.when(F.count(found) == F.count(F.lit(1)), F.sum(found)).alias("found"),
+            F.when(F.count(hits) == F.count(F.lit(1)), F.sum(hits)).alias("found"),
         )
     )
     return {
@@ -99,15 +101,15 @@ def _columns_of_kind(per_user: DataFrame, kind: str) -> list[str]:
     return list(schema.users) if kind == "user" else [name for name in (schema.model,) if name is not None]
 
 
-def _found(rows: Sequence[SummaryRow], columns: Mapping[str, str]) -> Column:
-    """How many relevant items of a user were predicted, from the first metric that tells; null where none does."""
-    told = [F.lit(None).cast("bigint")]
+def _hits(rows: Sequence[SummaryRow], columns: Mapping[str, str]) -> Column:
+    """How many relevant items of a user were predicted, by the first metric that tells it; null if none does."""
+    candidates = [F.lit(None).cast("bigint")]
     for row in rows:
         divisor = None if row.relevance else _divisor(row)
         if divisor is not None:
             value = F.round(F.nanvl(column(columns[row.key]), F.lit(0.0)) * divisor).cast("bigint")
-            told.insert(-1, value)
-    return F.coalesce(*told)
+            candidates.insert(-1, value)
+    return F.coalesce(*candidates)
 
 
 def _divisor(row: SummaryRow) -> Column | None:

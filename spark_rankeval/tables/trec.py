@@ -45,7 +45,7 @@ class Query(NamedTuple):
         name: the query's id; ``all``.
         n_retrieved: how many items were predicted.
         n_relevant: how many are relevant.
-        n_found: how many of these were predicted; None where no metric tells.
+        n_found: how many of these were predicted; None if no metric tells it.
         values: of the metrics, in the order of the summary's rows.
         n_queries: of all queries, how many there are.
     """
@@ -85,7 +85,9 @@ def render_trec(rows: Sequence[SummaryRow], queries: Iterable[Query], everything
         everything: of all queries.
         runid: what the run calls itself; None: it is not printed.
     """
-    measures = sorted(((_measure(row), index) for index, row in enumerate(rows)), key=lambda one: (one[0][:2], one[1]))
+    measures = sorted(
+        ((_measure(row), index) for index, row in enumerate(rows)), key=lambda pair: (pair[0][:2], pair[1])
+    )
     head = [] if runid is None else [_line("runid", everything.name, runid)]
     lines = [line for query in queries for line in _lines(measures, query)]
     return "\n".join([*lines, *head, *_lines(measures, everything)])
@@ -107,10 +109,10 @@ def _line(name: str, query: str, value: str) -> str:
 
 
 def _measure(row: SummaryRow) -> _Measure:
-    # What is called as one of its measures and means another thing says what it means.
-    own = _Measure(len(_ORDER), 0.0, row.definition if row.key in _ORDER else row.key)
+    # A key that is a name of trec_eval's would mislead for another measure, whose definition says what it is.
+    labelled = _Measure(len(_ORDER), 0.0, row.definition if row.key in _ORDER else row.key)
     if row.relevance:
-        return own
+        return labelled
     try:
         metric, dialect = parse_metric(row.definition), find_dialect(row.dialect)
         free = {name: getattr(metric, name) for name in _FREE if hasattr(metric, name)}
@@ -120,11 +122,11 @@ def _measure(row: SummaryRow) -> _Measure:
         usual = type(metric)(k=metric.k, **free).resolve(dialect)
     except SparkRankEvalError:
         # A column of a table that does not say what it is; a dialect of the caller's own.
-        return own
+        return labelled
     if dialect.system not in _SYSTEMS or usual != metric:
-        return own
+        return labelled
     family, parameter, name = _name(metric)
-    return own if family not in _ORDER else _Measure(_ORDER.index(family), parameter, name)
+    return labelled if family not in _ORDER else _Measure(_ORDER.index(family), parameter, name)
 
 
 def _name(metric: Metric) -> tuple[str, float, str]:

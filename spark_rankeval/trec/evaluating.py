@@ -7,12 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.checks import check_table
-from spark_rankeval.errors import DataError
 from spark_rankeval.evaluation.evaluate import evaluate
 from spark_rankeval.metrics.judgement_based import BPref
 from spark_rankeval.metrics.naming import AskedMetrics, parse_metrics
-from spark_rankeval.trec.reading import check
-from spark_rankeval.trec.sources import MALFORMED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,14 +62,7 @@ def evaluate_runs(
     level = options.get("relevance_threshold")
     if level is not None:
         asked = AskedMetrics({label: _judged_from(metric, level) for label, metric in asked.items()}, asked.spelled)
-    try:
-        return evaluate(runs, qrels, asked, **{**usual, **options})
-    except DataError:
-        # Rows that hold nothing may be lines that did not read: then it is said which.
-        for table in (*(runs.values() if isinstance(runs, Mapping) else [runs]), qrels):
-            if MALFORMED in table.columns:
-                check(table)
-        raise
+    return evaluate(runs, qrels, asked, **{**usual, **options})
 
 
 def _judged_from(metric: Metric, level: float) -> Metric:

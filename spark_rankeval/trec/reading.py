@@ -1,31 +1,28 @@
-"""Runs and judgements as tables, read by Spark from wherever it reads text; lines that do not read are told with file and number."""
+"""Runs and judgements as tables, by Spark's own text functions; an error names the lines that do not read by file and number."""
 
 from __future__ import annotations
 
 import os
 import re
 import warnings
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from spark_rankeval.checks import check_table, one_of
+from spark_rankeval.checks import one_of
 from spark_rankeval.errors import DataError, InputError, SparkRankEvalWarning
 from spark_rankeval.spark.platforms import condition_of
-from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.trec.lines import QRELS, RUN, Form
-from spark_rankeval.trec.sources import MALFORMED, MODELS
-from spark_rankeval.trec.tables import SURVEY, survey_lines, tabulate
+from spark_rankeval.trec.lines import END, NUMBERS, QRELS, RUN, SAYS_SOMETHING, SPACES, Form, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _MOST_EXAMPLES = 3
+_COMPRESSED = r"\.(gz|gzip|bz2|lz4|zst|zstd)$"
 _NO_FILE = ("PATH_NOT_FOUND", "_LEGACY_ERROR_TEMP_1156")
 
 
@@ -38,25 +35,25 @@ def read_run(
 ) -> DataFrame:
     """What systems retrieved, from files of lines ``301 Q0 FR940202-2-00150 104 2.129133 STANDARD``.
 
-    Every line is looked at once before, in a job of its own; the table that is given is lazy and reads the files again. Empty
-    lines and those that begin with ``#`` say nothing. Works on every Spark, classic and Connect.
+    A job looks at every line first. The table is lazy and reads the files again. Empty lines and lines that begin with ``#`` are
+    passed over. Works on every Spark, classic and Connect, without Python workers.
 
     Args:
         spark: the session.
-        paths: a file, folder or pattern, or several, as Spark reads them; compressed as it reads that.
-        model: what names the model of a row: the run's ``tag``, the last field of a line; or ``file``, the file's name, where runs
-            have one tag.
-        on_invalid: lines that do not read are an ``error``, or ``drop`` leaves them out and warns of them.
+        paths: a file, folder or pattern, or several, as Spark reads them; compressed files as Spark reads these.
+        model: what names the model of a row: ``tag``, the last field of a line; or ``file``, the file's name, if runs share
+            a tag.
+        on_invalid: lines that do not read are an ``error``, or ``drop`` leaves them out with a warning.
 
     Returns:
-        query, item, rank, score, model. The rank is the file's, null where it is no whole number: trec_eval ignores it, and
+        query, item, rank, score, model. The rank is the file's, null if it is no whole number: trec_eval ignores it, and
         orders by score.
 
     Raises:
         InputError: there is no such file.
         DataError: lines do not read; the message has their number, files, and some of them.
     """
-    one_of("model", model, MODELS)
+    one_of("model", model, ("tag", "file"))
     return _read(spark, paths, RUN, on_invalid, model_is_file=model == "file")
 
 
@@ -80,28 +77,6 @@ def read_qrels(
     return _read(spark, paths, QRELS, on_invalid)
 
 
-def check(frame: DataFrame) -> DataFrame:
-    """Raise where lines of a table of ``spark.read.format("trec_run")`` or ``"trec_qrels"`` did not read; else give it back.
-
-    Args:
-        frame: a table with a column ``malformed``. Its files are read once, in a job.
-
-    Raises:
-        DataError: so it is; with file, line and reason of some of them.
-        InputError: the table has no such column.
-    """
-    check_table("frame", frame)
-    if MALFORMED not in frame.columns:
-        msg = f"a table of the formats trec_run and trec_qrels has a column {MALFORMED!r}; this one has: {', '.join(frame.columns)}"
-        raise InputError(msg)
-    wrong = frame.where(F.col(MALFORMED).isNotNull())
-    row = wrong.agg(F.count(F.lit(1)).alias("n"), F.min(MALFORMED).alias("example")).first()
-    if row is not None and row["n"]:
-        msg = f"lines that do not read: {row['n']:,}, for example {row['example']}. Mend the files, or leave out the rows with {MALFORMED}"
-        raise DataError(msg, {"n_malformed": row["n"]})
-    return frame
-
-
 def _read(
     spark: SparkSession,
     paths: str | os.PathLike[str] | Sequence[str],
@@ -112,24 +87,103 @@ def _read(
 ) -> DataFrame:
     one_of("on_invalid", on_invalid, ("error", "drop"))
     text = _text(spark, _as_paths(paths))
-    lines = text.select(
-        F.col("value").cast("binary").alias("line"),
-        F.col("_metadata.file_path").alias("file"),
-        F.col("_metadata.file_block_start").alias("block"),
-        F.monotonically_increasing_id().alias("place"),
+    fields = _at_blanks(form)
+    if not _all_plain(text, form, on_invalid):
+        # A file that has changed since gives rows of nulls, which an evaluation refuses.
+        text = text.where(_reads(form) if on_invalid == "drop" else F.col("value").rlike(SAYS_SOMETHING))
+        fields = F.when(_is_plain(form), fields).when(_reads(form), _at_spaces(form))
+    columns = {name: _column(form, name) for name in form.columns}
+    given = [fields.alias("fields")]
+    if model_is_file:
+        given.append(_file_name().alias("file"))
+        columns["model"] = F.when(F.col("fields").isNotNull(), F.col("file"))
+    return text.select(*given).select(*[value.alias(name) for name, value in columns.items()])
+
+
+def _file_name() -> Column:
+    """The name of a line's file without what tells of a compression. Spark gives paths as URIs."""
+    name = F.substring_index("_metadata.file_path", "/", -1)
+    # In a URI's path a plus is a plus.
+    return F.regexp_replace(F.url_decode(F.regexp_replace(name, r"\+", "%2B")), _COMPRESSED, "")
+
+
+def _is_plain(form: Form) -> Column:
+    return F.col("value").rlike(form.plain)
+
+
+def _reads(form: Form) -> Column:
+    line = F.col("value")
+    # Spark decodes a line to replace in it: bytes that are not UTF-8 become this character.
+    is_utf8 = F.regexp_replace(line, "\ufffd", "\ufffd") == line
+    return line.rlike(form.any) & is_utf8
+
+
+def _at_blanks(form: Form) -> Column:
+    """The fields of a plain line. Java splits at one character without a pattern."""
+    return F.split("value", " ", len(form.fields) + 1)
+
+
+def _at_spaces(form: Form) -> Column:
+    """The fields of any line that reads, with what follows them in one more."""
+    return F.split(F.btrim("value", F.lit(SPACES)), r"\s+", len(form.fields) + 1)
+
+
+def _column(form: Form, name: str) -> Column:
+    place, kind = form.fields.index(name), form.columns[name]
+    field = F.get("fields", F.lit(place))
+    if name == form.number:
+        number = F.expr(f"try_cast(get(fields, {place}) AS {kind})")
+        # The one number that reads and that Spark does not cast is a NaN with a sign.
+        return number if kind == "int" else F.when(field.isNotNull(), F.coalesce(number, F.lit(float("nan"))))
+    return F.when(field.rlike(f"^{NUMBERS[kind]}{END}"), field.cast(kind)) if kind == "int" else field
+
+
+def _all_plain(text: DataFrame, form: Form, on_invalid: str) -> bool:
+    """Whether all lines are plain; looks at every line.
+
+    Raises:
+        DataError: lines do not read, and ``on_invalid`` is ``error``.
+    """
+    wrong = _is_wrong(form)
+    row = (
+        text.where(~_is_plain(form))
+        .agg(
+            F.count(F.lit(1)).alias("n_not_plain"),
+            F.count(F.when(wrong, 1)).alias("n_wrong"),
+            F.collect_set(F.when(wrong, F.col("_metadata.file_path"))).alias("files"),
+        )
+        .collect()[0]
     )
-    survey = run_on_workers(lines, partial(survey_lines, form=form), SURVEY)
-    wrong = _malformed([_Survey(*row) for row in survey.collect()])
-    if wrong.n:
-        msg = f"{form.name}: lines that do not read: {wrong.n:,} in {wrong.n_files:,} file(s): {'; '.join(wrong.examples)}"
+    if row["n_wrong"]:
+        files = sorted(row["files"])
+        examples = "; ".join(_examples(text, form, files))
+        msg = f"{form.name}: lines that do not read: {row['n_wrong']:,} in {len(files):,} file(s): {examples}"
         if on_invalid == "error":
             msg = f"{msg}. Mend the files, or pass on_invalid='drop' to leave these lines out"
-            raise DataError(msg, {"n_malformed": wrong.n})
-        warnings.warn(f"{msg}. They are left out", SparkRankEvalWarning, stacklevel=3)
-    columns = [F.col("value").cast("binary").alias("line")]
-    columns += [F.col("_metadata.file_path").alias("file")] * model_is_file
-    read = partial(tabulate, form=form, keep=on_invalid == "error")
-    return run_on_workers(text.select(*columns), read, form.schema())
+            raise DataError(msg, {"n_malformed": row["n_wrong"]})
+        warnings.warn(f"{msg}. They are left out", SparkRankEvalWarning, stacklevel=4)
+    return not row["n_not_plain"]
+
+
+def _is_wrong(form: Form) -> Column:
+    return F.col("value").rlike(SAYS_SOMETHING) & ~_reads(form)
+
+
+def _examples(text: DataFrame, form: Form, files: list[str]) -> list[str]:
+    """The first lines of some files that do not read, after a second look at these files for their numbers."""
+    examples = []
+    block, place = F.col("block"), F.col("place")
+    for file in files[:_MOST_EXAMPLES]:
+        lines = text.where(F.col("_metadata.file_path") == file).select(
+            "value", F.col("_metadata.file_block_start").alias("block"), F.monotonically_increasing_id().alias("place")
+        )
+        first = lines.where(_is_wrong(form)).orderBy(block, place).limit(max(1, _MOST_EXAMPLES // len(files)))
+        for row in first.withColumn("value", F.col("value").cast("binary")).collect():
+            # The ids of lines grow in order within a block alone.
+            before = (block < row["block"]) | ((block == row["block"]) & (place <= row["place"]))
+            problem = problem_of(bytes(row["value"]), form)
+            examples.append(f"{re.sub('^file:/+', '/', unquote(file))}:{lines.where(before).count()}: {problem}")
+    return examples
 
 
 def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
@@ -146,62 +200,9 @@ def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
 
 
 def _as_paths(paths: str | os.PathLike[str] | Sequence[str]) -> list[str]:
-    given = [paths] if isinstance(paths, str | os.PathLike) else paths
-    named = (
-        [os.fspath(one) if isinstance(one, os.PathLike) else one for one in given]
-        if isinstance(given, list | tuple)
-        else []
-    )
-    if not named or not all(isinstance(one, str) and one.strip() for one in named):
+    given: list[Any] = list(paths) if isinstance(paths, list | tuple) else [paths]
+    named = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in given]
+    if not named or not all(isinstance(path, str) and path.strip() for path in named):
         msg = f"paths must name files: a text that is not empty, or a list of them; got {paths!r}"
         raise InputError(msg)
     return named
-
-
-class _Survey(NamedTuple):
-    """What a batch of lines of one block of a file is like; see `survey_lines`."""
-
-    file: str
-    block: int
-    first: int
-    n_lines: int
-    n_wrong: int
-    places: list[int]
-    problems: list[str]
-
-
-class _Wrong(NamedTuple):
-    n: int
-    n_files: int
-    examples: list[str]
-
-
-def _malformed(surveys: list[_Survey]) -> _Wrong:
-    """How many lines do not read, and where the first of them stand.
-
-    The id of a row grows within a block by 1, so that its place is the difference to the least id; the lines of the blocks
-    before it are counted.
-    """
-    wrong = [one for one in surveys if one.n_wrong]
-    files = sorted({one.file for one in wrong})
-    examples = []
-    for file in files[:_MOST_EXAMPLES]:
-        mine = [one for one in surveys if one.file == file]
-        first = {block: min(one.first for one in mine if one.block == block) for block in {one.block for one in mine}}
-        found = []
-        for one in mine:
-            before = sum(other.n_lines for other in mine if other.block < one.block)
-            found += [
-                (before + place - first[one.block] + 1, problem)
-                for place, problem in zip(one.places, one.problems, strict=True)
-            ]
-        examples += [
-            f"{_shown(file)}:{number}: {problem}"
-            for number, problem in sorted(found)[: max(1, _MOST_EXAMPLES // len(files))]
-        ]
-    return _Wrong(sum(one.n_wrong for one in wrong), len(files), examples)
-
-
-def _shown(file: str) -> str:
-    """A file as a person names it."""
-    return re.sub("^file:/+", "/", unquote(file))

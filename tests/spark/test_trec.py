@@ -1,20 +1,21 @@
-"""TREC's files: read in both ways, evaluated as trec_eval does, printed as it prints, and written."""
+"""TREC's files: read, evaluated as trec_eval does, printed as it prints, and written."""
 
 import gzip
+import re
 from collections import Counter
 from pathlib import Path
 
-import pyspark
 import pytest
 from effort import part_of
 from pyspark.sql import functions as F
+from trec_lines import BAD, GOOD, NOTHING, NUMBERS
 
 from spark_rankeval import evaluate, score_users, write_per_user
-from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning, UnavailableError
-from spark_rankeval.trec import check, evaluate_runs, read_qrels, read_run, register, write_run
+from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
+from spark_rankeval.trec import evaluate_runs, read_qrels, read_run, write_run
+from spark_rankeval.trec.lines import QRELS, RUN, problem_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "trec"
-HAS_SOURCES = int(pyspark.__version__.partition(".")[0]) >= 4
 #: What the files of every query were asked with: -m P.1,5,10,30 -m recall.5,10 -m ndcg_cut.3,10 and so on.
 EVERY = [
     "rbp", "f1", "recall", "precision", "hit_rate@1", "hit_rate@5", "ap@5", "ndcg@10", "ndcg@3", "ndcg", "iprec_11pt", "recall@10",
@@ -39,17 +40,6 @@ def path(folder):
 @pytest.fixture(scope="module")
 def tables(spark):
     return read_run(spark, path(GOLDEN / "*.run")), read_qrels(spark, path(GOLDEN / "qrels.txt"))
-
-
-@pytest.fixture(scope="module")
-def sources(spark):
-    """The session with the formats; None on Spark 3.5, which refuses them."""
-    if HAS_SOURCES:
-        register(spark)
-        return spark
-    with pytest.raises(UnavailableError):
-        register(spark)
-    return None
 
 
 def test_what_is_read(tables):
@@ -113,56 +103,61 @@ def test_models_without_names_and_measures_that_tell_no_hits(tables):
         result.to_trec(per_query=1)
 
 
-def test_globs_gzip_and_the_file_as_the_name_of_a_model(spark, sources, tmp_path):
+def test_globs_gzip_and_the_file_as_the_name_of_a_model(spark, tmp_path):
     lines = (GOLDEN / "bm25.run").read_text().splitlines(keepends=True)
-    (tmp_path / "run one.gz").write_bytes(
+    (tmp_path / "run 1%20+é.gz").write_bytes(
         gzip.compress("".join(lines[:40]).encode()) + gzip.compress(lines[40].encode())
     )
     (tmp_path / "run two.txt").write_bytes("\ufeff".encode() + "".join(lines[41:60]).replace("\n", "\r\n").encode())
     (tmp_path / "other.run").write_text("# of another system\n\n" + "".join(lines[60:70]))
+    (tmp_path / "run_SUCCESS").mkdir()
+    (tmp_path / "_run").write_text("hidden\n")
     pattern = path(tmp_path / "run*")
-    expected = {("run one", 41), ("run two.txt", 19)}
-    read = [
-        lambda paths: read_run(spark, paths, model="file"),
-        lambda paths: spark.read.format("trec_run").option("model", "file").load(paths),
+    expected = {("run 1%20+é", 41), ("run two.txt", 19)}
+    rows = read_run(spark, pattern, model="file").collect()
+    assert set(Counter(row["model"] for row in rows).items()) == expected
+    assert all(None not in (row["query"], row["item"], row["score"]) and "\ufeff" not in row["query"] for row in rows)
+    both = read_run(spark, [Path(pattern), path(tmp_path / "other.run")], model="file").select("model").collect()
+    assert set(Counter(row["model"] for row in both).items()) == {*expected, ("other.run", 10)}
+
+
+def test_a_folder_is_read_without_its_hidden_files(spark, tmp_path):
+    for name, query in (("a.run", 1), ("b.run", 2), ("_c.run", 3), (".d.run", 4)):
+        (tmp_path / name).write_text(f"{query} Q0 x 1 2.5 t\n")
+    assert {row["query"] for row in read_run(spark, path(tmp_path)).collect()} == {"1", "2"}
+
+
+@pytest.mark.parametrize("form", [RUN, QRELS], ids=["run", "qrels"])
+def test_spark_reads_the_lines_that_the_patterns_fit(spark, tmp_path, form):
+    good = [
+        *GOOD[form],
+        *([f"n{place} Q0 a 1 {number} t" for place, number in enumerate(NUMBERS)] if form is RUN else []),
     ]
-    for way in read[: 2 if HAS_SOURCES else 1]:
-        rows = way(pattern).collect()
-        assert set(Counter(row["model"] for row in rows).items()) == expected
-        assert all(
-            None not in (row["query"], row["item"], row["score"]) and "\ufeff" not in row["query"] for row in rows
-        )
-        both = way([pattern, path(tmp_path / "other.run")]).select("model").collect()
-        assert set(Counter(row["model"] for row in both).items()) == {*expected, ("other.run", 10)}
-    assert read_run(spark, [Path(pattern), path(tmp_path / "other.run")]).count() == 70
+    bad = [line for kind, line, _ in BAD if kind is form]
+    silent = [line for line in NOTHING if line != "\r"]
+    fields = [dict(zip(form.fields, re.findall(r"\S+", line, re.ASCII), strict=False)) for line in good]
+    values = {"string": str, "double": float, "int": lambda text: int(text) if re.match("[+-]?[0-9]", text) else None}
+    expected = [tuple(values[kind](line[name]) for name, kind in form.columns.items()) for line in fields]
+    read = {RUN: read_run, QRELS: read_qrels}[form]
+    (tmp_path / "good").write_bytes("\n".join([*silent, *good]).encode())
+    (tmp_path / "both").write_bytes(b"\r\n".join([*bad, *map(str.encode, [*good, *silent])]))
+    assert sorted(map(repr, map(tuple, read(spark, path(tmp_path / "good")).collect()))) == sorted(map(repr, expected))
+    with pytest.warns(SparkRankEvalWarning, match=f"lines that do not read: {len(bad)} in 1 file"):
+        rest = read(spark, path(tmp_path / "both"), on_invalid="drop")
+    assert sorted(map(repr, map(tuple, rest.collect()))) == sorted(map(repr, expected))
+    with pytest.raises(DataError) as caught:
+        read(spark, path(tmp_path / "both"))
+    assert caught.value.counts == {"n_malformed": len(bad)}
+    for number in (1, 2, 3):
+        assert f"both:{number}: {problem_of(bad[number - 1], form)}" in str(caught.value)
 
 
-def test_the_formats_read_what_the_functions_read(sources, tables):
-    if sources is None:
-        return
-    run = sources.read.format("trec_run").load(path(GOLDEN / "*.run"))
-    qrels = sources.read.format("trec_qrels").load(path(GOLDEN / "qrels.txt"))
-    for found, expected in ((run, tables[0]), (qrels, tables[1])):
-        checked = check(found)
-        assert checked.drop("malformed").schema == expected.schema
-        assert sorted(map(tuple, checked.collect())) == sorted((*row, None) for row in expected.collect())
-    assert f"{evaluate_runs(run, qrels).to_trec()}\n" == printed("official")
-
-
-def test_formats_on_a_spark_without_them():
-    class OldSession:
-        version = "3.5.9"
-
-    with pytest.raises(UnavailableError, match=r"Spark 3\.5\.9 has no data sources.*read_run"):
-        register(OldSession())
-
-
-BAD = {"a.run": "1 Q0 x 1 2.5 t\n\n1 Q0 y 2 high t\n1 Q0 z 3 0.5 t\n", "b.run": "1 Q0 x 1 2.5 u\r\n2 Q0\r\n"}
+WRONG = {"a.run": "1 Q0 x 1 2.5 t\n\n1 Q0 y 2 high t\n1 Q0 z 3 0.5 t\n", "b.run": "1 Q0 x 1 2.5 u\r\n2 Q0\r\n"}
 
 
 @pytest.fixture
 def bad(tmp_path):
-    for name, text in BAD.items():
+    for name, text in WRONG.items():
         (tmp_path / name).write_text(text, newline="")
     return tmp_path
 
@@ -182,34 +177,6 @@ def test_lines_that_do_not_read_are_an_error_with_file_and_number(spark, bad):
         ("1", "z", 3, 0.5, "t"),
         ("1", "x", 1, 2.5, "u"),
     }
-
-
-def test_lines_that_do_not_read_are_rows_that_say_so(sources, bad, tables):
-    if sources is None:
-        return
-    run = sources.read.format("trec_run").load(path(bad / "*.run"))
-    rows = {row["malformed"]: tuple(row)[:5] for row in run.where("malformed is not null").collect()}
-    assert rows == {
-        f"{bad}/a.run:3: the score 'high' is no number: '1 Q0 y 2 high t'": ("1", None, None, None, None),
-        f"{bad}/b.run:2: 2 fields, where a run has 6 (query Q0 item rank score model): '2 Q0'": (
-            "2",
-            None,
-            None,
-            None,
-            None,
-        ),
-    }
-    with pytest.raises(DataError, match=r"lines that do not read: 2, for example .*/a\.run:3: the score") as caught:
-        check(run)
-    assert caught.value.counts == {"n_malformed": 2}
-    for frame in (run, run.drop("model")):
-        with pytest.raises(DataError, match=r"lines that do not read: 2, for example .*/a\.run:3: the score"):
-            evaluate_runs(frame, tables[1])
-    # Whoever does not ask is not spared either.
-    with pytest.raises(DataError, match="predictions that cannot be ranked: 2"):
-        evaluate(run, tables[1], "rr", user="query", score="score", relevance="grade", dialect="trec_eval")
-    with pytest.raises(InputError, match="has a column 'malformed'; this one has: query"):
-        check(tables[0])
 
 
 @pytest.mark.parametrize("size", part_of([300, 1000, 10_000], 2))
