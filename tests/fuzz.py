@@ -91,7 +91,7 @@ def tables(spark, batch, cases):
 
 def run(spark, seed, n_cases):
     """Run a batch; the differences to what must come of it, as sentences, and how many rows went in."""
-    from spark_rankeval import quarantine, score_users
+    from spark_rankeval import Facts, quarantine, score_users
 
     batch = Batch(seed)
     cases = [batch.case() for _ in range(n_cases)]
@@ -104,7 +104,7 @@ def run(spark, seed, n_cases):
         "ties": batch.ties,
         "prune": batch.prune,
         "on_invalid": batch.on_invalid,
-        **({"by": "part", "attributes": attributes} if parts else {}),
+        **({"by": "part", "facts": Facts(attributes=attributes)} if parts else {}),
         **valued,
     }
     given = (predictions[""] if batch.models == ("",) else predictions, labels, metrics)

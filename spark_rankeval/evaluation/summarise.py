@@ -187,6 +187,9 @@ def _schema_of(
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
         msg = f"the per-user table has no column of a metric; it has: {there}. Give it a table of score_users"
         raise InputError(msg)
+    # Counts are known by their names, even if storage lost what columns say of themselves.
+    counts = [name for name in COUNTS if name in per_user.columns]
+    counts += [name for name in schema.counts if name not in COUNTS]
     others = (*schema.marks(), *(metric.column for metric in metrics), *slices, *([] if weight is None else [weight]))
     check_unambiguous(per_user, (*users, *models, *others))
     check_types(per_user, users, "user", "the per-user table")
@@ -199,6 +202,7 @@ def _schema_of(
         slices=tuple(slices),
         weight=weight,
         metrics=tuple(metrics),
+        counts=tuple(counts),
     )
 
 

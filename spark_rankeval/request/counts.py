@@ -22,6 +22,7 @@ class Count:
         of_rows: it counts rows that cannot be ranked; rows without a user count as well.
         is_sum: it adds up numbers instead of counting.
         only_weighted: only labels with weights have it.
+        is_noted: it stands below the figures if it is not 0.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Count:
     of_rows: bool = False
     is_sum: bool = False
     only_weighted: bool = False
+    is_noted: bool = False
 
     @property
     def total_name(self) -> str:
@@ -46,28 +48,28 @@ ALL_COUNTS = (
     Count("n_relevant", "relevant labels", "labels"),
     Count("in_both", "users with labels and predictions", "predictions", total="n_in_both"),
     Count("hangs_on_tie", "users who depend on the order of equal scores", "predictions", total="n_hanging_on_ties"),
-    Count("n_excluded", "predictions excluded", "predictions"),
-    Count("n_excluded_labels", "labels excluded too", "labels"),
-    Count("n_infinite_scores", "infinite scores", "predictions"),
-    Count("n_negative_grades", "negative grades", "labels"),
+    Count("n_excluded", "predictions excluded", "predictions", is_noted=True),
+    Count("n_excluded_labels", "labels excluded too", "labels", is_noted=True),
+    Count("n_infinite_scores", "infinite scores", "predictions", is_noted=True),
+    Count("n_negative_grades", "negative grades", "labels", is_noted=True),
     Count("left_out", "users left out of the means", "predictions", total="n_left_out"),
     Count(
         "n_invalid_predictions", "invalid predictions left out", "predictions",
-        error="predictions that cannot be ranked", of_rows=True,
+        error="predictions that cannot be ranked", of_rows=True, is_noted=True,
     ),
-    Count("n_invalid_labels", "invalid labels left out", "labels", error="labels that cannot be used", of_rows=True),
+    Count("n_invalid_labels", "invalid labels left out", "labels", error="labels that cannot be used", of_rows=True, is_noted=True),
     Count(
         "n_duplicate_predictions", "duplicate predictions", "predictions",
-        error="predictions that repeat an item of their user", of_rows=True,
+        error="predictions that repeat an item of their user", of_rows=True, is_noted=True,
     ),
-    Count("n_duplicate_labels", "repeated labels merged", "labels", of_rows=True),
+    Count("n_duplicate_labels", "repeated labels merged", "labels", of_rows=True, is_noted=True),
     Count(
         "n_conflicting_labels", "conflicting labels settled", "labels",
-        error="labels that repeat an item of their user with another grade", of_rows=True,
+        error="labels that repeat an item of their user with another grade", of_rows=True, is_noted=True,
     ),
     Count(
         "n_conflicting_attributes", "conflicting attributes", "labels",
-        error="attributes in which the rows of a user do not agree", of_rows=True,
+        error="attributes in which the rows of a user do not agree", of_rows=True, is_noted=True,
     ),
     Count("n_clipped_labels", "labels of a weight above the lowest limit", "labels", only_weighted=True),
     Count("label_weight", "weights of labels, in all", "labels", is_sum=True, only_weighted=True),

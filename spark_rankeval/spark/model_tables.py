@@ -127,7 +127,7 @@ def read_table(
     check_types(frame, models, "model", name)
     # A table that says nothing is taken at its word.
     scored = OnInvalid.read(schema.settings.on_invalid if schema.metrics else "drop")
-    errors = {name: weight for name, weight in scored.weights(scored).items() if weight and name in schema.counts}
+    errors = {name: weight for name, weight in scored.weights(scored).items() if weight and name in frame.columns}
     if schema.settings.conflicting_labels == "last":
         errors.pop("n_conflicting_labels", None)
     check_unambiguous(frame, (*user, *models, *(metric.column for metric in metrics.values()), *errors))

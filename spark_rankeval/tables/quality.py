@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_rankeval.request.counts import ALL_COUNTS
 from spark_rankeval.tables.numbers import share
 from spark_rankeval.tables.table import Note
 
@@ -69,19 +70,7 @@ def _ties(quality: DataQuality) -> str:
 def _rows(quality: DataQuality) -> Iterator[str]:
     yield f"{quality.n_predictions:,} predictions"
     yield f"{quality.n_labels:,} labels, {quality.n_relevant:,} relevant"
-    yield from _counted(
-        {
-            "invalid predictions left out": quality.n_invalid_predictions,
-            "invalid labels left out": quality.n_invalid_labels,
-            "duplicate predictions": quality.n_duplicate_predictions,
-            "repeated labels merged": quality.n_duplicate_labels,
-            "conflicting labels settled": quality.n_conflicting_labels,
-            "predictions excluded": quality.n_excluded,
-            "labels excluded too": quality.n_excluded_labels,
-            "infinite scores": quality.n_infinite_scores,
-            "negative grades": quality.n_negative_grades,
-        }
-    )
+    yield from _counted({count.words: getattr(quality, count.total_name) for count in ALL_COUNTS if count.is_noted})
 
 
 def _weights(quality: DataQuality) -> Iterator[str]:

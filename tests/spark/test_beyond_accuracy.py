@@ -78,7 +78,8 @@ def tables_of(spark, world):
 def with_facts(function):
     """A function of the package that takes the tables of facts by their names, as the cases here have them."""
 
-    def call(**given):
+    def call(*tables, **given):
+        given |= dict(zip(("predictions", "labels", "metrics"), tables, strict=False))
         facts = {name: given.pop(name) for name in ("attributes", "training", "items", "baseline") if name in given}
         return function(**given, facts=Facts(**facts))
 

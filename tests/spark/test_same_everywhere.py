@@ -100,7 +100,9 @@ def together(spark):
     both, asked = tables(spark)
     items = spark.createDataFrame([(item,) for item in fixed_users.ITEMS], "item bigint")
     with shuffled_into(spark, 3):
-        rows = evaluate(*both, fixed_users.TOGETHER, **asked, facts=Facts(items=items)).to_pandas()
+        rows = evaluate(
+            *both, fixed_users.TOGETHER, **{**asked, "facts": dataclasses.replace(asked["facts"], items=items)}
+        ).to_pandas()
     keys = rows["model"] + " " + rows["slice"] + " " + rows["metric"]
     return dict(zip(keys, map(numbers, rows[["mean", "n_users"]].to_numpy(np.float64)), strict=True))
 

@@ -10,7 +10,7 @@ from random_logs import random_logs
 
 from spark_rankeval import BCa, Cube, Facts, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
-from spark_rankeval.spark import scoring
+from spark_rankeval.spark import describing as scoring
 from spark_rankeval.worker import states
 
 METRICS = ["ndcg@5", "recall@3", "rr"]
