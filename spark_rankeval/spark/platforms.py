@@ -6,9 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 # The second one is Spark 3.5's, and of those file systems whose errors Spark hands on.
@@ -75,3 +76,16 @@ def input_files(frame: DataFrame) -> list[str]:
         return sorted(frame.inputFiles())
     except (PySparkException, NotImplementedError):
         return []
+
+
+def cast_or_null(text: Column, kind: str, pattern: str) -> Column:
+    """Texts as numbers, null if a text is none; Spark 3.5 has no function for that.
+
+    Args:
+        text: the texts.
+        kind: the type.
+        pattern: of the texts that are numbers.
+    """
+    if hasattr(type(text), "try_cast"):
+        return text.try_cast(kind)
+    return F.when(text.rlike(pattern), text.cast(kind))

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.checks import one_of
 from spark_rankeval.errors import DataError, InputError, SparkRankEvalWarning
-from spark_rankeval.spark.platforms import condition_of
+from spark_rankeval.spark.platforms import cast_or_null, condition_of
 from spark_rankeval.trec.lines import END, NUMBERS, QRELS, RUN, SAYS_SOMETHING, SPACES, Form, problem_of
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _column(form: Form, name: str) -> Column:
     place, kind = form.fields.index(name), form.columns[name]
     field = F.get("fields", F.lit(place))
     if name == form.number:
-        number = F.expr(f"try_cast(get(fields, {place}) AS {kind})")
+        number = cast_or_null(field, kind, f"^{NUMBERS[kind]}{END}")
         # The one number that reads and that Spark does not cast is a NaN with a sign.
         return number if kind == "int" else F.when(field.isNotNull(), F.coalesce(number, F.lit(float("nan"))))
     return F.when(field.rlike(f"^{NUMBERS[kind]}{END}"), field.cast(kind)) if kind == "int" else field
