@@ -70,6 +70,6 @@ def test_the_contents_of_the_api_are_in_groups(browser):
         .map(link => [link.textContent.trim(), getComputedStyle(link).fontWeight >= 700])
     """)
     groups = [name for name, bold in shown if bold]
-    assert groups[:4] == ["Evaluate", "In steps", "Compare", "Over time"]
+    assert groups[:4] == ["Evaluate", "Options", "In steps", "Compare"]
     assert ["evaluate", False] in shown
     assert "to_pandas" not in dict(shown)
