@@ -60,8 +60,9 @@ def raise_if_invalid(
     if errors:
         sentences = []
         for name, count in errors.items():
-            weights = scoring is not None and scoring.sources.labels.is_weighted
-            meaning = _MEANING[name] + " or weight" * (weights and name == "n_conflicting_labels")
+            meaning = _MEANING[name]
+            if name == "n_conflicting_labels" and scoring is not None:
+                meaning = " or ".join([meaning, *scoring.sources.labels.label_columns])
             sentence = f"{meaning}: {count:,}"
             detail = _details(name, scoring, chosen) if scoring is not None else ""
             sentences.append(f"{sentence} ({detail})" if detail else sentence)

@@ -66,7 +66,7 @@ def prepare(
     if options.ties == "position" and not (left.arrays and left.has_value):
         msg = "ties='position' is for predictions in arrays with scores; rows of a table have no position. Use 'item_asc' or 'item_desc'"
         raise OptionError(msg)
-    lists = Lists(left.arrays and left.has_value, right.arrays, right.grades, right.is_weighted)
+    lists = Lists(left.arrays and left.has_value, right.arrays, right.grades, right.label_columns)
     models = [model.name for model in sources.models]
     reading = read_request(asked, options, lists, models, arrays=left.arrays, users_alone=users_alone)
     model_column = sources.model_column or ("model" if models != [""] else "")

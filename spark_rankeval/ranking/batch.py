@@ -20,7 +20,7 @@ from spark_rankeval.ranking.ragged import (
 from spark_rankeval.ranking.recommended import Recommended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
 
 T = TypeVar("T")
@@ -76,8 +76,8 @@ class RankingBatch:
             holds for it; None where no order
             was given.
         recommended: the items of the lists, labelled or not; None where no metric looks at them.
-        weight: float64, the weight of each labelled prediction's label; None where labels have none.
-        label_weights: the weights of `labels`; None where they have none.
+        beside: float64, what each labelled prediction's label has beside its grade, by name; see `LABEL_COLUMNS`.
+        beside_labels: the same of `labels`.
     """
 
     n_users: int
@@ -91,8 +91,8 @@ class RankingBatch:
     labels: Ragged
     labels_as_given: Ragged | None = None
     recommended: Recommended | None = None
-    weight: FloatArray | None = None
-    label_weights: Ragged | None = None
+    beside: Mapping[str, FloatArray] = field(default_factory=dict)
+    beside_labels: Mapping[str, Ragged] = field(default_factory=dict)
     _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -104,7 +104,6 @@ class RankingBatch:
         users = [batch.user + first for batch, first in zip(batches, first_user, strict=False)]
         given = [batch.labels_as_given for batch in batches]
         recommended = [batch.recommended for batch in batches]
-        weights, label_weights = ([getattr(batch, name) for batch in batches] for name in ("weight", "label_weights"))
         return cls(
             n_users=int(first_user[-1]),
             n_predictions=np.concatenate([batch.n_predictions for batch in batches]),
@@ -121,9 +120,22 @@ class RankingBatch:
             recommended=Recommended.concatenate([lists for lists in recommended if lists is not None])
             if None not in recommended
             else None,
-            weight=None if weights[0] is None else np.concatenate(weights),
-            label_weights=None if label_weights[0] is None else Ragged.concatenate(label_weights),
+            beside={name: np.concatenate([batch.beside[name] for batch in batches]) for name in batches[0].beside},
+            beside_labels={
+                name: Ragged.concatenate([batch.beside_labels[name] for batch in batches])
+                for name in batches[0].beside_labels
+            },
         )
+
+    @property
+    def weight(self) -> FloatArray | None:
+        """The weight of each labelled prediction's label; None if labels have none."""
+        return self.beside.get("weight")
+
+    @property
+    def label_weights(self) -> Ragged | None:
+        """The weights of `labels`; None if they have none."""
+        return self.beside_labels.get("weight")
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` gives, computed once a batch and key: cutoffs and metrics share their intermediate steps."""

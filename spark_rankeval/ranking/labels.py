@@ -11,6 +11,8 @@ from spark_rankeval.ranking.matching import match, repeated_items
 from spark_rankeval.ranking.ragged import Ragged, offsets_of, position_within
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spark_rankeval.ranking.lists import ConflictingLabels
     from spark_rankeval.ranking.ragged import Array, IntArray
 
@@ -23,8 +25,8 @@ class Labels(NamedTuple):
         grades: their grades.
         as_given: the grades of the label lists as they came, a repeated item each time with the grade that holds for it.
         equal: how many labels of each user repeat one of equal grade; int64 (n_users,).
-        conflicts: how many repeat one of another grade or weight; int64 (n_users,).
-        weights: the weights of `items`; None: they have none.
+        conflicts: how many repeat one of another grade or another number beside it; int64 (n_users,).
+        beside: the numbers beside the grades of `items`, by name.
     """
 
     items: Ragged
@@ -32,30 +34,29 @@ class Labels(NamedTuple):
     as_given: Ragged
     equal: IntArray
     conflicts: IntArray
-    weights: Ragged | None
+    beside: Mapping[str, Ragged]
 
 
 def settle_labels(lists: Lists, conflicting: ConflictingLabels) -> Labels:
-    """Merge labels of the same item; one grade then holds wherever the item stands in the list, with its weight."""
+    """Merge labels of the same item; one grade then holds wherever the item stands in the list, with what stands beside it."""
     labels, grades = lists.labels, _grades(lists)
     repeated = repeated_items(labels)
     if not len(repeated.values):
         none = np.zeros(labels.n_users, np.int64)
-        return Labels(labels, grades, grades, none, none, lists.weights)
+        return Labels(labels, grades, grades, none, none, lists.beside)
     entry = match(labels, repeated).prediction
     user, item, grade = labels.user[entry], labels.values[entry], grades.values[entry]
     within: list[Array] = [np.arange(len(entry)) if conflicting == "last" else grade]
-    if lists.weights is not None:
-        # Of equal grades the highest weight holds, so that no order of rows decides.
-        within.insert(0, lists.weights.values[entry])
+    # Of equal grades the highest number beside them holds, so that no order of rows decides.
+    within = [*(values.values[entry] for values in lists.beside.values()), *within]
     order = np.lexsort((*within, item, user))
     entry, user, item, grade = entry[order], user[order], item[order], grade[order]
     # The last of a run of equal items has the grade that holds; all before it are repeats of it.
     repeats = (user[:-1] == user[1:]) & (item[:-1] == item[1:])
     differs = repeats & ~((grade[:-1] == grade[1:]) | (np.isnan(grade[:-1]) & np.isnan(grade[1:])))
-    if lists.weights is not None:
-        weight = lists.weights.values[entry]
-        differs |= repeats & (weight[:-1] != weight[1:])
+    for beside in lists.beside.values():
+        values = beside.values[entry]
+        differs |= repeats & (values[:-1] != values[1:])
     keep = np.ones(len(labels.values), np.bool_)
     keep[entry[:-1][repeats]] = False
     last_of_run = np.flatnonzero(np.append(~repeats, True))
@@ -68,7 +69,7 @@ def settle_labels(lists: Lists, conflicting: ConflictingLabels) -> Labels:
         equal=np.bincount(user[:-1][repeats & ~differs], minlength=labels.n_users),
         conflicts=np.bincount(user[:-1][differs], minlength=labels.n_users),
         # What is kept of equal items is the entry that holds.
-        weights=None if lists.weights is None else lists.weights.where(keep),
+        beside={name: values.where(keep) for name, values in lists.beside.items()},
     )
 
 
@@ -110,5 +111,5 @@ def with_unpredicted(lists: Lists, labels: Ragged) -> Lists:
         order=lists.order,
         matchable=None if matchable is None else joined(matchable, np.ones(len(further.values), np.bool_)),
         entry=None if lists.entry is None else joined(lists.entry, np.full(len(further.values), -1)),
-        weights=lists.weights,
+        beside=lists.beside,
     )

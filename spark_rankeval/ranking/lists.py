@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
 
@@ -52,7 +52,7 @@ class Lists:
         matchable: which flat items may carry a label; None: all. An item that may not still takes a rank.
         n_predictions: how many items each user really had, where `items` holds only the best of them.
         entry: int64, the place of each flat item among the predictions as they came; None where no metric looks at items.
-        weights: float64, the labels' weights; None: they have none.
+        beside: float64, what labels have beside their grades, by name; see `LABEL_COLUMNS`.
     """
 
     items: Ragged
@@ -63,7 +63,7 @@ class Lists:
     matchable: BoolArray | None = None
     n_predictions: IntArray | None = None
     entry: IntArray | None = None
-    weights: Ragged | None = None
+    beside: Mapping[str, Ragged] = field(default_factory=dict)
 
     def where(self, keep: BoolArray) -> Lists:
         """The same with only those predictions for which `keep` is true."""
@@ -87,5 +87,5 @@ class Lists:
             matchable=None if self.matchable is None else self.matchable[low:high],
             n_predictions=None if self.n_predictions is None else self.n_predictions[start:stop],
             entry=None if self.entry is None else self.entry[low:high],
-            weights=None if self.weights is None else self.weights.users(start, stop),
+            beside={name: values.users(start, stop) for name, values in self.beside.items()},
         )

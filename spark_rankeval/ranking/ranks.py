@@ -33,7 +33,7 @@ class Findings(NamedTuple):
     Attributes:
         duplicate_predictions: items that stand in a list again.
         duplicate_labels: labels that repeat one of equal grade.
-        conflicting_labels: labels that repeat one of another grade or weight.
+        conflicting_labels: labels that repeat one of another grade or another number beside it.
         tied: 1 where the user's value may depend on the order of equal scores: the tied items differ in what metrics see of
             them and stand, at least in part, within the largest cutoff.
         cut: 1 where pruning cut the list inside a group of equal scores that reaches into the largest cutoff.
@@ -132,8 +132,8 @@ def _ranked(lists: Lists, labels: Labels, matches: Matches, ties: Ties) -> Ranki
         tied_above=ranks.above[order],
         tied=ranks.tied[order],
         labels=labels.grades,
-        weight=None if labels.weights is None else labels.weights.values[label],
-        label_weights=labels.weights,
+        beside={name: values.values[label] for name, values in labels.beside.items()},
+        beside_labels=labels.beside,
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import InputError
+from spark_rankeval.ranking.label_columns import LABEL_COLUMNS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spark_rankeval.request.options import ScoringOptions
 
 DEFAULT_ITEM = "item"
@@ -26,7 +29,7 @@ class ColumnNames:
         rank: column of ranks.
         relevance: columns or fields of grades; none where labels have none.
         model: the column of predictions that names the model.
-        weight: column or field of the labels' weights.
+        beside: columns or fields of what labels have beside their grades, by name; see `LABEL_COLUMNS`.
     """
 
     user: tuple[str, ...]
@@ -35,7 +38,7 @@ class ColumnNames:
     rank: str | None = None
     relevance: tuple[str, ...] = ()
     model: str | None = None
-    weight: str | None = None
+    beside: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def given(cls, options: ScoringOptions, *, one_table: bool) -> ColumnNames:
@@ -48,9 +51,11 @@ class ColumnNames:
         Raises:
             InputError: a name is not a text, or there are not two of items.
         """
-        user, item, score, rank, relevance, model, weight = (
-            options.user, options.item, options.score, options.rank, options.relevance, options.model, options.weight,
+        user, item, score, rank, relevance, model = (
+            options.user, options.item, options.score, options.rank, options.relevance, options.model,
         )  # fmt: skip
+        given = {name: getattr(options, name) for name in LABEL_COLUMNS}
+        beside = {name: column for name, column in given.items() if column is not None}
         users = _as_names(user, "user")
         items = (item, item) if isinstance(item, str) else _as_names(item, "item")
         if one_table and item == DEFAULT_ITEM:
@@ -71,18 +76,21 @@ class ColumnNames:
             problems.append("user must name at least one column")
         problems += [
             f"a column is named by a text; got {name!r}, a {type(name).__name__}"
-            for name in (*users, *items, score, rank, *grades, model, weight)
+            for name in (*users, *items, score, rank, *grades, model, *beside.values())
             if name is not None and not isinstance(name, str)
         ]
         if not problems and len(set(users)) < len(users):
             problems.append(f"user names a column twice: {list(users)}")
         if not problems and len(set(grades)) < len(grades):
             problems.append(f"relevance names a column twice: {list(grades)}")
-        if isinstance(weight, str) and weight in (*users, *items, *grades):
-            problems.append(f"weight={weight!r} names a column that has another meaning: users, items or grades")
+        problems += [
+            f"{name}={column!r} names a column that has another meaning: users, items or grades"
+            for name, column in beside.items()
+            if isinstance(column, str) and column in (*users, *items, *grades)
+        ]
         if problems:
             raise InputError("; ".join(problems))
-        return cls(users, (items[0], items[1]), score, rank, grades, model, weight)
+        return cls(users, (items[0], items[1]), score, rank, grades, model, beside)
 
 
 def _as_names(given: object, option: str) -> tuple[str, ...]:

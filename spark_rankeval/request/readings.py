@@ -62,13 +62,13 @@ class Lists:
         scored_arrays: predictions come as arrays with scores, so that equal scores have a position.
         label_arrays: labels come as arrays, which have an order.
         relevances: the columns of grades; none where every label has grade 1.
-        weighted: labels have weights.
+        label_columns: what labels have beside their grades, by name.
     """
 
     scored_arrays: bool
     label_arrays: bool
     relevances: tuple[str, ...] = ()
-    weighted: bool = False
+    label_columns: tuple[str, ...] = ()
 
 
 class AskedFor(NamedTuple):
@@ -131,7 +131,7 @@ def resolve(
         DialectError: the dialect's system lacks a metric, or it depends on an order of labels that rows do not have.
     """
     callers_ties = TiesOfTheCall(ties)
-    estimator = EstimatorOfTheCall(lists.weighted)
+    estimator = EstimatorOfTheCall("weight" in lists.label_columns)
     sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), callers_ties, estimator, dialect]
     resolved = {label: metric.resolve(*sources) for label, metric in asked.items()}
     callers_ties.check(resolved)
@@ -398,6 +398,6 @@ def read_request(
         rank_infinite=choices.infinite_scores == "rank",
         keep_null_items=convention.null_items == "keep_rank" and arrays,
         models=tuple(models),
-        weighted=lists.weighted,
+        label_columns=lists.label_columns,
     )
     return Reading(task, tuple(values), spelled=asked.spelled, standards=standards)

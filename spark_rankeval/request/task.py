@@ -104,7 +104,7 @@ class ScoringTask:
         rank_infinite: infinite scores are ranked; else they are left out. They are counted either way.
         keep_null_items: a null item takes a rank.
         models: the names of the models; one of an empty name where nobody named any.
-        weighted: labels have weights.
+        label_columns: what labels have beside their grades, by name; see `LABEL_COLUMNS`.
     """
 
     views: tuple[View, ...]
@@ -115,7 +115,12 @@ class ScoringTask:
     rank_infinite: bool = True
     keep_null_items: bool = False
     models: tuple[str, ...] = ("",)
-    weighted: bool = False
+    label_columns: tuple[str, ...] = ()
+
+    @property
+    def weighted(self) -> bool:
+        """Whether labels have weights."""
+        return "weight" in self.label_columns
 
     @property
     def metrics(self) -> list[Metric]:

@@ -161,4 +161,4 @@ def _as_one(values: list[Column]) -> Column | None:
 
 def _value_names(source: Source) -> list[str]:
     grades = [str(source.value_kind)] if len(source.grades) == 1 else list(source.grades)
-    return [*grades, *["weight"] * source.is_weighted]
+    return [*grades, *source.label_columns]

@@ -410,7 +410,7 @@ def _names(source: Source) -> tuple[str, list[str]]:
     if source.role == "predictions":
         return reading.ITEMS, [reading.SCORES] * len(source.given_values)
     grades = [reading.grades_column(index) for index in range(len(source.grades))]
-    return reading.LABELS, [*grades, *[reading.WEIGHTS] * source.is_weighted]
+    return reading.LABELS, [*grades, *map(reading.label_column, source.label_columns)]
 
 
 def _as_numbers(source: Source) -> list[Column]:

@@ -32,13 +32,13 @@ class ValueColumn(NamedTuple):
         name: of the column, or of the field where the items are structs.
         kind: its type; of an array that of its elements.
         is_field: whether it is a field of the items' structs.
-        is_weight: whether it has the labels' weights, not their grades.
+        beside: the name of what labels have beside their grades, such as ``weight``; empty: it has scores, ranks or grades.
     """
 
     name: str
     kind: T.DataType
     is_field: bool = False
-    is_weight: bool = False
+    beside: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Source:
         item: the name of the item column.
         item_field: the field of items, where the column holds arrays of structs.
         item_type: the type of an item.
-        given_values: the column of scores or ranks, or the columns of grades and then that of weights; none where there are none.
+        given_values: the column of scores or ranks, or the columns of grades and then those beside them; none where there are none.
         value_kind: what the values mean.
         arrays: a row is a user with a list, not a user with one item.
         shares_table: labels that stand in the rows of the predictions: a row is then a user, and nothing is joined.
@@ -77,12 +77,12 @@ class Source:
     @property
     def grades(self) -> tuple[str, ...]:
         """The names of the columns of grades."""
-        return tuple(one.name for one in self.given_values if not one.is_weight)
+        return tuple(value.name for value in self.given_values if not value.beside)
 
     @property
-    def is_weighted(self) -> bool:
-        """Whether labels have weights."""
-        return any(one.is_weight for one in self.given_values)
+    def label_columns(self) -> tuple[str, ...]:
+        """What labels have beside their grades, by name."""
+        return tuple(value.beside for value in self.given_values if value.beside)
 
     def user_columns(self) -> list[Column]:
         """The user's columns."""
@@ -200,10 +200,11 @@ def _read_rows(
             values.append(ValueColumn(found, frame.schema[found].dataType))
             _check_value_type(role, values[-1], value_kind, problems)
     _check_twice(role, value_kind, values, problems)
-    if role == "labels" and names.weight is not None:
-        found = require_column(role, frame, names.weight, "weight", problems)
+    for beside, name in names.beside.items() if role == "labels" else []:
+        found = require_column(role, frame, name, beside, problems)
         if found is not None:
-            values += _weight(role, ValueColumn(found, frame.schema[found].dataType), problems)
+            values.append(ValueColumn(found, frame.schema[found].dataType, beside=beside))
+            _check_value_type(role, values[-1], beside, problems)
     return Source(role, frame, users, item, item_type, given_values=tuple(values), value_kind=value_kind)
 
 
@@ -234,9 +235,11 @@ def _read_arrays(
             values.append(found)
             _check_value_type(role, found, value_kind, problems)
     _check_twice(role, value_kind, values, problems)
-    if role == "labels" and names.weight is not None:
-        found = _array_value(role, frame, item, element, names.weight, "weight", problems)
-        values += [] if found is None else _weight(role, found, problems)
+    for beside, name in names.beside.items() if role == "labels" else []:
+        found = _array_value(role, frame, item, element, name, beside, problems)
+        if found is not None:
+            values.append(found._replace(beside=beside))
+            _check_value_type(role, found, beside, problems)
     _check_item_type(role, item, item_type, problems)
     return Source(role, frame, users, item, item_type, field, tuple(values), value_kind, arrays=True)
 
@@ -273,11 +276,6 @@ def _check_twice(role: Role, meaning: ValueKind, values: Sequence[ValueColumn], 
     names = [value.name for value in values]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     problems += [f"{role}: {meaning} names the column {name!r} twice" for name in twice]
-
-
-def _weight(role: Role, found: ValueColumn, problems: list[str]) -> list[ValueColumn]:
-    _check_value_type(role, found, "weight", problems)
-    return [found._replace(is_weight=True)]
 
 
 def _check_value_type(role: Role, value: ValueColumn, meaning: str, problems: list[str]) -> None:

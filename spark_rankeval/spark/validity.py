@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.metrics.base import as_float32
+from spark_rankeval.ranking.label_columns import LABEL_COLUMNS
 from spark_rankeval.spark.named_columns import column
-from spark_rankeval.worker.reading import LARGEST_WEIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,10 +67,10 @@ def invalid_reasons(source: Source, ids: Column, values: Sequence[Column], rules
         reasons = {}
     for given, (kind, number) in zip(source.given_values, _numbers(source, values).items(), strict=True):
         reasons[f"null {kind}"] = number.isNull()
-        if given.is_weight:
-            reasons |= {"NaN weight": F.isnan(number), "negative weight": number < 0, "weight of 0": number == 0}
-            reasons["infinite weight"] = number == F.lit(math.inf)
-            reasons["weight above 2^100"] = number > F.lit(LARGEST_WEIGHT)
+        if given.beside:
+            reasons |= {f"NaN {kind}": F.isnan(number)}
+            wrong = LABEL_COLUMNS[given.beside].wrong
+            reasons |= {words: compare(number, F.lit(bound)) for words, compare, bound in wrong}
             continue
         if source.value_kind == "relevance" and rules.unusual_grades == "keep":
             continue
@@ -101,7 +101,7 @@ def unusual_reasons(source: Source, values: Sequence[Column], rules: Rules) -> d
     numbers = {
         kind: number
         for given, (kind, number) in zip(source.given_values, _numbers(source, values).items(), strict=True)
-        if not given.is_weight
+        if not given.beside
     }
     if source.value_kind == "score" and not rules.rank_infinite:
         return {f"infinite {kind}": F.abs(number) == F.lit(math.inf) for kind, number in numbers.items()}
@@ -114,8 +114,8 @@ def _numbers(source: Source, values: Sequence[Column]) -> dict[str, Column]:
     """The values as doubles by what messages call them; a cast loses no null."""
     several = len(source.grades) > 1
     kinds = [
-        "weight" if one.is_weight else f"{source.value_kind} {one.name!r}" if several else str(source.value_kind)
-        for one in source.given_values
+        value.beside or (f"{source.value_kind} {value.name!r}" if several else str(source.value_kind))
+        for value in source.given_values
     ]
     return {kind: value.cast("double") for kind, value in zip(kinds, values, strict=True)}
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.metrics.base import as_float32
+from spark_rankeval.ranking.label_columns import LABEL_COLUMNS
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged, offsets_of
 
 if TYPE_CHECKING:
@@ -33,10 +34,6 @@ PREDICTION_COLUMNS = (
     MERGED_PREDICTIONS,
     INFINITE_PREDICTIONS,
 )
-#: The weights of a user's labels, where labels have any.
-WEIGHTS = "label_weights"
-#: No label has a larger weight: squares of these still add up exactly.
-LARGEST_WEIGHT = 2.0**100
 #: A hash of the user's id, where users are resampled.
 USER_HASH = "user_hash"
 #: The weight of the user, where users have any.
@@ -57,6 +54,11 @@ def grades_column(index: int) -> str:
     return f"grades_{index}"
 
 
+def label_column(name: str) -> str:
+    """The column of what labels have beside their grades, by its name in `LABEL_COLUMNS`."""
+    return f"label_{name}"
+
+
 def has_single_precision(columns: dict[str, pa.Array], relevance: int) -> bool:
     """Whether the grades of a relevance, by its place, come as floats of 32 bits: what they compare with is to be one, too."""
     grades = columns.get(grades_column(relevance))
@@ -69,7 +71,7 @@ class Side(NamedTuple):
     Attributes:
         lists: which entries are whose.
         ids: of the items, an entry each.
-        values: float64, the scores, or the grades of each relevance and then the weights.
+        values: float64, the scores, or the grades of each relevance and then what stands beside them.
         invalid: int64 (n_users,), how many entries or rows could not be used.
         merged: int64 (n_users,), how many repeat an item and were left out while rows were grouped.
         unusual: int64 (n_users,), how many have an infinite score or a negative grade.
@@ -112,17 +114,17 @@ def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int
 
 
 def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
-    """The labels of a batch of grouped users; their weights, if they have any, are the last values."""
+    """The labels of a batch of grouped users; what stands beside their grades comes last of their values."""
     rows = _rows(columns, LABEL_ROWS)
     grades = _present(columns, *(grades_column(index) for index in range(len(columns))))
-    given = [*grades, *_present(columns, WEIGHTS)]
+    given = [*grades, *(columns[label_column(name)] for name in task.label_columns)]
     if task.label_arrays:
         nobody, largest = _nobody(columns, len(rows)), task.largest_grade
         checks: list[Callable[[Array], BoolArray]] = [_never] * len(grades)
         if task.unusual_grades != "keep":
             single = [has_single_precision(columns, relevance) for relevance in range(len(grades))]
             checks = [partial(_bad_grade, largest=as_float32(largest) if one else largest) for one in single]
-        checks += [_bad_weight] * (len(given) - len(grades))
+        checks += [LABEL_COLUMNS[name].is_wrong for name in task.label_columns]
         side = _check_arrays(rows, nobody, columns[LABELS], given, checks, keep_null_items=False)
     else:
         ids, offsets = flat(columns[LABELS])
@@ -131,13 +133,25 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
         none = np.zeros(len(rows), np.int64)
         side = Side(lists, ids, values, rows - lists.lengths, none, none)
     if task.clip_grades:
-        return _counted(side, _negative, _clipped)
-    return _counted(side, _negative, _left_out) if task.unusual_grades == "error" else side
+        return _counted(side, _negative, partial(_clipped, n_grades=len(grades)), len(grades))
+    return _counted(side, _negative, _left_out, len(grades)) if task.unusual_grades == "error" else side
 
 
-def _counted(side: Side, unusual: Callable[[Array], BoolArray], mend: Callable[[Side, BoolArray], Side] | None) -> Side:
-    """The side with its unusual values counted and mended; of an entry with several values, one is enough."""
-    marks = [unusual(entries) for entries in side.values]
+def _counted(
+    side: Side,
+    unusual: Callable[[Array], BoolArray],
+    mend: Callable[[Side, BoolArray], Side] | None,
+    n_values: int | None = None,
+) -> Side:
+    """The side with its unusual values counted and mended; of an entry with several values, one is enough.
+
+    Args:
+        side: the side.
+        unusual: which values are unusual.
+        mend: what becomes of marked entries; None: they stay.
+        n_values: how many of the values are looked at; None: all.
+    """
+    marks = [unusual(entries) for entries in side.values[:n_values]]
     if not any(mark.any() for mark in marks):
         return side
     marked = np.logical_or.reduce(marks)
@@ -151,8 +165,9 @@ def _left_out(side: Side, marked: BoolArray) -> Side:
     return side._replace(ids=ids, values=values, lists=lists, invalid=side.invalid + side.unusual, present=present)
 
 
-def _clipped(side: Side, marked: BoolArray) -> Side:
-    return side._replace(values=[np.maximum(entries, 0.0) for entries in side.values])
+def _clipped(side: Side, marked: BoolArray, n_grades: int) -> Side:
+    clipped = [np.maximum(entries, 0.0) for entries in side.values[:n_grades]]
+    return side._replace(values=[*clipped, *side.values[n_grades:]])
 
 
 def _rows(columns: dict[str, pa.Array], name: str) -> IntArray:
@@ -183,10 +198,6 @@ def _bad_grade(values: Array, largest: float) -> BoolArray:
     return ~(values <= largest)
 
 
-def _bad_weight(values: Array) -> BoolArray:
-    return ~((values > 0) & (values <= LARGEST_WEIGHT))
-
-
 def _negative(values: Array) -> BoolArray:
     return values < 0
 
@@ -214,7 +225,7 @@ def _check_arrays(
         nobody: rows without a user: they count as they are, and hold nothing.
         ids_column: the arrays of ids.
         values_columns: the parallel arrays of scores, or of grades of each relevance; none where there are none.
-        bad: of each of them, which scores, grades or weights cannot be used.
+        bad: of each of them, which values cannot be used.
         keep_null_items: a null id is no mistake, but an item that has no label.
     """
     # A user in several rows keeps the first; a row with a null array says nothing.

@@ -148,12 +148,15 @@ class _Inputs(NamedTuple):
             order=self.order,
             matchable=predictions.present,
             n_predictions=predictions.total,
-            weights=labels.lists.like(labels.values[-1]) if task.weighted else None,
+            beside={
+                name: labels.lists.like(values)
+                for name, values in zip(task.label_columns, labels.values[-len(task.label_columns) :], strict=False)
+            },
         )
 
     def grades(self, task: ScoringTask, view: View) -> Ragged | None:
         """The labels' grades as a view reads them; None: each is 1."""
-        has_grades = len(self.labels.values) > task.weighted
+        has_grades = len(self.labels.values) > len(task.label_columns)
         return self.labels.lists.like(self.labels.values[view.relevance]) if has_grades else None
 
 
