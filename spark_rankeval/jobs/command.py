@@ -14,7 +14,7 @@ from spark_rankeval.jobs.events import FORMATS, EventLog
 from spark_rankeval.jobs.json_schema import json_schema
 from spark_rankeval.jobs.secrets import redacted
 from spark_rankeval.jobs.session import job_session, run_job
-from spark_rankeval.jobs.wording import errors_in_keys
+from spark_rankeval.jobs.wording import errors_with_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,7 +74,7 @@ class Command(Generic[Config]):
             if self.prepare is not None and not options.dry_run:
                 with log.warnings_told(keys):
                     self.prepare(config)
-            with log.warnings_told(keys), job_session(f"spark_rankeval {self.name}") as spark, errors_in_keys(keys):
+            with log.warnings_told(keys), job_session(f"spark_rankeval {self.name}") as spark, errors_with_keys(keys):
                 try:
                     said = self.plan(spark, config) if options.dry_run else self.run(spark, config, log)
                 except GateError as error:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from spark_rankeval.errors import SparkRankEvalError
 from spark_rankeval.jobs.config import JobConfig, Source, empty_names, keys_of, names_in, wrong_run_id
-from spark_rankeval.jobs.wording import in_keys
+from spark_rankeval.jobs.wording import with_keys
 from spark_rankeval.request.options import parts_of
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.resampling import checked_replicates
@@ -143,5 +143,5 @@ class CompareConfig(JobConfig):
             try:
                 check()
             except SparkRankEvalError as error:
-                found.append(f"comparison: {in_keys(str(error), self.keys())}")
+                found.append(f"comparison: {with_keys(str(error), self.keys())}")
         return found

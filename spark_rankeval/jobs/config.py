@@ -227,7 +227,7 @@ def keys_of(section: str, kind: type) -> dict[str, str]:
     return {item.name: f"{section}.{item.name}" for item in fields(kind)}
 
 
-def names_in(*given: str | tuple[str, ...] | None) -> frozenset[str]:
+def names_in(*given: str | Sequence[str] | None) -> frozenset[str]:
     """The names of columns that several keys give: each a name, several, or none."""
     keys = [(names,) if isinstance(names, str) else names or () for names in given]
     return frozenset(name for names in keys for name in names)

@@ -189,9 +189,9 @@ def _call(config: EvaluateConfig, tables: Mapping[str, DataFrame | None]) -> dic
     """The arguments of `score_users`: what is of all lists together is another matter."""
     from spark_rankeval.request.options import Facts  # noqa: PLC0415
 
-    call: dict[str, Any] = {**tables, **config.evaluation.scoring(), **vars(config.columns)}
-    call["facts"] = Facts(**{item.name: call.pop(item.name) for item in fields(Facts)})
-    call["metrics"] = parted(config.evaluation.metrics)[0]
+    call: dict[str, Any] = {**tables, **vars(config.columns)}
+    call["facts"] = Facts(**{fact.name: call.pop(fact.name) for fact in fields(Facts)})
+    call |= config.scoring() | {"metrics": parted(config.evaluation.metrics)[0]}
     if config.evaluation.model:
         call["predictions"] = {config.evaluation.model: tables["predictions"]}
     return call

@@ -10,11 +10,17 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, DialectError, InputError, MetricError, OptionError
 from spark_rankeval.extras import check_extra
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in
-from spark_rankeval.jobs.wording import in_keys
+from spark_rankeval.jobs.wording import with_keys
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
-from spark_rankeval.request.on_invalid import OnInvalid
-from spark_rankeval.request.options import ScoringOptions, SummaryOptions, parts_of
+from spark_rankeval.request.options import (
+    ColumnOptions,
+    Facts,
+    RankingOptions,
+    ScoringOptions,
+    SummaryOptions,
+    parts_of,
+)
 from spark_rankeval.run_history.gates import GateRule, check_known, read_gates
 from spark_rankeval.statistics.methods import BCa, IntervalMethod, Percentile, Student
 
@@ -29,74 +35,39 @@ _LONGEST_EXPERIMENT = 500
 
 
 @dataclass(frozen=True)
-class Columns:
-    """The names of the columns, as `evaluate` takes them.
+class Columns(ColumnOptions):
+    """The names of the columns, as `evaluate` takes them."""
 
-    Attributes:
-        user: the column that makes a user, or several.
-        item: the column of items, or two: that of predictions and that of labels.
-        score: the column of scores; the highest is first.
-        rank: the column of ranks instead; the lowest is first.
-        relevance: the column of grades, or several; left out, every labelled item is relevant alike.
-        model: the column of predictions that says which model a row is of.
-        category: the column of items that has categories.
-        vector: the column of items that has arrays of numbers.
-        weight: the column of the labels' weights, the inverse of the chance that the log has the label: metrics are then estimates.
-    """
-
-    user: str | tuple[str, ...] = "user"
-    item: str | tuple[str, ...] = "item"
-    score: str | None = None
-    rank: str | None = None
-    relevance: str | tuple[str, ...] | None = None
-    model: str | None = None
-    category: str = "category"
-    vector: str = "vector"
-    weight: str | None = None
+    category: str = Facts.category
+    vector: str = Facts.vector
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(SummaryOptions, RankingOptions):
     """The metrics, and the options of `evaluate`.
 
     Attributes:
         metrics: names such as "ndcg@10", or a table from labels of your own to names.
-        dialect: whose conventions fill what a metric leaves open; left out, the default's, with a note on what most systems define
-            otherwise.
-        relevance_threshold: items of this grade or more are relevant; left out, those above 0, or as the dialect says.
-        ties: how equal scores are ordered; left out, as the dialect says.
-        on_invalid: what becomes of rows that cannot be ranked, or a table of choices by kind.
-        population: whom the means are about; left out, as the dialect says.
-        prune: whether predictions beyond the largest cutoff are left out early; no figure depends on it.
-        model: the name of the predictions, where the table holds those of one model.
-        by: attributes of the user that part the users into slices.
-        totals: whether there are totals over each of several attributes.
-        user_weight: the column of the users' weights.
-        ci: the interval of each mean.
+        model: the name of the predictions, if the table holds those of one model.
+        totals: whether to add a total over each of several attributes in by.
+        ci: the interval of each mean: t (Student), bca or percentile (bootstraps; bootstrap means bca), or none.
         level: the share of such intervals that hold the true mean.
-        replicates: bootstrap samples.
-        seed: of the bootstrap.
-        quantiles: shares of the users, each a column of the summary.
-        notes: whether is said what the figures could be taken for.
+        replicates: how many bootstrap samples are drawn.
+        seed: another seed draws other samples.
     """
 
-    metrics: str | tuple[str, ...] | Mapping[str, str]
-    dialect: str | None = None
-    relevance_threshold: float | None = None
-    ties: Literal["item_asc", "item_desc", "position", "average"] | None = None
-    on_invalid: Literal["error", "drop", "quarantine"] | Mapping[str, str] = "error"
-    population: Literal["every", "labelled", "predicted", "both"] | None = None
-    prune: Literal["auto", "never"] = "auto"
-    model: str = ""
+    metrics: str | tuple[str, ...] | Mapping[str, str] = field(kw_only=True)
     by: str | tuple[str, ...] = ()
+    model: str | None = None
     totals: bool = False
-    user_weight: str | None = None
+    # TOML has no None.
     ci: Literal["t", "bca", "bootstrap", "percentile", "none"] = "t"
     level: float = 0.95
     replicates: int = 1000
     seed: int = 0
-    quantiles: tuple[float, ...] = (0.5,)
-    notes: bool = True
+
+    def __post_init__(self) -> None:
+        """Values are checked with the rest of the file, so that every offender is named at once; see `EvaluateConfig.problems`."""
 
     def summary(self) -> SummaryOptions:
         """What is said of the users' values.
@@ -104,19 +75,15 @@ class Evaluation:
         Raises:
             OptionError, InputError: an option is not what it can be.
         """
-        # TOML has no None.
         method: IntervalMethod | None = None
         if self.ci == "t":
             method = Student(self.level)
+        elif self.ci == "percentile":
+            method = Percentile(self.level, self.replicates, self.seed)
         elif self.ci != "none":
-            method = (Percentile if self.ci == "percentile" else BCa)(self.level, self.replicates, self.seed)
-        return SummaryOptions(
-            parts_of(self.by, totals=self.totals), self.user_weight, method, self.quantiles, self.notes
-        )
-
-    def scoring(self) -> dict[str, Any]:
-        """How users are scored, as `score_users` takes it."""
-        return {item.name: getattr(self, item.name) for item in fields(ScoringOptions) if item.name in vars(self)}
+            method = BCa(self.level, self.replicates, self.seed)
+        options = {option.name: getattr(self, option.name) for option in fields(SummaryOptions)}
+        return SummaryOptions(**options | {"by": parts_of(self.by, totals=self.totals), "ci": method})
 
 
 @dataclass(frozen=True)
@@ -209,9 +176,14 @@ class EvaluateConfig(JobConfig):
             intervals=self.evaluation.ci != "none",
             slices=bool(self.evaluation.by),
             # A column of models tells them when it is read.
-            model=self.evaluation.model if self.columns.model is None else None,
+            model=(self.evaluation.model or "") if self.columns.model is None else None,
         )
         return rules
+
+    def scoring(self) -> dict[str, Any]:
+        """The options of `score_users` that are no tables."""
+        options = {**vars(self.evaluation), **vars(self.columns)}
+        return {option.name: options[option.name] for option in fields(ScoringOptions) if option.name in options}
 
     def sources(self) -> dict[str, Source | None]:
         """The tables to read by the names that `evaluate` has for them."""
@@ -225,7 +197,8 @@ class EvaluateConfig(JobConfig):
 
     def keys(self) -> dict[str, str]:
         """The keys of the options of `evaluate`, by the options' names."""
-        return {**keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
+        sections = {name: f"[{name}]" for name in self.sources()}
+        return {**sections, **keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
 
     def problems(self) -> list[str]:
         """What its sections say that they cannot mean, alone or together."""
@@ -234,14 +207,14 @@ class EvaluateConfig(JobConfig):
         found += empty_names("evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight")})
         checks: list[Callable[[], object]] = [
             self.evaluation.summary,
-            lambda: OnInvalid.read(self.evaluation.on_invalid),
+            lambda: ScoringOptions(**self.scoring()),
             self._check_estimates,
         ]
         for check in checks:
             try:
                 check()
             except (OptionError, InputError, MetricError) as error:
-                found.append(f"evaluation: {in_keys(str(error), self.keys())}")
+                found.append(f"evaluation: {with_keys(str(error), self.keys())}")
         try:
             self.gate_rules()
         except ConfigurationError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.jobs.secrets import redacted
-from spark_rankeval.jobs.wording import in_keys
+from spark_rankeval.jobs.wording import with_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -76,7 +76,7 @@ class EventLog:
 
             def tell(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
                 is_ours = issubclass(category, SparkRankEvalWarning)
-                text = in_keys(str(message), keys or {}) if is_ours else str(message)
+                text = with_keys(str(message), keys or {}) if is_ours else str(message)
                 if self._as_json:
                     self.tell("warning", kind=category.__name__, warning=text)
                 elif is_ours:

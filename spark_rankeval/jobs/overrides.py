@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NoReturn, get_args, get_origin, get_type_hints
 
 from spark_rankeval.errors import ConfigurationError
-from spark_rankeval.jobs.settings import UNIONS, fits, section_of
+from spark_rankeval.jobs.settings import alternatives, fits, section_of
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _keys(section: type, before: tuple[str, ...]) -> Iterator[_Key]:
 
 def _entries(hint: object) -> object | None:
     """What a table that the author of the file fills takes as values; None: the hint is of none."""
-    for kind in (hint, *(get_args(hint) if get_origin(hint) in UNIONS else ())):
+    for kind in alternatives(hint):
         if get_origin(kind) is Mapping:
             return get_args(kind)[1]  # type: ignore[no-any-return] # a hint
     return None

@@ -29,7 +29,7 @@ from spark_rankeval.jobs.partitions import check_committer, on_this_disk, place_
 from spark_rankeval.jobs.secrets import redacted_settings
 from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.jobs.tables import told_of
-from spark_rankeval.jobs.wording import errors_in_keys
+from spark_rankeval.jobs.wording import errors_with_keys
 from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, values_of
 from spark_rankeval.spark.platforms import input_files
 from spark_rankeval.spark.python_workers import workers_explained
@@ -222,7 +222,7 @@ def running(
     claim(run)
     log.tell("running", place=run.output)
     try:
-        with errors_in_keys(config.keys()), workers_explained():
+        with errors_with_keys(config.keys()), workers_explained():
             yield run
     except Exception as error:
         what, code = outcome_of(error)

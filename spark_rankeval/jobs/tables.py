@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import ConfigurationError
-from spark_rankeval.jobs.wording import errors_in_keys
+from spark_rankeval.jobs.wording import errors_with_keys
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.platforms import input_files, said_by_java
 from spark_rankeval.trec import read_qrels, read_run
@@ -64,7 +64,7 @@ def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: 
         ConfigurationError: there is no such table, or it cannot be read as what it is said to be.
     """
     try:
-        with errors_in_keys({name: f"{section}.options.{name}" for name in ("on_invalid", "model")}):
+        with errors_with_keys({name: f"{section}.options.{name}" for name in ("on_invalid", "model")}):
             frame = _frame(spark, source, names_of_ids)
         # Spark Connect looks at a table only when its schema is asked for.
         _ = frame.schema

@@ -169,7 +169,7 @@ def test_warnings_are_events_for_programs_alone(capsys, recwarn):
     assert {one["event"] for one in told} == {"warning"}
     assert [(one["kind"], one["warning"]) for one in told] == [
         ("UserWarning", "token=*** looks odd"),
-        ("SparkRankEvalWarning", 'evaluation.population = "predicted" leaves them out'),
+        ("SparkRankEvalWarning", "population='predicted' leaves them out. In the configuration: evaluation.population"),
     ]
     assert len(recwarn) == 0
 
@@ -300,10 +300,10 @@ def test_a_run_of_another_job_is_not_replaced(spark, finished, files, capsys):
 def test_tables_that_name_users_differently_are_told(files, capsys):
     (files / "l.csv").write_text("user,item\n11,a\n12,a\n13,b\n")
     words = "none of 3 users with labels has predictions: do both tables name users alike?"
-    advice = 'The others count as users for whom nothing was found; evaluation.population = "predicted" leaves them out'
+    advice = "The others count as users for whom nothing was found; population='predicted' leaves them out"
     assert start(files, "--set", f"output.report={files}/page.html", "--set", "run_id=day") == 0
     out, err = capsys.readouterr()
-    assert err == f"evaluate: warning: {words} {advice}\n"
+    assert err == f"evaluate: warning: {words} {advice}. In the configuration: evaluation.population\n"
     assert f"\n!      {words}\n" in out
     page = (files / "page.html").read_text()
     assert not (files / "out/reports").exists()
