@@ -16,9 +16,10 @@ from spark_rankeval.jobs.configuration_file import read_file
 from spark_rankeval.jobs.overrides import overridden
 from spark_rankeval.jobs.secrets import redacted, secrets_of, shown
 from spark_rankeval.jobs.settings import read_settings
+from spark_rankeval.jobs.wording import with_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 # It is the name of folders and files.
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -209,6 +210,16 @@ class JobConfig:
         elif self.report != Report():
             found.append("[report] says what a report tells, and none is written; set output.report = true")
         return found
+
+    def refused(self, section: str, *checks: Callable[[], object]) -> list[str]:
+        """What the library's checks of options refuse, with the keys of these."""
+        problems = []
+        for check in checks:
+            try:
+                check()
+            except SparkRankEvalError as error:
+                problems.append(f"{section}: {with_keys(str(error), self.keys())}")
+        return list(dict.fromkeys(problems))
 
     @classmethod
     def wrong_names(cls, settings: Mapping[str, Any]) -> list[str]:

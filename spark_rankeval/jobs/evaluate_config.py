@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.dialects import find_dialect
-from spark_rankeval.errors import ConfigurationError, DialectError, InputError, MetricError, OptionError
+from spark_rankeval.errors import ConfigurationError, DialectError, MetricError
 from spark_rankeval.extras import check_extra
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in
-from spark_rankeval.jobs.wording import with_keys
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.request.options import (
@@ -114,12 +113,12 @@ class Tracking:
 
     def problems(self) -> list[str]:
         """What of it no store of MLflow takes."""
-        found = []
+        problems = []
         for name, longest in (("experiment", _LONGEST_EXPERIMENT), ("run_name", LONGEST_RUN_NAME)):
             text = getattr(self, name)
             if text is not None and not 0 < len(text.strip()) <= len(text) <= longest:
-                found.append(f"mlflow.{name} is a name of 1 to {longest} characters; found {len(text)}, {text[:20]!r}")
-        return found
+                problems.append(f"mlflow.{name} is a name of 1 to {longest} characters; found {len(text)}, {text[:20]!r}")
+        return problems
 
 
 @dataclass(frozen=True)
@@ -162,11 +161,12 @@ class EvaluateConfig(JobConfig):
         Raises:
             ConfigurationError: one cannot be met, or is of no metric, slice or model of the evaluation.
         """
-        given = {
-            name: {key: value for key, value in vars(rule).items() if value not in (None, "")}
-            for name, rule in self.gates.items()
-        }
-        rules = read_gates(given)
+        rules = read_gates(
+            {
+                name: {key: value for key, value in vars(rule).items() if value not in (None, "")}
+                for name, rule in self.gates.items()
+            }
+        )
         labels, relevance = parse_metrics(self.evaluation.metrics), self.columns.relevance
         several = relevance if isinstance(relevance, tuple) and len(relevance) > 1 else ()
         keys = [f"{label} [{name}]" for label in labels for name in several] or list(labels)
@@ -202,103 +202,77 @@ class EvaluateConfig(JobConfig):
 
     def problems(self) -> list[str]:
         """What its sections say that they cannot mean, alone or together."""
-        found = super().problems()
-        found += empty_names("columns", vars(self.columns))
-        found += empty_names("evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight")})
-        checks: list[Callable[[], object]] = [
-            self.evaluation.summary,
-            lambda: ScoringOptions(**self.scoring()),
-            self._check_estimates,
-        ]
-        for check in checks:
-            try:
-                check()
-            except (OptionError, InputError, MetricError) as error:
-                found.append(f"evaluation: {with_keys(str(error), self.keys())}")
+        problems = super().problems()
+        problems += empty_names("columns", vars(self.columns))
+        problems += empty_names("evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight")})
+        problems += self.refused("evaluation", self.evaluation.summary, lambda: ScoringOptions(**self.scoring()))
+        try:
+            metrics = parse_metrics(self.evaluation.metrics)
+        except MetricError:
+            # Wrong metrics are named already; see `wrong_names`.
+            metrics = {}
+        if metrics:
+            problems += self._problems_of_metrics(metrics)
+        if self.mlflow is not None:
+            check_extra("mlflow", "runs in MLflow", only=("mlflow",))
+            problems += self.mlflow.problems()
+        if self.report.dialects:
+            problems += self._problems_of_maps(metrics)
+        return problems
+
+    def _problems_of_metrics(self, metrics: Mapping[str, Metric]) -> list[str]:
+        call = EstimatorOfTheCall(self.columns.weight is not None)
+        problems = self.refused(
+            "evaluation", lambda: call.check({label: metric.resolve(call) for label, metric in metrics.items()})
+        )
         try:
             self.gate_rules()
         except ConfigurationError as error:
-            found.append(str(error))
-        except MetricError:
-            # Wrong metrics are named as such.
-            pass
-        found += self._users_without_metric()
-        if self.mlflow is not None:
-            check_extra("mlflow", "runs in MLflow", only=("mlflow",))
-            found += self.mlflow.problems()
-        found += self._unknown_distributions()
-        found += self._outside_maps()
-        several = isinstance(self.columns.relevance, tuple) or self.columns.model is not None
-        if self.report.dialects and several:
-            found.append(
-                "report.dialects is for one model and one relevance; leave it out, or columns.model and further grades"
+            problems.append(str(error))
+        if all(metric.corpus_level for metric in metrics.values()):
+            # A run writes a table of users, which such metrics do not fill.
+            problems.append(
+                "evaluation.metrics: all are of all lists together; name at least one that users have, as 'novelty@10'"
             )
-        if self.report.dialects and self.columns.weight is not None:
-            found.append(
-                "report.dialects compares definitions, which labels with weights only estimate; leave it out, or columns.weight"
-            )
-        return found
-
-    def _users_without_metric(self) -> list[str]:
-        """A run writes a table of users, which metrics of all lists together do not fill."""
-        try:
-            of_users, _ = parted(self.evaluation.metrics)
-        except MetricError:
-            return []
-        if of_users:
-            return []
-        return ["evaluation.metrics: all are of all lists together; name at least one that users have, as 'novelty@10'"]
-
-    def _check_estimates(self) -> None:
-        """Refuse metrics that labels with weights cannot estimate, and estimates of labels without."""
-        try:
-            asked = parse_metrics(self.evaluation.metrics)
-        except MetricError:
-            # These are named already.
-            return
-        call = EstimatorOfTheCall(self.columns.weight is not None)
-        call.check({label: metric.resolve(call) for label, metric in asked.items()})
-
-    def _outside_maps(self) -> list[str]:
-        """Metrics that no map of dialects has, which nobody should learn of after the evaluation."""
-        try:
-            asked = parse_metrics(self.evaluation.metrics)
-        except MetricError:
-            # These are named already.
-            return []
-        outside = [label for label, metric in asked.items() if metric.facts or metric.corpus_level]
-        if not (self.report.dialects and outside):
-            return []
-        return [f"report.dialects compares metrics of labels alone; leave it out, or {', '.join(outside)}"]
-
-    def _unknown_distributions(self) -> list[str]:
-        """Histograms of what is not evaluated, which nobody should learn of after the evaluation."""
-        try:
-            known = parse_metrics(self.evaluation.metrics)
-        except MetricError:
-            # These are named already.
-            return []
-        found = []
         for name in self.report.distributions:
             # Of several relevances the report has "ndcg@10 [click]".
-            label = name.partition(" [")[0]
-            try:
-                is_known = label in known or parse_metric(label) in known.values()
-            except MetricError:
-                is_known = False
-            if not is_known:
-                found.append(f"report.distributions: {name!r} is not evaluated; there are {', '.join(known)}")
-        return found
+            if not _is_among(metrics, name.partition(" [")[0]):
+                problems.append(f"report.distributions: {name!r} is not evaluated; there are {', '.join(metrics)}")
+        return problems
+
+    def _problems_of_maps(self, metrics: Mapping[str, Metric]) -> list[str]:
+        """What no map of dialects has, which nobody should learn of after the evaluation."""
+        problems = []
+        outside = [label for label, metric in metrics.items() if metric.facts or metric.corpus_level]
+        if outside:
+            problems.append(f"report.dialects compares metrics of labels alone; leave it out, or {', '.join(outside)}")
+        if isinstance(self.columns.relevance, tuple) or self.columns.model is not None:
+            problems.append(
+                "report.dialects is for one model and one relevance; leave it out, or columns.model and further grades"
+            )
+        if self.columns.weight is not None:
+            problems.append(
+                "report.dialects compares definitions, which labels with weights only estimate; leave it out, or columns.weight"
+            )
+        return problems
 
     @classmethod
     def wrong_names(cls, settings: Mapping[str, Any]) -> list[str]:
         """Wrong metrics and dialects, which are named beside wrong keys."""
         evaluation, report = settings.get("evaluation"), settings.get("report")
-        found = _wrong_names(evaluation) if isinstance(evaluation, Mapping) else []
+        problems = _wrong_names(evaluation) if isinstance(evaluation, Mapping) else []
         dialects = report.get("dialects") if isinstance(report, Mapping) else None
         for name in dialects if isinstance(dialects, list) else []:
-            found += _refusal("report.dialects", find_dialect, name)
-        return found
+            problems += _refusal("report.dialects", find_dialect, name)
+        return problems
+
+
+def _is_among(metrics: Mapping[str, Metric], name: str) -> bool:
+    """Whether a metric is evaluated, by its label or in any spelling."""
+    try:
+        return name in metrics or parse_metric(name) in metrics.values()
+    except MetricError:
+        return False
 
 
 def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[dict[str, Metric], dict[str, Metric]]:
@@ -316,14 +290,14 @@ def _wrong_names(evaluation: Mapping[str, Any]) -> list[str]:
     metrics = evaluation.get("metrics")
     key = "evaluation.metrics"
     if isinstance(metrics, Mapping):
-        found = [problem for text in metrics.values() for problem in _refusal(key, parse_metric, text)]
+        problems = [problem for text in metrics.values() for problem in _refusal(key, parse_metric, text)]
     else:
         # A text may stand for a curve of many.
         texts = metrics if isinstance(metrics, list) else [metrics]
-        found = [problem for text in texts for problem in _refusal(key, lambda text: parse_metrics([text]), text)]
+        problems = [problem for text in texts for problem in _refusal(key, lambda text: parse_metrics([text]), text)]
     if metrics in ([], {}):
-        found += _refusal(key, lambda _: parse_metrics([]), "")
-    return found + _refusal("evaluation.dialect", find_dialect, evaluation.get("dialect", "default"))
+        problems += _refusal(key, lambda _: parse_metrics([]), "")
+    return problems + _refusal("evaluation.dialect", find_dialect, evaluation.get("dialect", "default"))
 
 
 def _refusal(key: str, check: Callable[[Any], object], value: object) -> list[str]:
