@@ -19,16 +19,15 @@ _UNIONS = (UnionType, Union)
 
 
 def read_settings(section: type[Section], settings: object, problems: list[str], path: str = "") -> Section | None:
-    """An object of a dataclass from a table of settings.
+    """An object of a dataclass from a table of settings; None if something is wrong.
+
+    Fields of dataclasses, and mappings of such, are sections in it.
 
     Args:
-        section: the dataclass; fields of dataclasses, and mappings of such, are sections in it.
-        settings: what was found.
+        section: the dataclass.
+        settings: what stands in the file.
         problems: what is wrong is added to it: the key, what was found, and what is allowed.
         path: the section's dotted name in the file; empty: the file itself.
-
-    Returns:
-        the object; None if something is wrong.
     """
     if not isinstance(settings, Mapping):
         problems.append(f"{path} must be a section, [{path}]; found {shown(settings)}")
@@ -62,9 +61,9 @@ def _misfits(hint: object, value: object, path: str) -> list[str]:
     if get_origin(hint) is Mapping and isinstance(value, Mapping):
         inside = get_args(hint)[1]
         return [
-            f"{path}.{name} must be {words_of(inside)}; found a {type(one).__name__}"
-            for name, one in value.items()
-            if not isinstance(name, str) or not fits(inside, one)
+            f"{path}.{name} must be {words_of(inside)}; found a {type(entry).__name__}"
+            for name, entry in value.items()
+            if not isinstance(name, str) or not fits(inside, entry)
         ]
     if isinstance(value, date | time) and fits(hint, str(value)):
         return [f"{path} must be {words_of(hint)}; found the date {value}, which is a text in quotes: '{value}'"]
