@@ -74,13 +74,14 @@ class Evaluation(SummaryOptions, RankingOptions):
         Raises:
             OptionError, InputError: an option is not what it can be.
         """
-        method: IntervalMethod | None = None
-        if self.ci == "t":
-            method = Student(self.level)
-        elif self.ci == "percentile":
-            method = Percentile(self.level, self.replicates, self.seed)
-        elif self.ci != "none":
-            method = BCa(self.level, self.replicates, self.seed)
+        # All are made, so that a key is checked even if the method has no use for it.
+        methods: dict[str, IntervalMethod | None] = {
+            "t": Student(self.level),
+            "percentile": Percentile(self.level, self.replicates, self.seed),
+            "bca": BCa(self.level, self.replicates, self.seed),
+            "none": None,
+        }
+        method = methods["bca" if self.ci == "bootstrap" else self.ci]
         options = {option.name: getattr(self, option.name) for option in fields(SummaryOptions)}
         return SummaryOptions(**options | {"by": parts_of(self.by, totals=self.totals), "ci": method})
 

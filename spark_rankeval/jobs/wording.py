@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _BEGINNING = "In the configuration: "
-# An option is named as `score=`. Names after `word(` are parameters of metrics, and those after a slash are of paths.
-_OPTION = re.compile(r"(?<![\w/.@])(?<!\w\()([a-z_]+)=")
+# An option is named as `score=`; a name after a slash is of a path.
+_OPTION = re.compile(r"(?<![\w/.@])([a-z_]+)=")
+# A metric has parameters of its own; Facts(…) and BCa(…) hold options.
+_METRIC = re.compile(r"\b[a-z]\w*\([^()]*\)")
 
 
 def with_keys(text: str, keys: Mapping[str, str]) -> str:
@@ -27,7 +29,7 @@ def with_keys(text: str, keys: Mapping[str, str]) -> str:
     >>> with_keys("user=1, score=nan. Mend the data, or pass on_invalid='drop'", keys)
     "user=1, score=nan. Mend the data, or pass on_invalid='drop'. In the configuration: evaluation.on_invalid"
     """
-    options = _OPTION.findall(text.rpartition("Mend the ")[2])
+    options = _OPTION.findall(_METRIC.sub("", text.rpartition("Mend the ")[2]))
     named = dict.fromkeys(keys[option] for option in options if option in keys)
     # A message may pass several places, of which the first knows best.
     if not named or _BEGINNING in text:

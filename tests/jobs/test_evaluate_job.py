@@ -277,7 +277,7 @@ def test_a_run_that_fails_leaves_what_is_there(after_monday, monkeypatch):
         ({"columns": 'rank = "place"'}, "In the configuration: columns.rank"),
         (
             {"columns": 'rank = "item"'},
-            "rank='item' must be a number; it is string. In the configuration: columns.rank",
+            "rank='item' must be a number; it is string. Cast it. In the configuration: columns.rank",
         ),
         ({"evaluation": 'metrics = ["f1@5"]\ndialect = "mllib"'}, "has no 'f1'"),
         ({"columns": 'rank = "a`b; DROP TABLE x"'}, "has no column 'a`b; DROP TABLE x'"),

@@ -248,7 +248,7 @@ def test_what_stands_on_the_drivers_disk_at_the_path_of_another_file_system_is_l
         ),
         (("score", "run_id"), ["columns.score=run_id"], "the table quarantine has a column 'run_id'"),
         (("score", "reason"), ["columns.score=reason"], "two columns of one name: 'reason'"),
-        (("", ""), ["metrics=['rr', 'gini@2']"], "gini@2 needs training=: "),
+        (("", ""), ["metrics=['rr', 'gini@2']"], "In the configuration: [training]"),
     ],
 )
 def test_what_the_columns_tell_is_refused_before_any_job_and_leaves_an_earlier_run_alone(

@@ -27,6 +27,8 @@ KEYS = {
         ("on_invalid={'infinite_scores': 'error'} refuses them", "evaluation.on_invalid"),
         ("totals=True is for slices: name the attributes with by=", "evaluation.totals, evaluation.by"),
         ("user=1, score=nan. Mend the data, or pass on_invalid='drop'", "evaluation.on_invalid"),
+        ("gini@2 needs training: pass facts=Facts(training=…)", "[training]"),
+        ("pass ci=BCa(level=0.99)", "evaluation.ci, evaluation.level"),
         ("labels=None means one table, or give training=", "[labels], [training]"),
     ],
 )
