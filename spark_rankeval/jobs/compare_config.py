@@ -116,7 +116,9 @@ class CompareConfig(JobConfig):
     def problems(self) -> list[str]:
         """What its sections say that they cannot mean, alone or together."""
         problems = super().problems()
-        problems += empty_names("comparison", {name: getattr(self.comparison, name) for name in ("user", "model", "by")})
+        problems += empty_names(
+            "comparison", {name: getattr(self.comparison, name) for name in ("user", "model", "by")}
+        )
         if bool(self.models) == (self.results is not None):
             got = "both" if self.models else "neither"
             problems.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -118,7 +119,9 @@ class Tracking:
         for name, longest in (("experiment", _LONGEST_EXPERIMENT), ("run_name", LONGEST_RUN_NAME)):
             text = getattr(self, name)
             if text is not None and not 0 < len(text.strip()) <= len(text) <= longest:
-                problems.append(f"mlflow.{name} is a name of 1 to {longest} characters; found {len(text)}, {text[:20]!r}")
+                problems.append(
+                    f"mlflow.{name} is a name of 1 to {longest} characters; found {len(text)}, {text[:20]!r}"
+                )
         return problems
 
 
@@ -207,11 +210,10 @@ class EvaluateConfig(JobConfig):
         problems += empty_names("columns", vars(self.columns))
         problems += empty_names("evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight")})
         problems += self.refused("evaluation", self.evaluation.summary, lambda: ScoringOptions(**self.scoring()))
-        try:
+        metrics: Mapping[str, Metric] = {}
+        # Wrong metrics are named already; see `wrong_names`.
+        with suppress(MetricError):
             metrics = parse_metrics(self.evaluation.metrics)
-        except MetricError:
-            # Wrong metrics are named already; see `wrong_names`.
-            metrics = {}
         if metrics:
             problems += self._problems_of_metrics(metrics)
         if self.mlflow is not None:

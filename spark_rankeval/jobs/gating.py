@@ -131,7 +131,7 @@ def gates_table(run: Run, outcomes: Sequence[GateOutcome]) -> DataFrame:
     return run.spark.createDataFrame(rows, _SCHEMA).coalesce(1)
 
 
-def told(outcomes: Sequence[GateOutcome]) -> dict[str, Any]:
+def facts_of_gates(outcomes: Sequence[GateOutcome]) -> dict[str, Any]:
     """What a manifest says of gates; nothing of none."""
     if not outcomes:
         return {}

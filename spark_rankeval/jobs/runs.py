@@ -28,7 +28,7 @@ from spark_rankeval.jobs.attempts import claim, stop_if_superseded, superseded, 
 from spark_rankeval.jobs.partitions import check_committer, on_this_disk, place_of, write_line, write_partition
 from spark_rankeval.jobs.secrets import redacted_settings
 from spark_rankeval.jobs.session import OK, outcome_of
-from spark_rankeval.jobs.tables import told_of
+from spark_rankeval.jobs.tables import facts_of_table
 from spark_rankeval.jobs.wording import errors_with_keys
 from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, values_of
 from spark_rankeval.spark.platforms import input_files
@@ -189,7 +189,7 @@ class Run:
                 "pyarrow": pa.__version__,
             },
             "config": redacted_settings(asdict(self.config)),
-            "inputs": {name: told_of(frame) for name, frame in self.tables.items() if frame is not None},
+            "inputs": {name: facts_of_table(frame) for name, frame in self.tables.items() if frame is not None},
             "seed": seed,
             "outputs": {name: self.config.redacted(place) for name, place in self.written.items()},
             **{name: value for name, value in said.items() if name not in _IN_TABLES},

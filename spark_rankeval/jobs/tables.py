@@ -152,7 +152,7 @@ def _said(error: Exception) -> str:
     return said_by_java(lines[0]) if lines else type(error).__name__
 
 
-def told_of(frame: DataFrame) -> dict[str, Any]:
+def facts_of_table(frame: DataFrame) -> dict[str, Any]:
     """What a record of a run says of a table: its columns with their types, and how many files it has."""
     return {"columns": dict(frame.dtypes), "n_files": len(input_files(frame))}
 

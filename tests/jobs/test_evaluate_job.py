@@ -385,7 +385,7 @@ def test_a_crash_does_not_print_secrets(files, capsys, monkeypatch):
     def crash(*_):
         raise RuntimeError("jdbc:x://h/db?user=u&password=hunter2 and s3a://AK:s3cr3t@bucket and t0ken")
 
-    monkeypatch.setattr("spark_rankeval.jobs.evaluate.evaluate_tables", crash)
+    monkeypatch.setattr("spark_rankeval.jobs.evaluate_run.evaluate_tables", crash)
     assert start(files, **{'sep = ";" }': 'sep = ";", token = "t0ken" }'}) == 1
     said = capsys.readouterr().err
     assert "RuntimeError" in said
@@ -393,7 +393,7 @@ def test_a_crash_does_not_print_secrets(files, capsys, monkeypatch):
 
 
 def test_a_crash_is_1_with_a_traceback(files, capsys, monkeypatch):
-    monkeypatch.setattr("spark_rankeval.jobs.evaluate.evaluate_tables", lambda *_: 1 / 0)
+    monkeypatch.setattr("spark_rankeval.jobs.evaluate_run.evaluate_tables", lambda *_: 1 / 0)
     assert start(files) == 1
     assert "ZeroDivisionError" in capsys.readouterr().err
 
