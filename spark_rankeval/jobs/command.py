@@ -72,15 +72,15 @@ class Command(Generic[Config]):
             loaded.append(config)
             keys = config.keys()
             if self.prepare is not None and not options.dry_run:
-                with log.warnings_told(keys):
+                with log.with_warnings(keys):
                     self.prepare(config)
-            with log.warnings_told(keys), job_session(f"spark_rankeval {self.name}") as spark, errors_with_keys(keys):
+            with log.with_warnings(keys), job_session(f"spark_rankeval {self.name}") as spark, errors_with_keys(keys):
                 try:
-                    said = self.plan(spark, config) if options.dry_run else self.run(spark, config, log)
+                    text = self.plan(spark, config) if options.dry_run else self.run(spark, config, log)
                 except GateError as error:
                     sys.stdout.write(f"{error.result}\n")
                     raise
-            sys.stdout.write(f"{said}\n")
+            sys.stdout.write(f"{text}\n")
 
         return run_job(self.name, job, hide, log)
 

@@ -58,12 +58,10 @@ _ROUNDS = 200_000
 #: tables. A manifest is one row that the driver makes, whatever the number of slices.
 _IN_TABLES = ("summary", "gates", "rows", "slices")
 
+_TEXTS = ["model", "dialect", "metric", "relevance", "slice", "interval", "user_weight", "definition", "moments"]
 _TYPES: dict[str, T.DataType] = {
     **dict.fromkeys(("k", "n", "undefined", "zeros"), T.LongType()),
-    **dict.fromkeys(
-        ("model", "dialect", "metric", "relevance", "slice", "interval", "user_weight", "definition", "moments"),
-        T.StringType(),
-    ),
+    **dict.fromkeys(_TEXTS, T.StringType()),
     "quantiles": T.MapType(T.DoubleType(), T.DoubleType()),
     "over_all": T.BooleanType(),
 }
@@ -167,13 +165,8 @@ class Run:
             nothing = self.spark.createDataFrame([], reader.load(place).schema)
             write_partition(nothing, self.output, table, self.run_id, kind, is_empty=True)
 
-    def manifest(self, said: Mapping[str, Any], seed: int) -> dict[str, Any]:
-        """What the run was, as plain values: versions, configuration without secrets, inputs, counts, outputs.
-
-        Args:
-            said: what else is said of the run; rows of figures are left to the tables.
-            seed: of what was drawn.
-        """
+    def manifest(self, facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
+        """What the run was, as plain values: versions, configuration without secrets, inputs, counts, outputs."""
         return {
             RUN_ID: self.run_id,
             "job": self.job,
@@ -192,7 +185,7 @@ class Run:
             "inputs": {name: facts_of_table(frame) for name, frame in self.tables.items() if frame is not None},
             "seed": seed,
             "outputs": {name: self.config.redacted(place) for name, place in self.written.items()},
-            **{name: value for name, value in said.items() if name not in _IN_TABLES},
+            **{name: value for name, value in facts.items() if name not in _IN_TABLES},
         }
 
 
@@ -203,13 +196,6 @@ def running(
     """A run from its first to its last status: ``running``, then ``succeeded`` or ``failed``.
 
     A driver that is killed leaves ``running``.
-
-    Args:
-        spark: the session.
-        job: the name of the job.
-        config: of the run.
-        tables: that it reads, by their sections.
-        log: what is told.
 
     Raises:
         ConfigurationError: there is a run of this name that another job made, or the session cannot replace partitions.
@@ -270,26 +256,20 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame | None]) -> str:
     for section in ("output", "report", "gates", "mlflow"):
         settings.pop(section, None)
     files = {name: input_files(frame) for name, frame in tables.items() if frame is not None}
-    told, whole = (
-        json.dumps([one, files], sort_keys=True, default=str).encode()
-        for one in (redacted_settings(settings), settings)
+    public, whole = (
+        json.dumps([each, files], sort_keys=True, default=str).encode()
+        for each in (redacted_settings(settings), settings)
     )
-    # Whoever has the manifest, which lacks the secrets alone, could else try passwords until the id is the same.
-    digest = (
-        hashlib.sha256(whole).digest() if told == whole else hashlib.pbkdf2_hmac("sha256", whole, b"run id", _ROUNDS)
-    )
+    digest = hashlib.sha256(whole).digest()
+    if public != whole:
+        # Whoever has the manifest, which lacks the secrets alone, could else try passwords until the id is the same.
+        digest = hashlib.pbkdf2_hmac("sha256", whole, b"run id", _ROUNDS)
     # A letter first: a column of partitions whose names read as numbers or dates is read as such.
     return "r" + digest.hex()[:12]
 
 
 def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFrame:
-    """The summary as the long table that all runs share: a row a model, metric and slice.
-
-    Args:
-        spark: the session.
-        result: of the run.
-        time: of the run.
-    """
+    """The summary as the long table that all runs share: a row a model, metric and slice."""
     rows = [(*values_of(row), time) for row in result.summary]
     return spark.createDataFrame(rows, _METRICS_SCHEMA)
 

@@ -37,11 +37,6 @@ def read_tables(
 ) -> dict[str, DataFrame | None]:
     """The tables of several sections, by their names.
 
-    Args:
-        spark: the session.
-        sources: the sections.
-        names_of_ids: as `read_table` takes them.
-
     Raises:
         ConfigurationError: one cannot be read.
     """
@@ -69,12 +64,12 @@ def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: 
         # Spark Connect looks at a table only when its schema is asked for.
         _ = frame.schema
     except Exception as error:
-        said = source.redacted(_said(error))
+        reason = source.redacted(_reason(error))
         if "DATA_SOURCE_NOT_FOUND" in str(error) and source.format in _LACKING:
-            said = f"this session has no format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
+            reason = f"this session has no format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
         elif not (isinstance(error, PySparkException) or _is_of_the_jvm(error) or source.format in (*_LACKING, "jdbc")):
             raise
-        msg = f"[{section}] cannot be read: {said}"
+        msg = f"[{section}] cannot be read: {reason}"
         raise ConfigurationError(msg) from error
     return frame
 
@@ -140,7 +135,7 @@ def _is_of_the_jvm(error: Exception) -> bool:
     return hasattr(error, "java_exception")
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """The line of an error that says most: of one of the JVM, or of a task, its innermost cause, of others the first."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
     if lines and lines[0].startswith("An error occurred while calling"):

@@ -47,12 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             output, rules = output or config.output.path, config.gate_rules()
         if options.html:
             check_extra("report", "reports")
-        with log.warnings_told(), job_session("spark_rankeval trend") as spark:
+        with log.with_warnings(), job_session("spark_rankeval trend") as spark:
             slice_ = None if options.slice == "every" else options.slice
-            found = read_history(spark, output, slice_, options.metric or ())
-            shown = found.of(options.metric) if options.metric else found.headline([rule.metric for rule in rules])
-            n_more = 0 if options.metric else len(found.keys()) - len(shown.keys())
-            more = f"{n_more:,} more metrics, points of curves: --metric NAME shows one\n" * (n_more > 0)
+            whole = read_history(spark, output, slice_, options.metric or ())
+            shown = whole.of(options.metric) if options.metric else whole.headline([rule.metric for rule in rules])
+            n_more = 0 if options.metric else len(whole.keys()) - len(shown.keys())
+            more = f"{n_more:,} more metrics, points of curves: --metric NAME shows one\n" if n_more else ""
             if options.html:
                 path = shown.report(options.html, gates=rules)
                 log.tell("written", what="trend", place=str(path))
@@ -95,21 +95,21 @@ def _read(spark: SparkSession, output: str, slice_: str | None, metrics: Sequenc
     from spark_rankeval.spark.storage import exists  # noqa: PLC0415
 
     manifests = run_facts(spark, output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
-    whole = {one[RUN_ID]: one["started"] for one in manifests if one[RUN_ID] is not None}
+    whole = {run[RUN_ID]: run["started"] for run in manifests if run[RUN_ID] is not None}
     facts = (RUN_ID, "started", "state", "kind")
     has_status = exists(spark, f"{output}/{STATUS}")
     states = run_facts(spark, output, facts, STATUS, missing_ok=missing_ok) if has_status else []
     # A later run of the same name may have failed before it replaced anything.
     failed = {
-        one[RUN_ID]: one["kind"] or "failed"
-        for one in states
-        if one["state"] == "failed" and one["started"] == whole.get(one[RUN_ID])
+        run[RUN_ID]: run["kind"] or "failed"
+        for run in states
+        if run["state"] == "failed" and run["started"] == whole.get(run[RUN_ID])
     }
-    failed |= {one[RUN_ID]: "gates failed" for one in manifests if one["gates_failed"] not in (None, "0")}
+    failed |= {run[RUN_ID]: "gates failed" for run in manifests if run["gates_failed"] not in (None, "0")}
     of_runs = read_metrics(spark, output, missing_ok=missing_ok).where(F.col(RUN_ID).isin(list(whole)))
     rows = history(_of_metrics(of_runs, metrics), slice=slice_).rows
     if not rows and whole and slice_ is not None:
-        slices = [one["slice"] for one in of_runs.select("slice").distinct().collect()]
+        slices = [row["slice"] for row in of_runs.select("slice").distinct().collect()]
         if slice_ not in slices:
             raise ConfigurationError(_no_slice(slice_, sorted(slices)))
     return History(rows, failed)

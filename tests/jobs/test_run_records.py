@@ -162,7 +162,7 @@ def test_a_wrong_config_is_an_event_too(tmp_path, capsys):
 
 def test_warnings_are_events_for_programs_alone(capsys, recwarn):
     log = EventLog("job", "json")
-    with log.warnings_told({"population": "evaluation.population"}):
+    with log.with_warnings({"population": "evaluation.population"}):
         warnings.warn("token=t0 looks odd", UserWarning, stacklevel=1)
         warnings.warn("population='predicted' leaves them out", SparkRankEvalWarning, stacklevel=1)
     told = events(capsys)
