@@ -28,11 +28,8 @@ def planned(
 ) -> str:
     """The plan of a run as text.
 
-    Args:
-        config: of the run.
-        tables: that it reads, by their sections.
-        parts: what is computed: a heading with names and words, such as metrics with their definitions.
-        outputs: the tables that it would write beside those that every run has, in order.
+    Parts are what is computed: a heading with names and words, such as metrics with their definitions. Outputs are the tables that
+    it would write beside those that every run has.
     """
     report = config.output.report
     reports = [REPORTS] if report is True else []

@@ -71,13 +71,7 @@ def write_partition(
 ) -> None:
     """Write a run's partition of a table, in the place of the one that this run may have written before.
 
-    Args:
-        frame: the rows, without the column of the run.
-        output: the folder of all tables.
-        table: the table's name.
-        run_id: the run.
-        kind: ``parquet``, or ``text`` of one column.
-        is_empty: there is no row.
+    The rows lack the column of the run. The output is the folder of all tables; the kind is ``parquet``, or ``text`` of one column.
 
     Raises:
         OptionError: nothing can be written there.

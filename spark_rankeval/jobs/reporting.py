@@ -27,10 +27,6 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
     If the driver sees the folder of the outputs as one of its disks, it becomes ``report.html`` there. On other storage Spark writes
     it, as one file of text, whose name is Spark's to choose.
 
-    Args:
-        run: the run.
-        write: writes the page to a file on the driver's disk.
-
     Raises:
         ConfigurationError: the file that output.report names cannot be written.
         SupersededError: a later attempt has the run's name; nothing was written.
@@ -64,12 +60,7 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
 
 
 def report_file(run: Run, folder: Path) -> Path | None:
-    """The report of a run as a file of the driver's disk; None: there is none.
-
-    Args:
-        run: that has written its report.
-        folder: for a copy, where the report is on other storage.
-    """
+    """The report of a run as a file of the driver's disk, or a copy in a folder if it is on other storage; None: there is none."""
     asked = run.config.output.report
     if not asked:
         return None

@@ -275,12 +275,9 @@ def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFr
 
 
 def read_metrics(spark: SparkSession, output: str, *, missing_ok: bool = False) -> DataFrame:
-    """The table of metrics of all runs, also of those that an earlier version wrote, whose names stay text.
+    """The table of metrics of all runs in a folder of outputs; names of runs stay text.
 
-    Args:
-        spark: the session.
-        output: the folder of all tables.
-        missing_ok: whether files are passed over that are gone when they are to be read.
+    Files that are gone when they are to be read may be missing if `missing_ok`.
     """
     schema = T.StructType([*_METRICS_SCHEMA.fields, T.StructField(RUN_ID, T.StringType())])
     reader = spark.read.option("ignoreMissingFiles", missing_ok)
@@ -290,14 +287,9 @@ def read_metrics(spark: SparkSession, output: str, *, missing_ok: bool = False) 
 def run_facts(
     spark: SparkSession, output: str, names: Sequence[str], table: str = MANIFESTS, *, missing_ok: bool = False
 ) -> list[dict[str, Any]]:
-    """What the manifests of all whole runs say, or the status of all, a dict a run; values are text.
+    """Facts of the manifests of all whole runs, or of the status of all, a dict a run; values are text.
 
-    Args:
-        spark: the session.
-        output: the folder of all tables.
-        names: of the facts.
-        table: `MANIFESTS` or `STATUS`.
-        missing_ok: whether files are passed over that are gone when they are to be read.
+    The table is `MANIFESTS` or `STATUS`; for `missing_ok` see `read_metrics`.
     """
     reader = spark.read.option("ignoreMissingFiles", missing_ok)
     lines = reader.schema("value string").text(f"{output.rstrip('/')}/{table}")

@@ -71,10 +71,7 @@ def names_secret(option: str) -> bool:
 
 
 def secrets_of(settings: Any) -> set[str]:
-    """The secrets that settings hold, in options and in URLs, to be hidden wherever they stand.
-
-    Args:
-        settings: plain values: dicts and sequences in each other, and texts.
+    """The secrets that settings, plain values, hold in options and in URLs, to be hidden wherever they stand.
 
     >>> sorted(secrets_of({"path": "s3a://AK:s3cr3t@bucket/t", "options": {"token": "t0", "sep": ";"}}))
     ['s3cr3t', 't0']

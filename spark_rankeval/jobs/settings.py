@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import date, time
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from spark_rankeval.errors import did_you_mean
 from spark_rankeval.jobs.secrets import OPTIONS, shown
 
 Section = TypeVar("Section")
@@ -81,9 +81,7 @@ def _sections(section: type, settings: object, problems: list[str], path: str) -
 
 
 def _unknown(prefix: str, key: object, hints: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(str(key), hints, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"unknown key {f'{prefix}{key}'!r}; {hint}allowed: {', '.join(hints)}"
+    return f"unknown key {f'{prefix}{key}'!r}; {did_you_mean(key, hints)}allowed: {', '.join(hints)}"
 
 
 def is_required(item: Field[Any]) -> bool:

@@ -97,11 +97,7 @@ def _with_ids_as_written(
 ) -> DataFrame:
     """A CSV table whose ids are text, unless all are whole numbers as Spark writes them: it would read 007 as 7.
 
-    Args:
-        reader: of CSV.
-        paths: of the files.
-        inferred: the table with the types that Spark finds.
-        names: the columns of ids, in any case of letters.
+    The names are those of the columns of ids, in any case of letters.
     """
     types = {field.name: field.dataType for field in inferred.schema.fields}
     lower = {name.lower() for name in names}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.errors import ConfigurationError, did_you_mean
 from spark_rankeval.extras import check_extra
+from spark_rankeval.jobs.command import job_parser, run_as_task
 from spark_rankeval.jobs.config import load_config
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
-from spark_rankeval.jobs.events import FORMATS, EventLog
+from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.session import job_session, run_job
 
 if TYPE_CHECKING:
@@ -132,32 +132,20 @@ def _of_metrics(table: DataFrame, metrics: Sequence[str]) -> DataFrame:
 
 
 def _no_slice(asked: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(asked, known, n=2)
-    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     more = f", … ({len(known):,} in all)" if len(known) > _MOST_SLICES else ""
-    return (
-        f"no run has a slice {asked!r}; {hint}There are: {', '.join(known[:_MOST_SLICES])}{more}; --slice every is each"
-    )
+    there = f"There are: {', '.join(known[:_MOST_SLICES])}{more}"
+    return f"no run has a slice {asked!r}; {did_you_mean(asked, known)}{there}; --slice every is each"
 
 
 def task() -> None:
-    """The job as an entry point of the package, where nobody looks at what a function returns (Databricks' wheel tasks)."""
-    code = main()
-    if code:
-        sys.exit(code)
+    """Run the job; see `run_as_task`."""
+    run_as_task(main)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="trend", description="Show the metrics of all runs of the evaluation job.")
+    about_config = "of jobs/evaluate.py, instead: its output, and its gates as lines in the charts"
+    parser = job_parser("trend", "Show the metrics of all runs of the evaluation job.", about_config)
     parser.add_argument("--output", metavar="FOLDER", help="of the outputs of jobs/evaluate.py")
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="of jobs/evaluate.py, instead: its output, and its gates as lines in the charts",
-    )
-    parser.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], help="instead of the file's, as there"
-    )
     parser.add_argument(
         "--metric",
         metavar="NAME",
@@ -168,12 +156,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--slice", metavar="NAME", default="all", help="which users: country=DE, or every; default: %(default)s"
     )
     parser.add_argument("--html", metavar="FILE", help="write a page with charts there instead of printing tables")
-    parser.add_argument(
-        "--log-format",
-        choices=FORMATS,
-        default="text",
-        help="of stderr: warnings and errors for a reader, or one line of JSON an event; default: %(default)s",
-    )
     options = parser.parse_args(arguments)
     if options.config is None and options.output is None:
         parser.error("--output FOLDER or --config FILE is needed")
