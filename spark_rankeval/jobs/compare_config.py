@@ -100,9 +100,10 @@ class CompareConfig(JobConfig):
     models: Mapping[str, PerUserTable] = field(default_factory=dict)
     results: PerUserTable | None = None
 
-    def sources(self) -> dict[str, Source | None]:
+    def sources(self) -> dict[str, Source]:
         """The tables to read, by the names of their sections."""
-        return {f"models.{name}": table for name, table in self.models.items()} | {"results": self.results}
+        sources: dict[str, Source] = {f"models.{name}": table for name, table in self.models.items()}
+        return sources if self.results is None else sources | {"results": self.results}
 
     def names_of_ids(self) -> frozenset[str]:
         """The columns that tell users, models and slices apart, and with which nothing is computed."""

@@ -98,7 +98,7 @@ def comparisons_table(spark: SparkSession, comparison: ModelComparison, time: da
     return spark.createDataFrame(rows, _COLUMNS)
 
 
-def _read(spark: SparkSession, config: CompareConfig) -> dict[str, DataFrame | None]:
+def _read(spark: SparkSession, config: CompareConfig) -> dict[str, DataFrame]:
     """The tables by their sections; those of runs from where the runs have them."""
     sources = config.sources()
     for section, source in sources.items():
@@ -121,10 +121,9 @@ def _partition(spark: SparkSession, source: PerUserTable, section: str) -> Sourc
     return Source(path=place_of(output, runs.PER_USER, run_id))
 
 
-def _results(config: CompareConfig, tables: Mapping[str, DataFrame | None]) -> Results:
+def _results(config: CompareConfig, tables: Mapping[str, DataFrame]) -> Results:
     """The tables as `compare` takes them."""
-    models = {name: tables[f"models.{name}"] for name in config.models}
-    return {name: table for name, table in models.items() if table is not None} or tables["results"]  # type: ignore[return-value] # one of the two
+    return {name: tables[f"models.{name}"] for name in config.models} or tables["results"]
 
 
 def _check(config: CompareConfig, results: Results) -> dict[str, str]:

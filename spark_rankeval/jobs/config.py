@@ -175,7 +175,7 @@ class JobConfig:
     output: Output
     report: Report = field(default_factory=Report, kw_only=True)
 
-    def sources(self) -> dict[str, Source | None]:
+    def sources(self) -> dict[str, Source]:
         """The tables to read, by the names of their sections."""
         raise NotImplementedError
 
@@ -199,7 +199,7 @@ class JobConfig:
         """What its sections say that they cannot mean, alone or together."""
         problems = self.output.problems()
         for section, source in self.sources().items():
-            problems += [] if source is None else source.problems(section)
+            problems += source.problems(section)
         if self.output.report:
             check_extra("report", "reports")
         elif self.report != Report():

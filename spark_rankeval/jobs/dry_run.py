@@ -23,9 +23,7 @@ _MOST_ALIKE = 8
 Part = tuple[str, list[tuple[str, str]]]
 
 
-def planned(
-    config: JobConfig, tables: Mapping[str, DataFrame | None], parts: Sequence[Part], outputs: Sequence[str]
-) -> str:
+def planned(config: JobConfig, tables: Mapping[str, DataFrame], parts: Sequence[Part], outputs: Sequence[str]) -> str:
     """The plan of a run as text.
 
     Parts are what is computed: a heading with names and words, such as metrics with their definitions. Outputs are the tables that
@@ -40,7 +38,7 @@ def planned(
     ]
     if isinstance(report, str):
         places.append(("report", report))
-    inputs = [(name, _input(name, config, frame)) for name, frame in tables.items() if frame is not None]
+    inputs = [(name, _input(name, config, frame)) for name, frame in tables.items()]
     texts = [f"run {run_id}, not started"]
     for heading, pairs in [("inputs", inputs), *parts, ("outputs", places)]:
         width = max((len(name) for name, _ in pairs), default=0)
@@ -73,5 +71,4 @@ def _input(name: str, config: JobConfig, frame: DataFrame) -> str:
     files = ""
     if n:
         files = " (1 file)" if n == 1 else f" ({n:,} files)"
-    source = config.sources()[name]
-    return f"{'' if source is None else source.place}{files}: {columns}"
+    return f"{config.sources()[name].place}{files}: {columns}"

@@ -27,8 +27,8 @@ from spark_rankeval.statistics.methods import BCa, IntervalMethod, Percentile, S
 if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
 
-#: The sections of tables that only some metrics ask for.
-TABLES_OF_FACTS = ("training", "items", "baseline")
+#: The sections that are tables.
+_TABLES = ("predictions", "labels", "users", "exclude", "attributes", "training", "items", "baseline")
 #: The longest name of a run that every store of MLflow takes.
 LONGEST_RUN_NAME = 250
 _LONGEST_EXPERIMENT = 500
@@ -189,10 +189,9 @@ class EvaluateConfig(JobConfig):
         options = {**vars(self.evaluation), **vars(self.columns)}
         return {option.name: options[option.name] for option in fields(ScoringOptions) if option.name in options}
 
-    def sources(self) -> dict[str, Source | None]:
+    def sources(self) -> dict[str, Source]:
         """The tables to read by the names that `evaluate` has for them."""
-        names = ("predictions", "labels", "users", "exclude", "attributes", *TABLES_OF_FACTS)
-        return {name: getattr(self, name) for name in names}
+        return {name: source for name in _TABLES if (source := getattr(self, name)) is not None}
 
     def names_of_ids(self) -> frozenset[str]:
         """The columns that tell users, items, models and slices apart, and with which nothing is computed."""
@@ -201,7 +200,7 @@ class EvaluateConfig(JobConfig):
 
     def keys(self) -> dict[str, str]:
         """The keys of the options of `evaluate`, by the options' names."""
-        sections = {name: f"[{name}]" for name in self.sources()}
+        sections = {name: f"[{name}]" for name in _TABLES}
         return {**sections, **keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
 
     def problems(self) -> list[str]:

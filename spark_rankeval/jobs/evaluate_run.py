@@ -14,7 +14,7 @@ from spark_rankeval.evaluation.summarise import check_memory, summarise
 from spark_rankeval.jobs import runs
 from spark_rankeval.jobs.attempts import stop_if_superseded
 from spark_rankeval.jobs.dry_run import Part, folded, planned
-from spark_rankeval.jobs.evaluate_config import TABLES_OF_FACTS, EvaluateConfig, parted
+from spark_rankeval.jobs.evaluate_config import EvaluateConfig, parted
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.gating import facts_of_gates, gates_table, outcomes_of, tell_gates
 from spark_rankeval.jobs.partitions import check_columns, check_committer
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from spark_rankeval.jobs.runs import Run
     from spark_rankeval.records.summary import SummaryRow
 
-    Tables = Mapping[str, DataFrame | None]
+    Tables = Mapping[str, DataFrame]
 
-# What a map of dialects does not take: it knows one model, and no facts of items.
-_NOT_OF_MAPS = ("model", "weight", "category", "vector")
+# What a map of dialects does not take: it knows one model, and no facts of users and items.
+_NOT_OF_MAPS = ("model", "weight", *(fact.name for fact in fields(Facts)))
 
 
 class Evaluated(NamedTuple):
@@ -108,8 +108,8 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
 
 def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
     """The arguments of `score_users`: metrics of all lists together are another matter."""
-    given: dict[str, Any] = {**tables, **vars(config.columns)}
-    facts = Facts(**{fact.name: given.pop(fact.name) for fact in fields(Facts)})
+    given: dict[str, Any] = {"labels": None, **tables, **vars(config.columns)}
+    facts = Facts(**{fact.name: given.pop(fact.name) for fact in fields(Facts) if fact.name in given})
     call = {**given, **config.scoring(), "facts": facts, "metrics": parted(config.evaluation.metrics)[0]}
     if config.evaluation.model:
         call["predictions"] = {config.evaluation.model: tables["predictions"]}
@@ -203,11 +203,9 @@ def _dialects(config: EvaluateConfig, tables: Tables) -> tuple[MapRow, ...]:
     asked = config.report.dialects
     if not asked:
         return ()
-    given = {name: table for name, table in tables.items() if name not in ("attributes", *TABLES_OF_FACTS)}
-    columns = {name: value for name, value in vars(config.columns).items() if name not in _NOT_OF_MAPS}
+    given = {"labels": None, **tables, **vars(config.columns)}
     return dialect_map(
-        **given,  # type: ignore[arg-type] # predictions are required, labels may be None
-        **columns,
+        **{name: value for name, value in given.items() if name not in _NOT_OF_MAPS},
         metrics=config.evaluation.metrics,
         relevance_threshold=config.evaluation.relevance_threshold,
         on_invalid=config.evaluation.on_invalid,

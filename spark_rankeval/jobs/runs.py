@@ -91,7 +91,7 @@ class Run:
     spark: SparkSession
     job: str
     config: JobConfig
-    tables: Mapping[str, DataFrame | None]
+    tables: Mapping[str, DataFrame]
     log: EventLog
     run_id: str
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -182,7 +182,7 @@ class Run:
                 "pyarrow": pa.__version__,
             },
             "config": redacted_settings(asdict(self.config)),
-            "inputs": {name: facts_of_table(frame) for name, frame in self.tables.items() if frame is not None},
+            "inputs": {name: facts_of_table(frame) for name, frame in self.tables.items()},
             "seed": seed,
             "outputs": {name: self.config.redacted(place) for name, place in self.written.items()},
             **{name: value for name, value in facts.items() if name not in _IN_TABLES},
@@ -191,7 +191,7 @@ class Run:
 
 @contextmanager
 def running(
-    spark: SparkSession, job: str, config: JobConfig, tables: Mapping[str, DataFrame | None], log: EventLog
+    spark: SparkSession, job: str, config: JobConfig, tables: Mapping[str, DataFrame], log: EventLog
 ) -> Iterator[Run]:
     """A run from its first to its last status: ``running``, then ``succeeded`` or ``failed``.
 
@@ -243,7 +243,7 @@ def _refuse_another_job(run: Run) -> None:
             raise ConfigurationError(run.config.redacted(msg))
 
 
-def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame | None]) -> str:
+def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
     """The id of a run: that of the configuration, or one that the same configuration and files have again.
 
     Args:
@@ -255,7 +255,7 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame | None]) -> str:
     settings = asdict(config)
     for section in ("output", "report", "gates", "mlflow"):
         settings.pop(section, None)
-    files = {name: input_files(frame) for name, frame in tables.items() if frame is not None}
+    files = {name: input_files(frame) for name, frame in tables.items()}
     public, whole = (
         json.dumps([each, files], sort_keys=True, default=str).encode()
         for each in (redacted_settings(settings), settings)
@@ -277,7 +277,7 @@ def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFr
 def read_metrics(spark: SparkSession, output: str, *, missing_ok: bool = False) -> DataFrame:
     """The table of metrics of all runs in a folder of outputs; names of runs stay text.
 
-    Files that are gone when they are to be read may be missing if `missing_ok`.
+    With `missing_ok`, files that are gone when they are to be read are passed over.
     """
     schema = T.StructType([*_METRICS_SCHEMA.fields, T.StructField(RUN_ID, T.StringType())])
     reader = spark.read.option("ignoreMissingFiles", missing_ok)

@@ -33,17 +33,10 @@ _LACKING = {
 
 
 def read_tables(
-    spark: SparkSession, sources: Mapping[str, Source | None], names_of_ids: Collection[str]
-) -> dict[str, DataFrame | None]:
-    """The tables of several sections, by their names.
-
-    Raises:
-        ConfigurationError: one cannot be read.
-    """
-    return {
-        section: None if source is None else read_table(spark, source, section, names_of_ids)
-        for section, source in sources.items()
-    }
+    spark: SparkSession, sources: Mapping[str, Source], names_of_ids: Collection[str]
+) -> dict[str, DataFrame]:
+    """The tables of several sections, by their names; see `read_table`."""
+    return {section: read_table(spark, source, section, names_of_ids) for section, source in sources.items()}
 
 
 def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: Collection[str] = ()) -> DataFrame:
@@ -148,10 +141,10 @@ def facts_of_table(frame: DataFrame) -> dict[str, Any]:
     return {"columns": dict(frame.dtypes), "n_files": len(input_files(frame))}
 
 
-def read_for_schema(sources: Mapping[str, Source | None]) -> list[str]:
+def read_for_schema(sources: Mapping[str, Source]) -> list[str]:
     """The sections whose files Spark reads to know their columns and types."""
     return [
         section
-        for section, it in sources.items()
-        if it is not None and it.table is None and it.format in _INFERRED and it.schema is None
+        for section, source in sources.items()
+        if source.table is None and source.format in _INFERRED and source.schema is None
     ]

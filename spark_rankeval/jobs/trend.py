@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.session import job_session, run_job
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
