@@ -98,7 +98,7 @@ def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: 
     from pyspark.ml.evaluation import RankingEvaluator
     from pyspark.sql import functions as F
 
-    from spark_rankeval import evaluate, score_users
+    from spark_rankeval import Facts, evaluate, score_users
 
     # Read once: what a session looks up when it opens a table is no matter of any work.
     tables = {path.name: spark.read.parquet(str(path)) for path in Path(folder).iterdir()}
@@ -135,7 +135,7 @@ def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: 
     training, items, baseline = further_tables(spark, tables)
 
     def beyond(measures: Collection[str]) -> Callable[[], object]:
-        return rows(["ndcg@10", *measures], training=training, items=items, baseline=baseline)
+        return rows(["ndcg@10", *measures], facts=Facts(training=training, items=items, baseline=baseline))
 
     def logged() -> None:
         weighted = tables["labels"].withColumn("weight", 1 + F.pmod(F.xxhash64("item"), F.lit(5)))

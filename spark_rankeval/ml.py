@@ -168,8 +168,9 @@ class RankingEvaluator(
                 relevance=self.getLabelCol(),
                 relevance_threshold=self.getRelevanceThreshold(),
                 dialect=self.getDialect(),
-                ties=self.getTies(),
-                on_invalid=self.getOnInvalid(),
+                # Params are checked when they are set.
+                ties=self.getTies(),  # type: ignore[arg-type]
+                on_invalid=self.getOnInvalid(),  # type: ignore[arg-type]
                 ci=None,
                 quantiles=(),
             )

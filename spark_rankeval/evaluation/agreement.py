@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.evaluation.result import Result
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.request.on_invalid import Given
     from spark_rankeval.spark.source import Source
 
 _ITEM, _GRADE, _ORDER = "listed_item", "grade_by_rank", "order"
@@ -36,7 +37,7 @@ def agreement(
     item: str = "item",
     score: str | None = None,
     rank: str | None = None,
-    on_invalid: str | Mapping[str, str] = "error",
+    on_invalid: Given = "error",
     model: str = "",
 ) -> Result:
     """How alike two models' lists are, user by user and in the mean.

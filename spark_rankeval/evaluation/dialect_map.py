@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.lists import RankingPolicy
     from spark_rankeval.ranking.population import Population
-    from spark_rankeval.request.on_invalid import OnInvalid
+    from spark_rankeval.request.on_invalid import Given, OnInvalid
     from spark_rankeval.statistics.moments import Moments
 
 
@@ -133,7 +133,7 @@ def dialect_map(
     users: DataFrame | None = None,
     exclude: DataFrame | None = None,
     dialects: str | Dialect | Sequence[str | Dialect] | None = None,
-    on_invalid: str | Mapping[str, str] = "error",
+    on_invalid: Given = "error",
 ) -> DialectMap:
     """Evaluate the same data under all dialects, in one pass, and say which choices make the difference.
 

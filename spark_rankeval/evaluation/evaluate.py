@@ -12,14 +12,15 @@ from spark_rankeval.evaluation.summarise import write_per_user
 from spark_rankeval.request.options import Facts, ScoringOptions, SummaryOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame
 
     from spark_rankeval.dialects import Dialect
     from spark_rankeval.evaluation.prepare import Metrics, Predictions
     from spark_rankeval.evaluation.result import Result
-    from spark_rankeval.request.options import By
+    from spark_rankeval.request.on_invalid import Given
+    from spark_rankeval.request.options import By, PopulationName, Pruning, TiesOption
     from spark_rankeval.statistics.methods import IntervalMethod
 
     Function = TypeVar("Function", bound=Callable[..., DataFrame])
@@ -39,18 +40,18 @@ def evaluate(
     relevance_threshold: float | None = None,
     weight: str | None = None,
     dialect: str | Dialect | None = None,
-    ties: str | None = None,
+    ties: TiesOption = None,
     exclude: DataFrame | None = None,
-    on_invalid: str | Mapping[str, str] = "error",
+    on_invalid: Given = "error",
     users: DataFrame | None = None,
-    population: str | None = None,
+    population: PopulationName = None,
     by: By = (),
     user_weight: str | None = None,
     facts: Facts = Facts(),  # noqa: B008 # it is frozen
     ci: str | IntervalMethod | None = "t",
     quantiles: Sequence[float] = (0.5,),
     notes: bool = True,
-    prune: str = "auto",
+    prune: Pruning = "auto",
 ) -> Result:
     """Compute metrics of every user in one pass over the data, and their means.
 

@@ -75,12 +75,7 @@ def stop_if_superseded(run: Run) -> None:
 
 
 def superseded(run: Run, reason: str) -> SupersededError:
-    """The error of an attempt that has lost its run's name.
-
-    Args:
-        run: the run.
-        reason: what was seen.
-    """
+    """The error of an attempt that has lost its run's name."""
     msg = f"run {run.run_id!r} in {run.output}: {reason}; this attempt, begun at {_own(run).started}, stops and writes no more"
     return SupersededError(run.config.redacted(msg))
 

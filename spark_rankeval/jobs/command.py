@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Generic
 
 from spark_rankeval.errors import GateError
 from spark_rankeval.jobs.config import Config, load_config
@@ -14,7 +14,7 @@ from spark_rankeval.jobs.events import FORMATS, EventLog
 from spark_rankeval.jobs.json_schema import json_schema
 from spark_rankeval.jobs.secrets import redacted
 from spark_rankeval.jobs.session import job_session, run_job
-from spark_rankeval.jobs.wording import errors_in_keys
+from spark_rankeval.jobs.wording import errors_with_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,35 +72,25 @@ class Command(Generic[Config]):
             loaded.append(config)
             keys = config.keys()
             if self.prepare is not None and not options.dry_run:
-                with log.warnings_told(keys):
+                with log.with_warnings(keys):
                     self.prepare(config)
-            with log.warnings_told(keys), job_session(f"spark_rankeval {self.name}") as spark, errors_in_keys(keys):
+            with log.with_warnings(keys), job_session(f"spark_rankeval {self.name}") as spark, errors_with_keys(keys):
                 try:
-                    said = self.plan(spark, config) if options.dry_run else self.run(spark, config, log)
+                    text = self.plan(spark, config) if options.dry_run else self.run(spark, config, log)
                 except GateError as error:
                     sys.stdout.write(f"{error.result}\n")
                     raise
-            sys.stdout.write(f"{said}\n")
+            sys.stdout.write(f"{text}\n")
 
         return run_job(self.name, job, hide, log)
 
     def as_task(self) -> None:
-        """The job as an entry point of the package, where nobody looks at what a function returns (Databricks' wheel tasks)."""
-        code = self.main()
-        if code:
-            sys.exit(code)
+        """Run the job; see `run_as_task`."""
+        run_as_task(self.main)
 
-    def _options(self, arguments: Sequence[str] | None) -> Any:
-        parser = argparse.ArgumentParser(prog=self.name, description=self.description)
-        parser.add_argument(
-            "--config", metavar="FILE", help=f"a file of TOML, or YAML (.yaml, .yml); conf/{self.name}.toml explains it"
-        )
-        parser.add_argument(
-            "--set",
-            metavar="KEY=VALUE",
-            action="append",
-            default=[],
-            help="instead of the file's: evaluation.metrics=ndcg@10, or the end of a key that no other ends with; repeatable",
+    def _options(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        parser = job_parser(
+            self.name, self.description, f"a file of TOML, or YAML (.yaml, .yml); conf/{self.name}.toml explains it"
         )
         parser.add_argument(
             "--dry-run", action="store_true", help="check configuration and columns, say what would be done, and stop"
@@ -109,12 +99,6 @@ class Command(Generic[Config]):
             "--print-schema",
             action="store_true",
             help="print the JSON Schema of the configuration, for editors, and stop",
-        )
-        parser.add_argument(
-            "--log-format",
-            choices=FORMATS,
-            default="text",
-            help="of stderr: warnings and errors for a reader, or one line of JSON an event; default: %(default)s",
         )
         if self.formats:
             parser.add_argument(
@@ -126,3 +110,30 @@ class Command(Generic[Config]):
         if options.config is None and not options.print_schema:
             parser.error("--config FILE is needed")
         return options
+
+
+def job_parser(name: str, description: str, about_config: str) -> argparse.ArgumentParser:
+    """The command line of a job, with the options that all jobs have; what is said of ``--config`` differs."""
+    parser = argparse.ArgumentParser(prog=name, description=description)
+    parser.add_argument("--config", metavar="FILE", help=about_config)
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="instead of the file's: evaluation.metrics=ndcg@10, or the end of a key that no other ends with; repeatable",
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=FORMATS,
+        default="text",
+        help="of stderr: warnings and errors for a reader, or one line of JSON an event; default: %(default)s",
+    )
+    return parser
+
+
+def run_as_task(main: Callable[[], int]) -> None:
+    """A job as an entry point of the package, where nobody looks at what a function returns (Databricks' wheel tasks)."""
+    code = main()
+    if code:
+        sys.exit(code)

@@ -6,9 +6,7 @@ from collections.abc import Mapping  # noqa: TC003 # of fields, whose types are 
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from spark_rankeval.errors import SparkRankEvalError
 from spark_rankeval.jobs.config import JobConfig, Source, empty_names, keys_of, names_in, wrong_run_id
-from spark_rankeval.jobs.wording import in_keys
 from spark_rankeval.request.options import parts_of
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.resampling import checked_replicates
@@ -41,13 +39,13 @@ class PerUserTable(Source):
             return super().problems(section)
         if self.output is None or self.run_id is None:
             return [f"[{section}] needs output (a folder) and run_id (a run in it) together"]
-        found = [] if self.output.strip() else [f"{section}.output must name a folder; it is empty"]
-        found += wrong_run_id(f"{section}.run_id", self.run_id)
-        others = [name for name in ("path", "table", "schema") if getattr(self, name) is not None]
-        others += ["format"] * (self.format != "parquet") + ["options"] * bool(self.options)
+        problems = [] if self.output.strip() else [f"{section}.output must name a folder; it is empty"]
+        problems += wrong_run_id(f"{section}.run_id", self.run_id)
+        defaults = vars(Source())
+        others = [name for name, default in defaults.items() if getattr(self, name) != default]
         if others:
-            found.append(f"[{section}] is a run of a folder of outputs; it takes no {', '.join(others)}")
-        return found
+            problems.append(f"[{section}] is a run of a folder of outputs; it takes no {', '.join(others)}")
+        return problems
 
 
 @dataclass(frozen=True)
@@ -102,9 +100,10 @@ class CompareConfig(JobConfig):
     models: Mapping[str, PerUserTable] = field(default_factory=dict)
     results: PerUserTable | None = None
 
-    def sources(self) -> dict[str, Source | None]:
+    def sources(self) -> dict[str, Source]:
         """The tables to read, by the names of their sections."""
-        return {f"models.{name}": table for name, table in self.models.items()} | {"results": self.results}
+        sources: dict[str, Source] = {f"models.{name}": table for name, table in self.models.items()}
+        return sources if self.results is None else sources | {"results": self.results}
 
     def names_of_ids(self) -> frozenset[str]:
         """The columns that tell users, models and slices apart, and with which nothing is computed."""
@@ -117,31 +116,29 @@ class CompareConfig(JobConfig):
 
     def problems(self) -> list[str]:
         """What its sections say that they cannot mean, alone or together."""
-        found = super().problems()
-        found += empty_names("comparison", {name: getattr(self.comparison, name) for name in ("user", "model", "by")})
+        problems = super().problems()
+        problems += empty_names(
+            "comparison", {name: getattr(self.comparison, name) for name in ("user", "model", "by")}
+        )
         if bool(self.models) == (self.results is not None):
             got = "both" if self.models else "neither"
-            found.append(
+            problems.append(
                 f"name the tables as [models.…], one a model, or as [results], one table of several models; found {got}"
             )
         if self.models and self.comparison.baseline not in self.models:
             known = ", ".join(map(repr, self.models))
-            found.append(f"comparison.baseline {self.comparison.baseline!r} is none of the models: {known}")
+            problems.append(f"comparison.baseline {self.comparison.baseline!r} is none of the models: {known}")
         if len(self.models) == 1:
-            found.append("[models] has one model; give it another to compare")
+            problems.append("[models] has one model; give it another to compare")
         if self.models and self.comparison.model is not None:
-            found.append("comparison.model is for [results]; the sections of [models] say whose a table is")
+            problems.append("comparison.model is for [results]; the sections of [models] say whose a table is")
         if self.report.dialects:
-            found.append(
+            problems.append(
                 "report.dialects is for jobs/evaluate.py: users' values do not say what other dialects make of them"
             )
-        for check in (
+        return problems + self.refused(
+            "comparison",
             lambda: checked_level(self.comparison.level),
             lambda: checked_replicates(self.comparison.replicates),
             lambda: parts_of(self.comparison.by, totals=self.comparison.totals),
-        ):
-            try:
-                check()
-            except SparkRankEvalError as error:
-                found.append(f"comparison: {in_keys(str(error), self.keys())}")
-        return found
+        )

@@ -16,9 +16,10 @@ from spark_rankeval.jobs.configuration_file import read_file
 from spark_rankeval.jobs.overrides import overridden
 from spark_rankeval.jobs.secrets import redacted, secrets_of, shown
 from spark_rankeval.jobs.settings import read_settings
+from spark_rankeval.jobs.wording import with_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 # It is the name of folders and files.
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -62,34 +63,36 @@ class Source:
         return redacted(text, secrets_of(asdict(self)))
 
     def problems(self, section: str) -> list[str]:
-        """What is wrong with it.
-
-        Args:
-            section: its name in the file.
-        """
-        if self.format == "jdbc" and self.table is None:
-            lacking = [] if self.options.get("url") else ["url"]
-            lacking += [] if self.options.get("dbtable") or self.options.get("query") else ["dbtable or query"]
-            found = [f"[{section}] of format 'jdbc' needs options with {' and '.join(lacking)}"] if lacking else []
-            unused = [name for name in ("path", "schema") if getattr(self, name) is not None]
-            return found + [f"[{section}] of format 'jdbc' has no {name}; options say which table" for name in unused]
-        if self.format in _TREC_OPTIONS and self.table is None:
-            unknown = [name for name in self.options if name not in _TREC_OPTIONS[self.format]]
-            found = (
-                [f"[{section}] of format {self.format!r} has no schema but its own"] if self.schema is not None else []
-            )
-            found += [
-                f"[{section}] of format {self.format!r} has no option {name!r}; it has: {', '.join(_TREC_OPTIONS[self.format])}"
-                for name in unknown
-            ]
-            if found:
-                return found
+        """What is wrong with it; the section is its name in the file."""
+        problems = []
+        if self.table is None:
+            if self.format == "jdbc":
+                return self._problems_of_databases(section)
+            problems = self._problems_of_trec(section)
+        if problems:
+            return problems
         if (self.path is None) == (self.table is None):
             got = "neither" if self.path is None else "both"
             return [f"[{section}] needs path (files) or table (of the catalogue), one of them; found {got}"]
         if self.schema is not None and (self.table is not None or self.format in ("delta", "iceberg")):
             return [f"[{section}] needs no schema: such a table has one"]
         return []
+
+    def _problems_of_databases(self, section: str) -> list[str]:
+        lacking = [] if self.options.get("url") else ["url"]
+        lacking += [] if self.options.get("dbtable") or self.options.get("query") else ["dbtable or query"]
+        problems = [f"[{section}] of format 'jdbc' needs options with {' and '.join(lacking)}"] if lacking else []
+        unused = [name for name in ("path", "schema") if getattr(self, name) is not None]
+        return problems + [f"[{section}] of format 'jdbc' has no {name}; options say which table" for name in unused]
+
+    def _problems_of_trec(self, section: str) -> list[str]:
+        if self.format not in _TREC_OPTIONS:
+            return []
+        known = _TREC_OPTIONS[self.format]
+        of = f"[{section}] of format {self.format!r}"
+        problems = [] if self.schema is None else [f"{of} has no schema but its own"]
+        unknown = [name for name in self.options if name not in known]
+        return problems + [f"{of} has no option {name!r}; it has: {', '.join(known)}" for name in unknown]
 
 
 @dataclass(frozen=True)
@@ -108,33 +111,26 @@ class Output:
 
     def problems(self) -> list[str]:
         """What is wrong with it, as far as can be said before Spark starts."""
-        found = []
-        if not self.path.strip():
-            found.append("output.path must name a folder; it is empty")
+        problems = [] if self.path.strip() else ["output.path must name a folder; it is empty"]
         try:
             check_place("output.path", self.path)
         except OptionError as error:
-            found.append(redacted(str(error)))
-        found += wrong_run_id("output.run_id", self.run_id)
+            problems.append(redacted(str(error)))
+        problems += wrong_run_id("output.run_id", self.run_id)
         if isinstance(self.report, str):
             file = Path(self.report)
             if "://" in self.report or not self.report.strip() or file.is_dir() or not file.parent.is_dir():
-                found.append(
+                problems.append(
                     f"output.report is true (a report beside the manifest, wherever that is), or a file in a folder of this "
                     f"machine; {self.report!r} is neither"
                 )
             else:
-                found += _unwritable(file)
-        return found
+                problems += _unwritable(file)
+        return problems
 
 
 def wrong_run_id(key: str, run_id: str | None) -> list[str]:
-    """What is wrong with the name of a run.
-
-    Args:
-        key: what the file calls it.
-        run_id: the name; None is none.
-    """
+    """What is wrong with the name of a run that stands under a key; None is none."""
     if run_id is None or _RUN_ID.fullmatch(run_id):
         return []
     return [
@@ -179,7 +175,7 @@ class JobConfig:
     output: Output
     report: Report = field(default_factory=Report, kw_only=True)
 
-    def sources(self) -> dict[str, Source | None]:
+    def sources(self) -> dict[str, Source]:
         """The tables to read, by the names of their sections."""
         raise NotImplementedError
 
@@ -201,14 +197,24 @@ class JobConfig:
 
     def problems(self) -> list[str]:
         """What its sections say that they cannot mean, alone or together."""
-        found = self.output.problems()
+        problems = self.output.problems()
         for section, source in self.sources().items():
-            found += [] if source is None else source.problems(section)
+            problems += source.problems(section)
         if self.output.report:
             check_extra("report", "reports")
         elif self.report != Report():
-            found.append("[report] says what a report tells, and none is written; set output.report = true")
-        return found
+            problems.append("[report] says what a report tells, and none is written; set output.report = true")
+        return problems
+
+    def refused(self, section: str, *checks: Callable[[], object]) -> list[str]:
+        """What the library's checks of options refuse, with the keys of these."""
+        problems = []
+        for check in checks:
+            try:
+                check()
+            except SparkRankEvalError as error:
+                problems.append(f"{section}: {with_keys(str(error), self.keys())}")
+        return list(dict.fromkeys(problems))
 
     @classmethod
     def wrong_names(cls, settings: Mapping[str, Any]) -> list[str]:
@@ -218,48 +224,33 @@ class JobConfig:
 
 
 def keys_of(section: str, kind: type) -> dict[str, str]:
-    """The keys of a section, by their names.
-
-    Args:
-        section: of the file.
-        kind: its dataclass.
-    """
-    return {item.name: f"{section}.{item.name}" for item in fields(kind)}
+    """The keys of a section, which a dataclass describes, by their names."""
+    return {key.name: f"{section}.{key.name}" for key in fields(kind)}
 
 
-def names_in(*given: str | tuple[str, ...] | None) -> frozenset[str]:
+def names_in(*given: str | Sequence[str] | None) -> frozenset[str]:
     """The names of columns that several keys give: each a name, several, or none."""
     keys = [(names,) if isinstance(names, str) else names or () for names in given]
     return frozenset(name for names in keys for name in names)
 
 
 def empty_names(section: str, names: Mapping[str, object]) -> list[str]:
-    """Columns without a name.
-
-    Args:
-        section: of the file.
-        names: by key, a name or several; what is neither is passed over.
-    """
-    found = []
+    """Columns without a name, among what the keys of a section give: a name, several, or what is none."""
+    problems = []
     for key, value in names.items():
-        given = [value] if isinstance(value, str) else value if isinstance(value, tuple) else []
-        if any(isinstance(name, str) and not name.strip() for name in given):
-            found.append(
+        texts = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(text, str) and not text.strip() for text in texts):
+            problems.append(
                 f"{section}.{key} has an empty name of a column; found {shown(value)}; leave the key out for none"
             )
-    return found
+    return problems
 
 
 Config = TypeVar("Config", bound=JobConfig)
 
 
 def load_config(path: str, kind: type[Config], overrides: Sequence[str] = ()) -> Config:
-    """Read and check a configuration file, TOML or YAML by its ending.
-
-    Args:
-        path: of the file.
-        kind: whose configuration it is.
-        overrides: settings that stand instead of those of the file, as ``--set`` takes them.
+    """Read and check a configuration file, TOML or YAML by its ending, with settings instead of its own as ``--set`` takes them.
 
     Raises:
         ConfigurationError: the file cannot be read, or something in it is wrong; all offenders at once.
@@ -282,20 +273,16 @@ def _place_of(
         return path
     keys = [override.partition("=")[0].strip() for override in overrides]
     keys = [key for key in keys if key.rpartition(".")[2] in str(error)] or keys
-    said = f"--set {', '.join(dict.fromkeys(keys))}"
+    place = f"--set {', '.join(dict.fromkeys(keys))}"
     try:
         parse_config(written, kind)
     except SparkRankEvalError:
-        return f"{path} with {said}"
-    return said
+        return f"{path} with {place}"
+    return place
 
 
 def parse_config(settings: Mapping[str, Any], kind: type[Config]) -> Config:
     """Check settings against the dataclasses of a configuration, and what they mean against each other.
-
-    Args:
-        settings: plain values, as a file holds them.
-        kind: whose configuration it is.
 
     Raises:
         ConfigurationError: the key, what was found and what is allowed, of every offender.
@@ -303,7 +290,7 @@ def parse_config(settings: Mapping[str, Any], kind: type[Config]) -> Config:
     """
     problems: list[str] = []
     config = read_settings(kind, settings, problems)
-    # Wrong metrics are named beside wrong keys, so they are looked at even where the rest does not read.
+    # Wrong metrics are named beside wrong keys, so they are looked at even if the rest does not read.
     problems += kind.wrong_names(settings)
     if config is not None:
         problems += config.problems()

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from spark_rankeval.jobs.partitions import place_of
-from spark_rankeval.jobs.runs import run_id_of
-from spark_rankeval.jobs.tables import read_for_schema, told_of
+from spark_rankeval.jobs.runs import MANIFESTS, REPORTS, STATUS, run_id_of
+from spark_rankeval.jobs.tables import facts_of_table, read_for_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,30 +23,30 @@ _MOST_ALIKE = 8
 Part = tuple[str, list[tuple[str, str]]]
 
 
-def planned(
-    config: JobConfig, tables: Mapping[str, DataFrame | None], parts: Sequence[Part], outputs: Sequence[str]
-) -> str:
+def planned(config: JobConfig, tables: Mapping[str, DataFrame], parts: Sequence[Part], outputs: Sequence[str]) -> str:
     """The plan of a run as text.
 
-    Args:
-        config: of the run.
-        tables: that it reads, by their sections.
-        parts: what is computed: a heading with names and words, such as metrics with their definitions.
-        outputs: the tables that it would write, in order.
+    Parts are what is computed: a heading with names and words, such as metrics with their definitions. Outputs are the tables that
+    it would write beside those that every run has.
     """
-    sources = config.sources()
-    inputs = [(name, _input(name, config, frame)) for name, frame in tables.items() if frame is not None]
+    report = config.output.report
+    reports = [REPORTS] if report is True else []
     run_id = run_id_of(config, tables)
-    places = [(name, config.redacted(place_of(config.output.path, name, run_id))) for name in outputs]
-    report = [("report", config.output.report)] if isinstance(config.output.report, str) else []
+    places = [
+        (name, config.redacted(place_of(config.output.path, name, run_id)))
+        for name in (*outputs, *reports, MANIFESTS, STATUS)
+    ]
+    if isinstance(report, str):
+        places.append(("report", report))
+    inputs = [(name, _input(name, config, frame)) for name, frame in tables.items()]
     texts = [f"run {run_id}, not started"]
-    for heading, pairs in [("inputs", inputs), *parts, ("outputs", [*places, *report])]:
+    for heading, pairs in [("inputs", inputs), *parts, ("outputs", places)]:
         width = max((len(name) for name, _ in pairs), default=0)
         texts.append("\n".join([heading, *(f"  {name.ljust(width)}  {words}".rstrip() for name, words in pairs)]))
-    read = read_for_schema(sources)
-    if read:
+    inferred = read_for_schema(config.sources())
+    if inferred:
         texts.append(
-            f'The types of {", ".join(read)} were inferred, for which Spark read the files; schema = "user bigint, …" '
+            f'The types of {", ".join(inferred)} were inferred, for which Spark read the files; schema = "user bigint, …" '
             "in the section spares that, here and in the run. "
             "Ids in CSV are text unless all of a column are plain whole numbers: 007 is not 7."
         )
@@ -54,23 +54,21 @@ def planned(
 
 
 def folded(metrics: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Metrics with their definitions, and of those of a curve the first and the last.
-
-    Args:
-        metrics: names and definitions, in order.
-    """
-    found: list[tuple[str, str]] = []
-    for _, group in itertools.groupby(metrics, key=lambda one: re.split(r"[(@]", one[1])[0]):
+    """Metrics with their definitions; of those of a curve the first and the last."""
+    rows: list[tuple[str, str]] = []
+    for _, group in itertools.groupby(metrics, key=lambda metric: re.split(r"[(@]", metric[1])[0]):
         alike = list(group)
-        more = [("…", f"{len(alike) - 2:,} more")]
-        found += [alike[0], *more, alike[-1]] if len(alike) > _MOST_ALIKE else alike
-    return found
+        if len(alike) > _MOST_ALIKE:
+            alike = [alike[0], ("…", f"{len(alike) - 2:,} more"), alike[-1]]
+        rows += alike
+    return rows
 
 
 def _input(name: str, config: JobConfig, frame: DataFrame) -> str:
-    told = told_of(frame)
-    columns = ", ".join(f"{column} {kind}" for column, kind in told["columns"].items())
-    n = told["n_files"]
-    files = f" ({n:,} file{'s' * (n != 1)})" if n else ""
-    source = config.sources()[name]
-    return f"{'' if source is None else source.place}{files}: {columns}"
+    facts = facts_of_table(frame)
+    columns = ", ".join(f"{column} {kind}" for column, kind in facts["columns"].items())
+    n = facts["n_files"]
+    files = ""
+    if n:
+        files = " (1 file)" if n == 1 else f" ({n:,} files)"
+    return f"{config.sources()[name].place}{files}: {columns}"

@@ -3,100 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.dialects import find_dialect
-from spark_rankeval.errors import ConfigurationError, DialectError, InputError, MetricError, OptionError
+from spark_rankeval.errors import ConfigurationError, DialectError, MetricError
 from spark_rankeval.extras import check_extra
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in
-from spark_rankeval.jobs.wording import in_keys
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
-from spark_rankeval.request.on_invalid import OnInvalid
-from spark_rankeval.request.options import ScoringOptions, SummaryOptions, parts_of
+from spark_rankeval.request.options import (
+    ColumnOptions,
+    Facts,
+    RankingOptions,
+    ScoringOptions,
+    SummaryOptions,
+    parts_of,
+)
 from spark_rankeval.run_history.gates import GateRule, check_known, read_gates
 from spark_rankeval.statistics.methods import BCa, IntervalMethod, Percentile, Student
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
 
-#: The sections of tables that only some metrics ask for.
-TABLES_OF_FACTS = ("training", "items", "baseline")
+#: The sections that are tables.
+_TABLES = ("predictions", "labels", "users", "exclude", "attributes", "training", "items", "baseline")
 #: The longest name of a run that every store of MLflow takes.
 LONGEST_RUN_NAME = 250
 _LONGEST_EXPERIMENT = 500
 
 
 @dataclass(frozen=True)
-class Columns:
-    """The names of the columns, as `evaluate` takes them.
+class Columns(ColumnOptions):
+    """The names of the columns, as `evaluate` takes them."""
 
-    Attributes:
-        user: the column that makes a user, or several.
-        item: the column of items, or two: that of predictions and that of labels.
-        score: the column of scores; the highest is first.
-        rank: the column of ranks instead; the lowest is first.
-        relevance: the column of grades, or several; left out, every labelled item is relevant alike.
-        model: the column of predictions that says which model a row is of.
-        category: the column of items that has categories.
-        vector: the column of items that has arrays of numbers.
-        weight: the column of the labels' weights, the inverse of the chance that the log has the label: metrics are then estimates.
-    """
-
-    user: str | tuple[str, ...] = "user"
-    item: str | tuple[str, ...] = "item"
-    score: str | None = None
-    rank: str | None = None
-    relevance: str | tuple[str, ...] | None = None
-    model: str | None = None
-    category: str = "category"
-    vector: str = "vector"
-    weight: str | None = None
+    category: str = Facts.category
+    vector: str = Facts.vector
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(SummaryOptions, RankingOptions):
     """The metrics, and the options of `evaluate`.
 
     Attributes:
         metrics: names such as "ndcg@10", or a table from labels of your own to names.
-        dialect: whose conventions fill what a metric leaves open; left out, the default's, with a note on what most systems define
-            otherwise.
-        relevance_threshold: items of this grade or more are relevant; left out, those above 0, or as the dialect says.
-        ties: how equal scores are ordered; left out, as the dialect says.
-        on_invalid: what becomes of rows that cannot be ranked, or a table of choices by kind.
-        population: whom the means are about; left out, as the dialect says.
-        prune: whether predictions beyond the largest cutoff are left out early; no figure depends on it.
-        model: the name of the predictions, where the table holds those of one model.
-        by: attributes of the user that part the users into slices.
-        totals: whether there are totals over each of several attributes.
-        user_weight: the column of the users' weights.
-        ci: the interval of each mean.
+        model: the name of the predictions, if the table holds those of one model.
+        totals: whether to add a total over each of several attributes in by.
+        ci: the interval of each mean: t (Student), bca or percentile (bootstraps; bootstrap means bca), or none.
         level: the share of such intervals that hold the true mean.
-        replicates: bootstrap samples.
-        seed: of the bootstrap.
-        quantiles: shares of the users, each a column of the summary.
-        notes: whether is said what the figures could be taken for.
+        replicates: how many bootstrap samples are drawn.
+        seed: another seed draws other samples.
     """
 
-    metrics: str | tuple[str, ...] | Mapping[str, str]
-    dialect: str | None = None
-    relevance_threshold: float | None = None
-    ties: Literal["item_asc", "item_desc", "position", "average"] | None = None
-    on_invalid: Literal["error", "drop", "quarantine"] | Mapping[str, str] = "error"
-    population: Literal["every", "labelled", "predicted", "both"] | None = None
-    prune: Literal["auto", "never"] = "auto"
-    model: str = ""
+    metrics: str | tuple[str, ...] | Mapping[str, str] = field(kw_only=True)
     by: str | tuple[str, ...] = ()
+    model: str | None = None
     totals: bool = False
-    user_weight: str | None = None
+    # TOML has no None.
     ci: Literal["t", "bca", "bootstrap", "percentile", "none"] = "t"
     level: float = 0.95
     replicates: int = 1000
     seed: int = 0
-    quantiles: tuple[float, ...] = (0.5,)
-    notes: bool = True
+
+    def __post_init__(self) -> None:
+        """Values are checked with the rest of the file, so that every offender is named at once; see `EvaluateConfig.problems`."""
 
     def summary(self) -> SummaryOptions:
         """What is said of the users' values.
@@ -104,19 +75,16 @@ class Evaluation:
         Raises:
             OptionError, InputError: an option is not what it can be.
         """
-        # TOML has no None.
-        method: IntervalMethod | None = None
-        if self.ci == "t":
-            method = Student(self.level)
-        elif self.ci != "none":
-            method = (Percentile if self.ci == "percentile" else BCa)(self.level, self.replicates, self.seed)
-        return SummaryOptions(
-            parts_of(self.by, totals=self.totals), self.user_weight, method, self.quantiles, self.notes
-        )
-
-    def scoring(self) -> dict[str, Any]:
-        """How users are scored, as `score_users` takes it."""
-        return {item.name: getattr(self, item.name) for item in fields(ScoringOptions) if item.name in vars(self)}
+        # All are made, so that a key is checked even if the method has no use for it.
+        methods: dict[str, IntervalMethod | None] = {
+            "t": Student(self.level),
+            "percentile": Percentile(self.level, self.replicates, self.seed),
+            "bca": BCa(self.level, self.replicates, self.seed),
+            "none": None,
+        }
+        method = methods["bca" if self.ci == "bootstrap" else self.ci]
+        options = {option.name: getattr(self, option.name) for option in fields(SummaryOptions)}
+        return SummaryOptions(**options | {"by": parts_of(self.by, totals=self.totals), "ci": method})
 
 
 @dataclass(frozen=True)
@@ -147,12 +115,14 @@ class Tracking:
 
     def problems(self) -> list[str]:
         """What of it no store of MLflow takes."""
-        found = []
+        problems = []
         for name, longest in (("experiment", _LONGEST_EXPERIMENT), ("run_name", LONGEST_RUN_NAME)):
             text = getattr(self, name)
             if text is not None and not 0 < len(text.strip()) <= len(text) <= longest:
-                found.append(f"mlflow.{name} is a name of 1 to {longest} characters; found {len(text)}, {text[:20]!r}")
-        return found
+                problems.append(
+                    f"mlflow.{name} is a name of 1 to {longest} characters; found {len(text)}, {text[:20]!r}"
+                )
+        return problems
 
 
 @dataclass(frozen=True)
@@ -195,11 +165,12 @@ class EvaluateConfig(JobConfig):
         Raises:
             ConfigurationError: one cannot be met, or is of no metric, slice or model of the evaluation.
         """
-        given = {
-            name: {key: value for key, value in vars(rule).items() if value not in (None, "")}
-            for name, rule in self.gates.items()
-        }
-        rules = read_gates(given)
+        rules = read_gates(
+            {
+                name: {key: value for key, value in vars(rule).items() if value not in (None, "")}
+                for name, rule in self.gates.items()
+            }
+        )
         labels, relevance = parse_metrics(self.evaluation.metrics), self.columns.relevance
         several = relevance if isinstance(relevance, tuple) and len(relevance) > 1 else ()
         keys = [f"{label} [{name}]" for label in labels for name in several] or list(labels)
@@ -209,14 +180,18 @@ class EvaluateConfig(JobConfig):
             intervals=self.evaluation.ci != "none",
             slices=bool(self.evaluation.by),
             # A column of models tells them when it is read.
-            model=self.evaluation.model if self.columns.model is None else None,
+            model=(self.evaluation.model or "") if self.columns.model is None else None,
         )
         return rules
 
-    def sources(self) -> dict[str, Source | None]:
+    def scoring(self) -> dict[str, Any]:
+        """The options of `score_users` that are no tables."""
+        options = {**vars(self.evaluation), **vars(self.columns)}
+        return {option.name: options[option.name] for option in fields(ScoringOptions) if option.name in options}
+
+    def sources(self) -> dict[str, Source]:
         """The tables to read by the names that `evaluate` has for them."""
-        names = ("predictions", "labels", "users", "exclude", "attributes", *TABLES_OF_FACTS)
-        return {name: getattr(self, name) for name in names}
+        return {name: source for name in _TABLES if (source := getattr(self, name)) is not None}
 
     def names_of_ids(self) -> frozenset[str]:
         """The columns that tell users, items, models and slices apart, and with which nothing is computed."""
@@ -225,107 +200,81 @@ class EvaluateConfig(JobConfig):
 
     def keys(self) -> dict[str, str]:
         """The keys of the options of `evaluate`, by the options' names."""
-        return {**keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
+        sections = {name: f"[{name}]" for name in _TABLES}
+        return {**sections, **keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
 
     def problems(self) -> list[str]:
         """What its sections say that they cannot mean, alone or together."""
-        found = super().problems()
-        found += empty_names("columns", vars(self.columns))
-        found += empty_names("evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight")})
-        checks: list[Callable[[], object]] = [
-            self.evaluation.summary,
-            lambda: OnInvalid.read(self.evaluation.on_invalid),
-            self._check_estimates,
-        ]
-        for check in checks:
-            try:
-                check()
-            except (OptionError, InputError, MetricError) as error:
-                found.append(f"evaluation: {in_keys(str(error), self.keys())}")
+        problems = super().problems()
+        problems += empty_names("columns", vars(self.columns))
+        problems += empty_names("evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight")})
+        problems += self.refused("evaluation", self.evaluation.summary, lambda: ScoringOptions(**self.scoring()))
+        metrics: Mapping[str, Metric] = {}
+        # Wrong metrics are named already; see `wrong_names`.
+        with suppress(MetricError):
+            metrics = parse_metrics(self.evaluation.metrics)
+        if metrics:
+            problems += self._problems_of_metrics(metrics)
+        if self.mlflow is not None:
+            check_extra("mlflow", "runs in MLflow", only=("mlflow",))
+            problems += self.mlflow.problems()
+        if self.report.dialects:
+            problems += self._problems_of_maps(metrics)
+        return problems
+
+    def _problems_of_metrics(self, metrics: Mapping[str, Metric]) -> list[str]:
+        call = EstimatorOfTheCall(self.columns.weight is not None)
+        problems = self.refused(
+            "evaluation", lambda: call.check({label: metric.resolve(call) for label, metric in metrics.items()})
+        )
         try:
             self.gate_rules()
         except ConfigurationError as error:
-            found.append(str(error))
-        except MetricError:
-            # Wrong metrics are named as such.
-            pass
-        found += self._users_without_metric()
-        if self.mlflow is not None:
-            check_extra("mlflow", "runs in MLflow", only=("mlflow",))
-            found += self.mlflow.problems()
-        found += self._unknown_distributions()
-        found += self._outside_maps()
-        several = isinstance(self.columns.relevance, tuple) or self.columns.model is not None
-        if self.report.dialects and several:
-            found.append(
-                "report.dialects is for one model and one relevance; leave it out, or columns.model and further grades"
+            problems.append(str(error))
+        if all(metric.corpus_level for metric in metrics.values()):
+            # A run writes a table of users, which such metrics do not fill.
+            problems.append(
+                "evaluation.metrics: all are of all lists together; name at least one that users have, as 'novelty@10'"
             )
-        if self.report.dialects and self.columns.weight is not None:
-            found.append(
-                "report.dialects compares definitions, which labels with weights only estimate; leave it out, or columns.weight"
-            )
-        return found
-
-    def _users_without_metric(self) -> list[str]:
-        """A run writes a table of users, which metrics of all lists together do not fill."""
-        try:
-            of_users, _ = parted(self.evaluation.metrics)
-        except MetricError:
-            return []
-        if of_users:
-            return []
-        return ["evaluation.metrics: all are of all lists together; name at least one that users have, as 'novelty@10'"]
-
-    def _check_estimates(self) -> None:
-        """Refuse metrics that labels with weights cannot estimate, and estimates of labels without."""
-        try:
-            asked = parse_metrics(self.evaluation.metrics)
-        except MetricError:
-            # These are named already.
-            return
-        call = EstimatorOfTheCall(self.columns.weight is not None)
-        call.check({label: metric.resolve(call) for label, metric in asked.items()})
-
-    def _outside_maps(self) -> list[str]:
-        """Metrics that no map of dialects has, which nobody should learn of after the evaluation."""
-        try:
-            asked = parse_metrics(self.evaluation.metrics)
-        except MetricError:
-            # These are named already.
-            return []
-        outside = [label for label, metric in asked.items() if metric.reads.facts or metric.corpus_level]
-        if not (self.report.dialects and outside):
-            return []
-        return [f"report.dialects compares metrics of labels alone; leave it out, or {', '.join(outside)}"]
-
-    def _unknown_distributions(self) -> list[str]:
-        """Histograms of what is not evaluated, which nobody should learn of after the evaluation."""
-        try:
-            known = parse_metrics(self.evaluation.metrics)
-        except MetricError:
-            # These are named already.
-            return []
-        found = []
         for name in self.report.distributions:
             # Of several relevances the report has "ndcg@10 [click]".
-            label = name.partition(" [")[0]
-            try:
-                is_known = label in known or parse_metric(label) in known.values()
-            except MetricError:
-                is_known = False
-            if not is_known:
-                found.append(f"report.distributions: {name!r} is not evaluated; there are {', '.join(known)}")
-        return found
+            if not _is_among(metrics, name.partition(" [")[0]):
+                problems.append(f"report.distributions: {name!r} is not evaluated; there are {', '.join(metrics)}")
+        return problems
+
+    def _problems_of_maps(self, metrics: Mapping[str, Metric]) -> list[str]:
+        """What no map of dialects has, which nobody should learn of after the evaluation."""
+        problems = []
+        outside = [label for label, metric in metrics.items() if metric.reads.facts or metric.corpus_level]
+        if outside:
+            problems.append(f"report.dialects compares metrics of labels alone; leave it out, or {', '.join(outside)}")
+        if isinstance(self.columns.relevance, tuple) or self.columns.model is not None:
+            problems.append(
+                "report.dialects is for one model and one relevance; leave it out, or columns.model and further grades"
+            )
+        if self.columns.weight is not None:
+            problems.append(
+                "report.dialects compares definitions, which labels with weights only estimate; leave it out, or columns.weight"
+            )
+        return problems
 
     @classmethod
     def wrong_names(cls, settings: Mapping[str, Any]) -> list[str]:
         """Wrong metrics and dialects, which are named beside wrong keys."""
         evaluation, report = settings.get("evaluation"), settings.get("report")
-        found = _wrong_names(evaluation) if isinstance(evaluation, Mapping) else []
+        problems = _wrong_names(evaluation) if isinstance(evaluation, Mapping) else []
         dialects = report.get("dialects") if isinstance(report, Mapping) else None
         for name in dialects if isinstance(dialects, list) else []:
-            found += _refusal("report.dialects", find_dialect, name)
-        return found
+            problems += _refusal("report.dialects", find_dialect, name)
+        return problems
+
+
+def _is_among(metrics: Mapping[str, Metric], name: str) -> bool:
+    """Whether a metric is evaluated, by its label or in any spelling."""
+    try:
+        return name in metrics or parse_metric(name) in metrics.values()
+    except MetricError:
+        return False
 
 
 def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[dict[str, Metric], dict[str, Metric]]:
@@ -343,14 +292,14 @@ def _wrong_names(evaluation: Mapping[str, Any]) -> list[str]:
     metrics = evaluation.get("metrics")
     key = "evaluation.metrics"
     if isinstance(metrics, Mapping):
-        found = [problem for text in metrics.values() for problem in _refusal(key, parse_metric, text)]
+        problems = [problem for text in metrics.values() for problem in _refusal(key, parse_metric, text)]
     else:
         # A text may stand for a curve of many.
         texts = metrics if isinstance(metrics, list) else [metrics]
-        found = [problem for text in texts for problem in _refusal(key, lambda text: parse_metrics([text]), text)]
+        problems = [problem for text in texts for problem in _refusal(key, lambda text: parse_metrics([text]), text)]
     if metrics in ([], {}):
-        found += _refusal(key, lambda _: parse_metrics([]), "")
-    return found + _refusal("evaluation.dialect", find_dialect, evaluation.get("dialect", "default"))
+        problems += _refusal(key, lambda _: parse_metrics([]), "")
+    return problems + _refusal("evaluation.dialect", find_dialect, evaluation.get("dialect", "default"))
 
 
 def _refusal(key: str, check: Callable[[Any], object], value: object) -> list[str]:

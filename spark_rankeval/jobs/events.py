@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.jobs.secrets import redacted
-from spark_rankeval.jobs.wording import in_keys
+from spark_rankeval.jobs.wording import with_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -28,63 +28,47 @@ class EventLog:
     """
 
     def __init__(self, job: str, form: str = "text", hide: Callable[[str], str] = redacted) -> None:
-        """Begin a log.
-
-        Args:
-            job: the name of the job.
-            form: one of `FORMATS`.
-            hide: takes the secrets out of what is written.
-        """
+        """Begin a log of a job, in one of `FORMATS`, of which a function takes the secrets out."""
         self.run_id: str | None = None
         self._job, self._as_json, self._hide = job, form == "json", hide
 
     def tell(self, event: str, **facts: Any) -> None:
-        """Write an event, such as ``started``; for a reader nothing.
-
-        Args:
-            event: its name.
-            facts: plain values about it.
-        """
+        """Write an event, such as ``started``; for a reader nothing."""
         if self._as_json:
             time = datetime.now(UTC).isoformat(timespec="milliseconds")
             line = {"time": time, "job": self._job, "run_id": self.run_id, "event": event, **_hidden(facts, self._hide)}
             sys.stderr.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
             sys.stderr.flush()
 
-    def fail(self, said: str, **facts: Any) -> None:
-        """Write that the job has failed.
-
-        Args:
-            said: for a reader.
-            facts: plain values about it.
-        """
+    def fail(self, text: str, **facts: Any) -> None:
+        """Write that the job has failed."""
         if self._as_json:
-            trace = {"traceback": said} if said.startswith("Traceback") else {}
+            trace = {"traceback": text} if text.startswith("Traceback") else {}
             self.tell("failed", **facts, **trace)
         else:
-            sys.stderr.write(self._hide(said))
+            sys.stderr.write(self._hide(text))
 
     @contextmanager
-    def warnings_told(self, keys: Mapping[str, str] | None = None) -> Iterator[None]:
-        """Warnings as events, where events are written; for a reader those of ours as a line of the job's.
+    def with_warnings(self, keys: Mapping[str, str] | None = None) -> Iterator[None]:
+        """Write warnings, as events or, of those of the package, as lines for a reader.
 
         Args:
-            keys: by which ours call options, by the options' names.
+            keys: the keys of the options that warnings of the package name, by the options' names.
         """
-        shown = warnings.showwarning
+        show = warnings.showwarning
+
+        def write(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            is_ours = issubclass(category, SparkRankEvalWarning)
+            text = with_keys(str(message), keys or {}) if is_ours else str(message)
+            if self._as_json:
+                self.tell("warning", kind=category.__name__, warning=text)
+            elif is_ours:
+                sys.stderr.write(self._hide(f"{self._job}: warning: {' '.join(text.split())}\n"))
+            else:
+                show(message, category, *place, **more)
+
         with warnings.catch_warnings():
-
-            def tell(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-                is_ours = issubclass(category, SparkRankEvalWarning)
-                text = in_keys(str(message), keys or {}) if is_ours else str(message)
-                if self._as_json:
-                    self.tell("warning", kind=category.__name__, warning=text)
-                elif is_ours:
-                    sys.stderr.write(self._hide(f"{self._job}: warning: {' '.join(text.split())}\n"))
-                else:
-                    shown(message, category, *place, **more)
-
-            warnings.showwarning = tell
+            warnings.showwarning = write
             yield
 
 

@@ -34,7 +34,7 @@ _SAME = (*_FIGURE, "interval", "level")
 _UNNEEDED = ("quantiles", "over_all", "moments")
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _KINDS: dict[str, T.DataType] = {"passed": T.BooleanType(), "value": T.DoubleType(), "limit": T.DoubleType()}
-_COLUMNS = (
+_COLUMNS = [
     "name",
     "condition",
     "found",
@@ -47,7 +47,7 @@ _COLUMNS = (
     "value",
     "limit",
     "earlier",
-)
+]
 _SCHEMA = T.StructType(
     [T.StructField(name, _KINDS.get(name, T.StringType())) for name in _COLUMNS]
     + [T.StructField(TIME, T.TimestampType())]
@@ -55,13 +55,7 @@ _SCHEMA = T.StructType(
 
 
 def outcomes_of(run: Run, rules: Sequence[GateRule], result: Result) -> list[GateOutcome]:
-    """Whether a run meets its gates, before it is itself among the runs.
-
-    Args:
-        run: under way.
-        rules: the gates.
-        result: of the run.
-    """
+    """Whether a run meets its gates, before it is itself among the runs."""
     earlier: list[tuple[str, SummaryRow]] = []
     output, summary = run.output, result.summary
     looks_back = bool(lacking_rows(rules, summary, ()))
@@ -79,9 +73,9 @@ def _look_back(
     """
     manifests = run_facts(run.spark, run.output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
     good = {
-        one[RUN_ID]: datetime.fromisoformat(one["started"])
-        for one in manifests
-        if one[RUN_ID] not in (None, run.run_id) and one["started"] and one["gates_failed"] in (None, "0")
+        other[RUN_ID]: datetime.fromisoformat(other["started"])
+        for other in manifests
+        if other[RUN_ID] not in (None, run.run_id) and other["started"] and other["gates_failed"] in (None, "0")
     }
     ordered = sorted((name for name, time in good.items() if time < run.started), key=lambda name: good[name])[::-1]
     table = read_metrics(run.spark, run.output, missing_ok=missing_ok)
@@ -90,7 +84,7 @@ def _look_back(
         times = {name: good[name] for name in runs}
         for figure, rows in lacking_rows(rules, summary, earlier) if runs else ():
             earlier += _last_rows(table, times, ATTRIBUTES[figure], rows)
-    return sorted(earlier, key=lambda one: good[one[0]], reverse=True)
+    return sorted(earlier, key=lambda row: good[row[0]], reverse=True)
 
 
 def _last_rows(
@@ -105,7 +99,7 @@ def _last_rows(
         rows: whose figures are looked for.
     """
     began = F.concat_ws(" ", RUN_ID, F.unix_micros(TIME).cast("string"))
-    figure = next(F.col(name) for name, own in COLUMNS.items() if own == attribute)
+    figure = next(F.col(name) for name, shown in COLUMNS.items() if shown == attribute)
     of_rows = [F.col(name).isin(sorted({getattr(row, COLUMNS[name]) for row in rows})) for name in _FIGURE]
     conditions = [
         F.col(RUN_ID).isin(list(runs)),
@@ -116,35 +110,33 @@ def _last_rows(
     # What a gate compares is all that is needed: not the quantiles, and not the sums of values.
     needed = [name for name in COLUMNS if name not in (*_UNNEEDED, *_SAME)]
     newest = F.max_by(F.struct(RUN_ID, *needed), F.struct(TIME, RUN_ID)).alias("newest")
-    found = table.where(reduce(and_, conditions)).groupBy(*_SAME).agg(newest).select(*_SAME, "newest.*").collect()
-    return [(record[RUN_ID], row_of({**record.asDict(), "quantiles": None})) for record in found]
+    records = table.where(reduce(and_, conditions)).groupBy(*_SAME).agg(newest).select(*_SAME, "newest.*").collect()
+    return [(record[RUN_ID], row_of({**record.asDict(), "quantiles": None})) for record in records]
 
 
 def gates_table(run: Run, outcomes: Sequence[GateOutcome]) -> DataFrame:
-    """Outcomes as the table that all runs share: a row a condition, model and slice.
-
-    Args:
-        run: whose they are.
-        outcomes: of its gates.
-    """
-    rows = [(*(_figure(asdict(one)[name]) for name in _COLUMNS), run.started) for one in outcomes]
+    """Outcomes as the table that all runs share: a row a condition, model and slice."""
+    rows = [(*(plain[name] for name in _COLUMNS), run.started) for plain in map(_plain, outcomes)]
     return run.spark.createDataFrame(rows, _SCHEMA).coalesce(1)
 
 
-def told(outcomes: Sequence[GateOutcome]) -> dict[str, Any]:
+def facts_of_gates(outcomes: Sequence[GateOutcome]) -> dict[str, Any]:
     """What a manifest says of gates; nothing of none."""
     if not outcomes:
         return {}
-    plain = [{name: _figure(value) for name, value in asdict(one).items()} for one in outcomes]
-    return {"gates": plain, "gates_failed": sum(not one.passed for one in outcomes)}
+    return {"gates": [*map(_plain, outcomes)], "gates_failed": sum(not outcome.passed for outcome in outcomes)}
 
 
 def tell_gates(log: EventLog, outcomes: Sequence[GateOutcome]) -> None:
     """An event for each outcome."""
-    for one in outcomes:
-        figures = {"value": _figure(one.value), "limit": _figure(one.limit)}
-        log.tell("gate", gate=one.name, rule=one.rule, on=one.on, passed=one.passed, **figures)
+    for outcome in map(_plain, outcomes):
+        names = ("rule", "on", "passed", "value", "limit")
+        log.tell("gate", gate=outcome["name"], **{name: outcome[name] for name in names})
 
 
-def _figure(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _plain(outcome: GateOutcome) -> dict[str, Any]:
+    """An outcome as values that JSON has: None for what is not finite."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in asdict(outcome).items()
+    }

@@ -6,41 +6,30 @@ import difflib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, fields
-from typing import Any, NoReturn, get_args, get_origin, get_type_hints
+from dataclasses import fields
+from typing import Any, NamedTuple, NoReturn, get_args, get_origin, get_type_hints
 
 from spark_rankeval.errors import ConfigurationError
-from spark_rankeval.jobs.settings import UNIONS, fits, section_of
+from spark_rankeval.jobs.settings import alternatives, fits, section_of
 
 
-@dataclass(frozen=True)
-class _Key:
-    """A key of the configuration.
-
-    Attributes:
-        path: its sections and its name; the name of a section of several is ``*``.
-        hint: what its value is.
-        is_open: whether further names, of the author's own, may follow.
-    """
+class _Key(NamedTuple):
+    """A key of the configuration: its sections and its name, and what its value is; ``*`` is a name that the file's author chooses."""
 
     path: tuple[str, ...]
     hint: object
-    is_open: bool
 
 
 def overridden(settings: Mapping[str, Any], overrides: Sequence[str], section: type) -> dict[str, Any]:
-    """Settings with those of the command line in them.
+    """Settings of a file with those of the command line in them, texts such as ``evaluation.metrics=ndcg@10``.
 
-    Args:
-        settings: of the file.
-        overrides: texts such as ``evaluation.metrics=ndcg@10``. The key is that of the file, or its end where no other key
-            ends so; the value is TOML where it reads as such and the key takes it so, else a text.
-        section: the dataclass of the whole configuration.
+    The key is that of the file, or its end if no other key ends so. The value is TOML if it reads as such and the key takes it so,
+    else a text.
 
     Raises:
         ConfigurationError: there is no such key, or more than one.
     """
-    found = deepcopy(dict(settings))
+    changed = deepcopy(dict(settings))
     known = list(_keys(section, ()))
     for override in overrides:
         name, equals, text = override.partition("=")
@@ -49,17 +38,16 @@ def overridden(settings: Mapping[str, Any], overrides: Sequence[str], section: t
             msg = f"--set takes key=value, such as evaluation.metrics=ndcg@10; found {name.strip()!r} without a value"
             raise ConfigurationError(msg)
         path, hint = _resolved(_parts(name.strip()), known)
-        place = found
+        table = changed
         for part in path[:-1]:
-            inside = place.setdefault(part, {})
-            if not isinstance(inside, dict):
-                place[part] = inside = {}
-            place = inside
+            if not isinstance(table.get(part), dict):
+                table[part] = {}
+            table = table[part]
         value = _value(text, hint)
         if hint is Mapping and not isinstance(value, dict):
             _refuse_section(name.strip(), path, known)
-        place[path[-1]] = value
-    return found
+        table[path[-1]] = value
+    return changed
 
 
 def _keys(section: type, before: tuple[str, ...]) -> Iterator[_Key]:
@@ -68,21 +56,18 @@ def _keys(section: type, before: tuple[str, ...]) -> Iterator[_Key]:
         path, hint = (*before, item.name), hints[item.name]
         nested, many = section_of(hint)
         if nested is None:
-            yield _Key(path, hint, is_open=_entries(hint) is not None)
+            yield _Key(path, hint)
             continue
         inside = (*path, "*") if many else path
         if many:
-            yield _Key(path, Mapping, is_open=False)
-        yield _Key(inside, Mapping, is_open=False)
+            yield _Key(path, Mapping)
+        yield _Key(inside, Mapping)
         yield from _keys(nested, inside)
 
 
 def _entries(hint: object) -> object | None:
     """What a table that the author of the file fills takes as values; None: the hint is of none."""
-    for kind in (hint, *(get_args(hint) if get_origin(hint) in UNIONS else ())):
-        if get_origin(kind) is Mapping:
-            return get_args(kind)[1]  # type: ignore[no-any-return] # a hint
-    return None
+    return next((get_args(kind)[1] for kind in alternatives(hint) if get_origin(kind) is Mapping), None)
 
 
 def _parts(name: str) -> tuple[str, ...]:
@@ -102,8 +87,8 @@ def _parts(name: str) -> tuple[str, ...]:
 
 def _resolved(parts: tuple[str, ...], known: Sequence[_Key]) -> tuple[tuple[str, ...], object]:
     """The full path of a key of the command line, and what its value is."""
-    whole = [found for key in known if (found := _match(parts, key, 0))]
-    ends = [found for key in known for start in range(1, len(key.path)) if (found := _match(parts, key, start))]
+    whole = [match for key in known if (match := _match(parts, key, 0))]
+    ends = [match for key in known for start in range(1, len(key.path)) if (match := _match(parts, key, start))]
     name = ".".join(parts)
     if whole or len(ends) == 1:
         return (whole or ends)[0]
@@ -120,10 +105,10 @@ def _resolved(parts: tuple[str, ...], known: Sequence[_Key]) -> tuple[tuple[str,
 def _near(parts: tuple[str, ...], known: Sequence[_Key]) -> list[str]:
     """Keys that may have been meant, the likeliest first; those in sections of the author's own names last."""
     names = [".".join(key.path) for key in known]
-    found = difflib.get_close_matches(".".join(parts), names, n=3)
+    near = difflib.get_close_matches(".".join(parts), names, n=3)
     ends = difflib.get_close_matches(parts[-1], {key.path[-1] for key in known}, n=3)
-    found += [name for end in ends for name, key in zip(names, known, strict=True) if key.path[-1] == end]
-    return sorted(dict.fromkeys(found), key=lambda name: "*" in name)[:3]
+    near += [name for end in ends for name, key in zip(names, known, strict=True) if key.path[-1] == end]
+    return sorted(dict.fromkeys(near), key=lambda name: "*" in name)[:3]
 
 
 def _allowed(name: str, known: Sequence[_Key]) -> str:
@@ -154,8 +139,9 @@ def _match(parts: tuple[str, ...], key: _Key, start: int) -> tuple[tuple[str, ..
     path, rest = (*key.path[:start], *parts[: len(tail)]), parts[len(tail) :]
     if not rest:
         return path, key.hint
+    entries = _entries(key.hint)
     # Names such as fs.s3a.secret.key hold dots of their own.
-    return ((*path, ".".join(rest)), _entries(key.hint)) if key.is_open else None
+    return None if entries is None else ((*path, ".".join(rest)), entries)
 
 
 def _value(text: str, hint: object) -> Any:

@@ -57,10 +57,6 @@ def check_committer(spark: SparkSession) -> None:
 def check_columns(table: str, frame: DataFrame) -> None:
     """Refuse rows that cannot be a partition of a table of runs.
 
-    Args:
-        table: the table's name.
-        frame: the rows.
-
     Raises:
         InputError: a column has the name of the column of runs.
     """
@@ -75,13 +71,7 @@ def write_partition(
 ) -> None:
     """Write a run's partition of a table, in the place of the one that this run may have written before.
 
-    Args:
-        frame: the rows, without the column of the run.
-        output: the folder of all tables.
-        table: the table's name.
-        run_id: the run.
-        kind: ``parquet``, or ``text`` of one column.
-        is_empty: there is no row.
+    The rows lack the column of the run. The output is the folder of all tables; the kind is ``parquet``, or ``text`` of one column.
 
     Raises:
         OptionError: nothing can be written there.
@@ -98,14 +88,6 @@ def write_partition(
 
 
 def write_line(spark: SparkSession, output: str, table: str, run_id: str, values: Mapping[str, Any]) -> None:
-    """Write a run's partition of a table of text: one line of JSON.
-
-    Args:
-        spark: the session.
-        output: the folder of all tables.
-        table: the table's name.
-        run_id: the run.
-        values: by name.
-    """
+    """Write a run's partition of a table of text: one line of JSON."""
     line = json.dumps(values, ensure_ascii=False, allow_nan=False, default=str)
     write_partition(spark.createDataFrame([(line,)], "value string").coalesce(1), output, table, run_id, "text")

@@ -15,21 +15,17 @@ if TYPE_CHECKING:
 
     from spark_rankeval.jobs.runs import Run
 
-#: What the report has sections of its own for.
-_TOLD_ELSEWHERE = ("plan", "data_quality", "data_quality_of_models", "gates_failed")
+#: What the report has other sections for.
+_IN_OTHER_SECTIONS = ("plan", "data_quality", "data_quality_of_models", "gates_failed")
 # A table of users' values has a column a metric.
 _MOST_COLUMNS = 20
 
 
 def write_report(run: Run, write: Callable[[Path], object]) -> None:
-    """Write the report of a run, if one is asked for.
+    """Write the report of a run that has written its tables, if one is asked for.
 
-    Where the driver sees the folder of the outputs as one of its disks it becomes ``report.html`` there; on other storage Spark
-    writes it, as one file of text, whose name is Spark's to choose.
-
-    Args:
-        run: the run, which has written its tables.
-        write: writes the page to a file on the driver's disk.
+    If the driver sees the folder of the outputs as one of its disks, it becomes ``report.html`` there. On other storage Spark writes
+    it, as one file of text, whose name is Spark's to choose.
 
     Raises:
         ConfigurationError: the file that output.report names cannot be written.
@@ -64,12 +60,7 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
 
 
 def report_file(run: Run, folder: Path) -> Path | None:
-    """The report of a run as a file of the driver's disk; None: there is none.
-
-    Args:
-        run: that has written its report.
-        folder: for a copy, where the report is on other storage.
-    """
+    """The report of a run as a file of the driver's disk, or a copy in a folder if it is on other storage; None: there is none."""
     asked = run.config.output.report
     if not asked:
         return None
@@ -85,13 +76,14 @@ def report_file(run: Run, folder: Path) -> Path | None:
 
 
 def about_the_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a manifest the report tells where it says how it was made."""
-    told = {name: value for name, value in manifest.items() if name not in _TOLD_ELSEWHERE}
-    return {**told, "inputs": {name: _in_short(table) for name, table in told.get("inputs", {}).items()}}
+    """What the report says of a run where it says how it was made."""
+    facts = {name: value for name, value in manifest.items() if name not in _IN_OTHER_SECTIONS}
+    return {**facts, "inputs": {name: _in_short(table) for name, table in facts.get("inputs", {}).items()}}
 
 
 def _in_short(table: Mapping[str, Any]) -> dict[str, Any]:
     """What an input was, its columns in one text."""
     columns = [f"{name} {kind}" for name, kind in table["columns"].items()]
-    more = [f"… ({len(columns):,} in all)"] * (len(columns) > _MOST_COLUMNS)
-    return {**table, "columns": ", ".join([*columns[:_MOST_COLUMNS], *more])}
+    if len(columns) > _MOST_COLUMNS:
+        columns = [*columns[:_MOST_COLUMNS], f"… ({len(columns):,} in all)"]
+    return {**table, "columns": ", ".join(columns)}

@@ -28,8 +28,8 @@ from spark_rankeval.jobs.attempts import claim, stop_if_superseded, superseded, 
 from spark_rankeval.jobs.partitions import check_committer, on_this_disk, place_of, write_line, write_partition
 from spark_rankeval.jobs.secrets import redacted_settings
 from spark_rankeval.jobs.session import OK, outcome_of
-from spark_rankeval.jobs.tables import told_of
-from spark_rankeval.jobs.wording import errors_in_keys
+from spark_rankeval.jobs.tables import facts_of_table
+from spark_rankeval.jobs.wording import errors_with_keys
 from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, values_of
 from spark_rankeval.spark.platforms import input_files
 from spark_rankeval.spark.python_workers import workers_explained
@@ -58,12 +58,10 @@ _ROUNDS = 200_000
 #: tables. A manifest is one row that the driver makes, whatever the number of slices.
 _IN_TABLES = ("summary", "gates", "rows", "slices")
 
+_TEXTS = ["model", "dialect", "metric", "relevance", "slice", "interval", "user_weight", "definition", "moments"]
 _TYPES: dict[str, T.DataType] = {
     **dict.fromkeys(("k", "n", "undefined", "zeros"), T.LongType()),
-    **dict.fromkeys(
-        ("model", "dialect", "metric", "relevance", "slice", "interval", "user_weight", "definition", "moments"),
-        T.StringType(),
-    ),
+    **dict.fromkeys(_TEXTS, T.StringType()),
     "quantiles": T.MapType(T.DoubleType(), T.DoubleType()),
     "over_all": T.BooleanType(),
 }
@@ -93,7 +91,7 @@ class Run:
     spark: SparkSession
     job: str
     config: JobConfig
-    tables: Mapping[str, DataFrame | None]
+    tables: Mapping[str, DataFrame]
     log: EventLog
     run_id: str
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -167,13 +165,8 @@ class Run:
             nothing = self.spark.createDataFrame([], reader.load(place).schema)
             write_partition(nothing, self.output, table, self.run_id, kind, is_empty=True)
 
-    def manifest(self, said: Mapping[str, Any], seed: int) -> dict[str, Any]:
-        """What the run was, as plain values: versions, configuration without secrets, inputs, counts, outputs.
-
-        Args:
-            said: what else is said of the run; rows of figures are left to the tables.
-            seed: of what was drawn.
-        """
+    def manifest(self, facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
+        """What the run was, as plain values: versions, configuration without secrets, inputs, counts, outputs."""
         return {
             RUN_ID: self.run_id,
             "job": self.job,
@@ -189,27 +182,20 @@ class Run:
                 "pyarrow": pa.__version__,
             },
             "config": redacted_settings(asdict(self.config)),
-            "inputs": {name: told_of(frame) for name, frame in self.tables.items() if frame is not None},
+            "inputs": {name: facts_of_table(frame) for name, frame in self.tables.items()},
             "seed": seed,
             "outputs": {name: self.config.redacted(place) for name, place in self.written.items()},
-            **{name: value for name, value in said.items() if name not in _IN_TABLES},
+            **{name: value for name, value in facts.items() if name not in _IN_TABLES},
         }
 
 
 @contextmanager
 def running(
-    spark: SparkSession, job: str, config: JobConfig, tables: Mapping[str, DataFrame | None], log: EventLog
+    spark: SparkSession, job: str, config: JobConfig, tables: Mapping[str, DataFrame], log: EventLog
 ) -> Iterator[Run]:
     """A run from its first to its last status: ``running``, then ``succeeded`` or ``failed``.
 
     A driver that is killed leaves ``running``.
-
-    Args:
-        spark: the session.
-        job: the name of the job.
-        config: of the run.
-        tables: that it reads, by their sections.
-        log: what is told.
 
     Raises:
         ConfigurationError: there is a run of this name that another job made, or the session cannot replace partitions.
@@ -222,7 +208,7 @@ def running(
     claim(run)
     log.tell("running", place=run.output)
     try:
-        with errors_in_keys(config.keys()), workers_explained():
+        with errors_with_keys(config.keys()), workers_explained():
             yield run
     except Exception as error:
         what, code = outcome_of(error)
@@ -257,7 +243,7 @@ def _refuse_another_job(run: Run) -> None:
             raise ConfigurationError(run.config.redacted(msg))
 
 
-def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame | None]) -> str:
+def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
     """The id of a run: that of the configuration, or one that the same configuration and files have again.
 
     Args:
@@ -269,38 +255,29 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame | None]) -> str:
     settings = asdict(config)
     for section in ("output", "report", "gates", "mlflow"):
         settings.pop(section, None)
-    files = {name: input_files(frame) for name, frame in tables.items() if frame is not None}
-    told, whole = (
-        json.dumps([one, files], sort_keys=True, default=str).encode()
-        for one in (redacted_settings(settings), settings)
+    files = {name: input_files(frame) for name, frame in tables.items()}
+    public, whole = (
+        json.dumps([each, files], sort_keys=True, default=str).encode()
+        for each in (redacted_settings(settings), settings)
     )
-    # Whoever has the manifest, which lacks the secrets alone, could else try passwords until the id is the same.
-    digest = (
-        hashlib.sha256(whole).digest() if told == whole else hashlib.pbkdf2_hmac("sha256", whole, b"run id", _ROUNDS)
-    )
+    digest = hashlib.sha256(whole).digest()
+    if public != whole:
+        # Whoever has the manifest, which lacks the secrets alone, could else try passwords until the id is the same.
+        digest = hashlib.pbkdf2_hmac("sha256", whole, b"run id", _ROUNDS)
     # A letter first: a column of partitions whose names read as numbers or dates is read as such.
     return "r" + digest.hex()[:12]
 
 
 def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFrame:
-    """The summary as the long table that all runs share: a row a model, metric and slice.
-
-    Args:
-        spark: the session.
-        result: of the run.
-        time: of the run.
-    """
+    """The summary as the long table that all runs share: a row a model, metric and slice."""
     rows = [(*values_of(row), time) for row in result.summary]
     return spark.createDataFrame(rows, _METRICS_SCHEMA)
 
 
 def read_metrics(spark: SparkSession, output: str, *, missing_ok: bool = False) -> DataFrame:
-    """The table of metrics of all runs, also of those that an earlier version wrote, whose names stay text.
+    """The table of metrics of all runs in a folder of outputs; names of runs stay text.
 
-    Args:
-        spark: the session.
-        output: the folder of all tables.
-        missing_ok: whether files are passed over that are gone when they are to be read.
+    With `missing_ok`, files that are gone when they are to be read are passed over.
     """
     schema = T.StructType([*_METRICS_SCHEMA.fields, T.StructField(RUN_ID, T.StringType())])
     reader = spark.read.option("ignoreMissingFiles", missing_ok)
@@ -310,14 +287,9 @@ def read_metrics(spark: SparkSession, output: str, *, missing_ok: bool = False) 
 def run_facts(
     spark: SparkSession, output: str, names: Sequence[str], table: str = MANIFESTS, *, missing_ok: bool = False
 ) -> list[dict[str, Any]]:
-    """What the manifests of all whole runs say, or the status of all, a dict a run; values are text.
+    """Facts of the manifests of all whole runs, or of the status of all, a dict a run; values are text.
 
-    Args:
-        spark: the session.
-        output: the folder of all tables.
-        names: of the facts.
-        table: `MANIFESTS` or `STATUS`.
-        missing_ok: whether files are passed over that are gone when they are to be read.
+    The table is `MANIFESTS` or `STATUS`; for `missing_ok` see `read_metrics`.
     """
     reader = spark.read.option("ignoreMissingFiles", missing_ok)
     lines = reader.schema("value string").text(f"{output.rstrip('/')}/{table}")

@@ -71,24 +71,21 @@ def names_secret(option: str) -> bool:
 
 
 def secrets_of(settings: Any) -> set[str]:
-    """The secrets that settings hold, in options and in URLs, to be hidden wherever they stand.
-
-    Args:
-        settings: plain values: dicts and sequences in each other, and texts.
+    """The secrets that settings, plain values, hold in options and in URLs, to be hidden wherever they stand.
 
     >>> sorted(secrets_of({"path": "s3a://AK:s3cr3t@bucket/t", "options": {"token": "t0", "sep": ";"}}))
     ['s3cr3t', 't0']
     """
-    found: set[str] = set()
+    secrets: set[str] = set()
 
     def look(name: str, value: Any, *, are_options: bool) -> None:
         if are_options and names_secret(name) and not isinstance(value, bool):
-            found.add(str(value))
+            secrets.add(str(value))
         if isinstance(value, str):
-            _without(value, lambda secret: found.update({secret} if len(secret) >= _LEAST else ()), is_setting=True)
+            _without(value, lambda secret: secrets.update({secret} if len(secret) >= _LEAST else ()), is_setting=True)
 
     _visited(settings, look)
-    return found - {""}
+    return secrets - {""}
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:

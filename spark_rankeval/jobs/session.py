@@ -83,8 +83,8 @@ def run_job(
         job()
     except Exception as error:
         what, code = outcome_of(error)
-        said = traceback.format_exc() if what == _CRASHED else f"{name}: {what}: {' '.join(str(error).split())}\n"
-        log.fail(said, kind=what, exit_code=code, error=str(error))
+        text = traceback.format_exc() if what == _CRASHED else f"{name}: {what}: {' '.join(str(error).split())}\n"
+        log.fail(text, kind=what, exit_code=code, error=str(error))
         return code
     return OK
 

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import date, time
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from spark_rankeval.errors import did_you_mean
 from spark_rankeval.jobs.secrets import OPTIONS, shown
 
 Section = TypeVar("Section")
+#: What hints call a list of a file.
+LISTS = (tuple, Sequence)
 # Which of the two a hint is depends on what stands in it, and on the version of Python.
-UNIONS = (UnionType, Union)
+_UNIONS = (UnionType, Union)
 
 
 def read_settings(section: type[Section], settings: object, problems: list[str], path: str = "") -> Section | None:
-    """An object of a dataclass from a table of settings.
+    """An object of a dataclass from a table of settings; None if something is wrong.
+
+    Fields of dataclasses, and mappings of such, are sections in it.
 
     Args:
-        section: the dataclass; fields of dataclasses, and mappings of such, are sections in it.
-        settings: what was found.
+        section: the dataclass.
+        settings: what stands in the file.
         problems: what is wrong is added to it: the key, what was found, and what is allowed.
         path: the section's dotted name in the file; empty: the file itself.
-
-    Returns:
-        the object; None if something is wrong.
     """
     if not isinstance(settings, Mapping):
         problems.append(f"{path} must be a section, [{path}]; found {shown(settings)}")
@@ -60,9 +61,9 @@ def _misfits(hint: object, value: object, path: str) -> list[str]:
     if get_origin(hint) is Mapping and isinstance(value, Mapping):
         inside = get_args(hint)[1]
         return [
-            f"{path}.{name} must be {words_of(inside)}; found a {type(one).__name__}"
-            for name, one in value.items()
-            if not isinstance(name, str) or not fits(inside, one)
+            f"{path}.{name} must be {words_of(inside)}; found a {type(entry).__name__}"
+            for name, entry in value.items()
+            if not isinstance(name, str) or not fits(inside, entry)
         ]
     if isinstance(value, date | time) and fits(hint, str(value)):
         return [f"{path} must be {words_of(hint)}; found the date {value}, which is a text in quotes: '{value}'"]
@@ -80,9 +81,7 @@ def _sections(section: type, settings: object, problems: list[str], path: str) -
 
 
 def _unknown(prefix: str, key: object, hints: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(str(key), hints, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"unknown key {f'{prefix}{key}'!r}; {hint}allowed: {', '.join(hints)}"
+    return f"unknown key {f'{prefix}{key}'!r}; {did_you_mean(key, hints)}allowed: {', '.join(hints)}"
 
 
 def is_required(item: Field[Any]) -> bool:
@@ -90,14 +89,18 @@ def is_required(item: Field[Any]) -> bool:
     return item.default is MISSING and item.default_factory is MISSING
 
 
+def alternatives(hint: object) -> list[Any]:
+    """What a file may hold for a hint: the parts of a union, without None and without objects that only Python has."""
+    parts = [part for part in (get_args(hint) if get_origin(hint) in _UNIONS else (hint,)) if part is not type(None)]
+    return [part for part in parts if len(parts) == 1 or not is_dataclass(part)]
+
+
 def section_of(hint: object) -> tuple[type | None, bool]:
     """The dataclass that a hint is about, if it is about one; and whether of several by name."""
-    for kind in (hint, *get_args(hint)):
-        if is_dataclass(kind):
-            return kind, get_origin(hint) is Mapping  # type: ignore[return-value] # a class, not one of its objects
-        if get_origin(kind) is Mapping and is_dataclass(get_args(kind)[1]):
-            return get_args(kind)[1], True
-    return None, False
+    (kind, *others) = alternatives(hint)
+    many = get_origin(kind) is Mapping
+    inside = get_args(kind)[1] if many else kind
+    return (inside, many) if is_dataclass(inside) and not others else (None, False)  # type: ignore[return-value] # a class
 
 
 def fits(hint: object, value: object) -> bool:
@@ -106,16 +109,17 @@ def fits(hint: object, value: object) -> bool:
     >>> fits(str | tuple[str, ...], ["a", "b"]), fits(int, True), fits(float, 3)
     (True, False, True)
     """
+    parts = alternatives(hint)
+    if parts != [hint]:
+        return any(fits(part, value) for part in parts)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return isinstance(value, str) and value in arguments
-    if origin in UNIONS:
-        return any(fits(one, value) for one in arguments if one is not type(None))
-    if origin is tuple:
-        return isinstance(value, list) and all(fits(arguments[0], one) for one in value)
+    if origin in LISTS:
+        return isinstance(value, list) and all(fits(arguments[0], entry) for entry in value)
     if origin is Mapping:
         return isinstance(value, Mapping) and all(
-            isinstance(name, str) and fits(arguments[1], one) for name, one in value.items()
+            isinstance(name, str) and fits(arguments[1], entry) for name, entry in value.items()
         )
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
@@ -129,12 +133,13 @@ def words_of(hint: object) -> str:
     >>> words_of(float | Mapping[str, float])
     'a number or a table of key = value'
     """
+    parts = alternatives(hint)
+    if parts != [hint]:
+        return " or ".join(dict.fromkeys(map(words_of, parts)))
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
-        return "one of " + ", ".join(map(repr, arguments))
-    if origin in UNIONS:
-        return " or ".join(dict.fromkeys(words_of(one) for one in arguments if one is not type(None)))
-    if origin is tuple:
+        return "one of " + ", ".join(repr(word) for word in arguments if word is not None)
+    if origin in LISTS:
         return "a list of numbers" if arguments[0] is float else "a list of texts"
     if origin is Mapping:
         return "a table of key = value"

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import ConfigurationError
-from spark_rankeval.jobs.wording import errors_in_keys
+from spark_rankeval.jobs.wording import errors_with_keys
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.platforms import input_files, said_by_java
 from spark_rankeval.trec import read_qrels, read_run
@@ -33,22 +33,10 @@ _LACKING = {
 
 
 def read_tables(
-    spark: SparkSession, sources: Mapping[str, Source | None], names_of_ids: Collection[str]
-) -> dict[str, DataFrame | None]:
-    """The tables of several sections, by their names.
-
-    Args:
-        spark: the session.
-        sources: the sections.
-        names_of_ids: as `read_table` takes them.
-
-    Raises:
-        ConfigurationError: one cannot be read.
-    """
-    return {
-        section: None if source is None else read_table(spark, source, section, names_of_ids)
-        for section, source in sources.items()
-    }
+    spark: SparkSession, sources: Mapping[str, Source], names_of_ids: Collection[str]
+) -> dict[str, DataFrame]:
+    """The tables of several sections, by their names; see `read_table`."""
+    return {section: read_table(spark, source, section, names_of_ids) for section, source in sources.items()}
 
 
 def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: Collection[str] = ()) -> DataFrame:
@@ -64,17 +52,17 @@ def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: 
         ConfigurationError: there is no such table, or it cannot be read as what it is said to be.
     """
     try:
-        with errors_in_keys({name: f"{section}.options.{name}" for name in ("on_invalid", "model")}):
+        with errors_with_keys({name: f"{section}.options.{name}" for name in ("on_invalid", "model")}):
             frame = _frame(spark, source, names_of_ids)
         # Spark Connect looks at a table only when its schema is asked for.
         _ = frame.schema
     except Exception as error:
-        said = source.redacted(_said(error))
+        reason = source.redacted(_reason(error))
         if "DATA_SOURCE_NOT_FOUND" in str(error) and source.format in _LACKING:
-            said = f"this session has no format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
+            reason = f"this session has no format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
         elif not (isinstance(error, PySparkException) or _is_of_the_jvm(error) or source.format in (*_LACKING, "jdbc")):
             raise
-        msg = f"[{section}] cannot be read: {said}"
+        msg = f"[{section}] cannot be read: {reason}"
         raise ConfigurationError(msg) from error
     return frame
 
@@ -102,11 +90,7 @@ def _with_ids_as_written(
 ) -> DataFrame:
     """A CSV table whose ids are text, unless all are whole numbers as Spark writes them: it would read 007 as 7.
 
-    Args:
-        reader: of CSV.
-        paths: of the files.
-        inferred: the table with the types that Spark finds.
-        names: the columns of ids, in any case of letters.
+    The names are those of the columns of ids, in any case of letters.
     """
     types = {field.name: field.dataType for field in inferred.schema.fields}
     lower = {name.lower() for name in names}
@@ -140,7 +124,7 @@ def _is_of_the_jvm(error: Exception) -> bool:
     return hasattr(error, "java_exception")
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """The line of an error that says most: of one of the JVM, or of a task, its innermost cause, of others the first."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
     if lines and lines[0].startswith("An error occurred while calling"):
@@ -152,15 +136,15 @@ def _said(error: Exception) -> str:
     return said_by_java(lines[0]) if lines else type(error).__name__
 
 
-def told_of(frame: DataFrame) -> dict[str, Any]:
+def facts_of_table(frame: DataFrame) -> dict[str, Any]:
     """What a record of a run says of a table: its columns with their types, and how many files it has."""
     return {"columns": dict(frame.dtypes), "n_files": len(input_files(frame))}
 
 
-def read_for_schema(sources: Mapping[str, Source | None]) -> list[str]:
+def read_for_schema(sources: Mapping[str, Source]) -> list[str]:
     """The sections whose files Spark reads to know their columns and types."""
     return [
         section
-        for section, it in sources.items()
-        if it is not None and it.table is None and it.format in _INFERRED and it.schema is None
+        for section, source in sources.items()
+        if source.table is None and source.format in _INFERRED and source.schema is None
     ]

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from spark_rankeval.errors import ConfigurationError, MissingExtraError, TrackingError
 from spark_rankeval.evaluation.merge import column_of
 from spark_rankeval.extras import check_extra, needs_extra
-from spark_rankeval.jobs.evaluate_config import LONGEST_RUN_NAME
+from spark_rankeval.jobs.evaluate_config import LONGEST_RUN_NAME, Tracking
 from spark_rankeval.jobs.reporting import report_file
 
 if TYPE_CHECKING:
@@ -54,22 +54,19 @@ def reach(config: EvaluateConfig) -> None:
 
     A server is asked for 10 seconds, twice, unless MLflow's environment variables for that say otherwise.
 
-    Args:
-        config: of the run.
-
     Raises:
         ConfigurationError: the server does not answer, or refuses the experiment.
         MissingExtraError: mlflow-skinny is not installed, or what it needs for a database.
     """
-    assert config.mlflow is not None, "a run is tracked where the configuration says so"
-    place = config.mlflow.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or "its own place"
+    tracking = config.mlflow or Tracking()
+    place = tracking.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or "its own place"
     if place.startswith(_DATABASES):
         check_extra("mlflow", "databases of MLflow")
     try:
         with _impatient():
-            client = _client(config)
+            client = _client(tracking)
             place = client.tracking_uri
-            _experiment(client, config)
+            _experiment(client, tracking)
     except MissingExtraError:
         raise
     # What can fail is the store's to choose: a server, a database, a folder.
@@ -84,17 +81,11 @@ def reach(config: EvaluateConfig) -> None:
 def track(run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[str, Any]) -> None:
     """Log a run that has written all its tables to MLflow; see `_log_run`.
 
-    Args:
-        run: that has written its outputs.
-        config: of the run.
-        result: of the run.
-        manifest: what the run was.
-
     Raises:
         MissingExtraError: mlflow-skinny is not installed.
         TrackingError: MLflow did not take all of it.
     """
-    client = _client(config)
+    client = _client(config.mlflow or Tracking())
     try:
         _log_run(client, run, config, result, manifest)
     except Exception as error:
@@ -105,20 +96,18 @@ def track(run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[st
         raise TrackingError(config.redacted(msg)) from error
 
 
-def _client(config: EvaluateConfig) -> MlflowClient:
+def _client(tracking: Tracking) -> MlflowClient:
     with needs_extra("mlflow", "runs in MLflow"):
         from mlflow import MlflowClient  # noqa: PLC0415 # of an extra
     if "MLFLOW_LOGGING_LEVEL" not in os.environ:
         # A job's stderr has warnings and errors alone.
         logging.getLogger("mlflow").setLevel(logging.WARNING)
-    assert config.mlflow is not None, "a run is tracked where the configuration says so"
-    return MlflowClient(tracking_uri=config.mlflow.tracking_uri)
+    return MlflowClient(tracking_uri=tracking.tracking_uri)
 
 
-def _experiment(client: MlflowClient, config: EvaluateConfig) -> str:
+def _experiment(client: MlflowClient, tracking: Tracking) -> str:
     """The id of the experiment, which is made where there is none."""
-    assert config.mlflow is not None, "a run is tracked where the configuration says so"
-    name = config.mlflow.experiment
+    name = tracking.experiment
     known = client.get_experiment_by_name(name)
     if known is None:
         return str(client.create_experiment(name))
@@ -131,12 +120,12 @@ def _experiment(client: MlflowClient, config: EvaluateConfig) -> str:
 @contextmanager
 def _impatient() -> Iterator[None]:
     """Little patience with a server, where the environment does not say how much."""
-    mine = {name: value for name, value in _IMPATIENCE.items() if name not in os.environ}
-    os.environ.update(mine)
+    settings = {name: value for name, value in _IMPATIENCE.items() if name not in os.environ}
+    os.environ.update(settings)
     try:
         yield
     finally:
-        for name in mine:
+        for name in settings:
             os.environ.pop(name, None)
 
 
@@ -151,17 +140,10 @@ def _log_run(
 
     One model is one run. Several are a parent run, which has the manifest and the report, with a nested run a model, which has the
     metrics under the same names, so that MLflow's own tables and charts set models side by side.
-
-    Args:
-        client: of the tracking server.
-        run: that has written its outputs.
-        config: of the run.
-        result: of the run.
-        manifest: what the run was.
     """
-    assert config.mlflow is not None, "a run is tracked where the configuration says so"
-    experiment = _experiment(client, config)
-    name = config.mlflow.run_name or run.run_id
+    tracking = config.mlflow or Tracking()
+    experiment = _experiment(client, tracking)
+    name = tracking.run_name or run.run_id
     tags = {"spark_rankeval.run_id": run.run_id, "spark_rankeval.output": config.redacted(run.output)[:_LONGEST_TAG]}
     start = int(1000 * run.started.timestamp())
     failed = manifest.get("gates_failed", 0) > 0
@@ -193,11 +175,11 @@ def _log_run(
 
 def _common(config: EvaluateConfig, result: Result, names: _Names) -> dict[str, str]:
     model = next(iter(result.models), "")
-    told = {"dialect": result.summary[0].dialect, "model": model if len(result.models) == 1 else ""}
+    texts = {"dialect": result.summary[0].dialect, "model": model if len(result.models) == 1 else ""}
     definitions = {row.key: row.definition for row in result.summary}
-    told |= {f"definition.{names.metrics[key]}": text for key, text in definitions.items()}
-    told |= {"user_weight": config.evaluation.user_weight or "", "ci": config.evaluation.ci}
-    return {name: text[:_LONGEST] for name, text in told.items() if text}
+    texts |= {f"definition.{names.metrics[key]}": text for key, text in definitions.items()}
+    texts |= {"user_weight": config.evaluation.user_weight or "", "ci": config.evaluation.ci}
+    return {name: text[:_LONGEST] for name, text in texts.items() if text}
 
 
 def _log(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
-import difflib
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.errors import ConfigurationError, did_you_mean
 from spark_rankeval.extras import check_extra
+from spark_rankeval.jobs.command import job_parser, run_as_task
 from spark_rankeval.jobs.config import load_config
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
-from spark_rankeval.jobs.events import FORMATS, EventLog
+from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.session import job_session, run_job
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
@@ -47,12 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             output, rules = output or config.output.path, config.gate_rules()
         if options.html:
             check_extra("report", "reports")
-        with log.warnings_told(), job_session("spark_rankeval trend") as spark:
+        with log.with_warnings(), job_session("spark_rankeval trend") as spark:
             slice_ = None if options.slice == "every" else options.slice
-            found = read_history(spark, output, slice_, options.metric or ())
-            shown = found.of(options.metric) if options.metric else found.headline([rule.metric for rule in rules])
-            n_more = 0 if options.metric else len(found.keys()) - len(shown.keys())
-            more = f"{n_more:,} more metrics, points of curves: --metric NAME shows one\n" * (n_more > 0)
+            whole = read_history(spark, output, slice_, options.metric or ())
+            shown = whole.of(options.metric) if options.metric else whole.headline([rule.metric for rule in rules])
+            n_more = 0 if options.metric else len(whole.keys()) - len(shown.keys())
+            more = f"{n_more:,} more metrics, points of curves: --metric NAME shows one\n" if n_more else ""
             if options.html:
                 path = shown.report(options.html, gates=rules)
                 log.tell("written", what="trend", place=str(path))
@@ -95,21 +95,21 @@ def _read(spark: SparkSession, output: str, slice_: str | None, metrics: Sequenc
     from spark_rankeval.spark.storage import exists  # noqa: PLC0415
 
     manifests = run_facts(spark, output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
-    whole = {one[RUN_ID]: one["started"] for one in manifests if one[RUN_ID] is not None}
+    whole = {run[RUN_ID]: run["started"] for run in manifests if run[RUN_ID] is not None}
     facts = (RUN_ID, "started", "state", "kind")
     has_status = exists(spark, f"{output}/{STATUS}")
     states = run_facts(spark, output, facts, STATUS, missing_ok=missing_ok) if has_status else []
     # A later run of the same name may have failed before it replaced anything.
     failed = {
-        one[RUN_ID]: one["kind"] or "failed"
-        for one in states
-        if one["state"] == "failed" and one["started"] == whole.get(one[RUN_ID])
+        run[RUN_ID]: run["kind"] or "failed"
+        for run in states
+        if run["state"] == "failed" and run["started"] == whole.get(run[RUN_ID])
     }
-    failed |= {one[RUN_ID]: "gates failed" for one in manifests if one["gates_failed"] not in (None, "0")}
+    failed |= {run[RUN_ID]: "gates failed" for run in manifests if run["gates_failed"] not in (None, "0")}
     of_runs = read_metrics(spark, output, missing_ok=missing_ok).where(F.col(RUN_ID).isin(list(whole)))
     rows = history(_of_metrics(of_runs, metrics), slice=slice_).rows
     if not rows and whole and slice_ is not None:
-        slices = [one["slice"] for one in of_runs.select("slice").distinct().collect()]
+        slices = [row["slice"] for row in of_runs.select("slice").distinct().collect()]
         if slice_ not in slices:
             raise ConfigurationError(_no_slice(slice_, sorted(slices)))
     return History(rows, failed)
@@ -132,32 +132,20 @@ def _of_metrics(table: DataFrame, metrics: Sequence[str]) -> DataFrame:
 
 
 def _no_slice(asked: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(asked, known, n=2)
-    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     more = f", … ({len(known):,} in all)" if len(known) > _MOST_SLICES else ""
-    return (
-        f"no run has a slice {asked!r}; {hint}There are: {', '.join(known[:_MOST_SLICES])}{more}; --slice every is each"
-    )
+    there = f"There are: {', '.join(known[:_MOST_SLICES])}{more}"
+    return f"no run has a slice {asked!r}; {did_you_mean(asked, known)}{there}; --slice every is each"
 
 
 def task() -> None:
-    """The job as an entry point of the package, where nobody looks at what a function returns (Databricks' wheel tasks)."""
-    code = main()
-    if code:
-        sys.exit(code)
+    """Run the job; see `run_as_task`."""
+    run_as_task(main)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="trend", description="Show the metrics of all runs of the evaluation job.")
+    about_config = "of jobs/evaluate.py, instead: its output, and its gates as lines in the charts"
+    parser = job_parser("trend", "Show the metrics of all runs of the evaluation job.", about_config)
     parser.add_argument("--output", metavar="FOLDER", help="of the outputs of jobs/evaluate.py")
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="of jobs/evaluate.py, instead: its output, and its gates as lines in the charts",
-    )
-    parser.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], help="instead of the file's, as there"
-    )
     parser.add_argument(
         "--metric",
         metavar="NAME",
@@ -168,12 +156,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--slice", metavar="NAME", default="all", help="which users: country=DE, or every; default: %(default)s"
     )
     parser.add_argument("--html", metavar="FILE", help="write a page with charts there instead of printing tables")
-    parser.add_argument(
-        "--log-format",
-        choices=FORMATS,
-        default="text",
-        help="of stderr: warnings and errors for a reader, or one line of JSON an event; default: %(default)s",
-    )
     options = parser.parse_args(arguments)
     if options.config is None and options.output is None:
         parser.error("--output FOLDER or --config FILE is needed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.errors import OptionError, did_you_mean
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 #: What `evaluate` and its kin take: a word for all kinds, or a word for each of some.
-Given = str | Mapping[str, str]
+Given = Literal["error", "drop", "quarantine"] | Mapping[str, str]
 
 _FOR_ALL = ("error", "drop", "quarantine")
 
@@ -66,7 +66,7 @@ class OnInvalid:
         kinds = {item.name: item.metadata["choices"] for item in fields(cls) if item.metadata}
         if isinstance(given, str) and given in _FOR_ALL:
             word = "error" if given == "error" else "drop"
-            return cls(given=given, **{kind: word for kind in kinds if kind != "infinite_scores"})
+            return cls(given=given, **{kind: word for kind in kinds if kind != "infinite_scores"})  # type: ignore[arg-type] # one of these
         if not isinstance(given, Mapping):
             msg = (
                 f"on_invalid must be one of {_listed(_FOR_ALL)}, or a dict by kind, such as {{'duplicate_predictions': 'drop'}}, "

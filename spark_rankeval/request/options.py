@@ -1,7 +1,7 @@
 """The options of evaluations, each in one place: its type, its default and its check.
 
-`evaluate` has them in its signature, with a sentence for each; `score_users`, `quarantine`, `evaluate_runs` and the configurations of
-jobs take the same.
+`evaluate` has them in its signature, with a sentence for each; `score_users`, `quarantine` and `evaluate_runs` take the same. The
+configurations of jobs are made of these classes: an option that is added to one of them is a key of the file at once.
 """
 
 from __future__ import annotations
@@ -9,20 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from spark_rankeval.checks import as_names, check_name, is_number, one_of
 from spark_rankeval.dialects import DEFAULT, Dialect, find_dialect
 from spark_rankeval.errors import OptionError, did_you_mean
 from spark_rankeval.ranking.population import POPULATIONS, Population
-from spark_rankeval.request.on_invalid import OnInvalid
+from spark_rankeval.request.on_invalid import Given, OnInvalid
 from spark_rankeval.statistics.description import DescriptionOptions
-
-if TYPE_CHECKING:
-    from spark_rankeval.statistics.methods import IntervalMethod
+from spark_rankeval.statistics.methods import IntervalMethod  # noqa: TC001 # of a field, whose type is looked at
 
 # A table of Spark's, which this layer does not know.
 Table = Any
+
+#: How equal scores are ordered; None: as the dialect says.
+TiesOption = Literal[None, "item_asc", "item_desc", "position", "average"]
+#: Whose values are in the means; None: as the dialect says.
+PopulationName = Literal[None, "every", "labelled", "predicted", "both"]
+Pruning = Literal["auto", "never"]
 
 
 @dataclass(frozen=True)
@@ -100,27 +104,79 @@ class Facts:
         return {"training": self.training, "items": self.items, "baseline": self.baseline}
 
 
+def _choices(kind: type) -> dict[str, tuple[object, ...]]:
+    """What the fields may be whose type lists it: words, or true and false."""
+    hints = get_type_hints(kind)
+    words = {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
+    return words | {name: (True, False) for name, hint in hints.items() if hint is bool}
+
+
+def _check_choices(options: RankingOptions | SummaryOptions) -> None:
+    for name, allowed in _choices(type(options)).items():
+        one_of(name, getattr(options, name), allowed)
+
+
 @dataclass(frozen=True)
-class ScoringOptions:
-    """How users are scored; `evaluate` says what each option means."""
+class ColumnOptions:
+    """The columns of predictions and labels."""
 
     user: str | Sequence[str] | None = "user"
     item: str | tuple[str, str] = "item"
     score: str | None = None
     rank: str | None = None
+    model: str | None = None
     relevance: str | Sequence[str] | None = None
     weight: str | None = None
+
+
+@dataclass(frozen=True)
+class RankingOptions:
+    """How lists are ranked and judged."""
+
     relevance_threshold: float | None = None
-    users: Table | None = None
-    exclude: Table | None = None
     dialect: str | Dialect | None = None
-    ties: str | None = None
-    on_invalid: str | Mapping[str, str] = "error"
-    population: str | None = None
-    prune: str = "auto"
-    model: str | None = None
+    ties: TiesOption = None
+    on_invalid: Given = "error"
+    population: PopulationName = None
+    prune: Pruning = "auto"
+
+    def __post_init__(self) -> None:
+        """Refuse what an option cannot be.
+
+        Raises:
+            OptionError: it cannot be so.
+        """
+        OnInvalid.read(self.on_invalid)
+        _check_choices(self)
+        threshold = self.relevance_threshold
+        if not (threshold is None or (is_number(threshold) and not math.isnan(threshold))):
+            msg = f"relevance_threshold must be a number or None; got {threshold!r}"
+            raise OptionError(msg)
+
+
+@dataclass(frozen=True)
+class UserOptions:
+    """What is known of the users: their slices and their weights."""
+
     by: By = ()
     user_weight: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what an option cannot be.
+
+        Raises:
+            InputError: it cannot be so; whether tables have the columns is another matter.
+        """
+        attributes_in(self.by)
+        check_name("user_weight", self.user_weight)
+
+
+@dataclass(frozen=True)
+class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
+    """How users are scored; `evaluate` says what each option means."""
+
+    users: Table | None = None
+    exclude: Table | None = None
     facts: Facts = Facts()
 
     def __post_init__(self) -> None:
@@ -129,16 +185,8 @@ class ScoringOptions:
         Raises:
             OptionError, InputError: it cannot be so; whether tables have the columns is another matter.
         """
-        OnInvalid.read(self.on_invalid)
-        one_of("population", self.population, (None, *POPULATIONS))
-        check_name("user_weight", self.user_weight)
-        one_of("prune", self.prune, ("auto", "never"))
-        one_of("ties", self.ties, (None, "item_asc", "item_desc", "position", "average"))
-        threshold = self.relevance_threshold
-        if not (threshold is None or (is_number(threshold) and not math.isnan(threshold))):
-            msg = f"relevance_threshold must be a number or None; got {threshold!r}"
-            raise OptionError(msg)
-        attributes_in(self.by)
+        RankingOptions.__post_init__(self)
+        UserOptions.__post_init__(self)
         if not isinstance(self.facts, Facts):
             msg = f"facts must be Facts(…), such as Facts(training=table); got {type(self.facts).__name__}"
             raise OptionError(msg)
@@ -175,11 +223,9 @@ class ScoringOptions:
 
 
 @dataclass(frozen=True)
-class SummaryOptions:
+class SummaryOptions(UserOptions):
     """What is said of the users' values; `evaluate` says what each option means."""
 
-    by: By = ()
-    user_weight: str | None = None
     ci: str | IntervalMethod | None = "t"
     quantiles: Sequence[float] = (0.5,)
     notes: bool = True
@@ -190,9 +236,8 @@ class SummaryOptions:
         Raises:
             OptionError, InputError: it cannot be so.
         """
-        attributes_in(self.by)
-        check_name("user_weight", self.user_weight)
-        one_of("notes", self.notes, (True, False))
+        super().__post_init__()
+        _check_choices(self)
         self.described(weighted=False)
 
     @property

@@ -382,7 +382,7 @@ def read_request(
         resolved,
         convention,
         lists,
-        ties=ties,  # type: ignore[arg-type] # checked with the options
+        ties=ties,
         threshold=threshold,
         population=options.chosen_population,
         keep_best=choices.duplicate_predictions == "drop",

@@ -5,8 +5,8 @@ import pytest
 from spark_rankeval import Facts, evaluate
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.config import parse_config
-from spark_rankeval.jobs.evaluate import evaluate_tables
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.jobs.evaluate_run import evaluate_tables
 
 ROWS = {
     "predictions": (
@@ -42,7 +42,9 @@ def config_of(tmp_path, frames, metrics):
 
 def test_a_run_has_the_figures_of_evaluate_in_the_order_asked_for(spark, frames, tmp_path):
     result, *_ = evaluate_tables(spark, config_of(tmp_path, frames, ASKED))
-    expected = evaluate(metrics=ASKED, score="score", facts=Facts(category="kind"), by=["side"], **frames)
+    facts = Facts(category="kind", **{name: frames[name] for name in sorted(vars(Facts()).keys() & frames)})
+    rows = {name: frames[name] for name in ("predictions", "labels")}
+    expected = evaluate(metrics=ASKED, score="score", facts=facts, by=["side"], **rows)
     keys = [(row.metric, row.slice) for row in result.summary]
     assert [metric for metric, slice_ in keys if slice_ == "all"] == [str(metric) for metric in ASKED]
     assert len(set(keys)) == len(keys) == 3 * len(ASKED)

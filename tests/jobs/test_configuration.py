@@ -8,23 +8,26 @@ import re
 import shlex
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args
 
 import jsonschema
 import pytest
 
-from spark_rankeval.errors import ConfigurationError, MissingExtraError
+from spark_rankeval.errors import ConfigurationError, MissingExtraError, OptionError
 from spark_rankeval.jobs import compare, evaluate, reporting, trend
-from spark_rankeval.jobs.compare_config import CompareConfig
-from spark_rankeval.jobs.config import load_config, parse_config
-from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.jobs.compare_config import CompareConfig, Comparison
+from spark_rankeval.jobs.config import Output, Report, Source, load_config, parse_config
+from spark_rankeval.jobs.evaluate_config import Columns, EvaluateConfig, Evaluation, EvaluationOutput, Tracking
 from spark_rankeval.jobs.json_schema import documented, json_schema
 from spark_rankeval.jobs.overrides import overridden
 from spark_rankeval.jobs.reporting import write_report
 from spark_rankeval.jobs.settings import read_settings
+from spark_rankeval.ranking.population import POPULATIONS
 from spark_rankeval.report.writing import write_page
+from spark_rankeval.request.options import PopulationName, RankingOptions, ScoringOptions, SummaryOptions
 
 CONF = Path(__file__).parents[2] / "conf"
 COMMANDS = {"evaluate": evaluate.COMMAND, "compare": compare.COMMAND}
@@ -181,7 +184,7 @@ def test_the_last_of_several_stands():
         ("model=x", "--set model may be any of evaluation.model, columns.model; write one of these out"),
         ("evaluation.metrisc=rr", "there is no such key; did you mean evaluation.metrics"),
         ("metrics", "--set takes key=value, such as evaluation.metrics=ndcg@10; found 'metrics' without a value"),
-        ("metric=rr", "did you mean evaluation.metrics or gates.*.metric? [evaluation] has: metrics, "),
+        ("metric=rr", "did you mean evaluation.metrics or gates.*.metric? [evaluation] has: "),
         ("zzz=1", "--set zzz: there is no such key; sections are: output, report, predictions, evaluation"),
         (
             "report=true",
@@ -283,6 +286,66 @@ def test_every_key_is_explained_to_editors(kind):
     for section in (schema, *schema["$defs"].values()):
         for name, told in section["properties"].items():
             assert told.get("description"), name
+
+
+def test_every_option_of_evaluate_is_a_key_with_its_default():
+    """All but those that a file cannot hold: tables, and what is known of users and items, which are sections."""
+    options = {option.name: option.default for kind in (ScoringOptions, SummaryOptions) for option in fields(kind)}
+    keys = {key.name: key.default for kind in (Columns, Evaluation) for key in fields(kind)}
+    sections = {section.name for section in fields(EvaluateConfig)}
+    not_in_files = {"facts"} | (sections & set(options))
+    assert not_in_files == {"facts", "users", "exclude"}
+    assert {name: keys[name] for name in options if name not in not_in_files} == {
+        name: default for name, default in options.items() if name not in not_in_files
+    }
+
+
+def test_an_option_that_is_added_is_a_key():
+    @dataclass(frozen=True)
+    class More(RankingOptions):
+        foo: bool = False
+
+    @dataclass(frozen=True)
+    class Section(Evaluation, More):
+        """A section."""
+
+    settings, problems = {"metrics": "rr", "foo": True}, []
+    assert read_settings(Section, settings, problems).foo is True
+    assert json_schema(Section, "a job")["properties"]["foo"] == {"type": "boolean", "default": False}
+
+
+def test_words_that_an_option_may_be_are_those_that_are_known():
+    assert get_args(PopulationName) == (None, *POPULATIONS)
+    schema = json_schema(EvaluateConfig, "evaluate")["$defs"]["Evaluation"]["properties"]
+    for name in ("ties", "population", "prune"):
+        for word in schema[name]["enum"]:
+            assert getattr(ScoringOptions(**{name: word}), name) == word
+        with pytest.raises(OptionError, match=f"{name} must be one of"):
+            ScoringOptions(**{name: "other"})
+
+
+@pytest.mark.parametrize(
+    ("name", "section", "kind"),
+    [
+        ("evaluate", "predictions", Source),
+        ("evaluate", "columns", Columns),
+        ("evaluate", "evaluation", Evaluation),
+        ("evaluate", "output", EvaluationOutput),
+        ("evaluate", "report", Report),
+        ("evaluate", "mlflow", Tracking),
+        ("compare", "comparison", Comparison),
+        ("compare", "output", Output),
+    ],
+)
+def test_every_key_stands_in_the_example_with_its_default(name, section, kind):
+    text = (CONF / f"{name}.toml").read_text()
+    (lines,) = re.findall(rf"^(?:# )?\[{section}\](.*?)(?=^(?:# )?\[\w|\Z)", text, re.MULTILINE | re.DOTALL)
+    for key in fields(kind):
+        (first, *_) = re.findall(rf"^(# )?{key.name} = (.+)", lines, re.MULTILINE)
+        is_commented, value = first
+        if is_commented and key.default not in (MISSING, None, ()):
+            shown = tomllib.loads(f"value = {value}")["value"]
+            assert (tuple(shown) if isinstance(shown, list) else shown) == key.default
 
 
 def test_lists_of_sections_and_what_a_class_extends_are_read():
@@ -414,12 +477,12 @@ def test_a_run_is_named_by_one_rule_wherever_it_is_named(run_id):
         ),
         (
             {"evaluation": {"metrics": ["rr"], "totals": True}},
-            "evaluation: evaluation.totals = true is for slices: name the attributes that part the users with evaluation.by",
+            "attributes that part the users with by=. In the configuration: evaluation.totals, evaluation.by",
         ),
         ({"columns": {"weight": ""}}, "columns.weight has an empty name of a column"),
         (
             {"columns": {"weight": "w"}},
-            "evaluation: columns.weight is for metrics that logged feedback can estimate: cg, dcg,",
+            "evaluation: weight= is for metrics that logged feedback can estimate: cg, dcg,",
         ),
         (
             {"evaluation": {"metrics": ["dcg(estimator='snips')@5"]}},

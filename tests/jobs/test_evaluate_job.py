@@ -15,6 +15,8 @@ from spark_rankeval.jobs import session
 from spark_rankeval.jobs.config import load_config, parse_config
 from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.request.options import ScoringOptions, SummaryOptions
+from spark_rankeval.statistics.methods import Student
 
 SMALLEST = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["rr"]}, "output": {"path": "o"}}
 
@@ -166,10 +168,11 @@ def test_bad_data_is_one_line_with_examples_and_publishes_nothing(files, capsys)
     assert line.startswith(
         "evaluate: bad data: predictions that cannot be ranked: 1 (null score: 1, for example user=2"
     )
-    assert 'Mend the data, or set evaluation.on_invalid = "drop" to leave these out' in line
+    assert "Mend the data, or pass on_invalid='drop' to leave these out" in line
+    assert line.endswith("In the configuration: evaluation.on_invalid")
     assert not any((files / "out" / name).exists() for name in ("per_user", "metrics", "manifests"))
     (status,) = (files / "out/status").glob("*/status.json")
-    assert 'set evaluation.on_invalid = "drop"' in json.loads(status.read_text())["error"]
+    assert json.loads(status.read_text())["error"].endswith("In the configuration: evaluation.on_invalid")
 
 
 def test_intervals_and_quantiles_are_as_the_config_asks(spark, files):
@@ -271,8 +274,11 @@ def test_a_run_that_fails_leaves_what_is_there(after_monday, monkeypatch):
             {"[labels]": '[labels]\ntable = "no_such_table"\n[users]'},
             "[labels] cannot be read: [TABLE_OR_VIEW_NOT_FOUND]",
         ),
-        ({"columns": 'rank = "place"'}, "predictions has no column 'place' (columns.rank)"),
-        ({"columns": 'rank = "item"'}, 'columns.rank = "item" must be a number; it is string'),
+        ({"columns": 'rank = "place"'}, "In the configuration: columns.rank"),
+        (
+            {"columns": 'rank = "item"'},
+            "rank='item' must be a number; it is string. Cast it. In the configuration: columns.rank",
+        ),
         ({"evaluation": 'metrics = ["f1@5"]\ndialect = "mllib"'}, "has no 'f1'"),
         ({"columns": 'rank = "a`b; DROP TABLE x"'}, "has no column 'a`b; DROP TABLE x'"),
     ],
@@ -379,7 +385,7 @@ def test_a_crash_does_not_print_secrets(files, capsys, monkeypatch):
     def crash(*_):
         raise RuntimeError("jdbc:x://h/db?user=u&password=hunter2 and s3a://AK:s3cr3t@bucket and t0ken")
 
-    monkeypatch.setattr("spark_rankeval.jobs.evaluate.evaluate_tables", crash)
+    monkeypatch.setattr("spark_rankeval.jobs.evaluate_run.evaluate_tables", crash)
     assert start(files, **{'sep = ";" }': 'sep = ";", token = "t0ken" }'}) == 1
     said = capsys.readouterr().err
     assert "RuntimeError" in said
@@ -387,7 +393,7 @@ def test_a_crash_does_not_print_secrets(files, capsys, monkeypatch):
 
 
 def test_a_crash_is_1_with_a_traceback(files, capsys, monkeypatch):
-    monkeypatch.setattr("spark_rankeval.jobs.evaluate.evaluate_tables", lambda *_: 1 / 0)
+    monkeypatch.setattr("spark_rankeval.jobs.evaluate_run.evaluate_tables", lambda *_: 1 / 0)
     assert start(files) == 1
     assert "ZeroDivisionError" in capsys.readouterr().err
 
@@ -401,18 +407,8 @@ def test_the_smallest_config_takes_the_defaults_of_evaluate():
     none = dict.fromkeys(("score", "rank", "relevance", "model", "weight"))
     assert vars(config.columns) == {"user": "user", "item": "item", "category": "category", "vector": "vector", **none}
     assert config.evaluation.metrics == ("rr",)
-    assert config.evaluation.intervals() == {
-        "ci": "t",
-        "level": 0.95,
-        "replicates": 1000,
-        "seed": 0,
-        "quantiles": (0.5,),
-    }
-    assert (config.evaluation.dialect, config.evaluation.on_invalid, config.evaluation.prune) == (
-        None,
-        "error",
-        "auto",
-    )
+    assert config.evaluation.summary() == SummaryOptions(ci=Student())
+    assert ScoringOptions(**config.scoring()) == ScoringOptions()
 
 
 def test_every_offender_is_named_at_once():

@@ -289,7 +289,7 @@ def test_a_trend_shows_the_usual_points_of_curves(start, spark, tmp_path, capsys
 def test_a_slice_that_no_run_has_is_named_with_those_that_are(sliced, capsys):
     output = f"{sliced.folder}/out"
     assert trend(["--output", output, "--slice", "country=GB"]) == 2
-    said = "no run has a slice 'country=GB'; did you mean 'country=FR' or 'country=DE'? There are: all, country=DE, country=FR"
+    said = "no run has a slice 'country=GB'; did you mean 'country=DE' or 'country=FR'? There are: all, country=DE, country=FR"
     assert f"trend: wrong config: {said}" in capsys.readouterr().err
     assert trend(["--output", output, "--slice", "country=DE"]) == 0
     assert "rr, users with country=DE" in capsys.readouterr().out

@@ -162,14 +162,14 @@ def test_a_wrong_config_is_an_event_too(tmp_path, capsys):
 
 def test_warnings_are_events_for_programs_alone(capsys, recwarn):
     log = EventLog("job", "json")
-    with log.warnings_told({"population": "evaluation.population"}):
+    with log.with_warnings({"population": "evaluation.population"}):
         warnings.warn("token=t0 looks odd", UserWarning, stacklevel=1)
         warnings.warn("population='predicted' leaves them out", SparkRankEvalWarning, stacklevel=1)
     told = events(capsys)
     assert {one["event"] for one in told} == {"warning"}
     assert [(one["kind"], one["warning"]) for one in told] == [
         ("UserWarning", "token=*** looks odd"),
-        ("SparkRankEvalWarning", 'evaluation.population = "predicted" leaves them out'),
+        ("SparkRankEvalWarning", "population='predicted' leaves them out. In the configuration: evaluation.population"),
     ]
     assert len(recwarn) == 0
 
@@ -248,7 +248,7 @@ def test_what_stands_on_the_drivers_disk_at_the_path_of_another_file_system_is_l
         ),
         (("score", "run_id"), ["columns.score=run_id"], "the table quarantine has a column 'run_id'"),
         (("score", "reason"), ["columns.score=reason"], "two columns of one name: 'reason'"),
-        (("", ""), ["metrics=['rr', 'gini@2']"], "gini@2 needs training=: "),
+        (("", ""), ["metrics=['rr', 'gini@2']"], "In the configuration: [training]"),
     ],
 )
 def test_what_the_columns_tell_is_refused_before_any_job_and_leaves_an_earlier_run_alone(
@@ -300,10 +300,10 @@ def test_a_run_of_another_job_is_not_replaced(spark, finished, files, capsys):
 def test_tables_that_name_users_differently_are_told(files, capsys):
     (files / "l.csv").write_text("user,item\n11,a\n12,a\n13,b\n")
     words = "none of 3 users with labels has predictions: do both tables name users alike?"
-    advice = 'The others count as users for whom nothing was found; evaluation.population = "predicted" leaves them out'
+    advice = "The others count as users for whom nothing was found; population='predicted' leaves them out"
     assert start(files, "--set", f"output.report={files}/page.html", "--set", "run_id=day") == 0
     out, err = capsys.readouterr()
-    assert err == f"evaluate: warning: {words} {advice}\n"
+    assert err == f"evaluate: warning: {words} {advice}. In the configuration: evaluation.population\n"
     assert f"\n!      {words}\n" in out
     page = (files / "page.html").read_text()
     assert not (files / "out/reports").exists()

@@ -58,7 +58,8 @@ def test_lines_that_do_not_read_are_bad_data(spark, config, tmp_path, capsys):
     assert main(["--config", config, "--set", f"predictions.path={tmp_path}/bad.run"]) == 3
     said = capsys.readouterr().err
     assert "bad.run:1: 4 fields, where a run has 6" in said
-    assert 'Mend the files, or set predictions.options.on_invalid = "drop"' in said
+    assert "Mend the files, or pass on_invalid='drop'" in said
+    assert "In the configuration: predictions.options.on_invalid" in said
 
 
 def test_options_that_such_files_do_not_have():

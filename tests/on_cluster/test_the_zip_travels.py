@@ -129,7 +129,7 @@ import sys
 from pyspark.sql import SparkSession
 from spark_rankeval.jobs.config import load_config
 from spark_rankeval.jobs.evaluate_config import EvaluateConfig
-from spark_rankeval.jobs.evaluate import evaluate_tables
+from spark_rankeval.jobs.evaluate_run import evaluate_tables
 
 config, package = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()

@@ -1,0 +1,187 @@
+"""A run of the job that compares: per-user tables are read, compared once, and written with all that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_rankeval.checks import as_names
+from spark_rankeval.comparison import inputs
+from spark_rankeval.comparison.compare import compare, size_of_state
+from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.evaluation.summarise import summarise
+from spark_rankeval.jobs import runs
+from spark_rankeval.jobs.compare_config import CompareConfig, PerUserTable
+from spark_rankeval.jobs.config import Source
+from spark_rankeval.jobs.dry_run import folded, planned
+from spark_rankeval.jobs.events import EventLog
+from spark_rankeval.jobs.partitions import check_committer, place_of
+from spark_rankeval.jobs.reporting import about_the_run, write_report
+from spark_rankeval.jobs.tables import read_tables
+from spark_rankeval.request.options import parts_of
+from spark_rankeval.spark.named_columns import column, find_column
+from spark_rankeval.spark.per_user import marked_as_model
+from spark_rankeval.spark.storage import exists
+from spark_rankeval.statistics.methods import Student
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from spark_rankeval.comparison.result import ModelComparison
+    from spark_rankeval.evaluation.result import Result
+
+    #: The per-user tables by model, or one of several models.
+    Results = Mapping[str, DataFrame] | DataFrame
+
+#: The columns of the table of comparisons; those of no other name in `ComparisonRow` have it there too.
+_RENAMED = {"n": "n_users", "undefined": "n_undefined", "low": "interval_low", "high": "interval_high"}
+_COLUMNS = (
+    "metric string, model string, baseline string, slice string, n bigint, undefined bigint, mean double, baseline_mean double, "
+    "difference double, relative_lift double, std double, standard_error double, low double, high double, p_t double, "
+    "p_sign_flip double, p double, cohens_d double, wins bigint, ties bigint, losses bigint, margin double, "
+    "larger_is_better boolean, verdict string, sentence string, level double, test string, correction string, time timestamp, "
+    "interval_method string, p_margin double"
+)
+_MODEL = "model"
+
+
+def compare_tables(
+    spark: SparkSession, config: CompareConfig, log: EventLog | None = None
+) -> tuple[ModelComparison, str, tuple[str, ...]]:
+    """Read the per-user tables, compare them once, and write what the configuration asks for; without a log no event is written.
+
+    Returns:
+        the comparison, the run's id, and the names of the tables that it has a partition of.
+
+    Raises:
+        ConfigurationError, InputError, MetricError, OptionError: something is wrong with it; nothing was computed.
+        DataError: a user stands twice, or rows could not be ranked; nothing was published.
+        SupersededError: a later attempt has taken the run's name.
+    """
+    log = EventLog("compare") if log is None else log
+    tables = _read(spark, config)
+    results = _results(config, tables)
+    _check(config, results)
+    with runs.running(spark, "compare", config, tables, log) as run:
+        comparison = compare(results, **config.comparison.options())
+        run.write(comparisons_table(spark, comparison, run.started).coalesce(1), runs.COMPARISONS)
+        facts, seed = comparison.to_dict(), config.comparison.seed
+
+        def report(path: Path) -> None:
+            _summarised(config, results).report(
+                path,
+                comparison=comparison,
+                title=config.report.title,
+                distributions=config.report.distributions,
+                manifest=about_the_run(run.manifest(facts, seed)),
+            )
+
+        write_report(run, report)
+        run.publish(run.manifest(facts, seed))
+    return comparison, run.run_id, (*run.written, runs.MANIFESTS)
+
+
+def comparisons_table(spark: SparkSession, comparison: ModelComparison, time: datetime) -> DataFrame:
+    """The comparison of a run, which began at a time, as the long table that all runs share: a row a metric, model and slice."""
+    of_all = {"level": comparison.level, "correction": comparison.correction, "time": time}
+    records = [{**asdict(row), **of_all, "test": row.p_test} for row in (*comparison.rows, *comparison.sliced)]
+    columns = [column.split()[0] for column in _COLUMNS.split(", ")]
+    rows = [tuple(record[_RENAMED.get(column, column)] for column in columns) for record in records]
+    return spark.createDataFrame(rows, _COLUMNS)
+
+
+def _read(spark: SparkSession, config: CompareConfig) -> dict[str, DataFrame]:
+    """The tables by their sections; those of runs from where the runs have them."""
+    sources = config.sources()
+    for section, source in sources.items():
+        if isinstance(source, PerUserTable) and source.output is not None:
+            sources[section] = _partition(spark, source, section)
+    return read_tables(spark, sources, config.names_of_ids())
+
+
+def _partition(spark: SparkSession, source: PerUserTable, section: str) -> Source:
+    """Where a run has its users.
+
+    Raises:
+        ConfigurationError: there is no such run, or not the whole of it.
+    """
+    output, run_id = str(source.output), str(source.run_id)
+    manifest = place_of(output, runs.MANIFESTS, run_id)
+    if not exists(spark, manifest) or spark.read.text(manifest).isEmpty():
+        msg = f"[{section}] there is no whole run {run_id!r} in {output}: it has no manifest there"
+        raise ConfigurationError(source.redacted(msg))
+    return Source(path=place_of(output, runs.PER_USER, run_id))
+
+
+def _results(config: CompareConfig, tables: Mapping[str, DataFrame]) -> Results:
+    """The tables as `compare` takes them."""
+    return {name: tables[f"models.{name}"] for name in config.models} or tables["results"]
+
+
+def _check(config: CompareConfig, results: Results) -> dict[str, str]:
+    """Find what can be found before a job; gives the metrics with their definitions."""
+    asked = config.comparison
+    tables = inputs.read_results(results, asked.user, asked.model)
+    inputs.check_baseline(asked.baseline, inputs.names_of(results, tables))
+    labels = inputs.labels_of(tables, asked.metrics)
+    inputs.margins_of(asked.margin, tables, labels)
+    if config.report.distributions:
+        inputs.labels_of(tables, config.report.distributions)
+    tables.check_attributes(as_names("by", asked.by))
+    n_models = len(inputs.names_of(results, tables))
+    size_of_state(len(labels), max(n_models - 1, 1), asked.replicates)
+    return {label: tables.tables[0].metrics[label].definition for label in labels}
+
+
+def _summarised(config: CompareConfig, results: Results) -> Result:
+    """The models' means side by side, for the report."""
+    asked = config.comparison
+    table, model = (_one_table(results), _MODEL) if isinstance(results, Mapping) else (results, asked.model)
+    return summarise(
+        table,
+        user=asked.user,
+        model=model,
+        by=parts_of(asked.by, totals=asked.totals),
+        ci=Student(asked.level),
+    )
+
+
+def _one_table(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Tables of one model each as one of several, with the columns that all have; what they mean, the first table says."""
+    first = next(iter(tables.values()))
+    shared = [
+        field
+        for field in first.schema.fields
+        if field.name.lower() != _MODEL and all(find_column(table, field.name) for table in tables.values())
+    ]
+
+    def part(model: str, table: DataFrame) -> DataFrame:
+        columns = [column(find_column(table, field.name) or field.name).alias(field.name) for field in shared]
+        return table.select(*columns, F.lit(model).alias(_MODEL))
+
+    together = reduce(DataFrame.unionByName, [part(model, table) for model, table in tables.items()])
+    # A union need not keep the metadata of columns.
+    columns = [column(field.name).alias(field.name, metadata=field.metadata) for field in shared]
+    return together.select(*columns, marked_as_model(F.col(_MODEL), _MODEL, list(tables)))
+
+
+def plan(spark: SparkSession, config: CompareConfig) -> str:
+    """What a run would do; nothing is computed."""
+    check_committer(spark)
+    tables = _read(spark, config)
+    metrics = _check(config, _results(config, tables))
+    asked = config.comparison
+    test = f"{asked.test}, {asked.replicates:,} replicates" if asked.test == "sign_flip" else asked.test
+    options = [("baseline", asked.baseline), ("test", test), ("correction", asked.correction)]
+    if asked.by:
+        options.append(("slices by", ", ".join(as_names("by", asked.by))))
+    parts = [("metrics", folded(list(metrics.items()))), ("comparison", options)]
+    return planned(config, tables, parts, [runs.COMPARISONS])

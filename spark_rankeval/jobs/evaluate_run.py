@@ -1,0 +1,256 @@
+"""A run of the job that evaluates: tables are read, evaluated once, and written with all that is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spark_rankeval.charts.choice import headline_keys
+from spark_rankeval.errors import DataError, GateError, TrackingError
+from spark_rankeval.evaluation.dialect_map import dialect_map
+from spark_rankeval.evaluation.evaluate import evaluate, quarantine, score_users, score_users_to_describe
+from spark_rankeval.evaluation.summarise import check_memory, summarise
+from spark_rankeval.jobs import runs
+from spark_rankeval.jobs.attempts import stop_if_superseded
+from spark_rankeval.jobs.dry_run import Part, folded, planned
+from spark_rankeval.jobs.evaluate_config import EvaluateConfig, parted
+from spark_rankeval.jobs.events import EventLog
+from spark_rankeval.jobs.gating import facts_of_gates, gates_table, outcomes_of, tell_gates
+from spark_rankeval.jobs.partitions import check_columns, check_committer
+from spark_rankeval.jobs.reporting import about_the_run, write_report
+from spark_rankeval.jobs.tables import read_tables
+from spark_rankeval.jobs.tracking import track
+from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.request.options import Facts, attributes_in
+from spark_rankeval.run_history.gates import GateOutcome, failed, render_gates
+from spark_rankeval.spark.per_user import PerUserSchema, without_standards
+from spark_rankeval.spark.storage import staged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_rankeval.evaluation.dialect_map import MapRow
+    from spark_rankeval.evaluation.result import Result
+    from spark_rankeval.jobs.runs import Run
+    from spark_rankeval.records.summary import SummaryRow
+
+    Tables = Mapping[str, DataFrame]
+
+# What a map of dialects does not take: it knows one model, and no facts of users and items.
+_NOT_OF_MAPS = ("model", "weight", *(fact.name for fact in fields(Facts)))
+
+
+class Evaluated(NamedTuple):
+    """What a run has made.
+
+    Attributes:
+        result: the evaluation.
+        outcomes: what became of the gates.
+        run_id: the run.
+        tables: the names of the tables that it has a partition of.
+    """
+
+    result: Result
+    outcomes: list[GateOutcome]
+    run_id: str
+    tables: tuple[str, ...]
+
+    def text(self, config: EvaluateConfig) -> str:
+        """What is printed of the run: its gates first."""
+        printed = config.output.printed
+        figures = (
+            _table(self.result) if printed == "table" else self.result.to_trec(per_query=printed == "trec_queries")
+        )
+        parts = [figures, config.written(self.run_id, self.tables)]
+        if self.outcomes:
+            parts.insert(0, render_gates(self.outcomes))
+        return "\n\n".join(parts)
+
+
+def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog | None = None) -> Evaluated:
+    """Read, evaluate once, and write what the configuration asks for; without a log no event is written.
+
+    Raises:
+        ConfigurationError, InputError, MetricError, OptionError: something is wrong with it; nothing was computed.
+        DataError: rows cannot be ranked; nothing was published.
+        GateError: figures do not meet their gates; everything was written.
+        SupersededError: a later attempt has taken the run's name.
+        TrackingError: MLflow did not take the run; everything was written.
+    """
+    log = EventLog("evaluate") if log is None else log
+    tables = read_tables(spark, config.sources(), config.names_of_ids())
+    frames = _frames(config, tables)
+    with runs.running(spark, "evaluate", config, tables, log) as run:
+        result = _write_users(run, config, frames)
+        _write_quarantine(run, frames)
+        run.write(runs.metrics_table(spark, result, run.started).coalesce(1), runs.METRICS)
+        outcomes = _write_gates(run, config, result)
+        facts = {"plan": list(result.plan), **result.to_dict(), **facts_of_gates(outcomes)}
+        stored = spark.read.schema(without_standards(frames[runs.PER_USER]).schema).parquet(run.place(runs.PER_USER))
+        result = replace(result, _table=lambda: stored)
+        report = partial(_report, run, config, result, outcomes, facts)
+        write_report(run, report)
+        manifest = run.manifest(facts, config.evaluation.seed)
+        run.publish(manifest)
+        evaluated = Evaluated(result, outcomes, run.run_id, (*run.written, runs.MANIFESTS))
+        unmet = failed(outcomes)
+        if config.mlflow is not None:
+            stop_if_superseded(run)
+            unmet += _tracked(run, config, result, manifest, has_failed=bool(unmet))
+        if unmet:
+            raise GateError("; ".join(unmet), evaluated.text(config))
+    return evaluated
+
+
+def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
+    """The arguments of `score_users`: metrics of all lists together are another matter."""
+    given: dict[str, Any] = {"labels": None, **tables, **vars(config.columns)}
+    facts = Facts(**{fact.name: given.pop(fact.name) for fact in fields(Facts) if fact.name in given})
+    call = {**given, **config.scoring(), "facts": facts, "metrics": parted(config.evaluation.metrics)[0]}
+    if config.evaluation.model:
+        call["predictions"] = {config.evaluation.model: tables["predictions"]}
+    return call
+
+
+def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
+    """The lazy tables of users and of rejected rows that a run writes; making them runs no job.
+
+    Raises:
+        ConfigurationError, InputError, MetricError, OptionError: they cannot be made of these tables, or not be stored.
+    """
+    call, asked = _call(config, tables), config.evaluation
+    score = score_users_to_describe if asked.notes else score_users
+    frames = {runs.PER_USER: score(**call)}
+    check_memory(frames[runs.PER_USER], asked.summary())
+    if asked.on_invalid == "quarantine" or parted(asked.metrics)[1]:
+        # The table of rejected rows knows all metrics, so that what those of all lists together lack is found here.
+        frames[runs.QUARANTINE] = quarantine(**{**call, "metrics": asked.metrics})
+    if asked.on_invalid != "quarantine":
+        frames.pop(runs.QUARANTINE, None)
+    for name, frame in frames.items():
+        check_columns(name, frame)
+    return frames
+
+
+def _write_users(run: Run, config: EvaluateConfig, frames: Mapping[str, DataFrame]) -> Result:
+    """Write the users' values, and summarise what was written.
+
+    Raises:
+        DataError: rows cannot be ranked; nothing is published.
+    """
+    call = _call(config, run.tables)
+    with staged(frames[runs.PER_USER], f"{run.output}/{runs.PER_USER}") as table:
+        try:
+            result = summarise(table, **vars(config.evaluation.summary()))
+        except DataError:
+            # The stored counts say how much is wrong; only another look at the data finds examples of it.
+            evaluate(**call, notes=False)
+            raise
+        run.write(without_standards(table), runs.PER_USER, is_empty=table.isEmpty())
+    if result.notes:
+        run.log.tell("notes", notes=result.notes)
+    return _with_all_lists(config, result, call)
+
+
+def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, Any]) -> Result:
+    """The result with the metrics of all lists together, of which no table of users holds what they need."""
+    of_all = parted(config.evaluation.metrics)[1]
+    if not of_all:
+        return result
+    options = {**vars(config.evaluation.summary()), "notes": False, "metrics": of_all}
+    others = evaluate(**{**call, **options})
+    labels = list(parse_metrics(config.evaluation.metrics))
+    blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}
+    for row in (*result.summary, *others.summary):
+        blocks.setdefault((row.model, row.slice, row.relevance), []).append(row)
+    summary = tuple(row for rows in blocks.values() for row in sorted(rows, key=lambda row: labels.index(row.metric)))
+    return replace(result, summary=summary)
+
+
+def _write_quarantine(run: Run, frames: Mapping[str, DataFrame]) -> None:
+    if runs.QUARANTINE in frames:
+        with staged(frames[runs.QUARANTINE], f"{run.output}/{runs.QUARANTINE}") as table:
+            run.write(table, runs.QUARANTINE, is_empty=table.isEmpty())
+
+
+def _write_gates(run: Run, config: EvaluateConfig, result: Result) -> list[GateOutcome]:
+    outcomes = outcomes_of(run, config.gate_rules(), result)
+    if outcomes:
+        run.write(gates_table(run, outcomes), runs.GATES)
+        tell_gates(run.log, outcomes)
+    return outcomes
+
+
+def _report(
+    run: Run, config: EvaluateConfig, result: Result, outcomes: list[GateOutcome], facts: Mapping[str, Any], path: Path
+) -> None:
+    result.report(
+        path,
+        title=config.report.title,
+        distributions=config.report.distributions,
+        gates=outcomes,
+        dialects=_dialects(config, run.tables),
+        manifest=about_the_run(run.manifest(facts, config.evaluation.seed)),
+    )
+
+
+def _dialects(config: EvaluateConfig, tables: Tables) -> tuple[MapRow, ...]:
+    """The map of dialects that the report is to have."""
+    asked = config.report.dialects
+    if not asked:
+        return ()
+    given = {"labels": None, **tables, **vars(config.columns)}
+    return dialect_map(
+        **{name: value for name, value in given.items() if name not in _NOT_OF_MAPS},
+        metrics=config.evaluation.metrics,
+        relevance_threshold=config.evaluation.relevance_threshold,
+        on_invalid=config.evaluation.on_invalid,
+        dialects=None if asked == "all" else asked,
+    ).rows
+
+
+def _tracked(
+    run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[str, Any], *, has_failed: bool
+) -> list[str]:
+    """Log a run to MLflow; if it has failed its gates, which is what its user is to learn, give what went wrong there too."""
+    try:
+        track(run, config, result, manifest)
+    except TrackingError as error:
+        if not has_failed:
+            raise
+        run.log.tell("tracking failed", error=str(error))
+        return [f"besides, tracking failed: {error}"]
+    return []
+
+
+def _table(result: Result) -> str:
+    """The result as it shows itself, but of curves the usual points alone."""
+    of_all = [row for row in result.summary if row.slice == "all"]
+    keys = {*headline_keys(of_all)}
+    text = repr(replace(result, summary=tuple(row for row in result.summary if row.key in keys)))
+    n_more = len({row.key for row in of_all} - keys)
+    if n_more:
+        text += f"\n\n{n_more:,} more metrics, as points of curves, are in the table metrics"
+    return text
+
+
+def plan(spark: SparkSession, config: EvaluateConfig) -> str:
+    """What a run would do; nothing is computed."""
+    check_committer(spark)
+    tables = read_tables(spark, config.sources(), config.names_of_ids())
+    frames = _frames(config, tables)
+    schema = PerUserSchema.read(frames[runs.PER_USER])
+    metrics = [(metric.label, metric.definition) for metric in schema.metrics]
+    metrics += [(label, "of all lists together, by another pass") for label in parted(config.evaluation.metrics)[1]]
+    parts: list[Part] = [(f"metrics, dialect '{schema.settings.dialect}'", folded(list(dict(metrics).items())))]
+    if config.evaluation.by:
+        totals = "with totals" if config.evaluation.totals else ""
+        parts.append(("slices by", [(name, totals) for name in attributes_in(config.evaluation.by)]))
+    outputs = [*frames, runs.METRICS]
+    if config.gates:
+        outputs.append(runs.GATES)
+    return planned(config, tables, parts, outputs)
