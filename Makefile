@@ -10,6 +10,9 @@ BIN := $(VENV)/bin
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
 
+# Compiled modules are kept: to compile all tests anew takes each process of a run some seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 # uv makes the environments: it keeps what it downloaded and built, so that Spark, which several have, is built once.
 UV := $(or $(shell command -v uv),.venv-uv/bin/uv)
 
