@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.checks import check_table, kind_of
 from spark_rankeval.errors import InputError, MergeError, MetricError
@@ -13,7 +13,7 @@ from spark_rankeval.metrics.naming import column_name, parse_metric
 from spark_rankeval.records.merged import merged_rows
 from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, row_of
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.stored import qualities_in
+from spark_rankeval.records.stored import no_users, qualities_in
 from spark_rankeval.statistics.intervals import asked_for
 from spark_rankeval.tables.notes import notes_of
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     #: A result, or what `Result.to_dict` or `Result.to_json` made of one.
     Told = Result | Mapping[str, Any] | str
+
+_MERGED = no_users("a merged result has no users' values: read the per-user tables of the runs that it is of")
 
 
 def merge(
@@ -79,8 +81,8 @@ def merge(
         qualities=_merged_qualities(qualities) if known else {},
         columns={row.key: columns.get(row.key) or column_of(row) for row in summary},
         plan=_words(list(summaries), summary),
-        _table=_no_users,
-        _write=_no_users,
+        _table=_MERGED,
+        _write=_MERGED,
         notes=notes_of(summary) if noted else (),
     )
 
@@ -165,8 +167,3 @@ def _words(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[str, ...]:
     said = [f"Merged from {len(names)} summaries: {', '.join(names)}. A user who is in several of them counts in each."]
     said += [f"Sums do not tell {' and '.join(lacking)}, which stand as NaN."] * bool(lacking)
     return tuple(said)
-
-
-def _no_users(*_: object) -> NoReturn:
-    msg = "a merged result has no users' values: read the per-user tables of the runs that it is of"
-    raise InputError(msg)
