@@ -14,21 +14,20 @@ from spark_rankeval.charts.of_results import ResultPlots
 from spark_rankeval.checks import check_name, one_of
 from spark_rankeval.errors import InputError
 from spark_rankeval.evaluation.lookup import Lookup
+from spark_rankeval.evaluation.trec_lines import in_trec_lines
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.curves import cutoff_curve, recall_curve
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import by_slice
-from spark_rankeval.records.stored import no_users, read_stored, read_text
+from spark_rankeval.records.stored import READ_BACK, read_stored, read_text, stored_values
 from spark_rankeval.report.writing import checked_path, text_of, write_page, write_report
 from spark_rankeval.spark.binning import users_by_value
 from spark_rankeval.spark.per_user import PerUserSchema
-from spark_rankeval.spark.queries import queries_of, totals_of
 from spark_rankeval.tables.latex import as_latex
 from spark_rankeval.tables.models import ModelsTable, models_table
 from spark_rankeval.tables.notes import notes_of
 from spark_rankeval.tables.shown import Shown
 from spark_rankeval.tables.summary import summary_on_paper, summary_on_screen
-from spark_rankeval.tables.trec import Query, render_trec
 
 if TYPE_CHECKING:
     import os
@@ -39,19 +38,12 @@ if TYPE_CHECKING:
 
     from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.evaluation.lookup import Name
-    from spark_rankeval.records.bins import Counts, Grid
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report import Gate
     from spark_rankeval.report.contents import Comparison
     from spark_rankeval.tables.dialects import DialectRow
     from spark_rankeval.tables.models import Compared
     from spark_rankeval.tables.table import Document
-
-
-_READ_BACK = no_users(
-    "a result that was read back has no users' values: read the table that result.write(path) wrote, and summarise it, as in "
-    "summarise(spark.read.parquet(path))"
-)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -212,10 +204,9 @@ class Result(Shown):
         ``result.plot()`` draws all means, ``result.plot("ndcg@10")`` the models side by side, ``result.plot("ndcg")`` the
         curve against the cutoff; ``result.plot.slices("ndcg@10")`` and so on are the charts by name: see `ResultPlots`.
         """
-        return ResultPlots(self.summary, self.columns, self.models, self._users_by_value)
-
-    def _users_by_value(self, column: str, grid: Grid) -> Counts:
-        return users_by_value(self.per_user, column, grid)
+        return ResultPlots(
+            self.summary, self.columns, self.models, lambda column, grid: users_by_value(self.per_user, column, grid)
+        )
 
     def report(
         self,
@@ -268,14 +259,7 @@ class Result(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """The figures as plain values that `from_dict` reads; NaN as None. Equal figures are equal here, whatever the plan was."""
-        stored: dict[str, Any] = {"summary": [row.stored() for row in self.summary], "columns": dict(self.columns)}
-        if self.qualities:
-            stored["data_quality"] = self.data_quality.to_dict()
-        if self.notes:
-            stored["notes"] = list(self.notes)
-        if len(self.qualities) > 1:
-            stored["data_quality_of_models"] = {name: quality.to_dict() for name, quality in self.qualities.items()}
-        return stored
+        return stored_values(self.summary, self.columns, self.qualities, self.notes)
 
     def to_json(self, indent: int | None = 2) -> str:
         """The figures as JSON that `from_json` reads; NaN as null."""
@@ -288,7 +272,7 @@ class Result(Shown):
         Raises:
             InputError: it is neither.
         """
-        return cls(**read_stored(told)._asdict(), _table=_READ_BACK, _write=_READ_BACK)
+        return cls(**read_stored(told)._asdict(), _table=READ_BACK, _write=READ_BACK)
 
     @classmethod
     def from_json(cls, text: str) -> Result:
@@ -407,20 +391,9 @@ class Result(Shown):
         """
         one_of("per_query", per_query, (True, False))
         check_name("runid", runid)
-        rows = self._of_all_users()
-        first = [row for row in rows if row.model == rows[0].model]
-        totals = totals_of(self.per_user, first, self.columns)
-        queries = queries_of(self.per_user, first, self.columns) if per_query else {}
-        texts = []
-        for model in self.models:
-            of_model = [row for row in rows if row.model == model]
-            everything = totals.get(model, Query("all", 0, 0, 0, (), 0))._replace(values=[row.mean for row in of_model])
-            single = queries.get(model, [])
-            if everything.n_found is None:
-                # A count that not every query has is printed of none.
-                single = [query._replace(n_found=None) for query in single]
-            texts.append(render_trec(of_model, single, everything, runid or model or None))
-        return "\n".join(texts)
+        return in_trec_lines(
+            self._of_all_users(), self.models, self.per_user, self.columns, per_query=per_query, runid=runid
+        )
 
     def _on_paper(self) -> Document:
         return summary_on_paper(self.summary, self.notes)

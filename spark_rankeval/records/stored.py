@@ -25,6 +25,23 @@ class Stored(NamedTuple):
     notes: tuple[str, ...]
 
 
+def stored_values(
+    summary: Sequence[SummaryRow],
+    columns: Mapping[str, str],
+    qualities: Mapping[str, DataQuality],
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """A result as the plain values that `read_stored` reads."""
+    stored: dict[str, Any] = {"summary": [row.stored() for row in summary], "columns": dict(columns)}
+    if qualities:
+        stored["data_quality"] = DataQuality.of_models(list(qualities.values())).to_dict()
+    if notes:
+        stored["notes"] = list(notes)
+    if len(qualities) > 1:
+        stored["data_quality_of_models"] = {name: quality.to_dict() for name, quality in qualities.items()}
+    return stored
+
+
 def read_stored(stored: Mapping[str, Any]) -> Stored:
     """What `Result.to_dict` made of a result, or what a job's manifest says of one.
 
@@ -72,3 +89,10 @@ def no_users(why: str) -> Callable[..., NoReturn]:
         raise InputError(why)
 
     return refuse
+
+
+#: What stands there in a result that was read back.
+READ_BACK = no_users(
+    "a result that was read back has no users' values: read the table that result.write(path) wrote, and summarise it, as in "
+    "summarise(spark.read.parquet(path))"
+)
