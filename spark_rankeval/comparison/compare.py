@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import one_of
 from spark_rankeval.comparison.inputs import (
     check_baseline,
     check_number,
-    direction_of,
+    compared_metrics,
     labels_of,
-    margins_of,
     names_of,
     read_results,
     resolution_of,
 )
 from spark_rankeval.comparison.result import ModelComparison, PairwiseComparison
+from spark_rankeval.comparison.rows import AgainstBaseline, AllPairs, rolled
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.repeated_users import repeated_users
-from spark_rankeval.records.comparison import ComparisonRow, PairRow
-from spark_rankeval.records.slices import in_order, roll, slice_name
 from spark_rankeval.request.options import Cube, attributes_in
-from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.statistics.intervals import checked_level
-from spark_rankeval.statistics.merging import merged
-from spark_rankeval.statistics.moments import moments_of
 from spark_rankeval.statistics.multiplicity import adjusted
-from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
-from spark_rankeval.statistics.verdict import verdict_of
 from spark_rankeval.worker.comparing import (
     N_CONFLICTS,
     N_INVALID,
-    N_SHARED,
     N_USERS,
     all_pairs_batches,
     by_owner,
@@ -43,17 +34,14 @@ from spark_rankeval.worker.comparing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.comparison.inputs import Direction, Margin, Metrics, Results
-    from spark_rankeval.records.slices import Key
+    from spark_rankeval.comparison.inputs import Margin, Metrics, Results
     from spark_rankeval.request.options import By
     from spark_rankeval.spark.model_tables import ModelTables
-    from spark_rankeval.statistics.all_pairs import Pair
     from spark_rankeval.statistics.moments import State
-    from spark_rankeval.statistics.paired import Comparison
     from spark_rankeval.worker.comparing import Owner
 
 # A replicate's sum takes so many bytes in a state, and so many of them when it travels; so large a state may be.
@@ -113,21 +101,21 @@ def compare(
     """
     checked_level(level)
     one_of("test", test, ("sign_flip", "t"))
-    parted = attributes_in(by)
+    attributes = attributes_in(by)
     adjusted([], correction)
     checked_replicates(replicates)
     check_seed(seed)
     tables = read_results(results, user, model)
     names = names_of(results, tables)
     check_baseline(baseline, names)
-    labels = labels_of(tables, metrics)
-    margins = margins_of(margin, tables, labels)
-    tables.check_attributes(parted)
-    size = size_of_state(len(labels), max(len(names) - 1, 1), replicates)
-    directions = {label: direction_of(tables, label) for label in labels}
-    resolution = resolution_of(test, replicates, len(labels) * max(len(names) - 1, 0), level, correction)
-    run = paired_batches(baseline, len(labels), replicates, seed, len(parted))
-    everyone, slices = by_slice(tables.collected(labels, run, size, parted))
+    compared = compared_metrics(tables, metrics, margin)
+    labels = [metric.label for metric in compared]
+    tables.check_attributes(attributes)
+    n_others = max(len(names) - 1, 0)
+    size = size_of_state(len(labels), max(n_others, 1), replicates)
+    resolution = resolution_of(test, replicates, len(labels) * n_others, level, correction)
+    run = paired_batches(baseline, len(labels), replicates, seed, len(attributes))
+    everyone, slices = by_slice(tables.collected(labels, run, size, attributes))
     owners = by_owner(everyone)
     _check_users(owners, tables)
     models = names or _models_met(owners)
@@ -136,38 +124,10 @@ def compare(
     if not names:
         # The models of one table of several are known only now.
         resolution = resolution_of(test, replicates, len(labels) * len(others), level, correction)
-
-    def judged(found: list[tuple[str, str, str, Comparison]], test: str) -> tuple[ComparisonRow, ...]:
-        stated = [each.p_of(test, margins[label], resolution) for label, _, _, each in found]
-        p_values = adjusted([p for p, _ in stated], correction)
-        return tuple(
-            _row(
-                label,
-                name,
-                baseline,
-                users,
-                each,
-                p,
-                p_test,
-                margins[label],
-                directions[label].larger_is_better,
-                tables.asked(label),
-            )
-            for (label, name, users, each), p, (_, p_test) in zip(found, p_values.tolist(), stated, strict=True)
-        )
-
-    rows = judged(_comparisons(owners, directions, others, baseline, level, replicates), test)
-    groups: dict[Key, list[State]] = {}
-    for key, state in slices.items():
-        for group in roll(len(parted), totals=isinstance(by, Cube))(key):
-            groups.setdefault(group, []).append(state)
-    sliced = []
-    for group in in_order(list(groups)):
-        name = slice_name(parted, group)
-        if name != "all":
-            sliced += _comparisons(by_owner(merged(groups[group])), directions, others, baseline, level, 0, name)
+    against = AgainstBaseline(baseline, others, compared, level, correction, resolution)
     return ModelComparison(
-        rows, level, test, replicates, seed, baseline=baseline, correction=correction, sliced=judged(sliced, "sign_flip"),
+        against.rows(owners, test, replicates), level, test, replicates, seed, baseline=baseline, correction=correction,
+        sliced=against.rows_of_slices(rolled(slices, attributes, totals=isinstance(by, Cube))),
         _differences=lambda: tables.differences(labels, baseline), notes=tables.notes(labels),
     )  # fmt: skip
 
@@ -186,86 +146,6 @@ def size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
         )
         raise OptionError(msg)
     return int(size * _PACKED)
-
-
-def _comparisons(
-    owners: dict[Owner, State],
-    directions: Mapping[str, Direction],
-    models: list[str],
-    baseline: str,
-    level: float,
-    replicates: int,
-    users: str = "all",
-) -> list[tuple[str, str, str, Comparison]]:
-    """Metric by metric and model by model the comparison of some users: label, model, which users, figures."""
-    # A model without a row has no state.
-    empty = PairedAccumulator(len(directions), replicates=replicates).state()
-    states = {
-        name: {field: owners.get(name, {}).get(field, entries) for field, entries in empty.items()} for name in models
-    }
-    found = []
-    for place, (label, direction) in enumerate(directions.items()):
-        for name, state in states.items():
-            own = {field: entries[place] for field, entries in state.items()}
-            # Users of neither table are no concern of the two.
-            own["n_undefined"] = _n_of_either(owners, name, baseline) - own["difference_n"]
-            found.append((label, name, users, comparison_of(own, level, direction.bounds)))
-    return found
-
-
-def _row(
-    label: str,
-    model: str,
-    baseline: str,
-    users: str,
-    found: Comparison,
-    p: float,
-    p_test: str,
-    margin: float,
-    upwards: bool,
-    asked: str,
-) -> ComparisonRow:
-    verdict = verdict_of(
-        found.interval,
-        p,
-        margin=margin,
-        difference=found.difference,
-        names=(model, baseline),
-        metric=(asked or label) + (f" of users with {users}" if users != "all" else ""),
-        higher_is_better=upwards,
-    )
-    wins, losses = (found.wins, found.losses) if upwards else (found.losses, found.wins)
-    return ComparisonRow(
-        metric=label,
-        model=model,
-        baseline=baseline,
-        slice=users,
-        n_users=found.n,
-        n_undefined=found.n_undefined,
-        mean=found.mean,
-        baseline_mean=found.baseline_mean,
-        difference=found.difference,
-        relative_lift=found.relative_lift,
-        std=found.std,
-        standard_error=found.standard_error,
-        interval_low=found.interval.low,
-        interval_high=found.interval.high,
-        p_t=found.p_t,
-        p_sign_flip=found.p_sign_flip,
-        p=p,
-        cohens_d=found.cohens_d,
-        wins=wins,
-        ties=found.ties,
-        losses=losses,
-        margin=margin,
-        larger_is_better=upwards,
-        verdict=verdict.word,
-        sentence=verdict.sentence,
-        interval_method=found.interval.method,
-        p_test=p_test,
-        p_margin=found.p_beyond(margin) if margin else math.nan,
-        asked=asked,
-    )
 
 
 def all_pairs(
@@ -312,11 +192,10 @@ def all_pairs(
     tables = read_results(results, user, model)
     names = names_of(results, tables)
     check_number(names, drawn)
-    labels = labels_of(tables, metrics)
-    margins = margins_of(margin, tables, labels)
+    compared = compared_metrics(tables, metrics, margin)
+    labels = [metric.label for metric in compared]
     size = size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
-    pairwise = test == "games_howell"
-    run = all_pairs_batches(len(labels), drawn, seed, pairwise)
+    run = all_pairs_batches(len(labels), drawn, seed, test == "games_howell")
     owners = by_owner(tables.collected(labels, run, size))
     _check_users(owners, tables)
     models = sorted({*names, *_models_met(owners)})
@@ -324,73 +203,8 @@ def all_pairs(
     if len(models) < 2:
         msg = f"pairs are of two models or more; the table has {', '.join(map(repr, models)) or 'none'}"
         raise InputError(msg)
-    # States of fewer models are of users who lack one.
-    complete = (
-        owners.get(tuple(models))
-        or AllPairsAccumulator(len(labels), len(models), replicates=drawn, pairwise=pairwise).state()
-    )
-    n_users = int(owners[()][N_USERS][0]) if () in owners else 0
-    rows = []
-    for place, label in enumerate(labels):
-        state = {field: entries[place] for field, entries in complete.items()}
-        values = {
-            field.removeprefix("value_"): entries for field, entries in state.items() if field.startswith("value_")
-        }
-        means = [
-            moments_of({field: entries[index] for field, entries in values.items()}).mean
-            for index in range(len(models))
-        ]
-        upwards, bounds = direction_of(tables, label)
-        rows += [
-            _pair_row(label, models, means, n_users, pair, test, margins[label], upwards, tables.asked(label))
-            for pair in all_pairs_of(state, level, bounds)
-        ]
-    return PairwiseComparison(tuple(rows), level, test, drawn, seed, tables.notes(labels))
-
-
-def _pair_row(
-    label: str,
-    models: list[str],
-    means: list[float],
-    n_users: int,
-    pair: Pair,
-    test: str,
-    margin: float,
-    upwards: bool,
-    asked: str,
-) -> PairRow:
-    model, other = models[pair.second], models[pair.first]
-    p = pair.p_of(test, margin)
-    verdict = verdict_of(
-        pair.interval,
-        p,
-        margin=margin,
-        difference=pair.difference,
-        names=(model, other),
-        metric=asked or label,
-        higher_is_better=upwards,
-    )
-    return PairRow(
-        metric=label,
-        model=model,
-        other=other,
-        n_users=pair.n,
-        n_undefined=n_users - pair.n,
-        mean=means[pair.second],
-        other_mean=means[pair.first],
-        difference=pair.difference,
-        interval_low=pair.interval.low,
-        interval_high=pair.interval.high,
-        q=pair.q,
-        p_tukey=pair.p_tukey,
-        p_randomised=pair.p_randomised,
-        p=p,
-        margin=margin,
-        verdict=verdict.word,
-        sentence=verdict.sentence,
-        interval_method=pair.interval.method,
-        asked=asked,
-    )
+    rows = AllPairs(models, compared, level, test, drawn).rows(owners)
+    return PairwiseComparison(rows, level, test, drawn, seed, tables.notes(labels))
 
 
 def differences(
@@ -432,7 +246,7 @@ def differences(
 
 
 def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
-    """Raise where a user stands twice, or rows could not be ranked."""
+    """Raise if a user stands twice, rows could not be ranked, or attributes of a user conflict."""
     problems, counts = repeated_users(owners, tables)
     for owner, fields in owners.items():
         if not isinstance(owner, str):
@@ -456,12 +270,3 @@ def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
 def _models_met(owners: dict[Owner, State]) -> list[str]:
     """The models that a user has a row of."""
     return sorted(owner for owner, fields in owners.items() if isinstance(owner, str) and int(fields[N_USERS][0]))
-
-
-def _n_of_either(owners: dict[Owner, State], model: str, baseline: str) -> int:
-    """How many users have a row of the model or of the baseline."""
-
-    def count(owner: str, name: str) -> int:
-        return int(owners[owner][name][0]) if owner in owners else 0
-
-    return count(model, N_USERS) + count(baseline, N_USERS) - count(model, N_SHARED)
