@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
@@ -11,12 +11,24 @@ from spark_rankeval.checks import kind_of
 from spark_rankeval.comparison.result import ModelComparison
 from spark_rankeval.errors import InputError, UnknownMetricError, did_you_mean
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.metrics.naming import reads_as
+from spark_rankeval.records.comparison import rows_of_metric
 from spark_rankeval.statistics.power import detectable_difference as smallest_difference
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.records.summary import SummaryRow
+
+
+class _Spread(NamedTuple):
+    """What a row tells of its users."""
+
+    metric: str
+    model: str
+    slice: str
+    n_users: int
+    std: float
+    std_of: str
+    mean: float
 
 
 def detectable_difference(
@@ -47,30 +59,30 @@ def detectable_difference(
     """
     if isinstance(result, Result):
         known = [
-            (row.key, row.model, row.slice, row.n_users, _spread(row), "values", row.mean) for row in result.summary
+            _Spread(row.key, row.model, row.slice, row.n_users, _std_of_values(row), "values", row.mean)
+            for row in result.summary
         ]
     elif isinstance(result, ModelComparison):
         known = [
-            (row.metric, row.model, row.slice, row.n_users, row.std, "differences", row.baseline_mean)
+            _Spread(row.metric, row.model, row.slice, row.n_users, row.std, "differences", row.baseline_mean)
             for row in (*result.rows, *result.sliced)
         ]
     else:
         msg = f"detectable_difference takes a Result or a comparison; got a {kind_of(result)}"
         raise InputError(msg)
     if metric is not None:
-        labels = list(dict.fromkeys(row[0] for row in known))
-        known = [row for row in known if row[0] == metric] or [row for row in known if reads_as(row[0], metric)]
+        labels = list(dict.fromkeys(row.metric for row in known))
+        known = rows_of_metric(known, metric)
         if not known:
             msg = f"there is no metric {str(metric)!r}; {did_you_mean(metric, labels)}there are {', '.join(labels)}"
             raise UnknownMetricError(msg)
     rows = []
-    for label, model, users, n_users, std, std_of, mean in known:
-        found = smallest_difference(std, n_users, level, power) if std else math.nan
-        rows.append((label, model, users, n_users, std, std_of, found, found / abs(mean) if mean else float("nan")))
-    names = ["metric", "model", "slice", "n_users", "std", "std_of", "detectable_difference", "relative"]
-    return pd.DataFrame(rows, columns=names)
+    for row in known:
+        difference = smallest_difference(row.std, row.n_users, level, power) if row.std else math.nan
+        rows.append((*row[:-1], difference, difference / abs(row.mean) if row.mean else math.nan))
+    return pd.DataFrame(rows, columns=[*_Spread._fields[:-1], "detectable_difference", "relative"])
 
 
-def _spread(row: SummaryRow) -> float:
+def _std_of_values(row: SummaryRow) -> float:
     """The standard deviation of values that would give equally weighted users the standard error that the row has."""
     return row.standard_error * math.sqrt(row.n_users) if row.user_weight else row.std

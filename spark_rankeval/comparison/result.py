@@ -11,8 +11,7 @@ import pandas as pd
 from spark_rankeval.charts.figures import WIDTH
 from spark_rankeval.charts.of_comparisons import ComparisonPlots, pairs_chart
 from spark_rankeval.errors import UnknownMetricError, did_you_mean
-from spark_rankeval.metrics.naming import reads_as
-from spark_rankeval.records.comparison import ComparisonRow, PairRow, largest_losses
+from spark_rankeval.records.comparison import ComparisonRow, PairRow, largest_losses, rows_of_metric
 from spark_rankeval.records.slices import by_slice
 from spark_rankeval.records.summary import as_json_value
 from spark_rankeval.spark.binning import users_by_difference
@@ -83,15 +82,13 @@ class _Compared(OneTable, Generic[Row]):
         every: Sequence[Row] = next(
             (rows for rows in self._kinds() if any(set(names) <= _names_of(row) for row in rows)), self.rows
         )
-        rows: list[Row] = [row for row in every if row.metric == metric]
-        rows = rows or [row for row in every if reads_as(row.metric, metric)]
-        rows = [row for row in rows if set(names) <= _names_of(row)]
+        rows = [row for row in rows_of_metric(every, metric) if set(names) <= _names_of(row)]
         if len(rows) == 1:
             return rows[0]
-        known = ", ".join(repr((row.metric, *sorted(_names_of(row)))) for row in rows or self.rows)
+        what = "several rows answer" if rows else "no row answers"
         near = "" if rows else did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
-        msg = f"{'several rows answer' if rows else 'no row answers'} to {key!r}; {near}there are {known}"
-        raise UnknownMetricError(msg)
+        known = ", ".join(repr((row.metric, *sorted(_names_of(row)))) for row in rows or self.rows)
+        raise UnknownMetricError(f"{what} to {key!r}; {near}there are {known}")
 
     def _kinds(self) -> tuple[Sequence[Row], ...]:
         """The rows, and other rows like them."""
@@ -99,9 +96,9 @@ class _Compared(OneTable, Generic[Row]):
 
     def to_dict(self) -> dict[str, Any]:
         """The rows and the options as plain values, NaN and infinities as None."""
-        others = [item.name for item in fields(self) if item.name not in ("rows", "sliced", "_differences")]
-        options = {name: getattr(self, name) for name in others}
-        # As JSON has them.
+        names = [item.name for item in fields(self) if item.name not in ("rows", "sliced", "_differences")]
+        options = {name: getattr(self, name) for name in names}
+        # JSON has lists.
         options["notes"] = list(options["notes"])
         return {"rows": _plain(self.rows), **options}
 
@@ -151,7 +148,6 @@ class ModelComparison(_Compared[ComparisonRow]):
         """
         models = [self.baseline, *dict.fromkeys(row.model for row in self.rows)]
         differences = self._differences
-
         users = None if differences is None else lambda metric, grid: users_by_difference(differences(), metric, grid)
         return ComparisonPlots(self.rows, self.sliced, self.baseline, self.level, models, users)
 
@@ -195,13 +191,11 @@ class ModelComparison(_Compared[ComparisonRow]):
         """
         rows = list(self.sliced)
         if metric is not None:
-            rows = [row for row in rows if row.metric == metric] or [
-                row for row in rows if reads_as(row.metric, metric)
-            ]
+            rows = rows_of_metric(rows, metric)
             if not rows:
-                known = ", ".join(dict.fromkeys(row.metric for row in self.sliced)) or "no slices: compare(…, by=…)"
-                near = did_you_mean(metric, dict.fromkeys(row.metric for row in self.sliced))
-                msg = f"no slice has a metric {str(metric)!r}; {near}there are {known}"
+                labels = dict.fromkeys(row.metric for row in self.sliced)
+                known = ", ".join(labels) or "no slices: compare(…, by=…)"
+                msg = f"no slice has a metric {str(metric)!r}; {did_you_mean(metric, labels)}there are {known}"
                 raise UnknownMetricError(msg)
         return _frame(largest_losses(rows)[:n], ComparisonRow)
 
