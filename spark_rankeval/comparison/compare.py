@@ -72,23 +72,23 @@ def compare(
         results: a dict from a model's name to its per-user table (of `score_users`, fresh or read back) or its `Result`; or
             one table or `Result` of several models.
         baseline: the name of the model that the others are compared with.
-        metrics: which ones, by label or as objects; None: all that every table has.
-        user: the columns that make a user, where tables do not say it themselves; metadata survives Parquet, not CSV.
-        model: the column of models' names of a table of several models, where it does not say it itself.
+        metrics: the metrics to compare, by label or as objects; None: all that every table has.
+        user: the columns that make a user. None: those that the tables mark; metadata survives Parquet, not CSV.
+        model: the column of models' names, of a table of several models. None: the column that the table marks.
         level: of the intervals; a p-value up to 1 − level, after correction, counts as a difference.
-        margin: the difference that does not matter, in the metric's units; or a dict by metric (others: 0). Whether a difference
-            is beyond it or within is judged by t, and corrected as other p-values are.
-        test: the p-value that is corrected and judged: ``sign_flip``, the randomisation test, which assumes that differences are
-            symmetric about 0 where models are alike; or ``t``, the paired t test, which assumes normal ones, or many users.
-            Both are given. Where up to 16 users differ, or all by as much, the signs are all counted and none is drawn.
+        margin: the difference that does not matter, in the metric's units; or a dict by metric (others: 0). The t test judges
+            whether a difference is beyond the margin or within; its p-value is corrected as others are.
+        test: the p-value that is corrected and judged; rows have both. ``sign_flip`` is the randomisation test, which assumes that
+            differences are symmetric about 0 if models are alike. ``t`` is the paired t test, which assumes normal
+            differences, or many users. If up to 16 users differ, or all by as much, all signs are counted and none is drawn.
         correction: for the number of metrics × models: ``holm``, ``benjamini_hochberg`` or ``none``.
-        replicates: of the randomisation test; the smallest p-value that is drawn is 1 / (replicates + 1). If that cannot decide as
-            many comparisons, a warning says so, and the t test's p-value stands for it.
+        replicates: of the randomisation test; the smallest p-value that is drawn is 1 / (replicates + 1). If that is too large
+            for so many comparisons, a warning follows, and the t test's p-value stands in for it.
         seed: of its signs.
-        by: attributes of the user that part the users into slices, for a look at who wins and who loses: columns of the tables,
-            such as those that ``score_users(by=…)`` keeps, or others joined to them. Slices are judged by all signs where
-            these can be counted, else by the paired t test, corrected for all comparisons of slices; they change nothing of the
-            rows of all users. ``Cube("country", "device")`` adds a total over each attribute.
+        by: attributes of the user that part the users into slices: columns of the tables, such as those that
+            ``score_users(by=…)`` keeps, or others joined to them. Slices are judged by all signs if these can be counted, else
+            by the paired t test, corrected for all comparisons of slices. They change nothing of the rows of all users.
+            ``Cube("country", "device")`` adds a total over each attribute.
 
     Returns:
         the comparison: it prints as a table; `rows`, `sentences` and `to_pandas()` have all figures, and `slices` and
@@ -167,16 +167,17 @@ def all_pairs(
     Multiple testing in statistical analysis of systems-based information retrieval experiments, TOIS 2012.
 
     Args:
-        results: as in `compare`, and so all that is not said here.
-        metrics: which ones.
+        results: as in `compare`, like every argument without a description here.
+        metrics: the metrics to compare.
         user: the columns that make a user.
         model: the column of models' names.
         level: of the intervals of all pairs of a metric together.
         margin: the difference that does not matter.
-        test: the p-value that is judged. ``tukey``, by the studentized range, assumes that the differences of all pairs have one
-            spread, and ``randomised``, by permuting the models within each user, for up to 8 models, that all models' values are
-            exchangeable where two are alike. With one model much noisier than the others both find differences that are not
-            there: ``games_howell`` takes each pair's own spread. Intervals are Tukey's, or those of Games and Howell.
+        test: the p-value that is judged. ``tukey``, by the studentized range, assumes that the differences of all pairs are
+            equally spread. ``randomised`` permutes the models within each user, for up to 8 models, and assumes that all
+            models' values are exchangeable if two models are alike. If a model is much noisier than the others, both report
+            differences that do not exist: ``games_howell`` takes the spread of each pair. Intervals are Tukey's, or those of
+            Games and Howell.
         replicates: of the randomised test; no other test draws any.
         seed: of its permutations.
 
@@ -215,22 +216,22 @@ def differences(
     user: str | Sequence[str] | None = None,
     model: str | None = None,
 ) -> DataFrame:
-    """Every user's difference to the baseline, as a lazy DataFrame: for a look at where models rank differently.
+    """Every user's difference to the baseline, as a lazy DataFrame: for a look at users whom models rank differently.
 
-    One action counts the users first, to refuse those who have no one value of a model; no difference is computed then.
+    One action counts the users first, to refuse users with several rows of a model; it computes no difference.
 
     ``differences(tables, "popularity").orderBy("ndcg_at_10").show()`` begins with those who lose most.
 
     Args:
         results: as in `compare`.
         baseline: the model whose values are subtracted.
-        metrics: which ones.
+        metrics: the metrics to compare.
         user: the columns that make a user.
         model: the column of models' names.
 
     Returns:
         a row a user and model other than the baseline: the user's columns, the model's name in ``model`` (or the column that
-        the table has for it), and a double a metric, NaN where one of the two has no value.
+        the table has for it), and a double a metric, NaN if one of the two has no value.
 
     Raises:
         OptionError, InputError, UnknownMetricError: something is wrong with the call.

@@ -36,16 +36,16 @@ def detectable_difference(
 ) -> pd.DataFrame:
     """The smallest true difference between two models that a paired t test of these users would find.
 
-    Of a comparison, by the standard deviation of the users' differences. Of one model's result that is not known, and the
-    standard deviation of its values (of weighted users √n times the standard error, so that uneven weights count) stands in
-    for it: right for a second model whose values are as spread and correlate with
-    these by 1/2, and too large for one more alike, as models usually are. The column ``std_of`` says which one it is.
+    A comparison knows the standard deviation of the users' differences. A result of one model does not, and the standard
+    deviation of its values stands in for it; of weighted users √n times the standard error, so that uneven weights count.
+    That is right for a second model whose values are as spread and correlate with these by 1/2. It is too large for a model
+    that is more alike, as models usually are. The column ``std_of`` tells the two apart.
 
     Args:
         result: of `evaluate`, `summarise` or `compare`.
-        metric: one of its metrics; None: all.
+        metric: a metric of the result; None: all.
         power: the probability of finding the difference, above 1 − level.
-        level: 1 − α, α being the probability of finding a difference where there is none; not corrected for several tests.
+        level: 1 − α, α being the probability of finding a difference that does not exist; not corrected for several tests.
 
     Returns:
         a row a metric, model and slice: metric, model, slice, n_users, std, std_of (``values`` or ``differences``),

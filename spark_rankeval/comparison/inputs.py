@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def read_results(results: Results, user: str | Sequence[str] | None, model: str | None) -> ModelTables:
-    """The tables that a caller gave, each with its columns found.
+    """The tables of a comparison, each with its columns.
 
     Args:
         results: a dict from model to table or result, or one of several models.

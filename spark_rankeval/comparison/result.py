@@ -71,7 +71,7 @@ class _Compared(OneTable, Generic[Row]):
         return iter(self.rows)
 
     def __getitem__(self, key: str | Metric | tuple[str | Metric, ...]) -> Row:
-        """The row of a metric; where there are several, of a metric and a model, or of a metric and two models.
+        """The row of a metric; if there are several, of a metric and a model, or of a metric and two models.
 
         A slice by its name, as in ``comparison["ndcg@10", "als", "country=DE"]``, is looked for among the slices.
 
@@ -129,7 +129,7 @@ class ModelComparison(_Compared[ComparisonRow]):
     Attributes:
         baseline: the model that the others are compared with.
         correction: how p-values are corrected for the number of comparisons.
-        sliced: the rows of slices, slice by slice; none where users were not parted.
+        sliced: the rows of slices, slice by slice; none if users were not parted.
         notes: what the figures could be taken for and are not, in sentences.
     """
 
@@ -177,11 +177,11 @@ class ModelComparison(_Compared[ComparisonRow]):
         return replace(self, sliced=by_slice(self.sliced, order))
 
     def largest_losses(self, n: int = 10, metric: str | Metric | None = None) -> pd.DataFrame:
-        """The slices in which models lose most against the baseline, the worst first; such as lose nothing are left out.
+        """The slices in which models lose most against the baseline, the worst first; slices without a loss are left out.
 
         Args:
             n: how many rows at most.
-            metric: of which one; None: of each. Differences of several metrics are not in one unit.
+            metric: whose slices; None: those of each metric, whose differences are not in one unit.
 
         Returns:
             rows of `slices`.
@@ -243,11 +243,11 @@ class PairwiseComparison(_Compared[PairRow]):
         """The differences of all pairs with their intervals, as Altair's chart; needs the extra ``report``.
 
         Args:
-            metrics: which ones; None: all, up to 40 lines.
+            metrics: the metrics to draw; None: all, up to 40 lines.
             width: of the drawing without its labels, in pixels.
 
         Raises:
-            UnknownMetricError: one is not in the comparison.
+            UnknownMetricError: a metric is not in the comparison.
         """
         return pairs_chart(self.rows, self.level, metrics, width)
 

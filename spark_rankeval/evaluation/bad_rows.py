@@ -1,4 +1,4 @@
-"""From counts of rows that cannot be ranked to an error that says which, how many and what to do."""
+"""Errors and warnings about rows that cannot be ranked, from their counts: which, how many and what to do."""
 
 from __future__ import annotations
 

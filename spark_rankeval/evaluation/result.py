@@ -52,8 +52,8 @@ class Result(Shown):
 
     Attributes:
         summary: a row a metric, in the order asked for.
-        qualities: what the users and their rows were like, by model; of one model without a name under an empty one. Empty where
-            nobody knows: of a table of metrics, which has no such counts.
+        qualities: what the users and their rows were like, by model; of one model without a name under an empty name. Empty if
+            that is unknown, as of a table of metrics, which has no such counts.
         columns: the column of each row in the per-user table, by the row's key.
         plan: in words, how the data was brought together.
         notes: what the figures could be taken for and are not, in sentences; they are printed below the figures. None with
@@ -110,7 +110,7 @@ class Result(Shown):
 
     @property
     def models(self) -> list[str]:
-        """The names of the models; one empty name where nobody named any."""
+        """The names of the models; an empty name if nobody named any."""
         return list(self.qualities) or list(dict.fromkeys(row.model for row in self.summary))
 
     def __getitem__(self, name: Name) -> float:
@@ -142,7 +142,7 @@ class Result(Shown):
         return isinstance(name, str | Metric | tuple) and len(self._lookup.rows(name)) == 1
 
     def to_pandas(self) -> pd.DataFrame:
-        """The summary as a pandas DataFrame, a row a metric; the columns are those of `SummaryRow`, and one a quantile."""
+        """The summary as a pandas DataFrame, a row a metric: the columns of `SummaryRow`, and a column a quantile."""
         frame = pd.DataFrame([row.record() for row in self.summary])
         return frame.astype({"cutoff": "Int64"})
 
@@ -384,7 +384,7 @@ class Result(Shown):
 
         Args:
             per_query: with the lines of every query before those of all, as ``trec_eval -q`` prints them; brings them to the driver.
-            runid: what the run is called; None: the model's name, and no such line where it has none.
+            runid: the name of the run; None: the model's name, and no such line if it has none.
 
         Raises:
             InputError: the per-user table has no column of users, or lacks their counts.

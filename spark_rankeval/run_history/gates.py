@@ -91,8 +91,8 @@ class GateOutcome(Gate):
         slice: of which users.
         on: which figure.
         rule: the condition's name, such as ``max_drop``.
-        value: the figure; NaN where there is none.
-        limit: the least or greatest value that passes; NaN where there was no earlier run to tell it.
+        value: the figure; NaN if it is not defined.
+        limit: the least or greatest value that passes; NaN if the condition looks back and there is no earlier run.
         earlier: the last good run, if the condition looks back and there is one.
     """
 

@@ -95,9 +95,9 @@ def read_table(
 
     Args:
         frame: the table.
-        model: whose it is, whatever a column says; None: a column says it.
-        users: the user's columns; None: those whose metadata says so.
-        model_column: the column of models' names; None: the one whose metadata says so.
+        model: the model's name, whatever a column holds; None: a column has it.
+        users: the user's columns; None: those that metadata marks.
+        model_column: the column of models' names; None: the column that metadata marks.
 
     Raises:
         InputError: the table has no user, no model or no metric.
@@ -204,7 +204,7 @@ class ModelTables:
 
     @classmethod
     def checked(cls, tables: Sequence[ModelTable]) -> ModelTables:
-        """The tables, each user column of one being that of the same name in the others.
+        """The tables; user columns of the same name are the same.
 
         Raises:
             InputError: they name their users differently, or in types that do not compare.
@@ -289,7 +289,7 @@ class ModelTables:
 
         Args:
             labels: the metrics whose values the structs hold, in this order.
-            by: attributes of the user, which become columns of text, null where rows do not agree, beside the number of those.
+            by: attributes of the user, which become columns of text, null if rows do not agree, beside the number of those.
         """
         tables = [self._rows(table, labels, by) for table in self.tables]
         together = reduce(lambda rows, more: rows.unionByName(more), tables)

@@ -34,7 +34,7 @@ USER, NOBODY, ROWS = "user", "nobody", "rows"
 #: The fields of a model's row, beside its values: the model's name, and how many of its rows could not be ranked.
 MODEL, INVALID = "model", "invalid"
 
-#: In how many attributes the rows of a user do not agree, where users are parted.
+#: In how many attributes the rows of a user do not agree, if users are parted.
 CONFLICTS = "n_conflicts"
 
 #: What is counted of a model: users with a row, with a row of the baseline's too, with several rows, and invalid rows.
@@ -178,10 +178,10 @@ def merge_comparisons(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
     """For ``mapInArrow``: one state instead of the many of a place. A partition has the rows of a place together."""
     for states in unpacked_by_place(batches):
         # One after the other: all of them at once might not fit into memory.
-        held = next(states)
+        total = next(states)
         for state in states:
-            held = merged([held, state])
-        yield placed(None, held)
+            total = merged([total, state])
+        yield placed(None, total)
 
 
 def all_pairs_batches(n_metrics: int, replicates: int, seed: int, pairwise: bool = False) -> Run:
@@ -195,7 +195,7 @@ def all_pairs_batches(n_metrics: int, replicates: int, seed: int, pairwise: bool
         n_metrics: how many values a row has.
         replicates: of the permutations of the models' labels; 0: none.
         seed: of these.
-        pairwise: whether the differences of each pair have a spread of their own.
+        pairwise: whether the differences of each pair each have a spread.
     """
 
     @in_worker
@@ -285,7 +285,7 @@ class _Users(NamedTuple):
     Attributes:
         hashes: int64, of the users.
         models: the names of the models.
-        values: float64, metrics × models × users; NaN where there is none.
+        values: float64, metrics × models × users; NaN without a value.
         n_rows: int64, models × users; 0 for nobody.
         n_invalid: a number a model.
     """
@@ -311,7 +311,7 @@ class _Users(NamedTuple):
         return [model for model, rows in zip(self.models, self.n_rows, strict=True) if rows.any()]
 
     def of(self, model: str) -> Array:
-        """The values of a model, metrics × users; NaN where the batch does not have it."""
+        """The values of a model, metrics × users; NaN if the batch does not have it."""
         if model not in self.models:
             return np.full((len(self.values), len(self.hashes)), np.nan)
         values: Array = self.values[:, self.models.index(model)]
