@@ -26,15 +26,7 @@ def in_trec_lines(
     per_query: bool,
     runid: str | None,
 ) -> str:
-    """The lines of every model, one model after the other.
-
-    Args:
-        rows: the summary of all users; the same metrics of every model.
-        models: their names.
-        per_user: every user's values.
-        columns: the column of each row in that table, by the row's key.
-        per_query: whether the lines of every query come before those of all.
-        runid: the name of the run; None: the model's name.
+    """The lines of every model, one model after the other; see `Result.to_trec`.
 
     Raises:
         InputError: the table has no column of users, or lacks their counts.
