@@ -6,6 +6,8 @@ Every message says what was found, where, how many, and what to do.
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -123,3 +125,15 @@ class WorkerError(SparkRankEvalError, RuntimeError):
 
 class SparkRankEvalWarning(UserWarning):
     """Something in the data or the options deserves a look, though the numbers stand."""
+
+
+def warn(message: str) -> None:
+    """Warn whoever called the package, at the line of the call.
+
+    Args:
+        message: what is odd.
+    """
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("spark_rankeval"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, SparkRankEvalWarning, stacklevel=level)

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import one_of
 from spark_rankeval.comparison.inputs import (
     check_baseline,
     check_number,
-    direction_of,
+    compared_metrics,
     labels_of,
-    margins_of,
     names_of,
     read_results,
     resolution_of,
 )
 from spark_rankeval.comparison.result import ModelComparison, PairwiseComparison
+from spark_rankeval.comparison.rows import AgainstBaseline, AllPairs, rolled
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.repeated_users import repeated_users
-from spark_rankeval.records.comparison import ComparisonRow, PairRow
-from spark_rankeval.records.slices import in_order, roll, slice_name
 from spark_rankeval.request.options import Cube, attributes_in
-from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.statistics.intervals import checked_level
-from spark_rankeval.statistics.merging import merged
-from spark_rankeval.statistics.moments import moments_of
 from spark_rankeval.statistics.multiplicity import adjusted
-from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
-from spark_rankeval.statistics.verdict import verdict_of
 from spark_rankeval.worker.comparing import (
     N_CONFLICTS,
     N_INVALID,
-    N_SHARED,
     N_USERS,
     all_pairs_batches,
     by_owner,
@@ -43,17 +34,14 @@ from spark_rankeval.worker.comparing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.comparison.inputs import Direction, Margin, Metrics, Results
-    from spark_rankeval.records.slices import Key
+    from spark_rankeval.comparison.inputs import Margin, Metrics, Results
     from spark_rankeval.request.options import By
     from spark_rankeval.spark.model_tables import ModelTables
-    from spark_rankeval.statistics.all_pairs import Pair
     from spark_rankeval.statistics.moments import State
-    from spark_rankeval.statistics.paired import Comparison
     from spark_rankeval.worker.comparing import Owner
 
 # A replicate's sum takes so many bytes in a state, and so many of them when it travels; so large a state may be.
@@ -84,23 +72,23 @@ def compare(
         results: a dict from a model's name to its per-user table (of `score_users`, fresh or read back) or its `Result`; or
             one table or `Result` of several models.
         baseline: the name of the model that the others are compared with.
-        metrics: which ones, by label or as objects; None: all that every table has.
-        user: the columns that make a user, where tables do not say it themselves; metadata survives Parquet, not CSV.
-        model: the column of models' names of a table of several models, where it does not say it itself.
+        metrics: the metrics to compare, by label or as objects; None: all that every table has.
+        user: the columns that make a user. None: those that the tables mark; metadata survives Parquet, not CSV.
+        model: the column of models' names, of a table of several models. None: the column that the table marks.
         level: of the intervals; a p-value up to 1 − level, after correction, counts as a difference.
-        margin: the difference that does not matter, in the metric's units; or a dict by metric (others: 0). Whether a difference
-            is beyond it or within is judged by t, and corrected as other p-values are.
-        test: the p-value that is corrected and judged: ``sign_flip``, the randomisation test, which assumes that differences are
-            symmetric about 0 where models are alike; or ``t``, the paired t test, which assumes normal ones, or many users.
-            Both are given. Where up to 16 users differ, or all by as much, the signs are all counted and none is drawn.
+        margin: the difference that does not matter, in the metric's units; or a dict by metric (others: 0). The t test judges
+            whether a difference is beyond the margin or within; its p-value is corrected as others are.
+        test: the p-value that is corrected and judged; rows have both. ``sign_flip`` is the randomisation test, which assumes that
+            differences are symmetric about 0 if models are alike. ``t`` is the paired t test, which assumes normal
+            differences, or many users. If up to 16 users differ, or all by as much, all signs are counted and none is drawn.
         correction: for the number of metrics × models: ``holm``, ``benjamini_hochberg`` or ``none``.
-        replicates: of the randomisation test; the smallest p-value that is drawn is 1 / (replicates + 1). If that cannot decide as
-            many comparisons, a warning says so, and the t test's p-value stands for it.
+        replicates: of the randomisation test; the smallest p-value that is drawn is 1 / (replicates + 1). If that is too large
+            for so many comparisons, a warning follows, and the t test's p-value stands in for it.
         seed: of its signs.
-        by: attributes of the user that part the users into slices, for a look at who wins and who loses: columns of the tables,
-            such as those that ``score_users(by=…)`` keeps, or others joined to them. Slices are judged by all signs where
-            these can be counted, else by the paired t test, corrected for all comparisons of slices; they change nothing of the
-            rows of all users. ``Cube("country", "device")`` adds a total over each attribute.
+        by: attributes of the user that part the users into slices: columns of the tables, such as those that
+            ``score_users(by=…)`` keeps, or others joined to them. Slices are judged by all signs if these can be counted, else
+            by the paired t test, corrected for all comparisons of slices. They change nothing of the rows of all users.
+            ``Cube("country", "device")`` adds a total over each attribute.
 
     Returns:
         the comparison: it prints as a table; `rows`, `sentences` and `to_pandas()` have all figures, and `slices` and
@@ -113,21 +101,21 @@ def compare(
     """
     checked_level(level)
     one_of("test", test, ("sign_flip", "t"))
-    parted = attributes_in(by)
+    attributes = attributes_in(by)
     adjusted([], correction)
     checked_replicates(replicates)
     check_seed(seed)
     tables = read_results(results, user, model)
     names = names_of(results, tables)
     check_baseline(baseline, names)
-    labels = labels_of(tables, metrics)
-    margins = margins_of(margin, tables, labels)
-    tables.check_attributes(parted)
-    size = size_of_state(len(labels), max(len(names) - 1, 1), replicates)
-    directions = {label: direction_of(tables, label) for label in labels}
-    resolution = resolution_of(test, replicates, len(labels) * max(len(names) - 1, 0), level, correction)
-    run = paired_batches(baseline, len(labels), replicates, seed, len(parted))
-    everyone, slices = by_slice(tables.collected(labels, run, size, parted))
+    compared = compared_metrics(tables, metrics, margin)
+    labels = [metric.label for metric in compared]
+    tables.check_attributes(attributes)
+    n_others = max(len(names) - 1, 0)
+    size = size_of_state(len(labels), max(n_others, 1), replicates)
+    resolution = resolution_of(test, replicates, len(labels) * n_others, level, correction)
+    run = paired_batches(baseline, len(labels), replicates, seed, len(attributes))
+    everyone, slices = by_slice(tables.collected(labels, run, size, attributes))
     owners = by_owner(everyone)
     _check_users(owners, tables)
     models = names or _models_met(owners)
@@ -136,38 +124,10 @@ def compare(
     if not names:
         # The models of one table of several are known only now.
         resolution = resolution_of(test, replicates, len(labels) * len(others), level, correction)
-
-    def judged(found: list[tuple[str, str, str, Comparison]], test: str) -> tuple[ComparisonRow, ...]:
-        stated = [each.p_of(test, margins[label], resolution) for label, _, _, each in found]
-        p_values = adjusted([p for p, _ in stated], correction)
-        return tuple(
-            _row(
-                label,
-                name,
-                baseline,
-                users,
-                each,
-                p,
-                p_test,
-                margins[label],
-                directions[label].larger_is_better,
-                tables.asked(label),
-            )
-            for (label, name, users, each), p, (_, p_test) in zip(found, p_values.tolist(), stated, strict=True)
-        )
-
-    rows = judged(_comparisons(owners, directions, others, baseline, level, replicates), test)
-    groups: dict[Key, list[State]] = {}
-    for key, state in slices.items():
-        for group in roll(len(parted), totals=isinstance(by, Cube))(key):
-            groups.setdefault(group, []).append(state)
-    sliced = []
-    for group in in_order(list(groups)):
-        name = slice_name(parted, group)
-        if name != "all":
-            sliced += _comparisons(by_owner(merged(groups[group])), directions, others, baseline, level, 0, name)
+    against = AgainstBaseline(baseline, others, compared, level, correction, resolution)
     return ModelComparison(
-        rows, level, test, replicates, seed, baseline=baseline, correction=correction, sliced=judged(sliced, "sign_flip"),
+        against.rows(owners, test, replicates), level, test, replicates, seed, baseline=baseline, correction=correction,
+        sliced=against.rows_of_slices(rolled(slices, attributes, totals=isinstance(by, Cube))),
         _differences=lambda: tables.differences(labels, baseline), notes=tables.notes(labels),
     )  # fmt: skip
 
@@ -186,86 +146,6 @@ def size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
         )
         raise OptionError(msg)
     return int(size * _PACKED)
-
-
-def _comparisons(
-    owners: dict[Owner, State],
-    directions: Mapping[str, Direction],
-    models: list[str],
-    baseline: str,
-    level: float,
-    replicates: int,
-    users: str = "all",
-) -> list[tuple[str, str, str, Comparison]]:
-    """Metric by metric and model by model the comparison of some users: label, model, which users, figures."""
-    # A model without a row has no state.
-    empty = PairedAccumulator(len(directions), replicates=replicates).state()
-    states = {
-        name: {field: owners.get(name, {}).get(field, entries) for field, entries in empty.items()} for name in models
-    }
-    found = []
-    for place, (label, direction) in enumerate(directions.items()):
-        for name, state in states.items():
-            own = {field: entries[place] for field, entries in state.items()}
-            # Users of neither table are no concern of the two.
-            own["n_undefined"] = _n_of_either(owners, name, baseline) - own["difference_n"]
-            found.append((label, name, users, comparison_of(own, level, direction.bounds)))
-    return found
-
-
-def _row(
-    label: str,
-    model: str,
-    baseline: str,
-    users: str,
-    found: Comparison,
-    p: float,
-    p_test: str,
-    margin: float,
-    upwards: bool,
-    asked: str,
-) -> ComparisonRow:
-    verdict = verdict_of(
-        found.interval,
-        p,
-        margin=margin,
-        difference=found.difference,
-        names=(model, baseline),
-        metric=(asked or label) + (f" of users with {users}" if users != "all" else ""),
-        higher_is_better=upwards,
-    )
-    wins, losses = (found.wins, found.losses) if upwards else (found.losses, found.wins)
-    return ComparisonRow(
-        metric=label,
-        model=model,
-        baseline=baseline,
-        slice=users,
-        n_users=found.n,
-        n_undefined=found.n_undefined,
-        mean=found.mean,
-        baseline_mean=found.baseline_mean,
-        difference=found.difference,
-        relative_lift=found.relative_lift,
-        std=found.std,
-        standard_error=found.standard_error,
-        interval_low=found.interval.low,
-        interval_high=found.interval.high,
-        p_t=found.p_t,
-        p_sign_flip=found.p_sign_flip,
-        p=p,
-        cohens_d=found.cohens_d,
-        wins=wins,
-        ties=found.ties,
-        losses=losses,
-        margin=margin,
-        larger_is_better=upwards,
-        verdict=verdict.word,
-        sentence=verdict.sentence,
-        interval_method=found.interval.method,
-        p_test=p_test,
-        p_margin=found.p_beyond(margin) if margin else math.nan,
-        asked=asked,
-    )
 
 
 def all_pairs(
@@ -287,16 +167,17 @@ def all_pairs(
     Multiple testing in statistical analysis of systems-based information retrieval experiments, TOIS 2012.
 
     Args:
-        results: as in `compare`, and so all that is not said here.
-        metrics: which ones.
+        results: as in `compare`, like every argument without a description here.
+        metrics: the metrics to compare.
         user: the columns that make a user.
         model: the column of models' names.
         level: of the intervals of all pairs of a metric together.
         margin: the difference that does not matter.
-        test: the p-value that is judged. ``tukey``, by the studentized range, assumes that the differences of all pairs have one
-            spread, and ``randomised``, by permuting the models within each user, for up to 8 models, that all models' values are
-            exchangeable where two are alike. With one model much noisier than the others both find differences that are not
-            there: ``games_howell`` takes each pair's own spread. Intervals are Tukey's, or those of Games and Howell.
+        test: the p-value that is judged. ``tukey``, by the studentized range, assumes that the differences of all pairs are
+            equally spread. ``randomised`` permutes the models within each user, for up to 8 models, and assumes that all
+            models' values are exchangeable if two models are alike. If a model is much noisier than the others, both report
+            differences that do not exist: ``games_howell`` takes the spread of each pair. Intervals are Tukey's, or those of
+            Games and Howell.
         replicates: of the randomised test; no other test draws any.
         seed: of its permutations.
 
@@ -312,11 +193,10 @@ def all_pairs(
     tables = read_results(results, user, model)
     names = names_of(results, tables)
     check_number(names, drawn)
-    labels = labels_of(tables, metrics)
-    margins = margins_of(margin, tables, labels)
+    compared = compared_metrics(tables, metrics, margin)
+    labels = [metric.label for metric in compared]
     size = size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
-    pairwise = test == "games_howell"
-    run = all_pairs_batches(len(labels), drawn, seed, pairwise)
+    run = all_pairs_batches(len(labels), drawn, seed, test == "games_howell")
     owners = by_owner(tables.collected(labels, run, size))
     _check_users(owners, tables)
     models = sorted({*names, *_models_met(owners)})
@@ -324,73 +204,8 @@ def all_pairs(
     if len(models) < 2:
         msg = f"pairs are of two models or more; the table has {', '.join(map(repr, models)) or 'none'}"
         raise InputError(msg)
-    # States of fewer models are of users who lack one.
-    complete = (
-        owners.get(tuple(models))
-        or AllPairsAccumulator(len(labels), len(models), replicates=drawn, pairwise=pairwise).state()
-    )
-    n_users = int(owners[()][N_USERS][0]) if () in owners else 0
-    rows = []
-    for place, label in enumerate(labels):
-        state = {field: entries[place] for field, entries in complete.items()}
-        values = {
-            field.removeprefix("value_"): entries for field, entries in state.items() if field.startswith("value_")
-        }
-        means = [
-            moments_of({field: entries[index] for field, entries in values.items()}).mean
-            for index in range(len(models))
-        ]
-        upwards, bounds = direction_of(tables, label)
-        rows += [
-            _pair_row(label, models, means, n_users, pair, test, margins[label], upwards, tables.asked(label))
-            for pair in all_pairs_of(state, level, bounds)
-        ]
-    return PairwiseComparison(tuple(rows), level, test, drawn, seed, tables.notes(labels))
-
-
-def _pair_row(
-    label: str,
-    models: list[str],
-    means: list[float],
-    n_users: int,
-    pair: Pair,
-    test: str,
-    margin: float,
-    upwards: bool,
-    asked: str,
-) -> PairRow:
-    model, other = models[pair.second], models[pair.first]
-    p = pair.p_of(test, margin)
-    verdict = verdict_of(
-        pair.interval,
-        p,
-        margin=margin,
-        difference=pair.difference,
-        names=(model, other),
-        metric=asked or label,
-        higher_is_better=upwards,
-    )
-    return PairRow(
-        metric=label,
-        model=model,
-        other=other,
-        n_users=pair.n,
-        n_undefined=n_users - pair.n,
-        mean=means[pair.second],
-        other_mean=means[pair.first],
-        difference=pair.difference,
-        interval_low=pair.interval.low,
-        interval_high=pair.interval.high,
-        q=pair.q,
-        p_tukey=pair.p_tukey,
-        p_randomised=pair.p_randomised,
-        p=p,
-        margin=margin,
-        verdict=verdict.word,
-        sentence=verdict.sentence,
-        interval_method=pair.interval.method,
-        asked=asked,
-    )
+    rows = AllPairs(models, compared, level, test, drawn).rows(owners)
+    return PairwiseComparison(rows, level, test, drawn, seed, tables.notes(labels))
 
 
 def differences(
@@ -401,22 +216,22 @@ def differences(
     user: str | Sequence[str] | None = None,
     model: str | None = None,
 ) -> DataFrame:
-    """Every user's difference to the baseline, as a lazy DataFrame: for a look at where models rank differently.
+    """Every user's difference to the baseline, as a lazy DataFrame: for a look at users whom models rank differently.
 
-    One action counts the users first, to refuse those who have no one value of a model; no difference is computed then.
+    One action counts the users first, to refuse users with several rows of a model; it computes no difference.
 
     ``differences(tables, "popularity").orderBy("ndcg_at_10").show()`` begins with those who lose most.
 
     Args:
         results: as in `compare`.
         baseline: the model whose values are subtracted.
-        metrics: which ones.
+        metrics: the metrics to compare.
         user: the columns that make a user.
         model: the column of models' names.
 
     Returns:
         a row a user and model other than the baseline: the user's columns, the model's name in ``model`` (or the column that
-        the table has for it), and a double a metric, NaN where one of the two has no value.
+        the table has for it), and a double a metric, NaN if one of the two has no value.
 
     Raises:
         OptionError, InputError, UnknownMetricError: something is wrong with the call.
@@ -432,7 +247,7 @@ def differences(
 
 
 def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
-    """Raise where a user stands twice, or rows could not be ranked."""
+    """Raise if a user stands twice, rows could not be ranked, or attributes of a user conflict."""
     problems, counts = repeated_users(owners, tables)
     for owner, fields in owners.items():
         if not isinstance(owner, str):
@@ -456,12 +271,3 @@ def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
 def _models_met(owners: dict[Owner, State]) -> list[str]:
     """The models that a user has a row of."""
     return sorted(owner for owner, fields in owners.items() if isinstance(owner, str) and int(fields[N_USERS][0]))
-
-
-def _n_of_either(owners: dict[Owner, State], model: str, baseline: str) -> int:
-    """How many users have a row of the model or of the baseline."""
-
-    def count(owner: str, name: str) -> int:
-        return int(owners[owner][name][0]) if owner in owners else 0
-
-    return count(model, N_USERS) + count(baseline, N_USERS) - count(model, N_SHARED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
@@ -11,7 +11,7 @@ from spark_rankeval.checks import kind_of
 from spark_rankeval.comparison.result import ModelComparison
 from spark_rankeval.errors import InputError, UnknownMetricError, did_you_mean
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.metrics.naming import reads_as
+from spark_rankeval.records.comparison import rows_of_metric
 from spark_rankeval.statistics.power import detectable_difference as smallest_difference
 
 if TYPE_CHECKING:
@@ -19,21 +19,33 @@ if TYPE_CHECKING:
     from spark_rankeval.records.summary import SummaryRow
 
 
+class _Spread(NamedTuple):
+    """What a row tells of its users."""
+
+    metric: str
+    model: str
+    slice: str
+    n_users: int
+    std: float
+    std_of: str
+    mean: float
+
+
 def detectable_difference(
     result: Result | ModelComparison, metric: str | Metric | None = None, *, power: float = 0.8, level: float = 0.95
 ) -> pd.DataFrame:
     """The smallest true difference between two models that a paired t test of these users would find.
 
-    Of a comparison, by the standard deviation of the users' differences. Of one model's result that is not known, and the
-    standard deviation of its values (of weighted users √n times the standard error, so that uneven weights count) stands in
-    for it: right for a second model whose values are as spread and correlate with
-    these by 1/2, and too large for one more alike, as models usually are. The column ``std_of`` says which one it is.
+    A comparison knows the standard deviation of the users' differences. A result of one model does not, and the standard
+    deviation of its values stands in for it; of weighted users √n times the standard error, so that uneven weights count.
+    That is right for a second model whose values are as spread and correlate with these by 1/2. It is too large for a model
+    that is more alike, as models usually are. The column ``std_of`` tells the two apart.
 
     Args:
         result: of `evaluate`, `summarise` or `compare`.
-        metric: one of its metrics; None: all.
+        metric: a metric of the result; None: all.
         power: the probability of finding the difference, above 1 − level.
-        level: 1 − α, α being the probability of finding a difference where there is none; not corrected for several tests.
+        level: 1 − α, α being the probability of finding a difference that does not exist; not corrected for several tests.
 
     Returns:
         a row a metric, model and slice: metric, model, slice, n_users, std, std_of (``values`` or ``differences``),
@@ -47,30 +59,30 @@ def detectable_difference(
     """
     if isinstance(result, Result):
         known = [
-            (row.key, row.model, row.slice, row.n_users, _spread(row), "values", row.mean) for row in result.summary
+            _Spread(row.key, row.model, row.slice, row.n_users, _std_of_values(row), "values", row.mean)
+            for row in result.summary
         ]
     elif isinstance(result, ModelComparison):
         known = [
-            (row.metric, row.model, row.slice, row.n_users, row.std, "differences", row.baseline_mean)
+            _Spread(row.metric, row.model, row.slice, row.n_users, row.std, "differences", row.baseline_mean)
             for row in (*result.rows, *result.sliced)
         ]
     else:
         msg = f"detectable_difference takes a Result or a comparison; got a {kind_of(result)}"
         raise InputError(msg)
     if metric is not None:
-        labels = list(dict.fromkeys(row[0] for row in known))
-        known = [row for row in known if row[0] == metric] or [row for row in known if reads_as(row[0], metric)]
+        labels = list(dict.fromkeys(row.metric for row in known))
+        known = rows_of_metric(known, metric)
         if not known:
             msg = f"there is no metric {str(metric)!r}; {did_you_mean(metric, labels)}there are {', '.join(labels)}"
             raise UnknownMetricError(msg)
     rows = []
-    for label, model, users, n_users, std, std_of, mean in known:
-        found = smallest_difference(std, n_users, level, power) if std else math.nan
-        rows.append((label, model, users, n_users, std, std_of, found, found / abs(mean) if mean else float("nan")))
-    names = ["metric", "model", "slice", "n_users", "std", "std_of", "detectable_difference", "relative"]
-    return pd.DataFrame(rows, columns=names)
+    for row in known:
+        difference = smallest_difference(row.std, row.n_users, level, power) if row.std else math.nan
+        rows.append((*row[:-1], difference, difference / abs(row.mean) if row.mean else math.nan))
+    return pd.DataFrame(rows, columns=[*_Spread._fields[:-1], "detectable_difference", "relative"])
 
 
-def _spread(row: SummaryRow) -> float:
+def _std_of_values(row: SummaryRow) -> float:
     """The standard deviation of values that would give equally weighted users the standard error that the row has."""
     return row.standard_error * math.sqrt(row.n_users) if row.user_weight else row.std

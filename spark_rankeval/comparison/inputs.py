@@ -1,9 +1,8 @@
-"""What a comparison is told: tables of models, their metrics, margins and options, checked before a job."""
+"""The inputs of a comparison: tables of models, their metrics, margins and options, checked before a job."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,9 +11,9 @@ from spark_rankeval.errors import (
     InputError,
     MetricError,
     OptionError,
-    SparkRankEvalWarning,
     UnknownMetricError,
     did_you_mean,
+    warn,
 )
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric, reads_as
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def read_results(results: Results, user: str | Sequence[str] | None, model: str | None) -> ModelTables:
-    """The tables that a caller gave, each with its columns found.
+    """The tables of a comparison, each with its columns.
 
     Args:
         results: a dict from model to table or result, or one of several models.
@@ -66,7 +65,7 @@ def _checked(tables: list[ModelTable]) -> ModelTables:
     weights = list(dict.fromkeys(weight for table in tables for weight in table.weights))
     if weights:
         msg = f"users are compared one by one, each counting the same: the weights in {', '.join(map(repr, weights))} are not used"
-        warnings.warn(msg, SparkRankEvalWarning, stacklevel=4)
+        warn(msg)
     return ModelTables.checked(tables)
 
 
@@ -82,7 +81,7 @@ def names_of(results: Results, tables: ModelTables) -> list[str]:
 
 
 def check_baseline(baseline: str, models: Sequence[str]) -> None:
-    """Refuse a baseline that is none of the models, or all of them; where no model is known yet, nothing is said.
+    """Refuse a baseline that is none of the models, or all of them; while no model is known, nothing is refused.
 
     Raises:
         InputError: so it is.
@@ -127,7 +126,7 @@ def labels_of(tables: ModelTables, metrics: Metrics) -> list[str]:
         labels = known
     else:
         asked = [metrics] if isinstance(metrics, str) or not hasattr(metrics, "__iter__") else list(metrics)
-        labels = list(dict.fromkeys(_label(tables, one) for one in asked))
+        labels = list(dict.fromkeys(_label(tables, metric) for metric in asked))
         if not labels:
             msg = f"no metric was asked for; there are {', '.join(known)}"
             raise MetricError(msg)
@@ -150,9 +149,9 @@ def _label(tables: ModelTables, asked: str | Metric) -> str:
         if asked in (label, first[label].column):
             return label
     metric = parse_metric(asked)
-    found = [label for label in tables.labels if reads_as(label, metric) or reads_as(_as_label(label), metric)]
-    if len(found) == 1:
-        return found[0]
+    labels = [label for label in tables.labels if reads_as(label, metric) or reads_as(_as_label(label), metric)]
+    if len(labels) == 1:
+        return labels[0]
     msg = f"not every table has a metric {str(asked)!r}; {did_you_mean(asked, tables.labels)}all have: {', '.join(tables.labels)}"
     raise UnknownMetricError(msg)
 
@@ -162,22 +161,56 @@ def _as_label(column: str) -> str:
     return column.replace("_at_", "@")
 
 
-class Direction(NamedTuple):
-    """What a comparison knows of a metric's values: whether larger ones are better, and between which bounds they lie."""
+class ComparedMetric(NamedTuple):
+    """A metric of a comparison.
 
+    Attributes:
+        label: by which the tables know it.
+        asked: what the caller called it; empty: as `label` has it.
+        margin: the difference that does not matter.
+        larger_is_better: whether larger values are better.
+        bounds: between which its values lie.
+    """
+
+    label: str
+    asked: str = ""
+    margin: float = 0.0
     larger_is_better: bool = True
     bounds: tuple[float, float] = UNBOUNDED
 
+    @property
+    def name(self) -> str:
+        """What sentences call it."""
+        return self.asked or self.label
 
-def direction_of(tables: ModelTables, label: str) -> Direction:
-    """As the metric says; of a column of an unknown metric larger values are better, and there are no bounds."""
+
+def compared_metrics(tables: ModelTables, metrics: Metrics, margin: Margin) -> list[ComparedMetric]:
+    """The metrics to compare; of a column of an unknown metric larger values are better, and there are no bounds.
+
+    Raises:
+        MetricError, UnknownMetricError: what was asked for is no metric, or not in every table.
+        InputError: the tables have none in common, or mean different things by one.
+        OptionError: a margin is none, or of a metric that is not compared.
+    """
+    labels = labels_of(tables, metrics)
+    margins = margins_of(margin, tables, labels)
+    compared = []
+    for label in labels:
+        metric = _metric_of(tables, label)
+        known = ComparedMetric(label, tables.asked(label), margins[label])
+        if metric is not None:
+            known = known._replace(larger_is_better=metric.larger_is_better, bounds=metric.bounds)
+        compared.append(known)
+    return compared
+
+
+def _metric_of(tables: ModelTables, label: str) -> Metric | None:
     for text in (tables.tables[0].metrics[label].definition, label, _as_label(label)):
         try:
-            metric = parse_metric(text).resolve()
+            return parse_metric(text).resolve()
         except MetricError:
             continue
-        return Direction(metric.larger_is_better, metric.bounds)
-    return Direction()
+    return None
 
 
 def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> dict[str, float]:
@@ -186,21 +219,24 @@ def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> di
     Raises:
         OptionError: a margin is none, or of a metric that is not compared.
     """
-    given = {_label(tables, name): one for name, one in margin.items()} if isinstance(margin, Mapping) else {}
-    margins = {label: given.get(label, 0.0) if isinstance(margin, Mapping) else margin for label in labels}
-    unused = [label for label in given if label not in margins]
-    if unused:
-        msg = f"margin has {', '.join(unused)}, which is not compared: {', '.join(labels)} are"
-        raise OptionError(msg)
-    for label, one in margins.items():
-        if not is_number(one) or not 0 <= one < math.inf:
-            msg = f"a margin is a finite number from 0 on, or a dict of them by metric; got {one!r} for {label}"
+    if isinstance(margin, Mapping):
+        given = {_label(tables, name): value for name, value in margin.items()}
+        unused = [label for label in given if label not in labels]
+        if unused:
+            msg = f"margin has {', '.join(unused)}, which is not compared: {', '.join(labels)} are"
             raise OptionError(msg)
-    return {label: float(one) for label, one in margins.items()}
+        margins = {label: given.get(label, 0.0) for label in labels}
+    else:
+        margins = dict.fromkeys(labels, margin)
+    for label, value in margins.items():
+        if not is_number(value) or not 0 <= value < math.inf:
+            msg = f"a margin is a finite number from 0 on, or a dict of them by metric; got {value!r} for {label}"
+            raise OptionError(msg)
+    return {label: float(value) for label, value in margins.items()}
 
 
 def resolution_of(test: str, replicates: int, n_comparisons: int, level: float, correction: str) -> float:
-    """The smallest p-value that can be drawn, where it is too large for as many comparisons; else 0, as where none is drawn.
+    """The smallest p-value that can be drawn, if it is too large for as many comparisons; else 0, as if none is drawn.
 
     Warns of replicates that are enough for one comparison, but not for all of them.
     """
@@ -218,5 +254,5 @@ def resolution_of(test: str, replicates: int, n_comparisons: int, level: float, 
             f"decide one alone, and there are {replicates:,}: below 1/{replicates + 1:,} p is that of the paired t test. Pass "
             f"replicates={needed}, or compare fewer models or metrics"
         )
-        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+        warn(msg)
     return least

@@ -11,8 +11,7 @@ import pandas as pd
 from spark_rankeval.charts.figures import WIDTH
 from spark_rankeval.charts.of_comparisons import ComparisonPlots, pairs_chart
 from spark_rankeval.errors import UnknownMetricError, did_you_mean
-from spark_rankeval.metrics.naming import reads_as
-from spark_rankeval.records.comparison import ComparisonRow, PairRow, largest_losses
+from spark_rankeval.records.comparison import ComparisonRow, PairRow, largest_losses, rows_of_metric
 from spark_rankeval.records.slices import by_slice
 from spark_rankeval.records.summary import as_json_value
 from spark_rankeval.spark.binning import users_by_difference
@@ -72,7 +71,7 @@ class _Compared(OneTable, Generic[Row]):
         return iter(self.rows)
 
     def __getitem__(self, key: str | Metric | tuple[str | Metric, ...]) -> Row:
-        """The row of a metric; where there are several, of a metric and a model, or of a metric and two models.
+        """The row of a metric; if there are several, of a metric and a model, or of a metric and two models.
 
         A slice by its name, as in ``comparison["ndcg@10", "als", "country=DE"]``, is looked for among the slices.
 
@@ -83,15 +82,13 @@ class _Compared(OneTable, Generic[Row]):
         every: Sequence[Row] = next(
             (rows for rows in self._kinds() if any(set(names) <= _names_of(row) for row in rows)), self.rows
         )
-        rows: list[Row] = [row for row in every if row.metric == metric]
-        rows = rows or [row for row in every if reads_as(row.metric, metric)]
-        rows = [row for row in rows if set(names) <= _names_of(row)]
+        rows = [row for row in rows_of_metric(every, metric) if set(names) <= _names_of(row)]
         if len(rows) == 1:
             return rows[0]
-        known = ", ".join(repr((row.metric, *sorted(_names_of(row)))) for row in rows or self.rows)
+        what = "several rows answer" if rows else "no row answers"
         near = "" if rows else did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
-        msg = f"{'several rows answer' if rows else 'no row answers'} to {key!r}; {near}there are {known}"
-        raise UnknownMetricError(msg)
+        known = ", ".join(repr((row.metric, *sorted(_names_of(row)))) for row in rows or self.rows)
+        raise UnknownMetricError(f"{what} to {key!r}; {near}there are {known}")
 
     def _kinds(self) -> tuple[Sequence[Row], ...]:
         """The rows, and other rows like them."""
@@ -99,9 +96,9 @@ class _Compared(OneTable, Generic[Row]):
 
     def to_dict(self) -> dict[str, Any]:
         """The rows and the options as plain values, NaN and infinities as None."""
-        others = [item.name for item in fields(self) if item.name not in ("rows", "sliced", "_differences")]
-        options = {name: getattr(self, name) for name in others}
-        # As JSON has them.
+        names = [item.name for item in fields(self) if item.name not in ("rows", "sliced", "_differences")]
+        options = {name: getattr(self, name) for name in names}
+        # JSON has lists.
         options["notes"] = list(options["notes"])
         return {"rows": _plain(self.rows), **options}
 
@@ -132,7 +129,7 @@ class ModelComparison(_Compared[ComparisonRow]):
     Attributes:
         baseline: the model that the others are compared with.
         correction: how p-values are corrected for the number of comparisons.
-        sliced: the rows of slices, slice by slice; none where users were not parted.
+        sliced: the rows of slices, slice by slice; none if users were not parted.
         notes: what the figures could be taken for and are not, in sentences.
     """
 
@@ -151,7 +148,6 @@ class ModelComparison(_Compared[ComparisonRow]):
         """
         models = [self.baseline, *dict.fromkeys(row.model for row in self.rows)]
         differences = self._differences
-
         users = None if differences is None else lambda metric, grid: users_by_difference(differences(), metric, grid)
         return ComparisonPlots(self.rows, self.sliced, self.baseline, self.level, models, users)
 
@@ -181,11 +177,11 @@ class ModelComparison(_Compared[ComparisonRow]):
         return replace(self, sliced=by_slice(self.sliced, order))
 
     def largest_losses(self, n: int = 10, metric: str | Metric | None = None) -> pd.DataFrame:
-        """The slices in which models lose most against the baseline, the worst first; such as lose nothing are left out.
+        """The slices in which models lose most against the baseline, the worst first; slices without a loss are left out.
 
         Args:
             n: how many rows at most.
-            metric: of which one; None: of each. Differences of several metrics are not in one unit.
+            metric: whose slices; None: those of each metric, whose differences are not in one unit.
 
         Returns:
             rows of `slices`.
@@ -195,13 +191,11 @@ class ModelComparison(_Compared[ComparisonRow]):
         """
         rows = list(self.sliced)
         if metric is not None:
-            rows = [row for row in rows if row.metric == metric] or [
-                row for row in rows if reads_as(row.metric, metric)
-            ]
+            rows = rows_of_metric(rows, metric)
             if not rows:
-                known = ", ".join(dict.fromkeys(row.metric for row in self.sliced)) or "no slices: compare(…, by=…)"
-                near = did_you_mean(metric, dict.fromkeys(row.metric for row in self.sliced))
-                msg = f"no slice has a metric {str(metric)!r}; {near}there are {known}"
+                labels = dict.fromkeys(row.metric for row in self.sliced)
+                known = ", ".join(labels) or "no slices: compare(…, by=…)"
+                msg = f"no slice has a metric {str(metric)!r}; {did_you_mean(metric, labels)}there are {known}"
                 raise UnknownMetricError(msg)
         return _frame(largest_losses(rows)[:n], ComparisonRow)
 
@@ -249,11 +243,11 @@ class PairwiseComparison(_Compared[PairRow]):
         """The differences of all pairs with their intervals, as Altair's chart; needs the extra ``report``.
 
         Args:
-            metrics: which ones; None: all, up to 40 lines.
+            metrics: the metrics to draw; None: all, up to 40 lines.
             width: of the drawing without its labels, in pixels.
 
         Raises:
-            UnknownMetricError: one is not in the comparison.
+            UnknownMetricError: a metric is not in the comparison.
         """
         return pairs_chart(self.rows, self.level, metrics, width)
 

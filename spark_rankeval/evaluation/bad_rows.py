@@ -1,11 +1,10 @@
-"""From counts of rows that cannot be ranked to an error that says which, how many and what to do."""
+"""Errors and warnings about rows that cannot be ranked, from their counts: which, how many and what to do."""
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
-from spark_rankeval.errors import DataError, SparkRankEvalWarning
+from spark_rankeval.errors import DataError, warn
 from spark_rankeval.request.counts import ALL_COUNTS
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.spark.diagnosis import (
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.records.quality import DataQuality
+    from spark_rankeval.spark.diagnosis import Finding
     from spark_rankeval.spark.per_user import Settings
     from spark_rankeval.spark.scoring import Scoring
 
@@ -41,13 +41,13 @@ _DROPPED = {
 def raise_if_invalid(
     quality: DataQuality, settings: Settings, scoring: Scoring | None = None, on_invalid: OnInvalid | None = None
 ) -> None:
-    """Raise where rows were counted that cannot be ranked, unless the caller asked to leave them out; warn of odd ones.
+    """Raise if rows were counted that cannot be ranked, unless the caller asked to leave them out; warn of odd ones.
 
     Args:
         quality: the counts.
-        settings: what the evaluation was told.
+        settings: the options of the evaluation.
         scoring: the evaluation, whose tables are looked at again for reasons and examples; None: counts alone.
-        on_invalid: what the caller chooses now; None: as the evaluation was told.
+        on_invalid: what the caller chooses now; None: as in the settings.
 
     Raises:
         DataError: there are such rows.
@@ -58,26 +58,33 @@ def raise_if_invalid(
     if settings.conflicting_labels == "last":
         errors.pop("n_conflicting_labels", None)
     if errors:
-        sentences = []
-        for name, count in errors.items():
-            meaning = _MEANING[name]
-            if name == "n_conflicting_labels" and scoring is not None:
-                meaning = " or ".join([meaning, *scoring.sources.labels.label_columns])
-            sentence = f"{meaning}: {count:,}"
-            detail = _details(name, scoring, chosen) if scoring is not None else ""
-            sentences.append(f"{sentence} ({detail})" if detail else sentence)
-        dropped = "; ".join(words for name, words in _DROPPED.items() if name in errors)
-        msg = (
-            f"{'; '.join(sentences)}. Mend the data, or pass on_invalid='drop' to leave these out and count them"
-            f"{f' ({dropped})' if dropped else ''}; 'quarantine' also gives the rows with their reasons"
-        )
-        raise DataError(msg, errors)
+        raise DataError(_refusal(errors, scoring, chosen), errors)
     if quality.n_infinite_scores and scored.infinite_scores == "rank" and chosen.infinite_scores == "rank":
         msg = (
             f"{quality.n_infinite_scores:,} predictions have an infinite score, and are ranked first (inf) or last (-inf); "
             "on_invalid={'infinite_scores': 'error'} refuses them, 'drop' leaves them out"
         )
-        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+        warn(msg)
+
+
+def _refusal(errors: Mapping[str, int], scoring: Scoring | None, chosen: OnInvalid) -> str:
+    """What the rows are, how many, and what to do about them."""
+    sentences = [_sentence(name, count, scoring, chosen) for name, count in errors.items()]
+    dropped = "; ".join(words for name, words in _DROPPED.items() if name in errors)
+    return (
+        f"{'; '.join(sentences)}. Mend the data, or pass on_invalid='drop' to leave these out and count them"
+        f"{f' ({dropped})' if dropped else ''}; 'quarantine' also gives the rows with their reasons"
+    )
+
+
+def _sentence(name: str, count: int, scoring: Scoring | None, chosen: OnInvalid) -> str:
+    meaning = _MEANING[name]
+    if scoring is None:
+        return f"{meaning}: {count:,}"
+    if name == "n_conflicting_labels":
+        meaning = " or ".join([meaning, *scoring.sources.labels.label_columns])
+    details = _details(name, scoring, chosen)
+    return f"{meaning}: {count:,} ({details})" if details else f"{meaning}: {count:,}"
 
 
 _OF_FACTS = {
@@ -92,47 +99,45 @@ _OF_FACTS = {
 
 
 def raise_if_unusable(totals: Mapping[str, int], settings: Settings, on_invalid: OnInvalid | None = None) -> None:
-    """Raise where the tables of training, items or a baseline hold what cannot be used, unless it is to be left out.
+    """Raise if the tables of training, items or a baseline hold what cannot be used, unless it is to be left out.
 
     Args:
         totals: how much of each kind there is.
-        settings: what the evaluation was told.
-        on_invalid: what the caller chooses now; None: as the evaluation was told.
+        settings: the options of the evaluation.
+        on_invalid: what the caller chooses now; None: as in the settings.
 
     Raises:
         DataError: there is such.
     """
-    found = {name: totals[name] for name in _OF_FACTS if totals.get(name)}
+    errors = {name: totals[name] for name in _OF_FACTS if totals.get(name)}
     chosen = on_invalid or OnInvalid.read(settings.on_invalid)
-    if found and chosen.invalid_facts == "error":
-        words = "; ".join(f"{_OF_FACTS[name]}: {count:,}" for name, count in found.items())
+    if errors and chosen.invalid_facts == "error":
+        words = "; ".join(f"{_OF_FACTS[name]}: {count:,}" for name, count in errors.items())
         msg = (
             f"{words}. Mend the data, or pass on_invalid='drop', or {{'invalid_facts': 'drop'}}, to leave such rows out, and take "
             "such items as having no category or vector"
         )
-        raise DataError(msg, found)
+        raise DataError(msg, errors)
 
 
 def warn_if_apart(qualities: Mapping[str, DataQuality], settings: Settings) -> None:
-    """Warn where hardly a user with labels has predictions.
+    """Warn if hardly a user with labels has predictions.
 
     Args:
         qualities: the counts of each model.
-        settings: what the evaluation was told.
+        settings: the options of the evaluation.
     """
     are_left_out = settings.unpredicted == "left_out"
-    # Who leaves users without predictions out has asked about few, but not about nobody.
-    apart = {
-        model: one for model, one in qualities.items() if one.is_apart and not (are_left_out and one.n_in_both_at_most)
-    }
-    for model, quality in apart.items():
-        of = f"model {model!r}: " if model else ""
-        advice = (
-            ""
-            if are_left_out
-            else " The others count as users for whom nothing was found; population='predicted' leaves them out"
-        )
-        warnings.warn(f"{of}{apart_in_words(quality)}{advice}", SparkRankEvalWarning, stacklevel=3)
+    for model, quality in qualities.items():
+        # Who leaves users without predictions out has asked about few, but not about nobody.
+        if not quality.is_apart or (are_left_out and quality.n_in_both_at_most):
+            continue
+        msg = apart_in_words(quality)
+        if model:
+            msg = f"model {model!r}: {msg}"
+        if not are_left_out:
+            msg += " The others count as users for whom nothing was found; population='predicted' leaves them out"
+        warn(msg)
 
 
 def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metric]) -> None:
@@ -149,23 +154,24 @@ def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metri
         msg = (
             "there is no label: nothing can be found, and metrics have no value, or 0 if the dialect counts such users"
         )
-        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+        warn(msg)
     elif not quality.n_relevant and needs & {"relevant", "gain"}:
         msg = (
             f"none of {quality.n_labels:,} labels is relevant: are the grades what relevance_threshold= expects? Without a threshold "
             "a grade above 0 is relevant"
         )
-        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+        warn(msg)
     if quality.n_excluded_labels:
         msg = (
             f"{excluded_labels_in_words(quality)}: no prediction can find them, and those that are relevant count as missed. Does the "
             "table of excluded items hold what is evaluated, such as training data that contains the test? Remove it there, or "
             "remove these labels"
         )
-        warnings.warn(msg, SparkRankEvalWarning, stacklevel=3)
+        warn(msg)
 
 
 def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> str:
+    """Reasons with examples, by another look at the tables."""
     sources, rules = scoring.sources, Rules.of(scoring.reading.task)
     if name == "n_conflicting_attributes":
         return f"for example {example_of_conflicts(sources)}"
@@ -174,25 +180,28 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> str:
     of_predictions = name in ("n_invalid_predictions", "n_infinite_scores", "n_duplicate_predictions")
     tables = sources.tables() if of_predictions else [sources.labels]
     model_column = sources.model_column if of_predictions else None
-    # Of several tables it is said which one a reason is of.
+    # With several tables a reason names the model whose table it is about.
     names = {id(model.source.frame): model.name for model in sources.models}
-    found = []
+    examples, reasons = [], []
     for source in tables:
-        called = f"model {names[id(source.frame)]!r}: " if of_predictions and len(tables) > 1 else ""
+        table = f"model {names[id(source.frame)]!r}: " if of_predictions and len(tables) > 1 else ""
         if name in ("n_duplicate_predictions", "n_conflicting_labels"):
             example = example_of_duplicates(source, rules, name == "n_conflicting_labels", model_column)
-            found += [called + example] if example else []
+            if example:
+                examples.append(f"for example {table}{example}")
         else:
-            found += [
-                f"{called}{reason}: {n:,}, for example {example}"
-                for reason, n, example, unusual in diagnose(source, rules, model_column)
-                if _is_error(unusual, of_predictions, chosen)
+            reasons += [
+                table + _reason(finding)
+                for finding in diagnose(source, rules, model_column)
+                if _is_error(finding.unusual, of_predictions, chosen)
             ]
     if name == "n_invalid_labels" and sources.users is not None:
-        found += [f"{reason}: {n:,}, for example {example}" for reason, n, example, _ in null_users(sources.users)]
-    if name in ("n_duplicate_predictions", "n_conflicting_labels"):
-        return f"for example {found[0]}" if found else ""
-    return "; ".join(found)
+        reasons += map(_reason, null_users(sources.users))
+    return "; ".join(examples[:1] or reasons)
+
+
+def _reason(finding: Finding) -> str:
+    return f"{finding.reason}: {finding.n:,}, for example {finding.example}"
 
 
 def _is_error(unusual: bool, of_predictions: bool, chosen: OnInvalid) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_rankeval.errors import OptionError, SparkRankEvalWarning
+from spark_rankeval.errors import OptionError, warn
 from spark_rankeval.evaluation.bad_rows import raise_if_invalid, raise_if_unusable, warn_if_apart, warn_of_labels
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric
@@ -46,6 +45,7 @@ class Findings:
         words: what was done, in sentences.
         scoring: the evaluation, whose tables are looked at again for reasons and examples of bad rows; None: there are none.
         on_invalid: what the caller chooses now for bad rows; None: as the evaluation was told.
+        missing: the counts that the table lacks.
     """
 
     figures: Mapping[str, Mapping[Key, ModelFigures]]
@@ -57,6 +57,7 @@ class Findings:
     words: tuple[str, ...]
     scoring: Scoring | None = None
     on_invalid: OnInvalid | None = None
+    missing: Sequence[str] = ()
 
 
 def build_result(
@@ -78,9 +79,10 @@ def build_result(
     qualities = {model: _quality_of(of_model[keys[0]], findings) for model, of_model in findings.figures.items()}
     raise_if_unusable(findings.totals, settings, on_invalid)
     raise_if_invalid(DataQuality.of_models(list(qualities.values())), settings, findings.scoring, on_invalid)
-    warn_if_apart(qualities, settings)
-    known = [parse_metric(metric.definition) for metric in findings.metrics if metric.definition]
-    warn_of_labels(qualities, known)
+    if not findings.missing:
+        warn_if_apart(qualities, settings)
+        known = [parse_metric(metric.definition) for metric in findings.metrics if metric.definition]
+        warn_of_labels(qualities, known)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
     summary = tuple(
         _row(
@@ -167,13 +169,13 @@ def _warn_of_odd_weights(quality: DataQuality, metrics: Sequence[MetricColumn]) 
             "every label is relevant: estimator='snips' of sums needs the labels of what was shown and is not relevant, too, "
             "with grade 0, else its values are the most that lists can gain; of relevant labels alone take 'ips'"
         )
-        warnings.warn(msg, SparkRankEvalWarning, stacklevel=4)
+        warn(msg)
     if 0 < quality.label_weight < quality.n_labels:
         msg = (
             f"the labels' weights are {quality.label_weight / quality.n_labels:.3g} in the mean, and the inverse of a probability is "
             "never below 1: were propensities given for weights? A weight is 1 / propensity"
         )
-        warnings.warn(msg, SparkRankEvalWarning, stacklevel=4)
+        warn(msg)
 
 
 def _write(
@@ -194,5 +196,11 @@ def _write(
     if not kept:
         return written
     rows = {(row.model, row.slice, row.key): row for row in (*written.summary, *kept)}
-    there = [place for row in order if (place := (row.model, row.slice, row.key)) in rows]
+    # A slice that nobody is in has no row in a table of users.
+    slices = {(row.model, row.slice) for row in written.summary}
+    there = [
+        place
+        for row in order
+        if (place := (row.model, row.slice, row.key)) in rows and (row.model, row.slice) in slices
+    ]
     return replace(written, summary=tuple(rows[place] for place in there))

@@ -128,10 +128,10 @@ def evaluate(
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, ci=ci, quantiles=quantiles, notes=notes)
     scoring = prepare(predictions, labels, metrics, options)
-    table = scoring.per_user
     # Who wants no notes wants none of what is written either.
-    reading = scoring.reading if notes else replace(scoring.reading, standards={})
-    scoring = replace(scoring, reading=reading.with_standards())
+    scoring = scoring if notes else scoring.without_notes()
+    table = scoring.per_user
+    scoring = replace(scoring, reading=scoring.reading.with_standards())
     described = replace(
         summary.described(weighted=user_weight is not None),
         normalised=scoring.reading.task.normalised,
@@ -164,9 +164,9 @@ def evaluate(
 
 def _takes_scoring_options(function: Function) -> Function:
     """Show the options of `ScoringOptions` in a function's signature, which takes them as keyword arguments."""
-    of_evaluate = inspect.signature(evaluate).parameters
-    names = ["predictions", "labels", "metrics", *(item.name for item in fields(ScoringOptions))]
-    function.__signature__ = inspect.Signature([of_evaluate[name] for name in names])  # type: ignore[attr-defined]
+    names = {"predictions", "labels", "metrics", *(item.name for item in fields(ScoringOptions))}
+    parameters = [one for name, one in inspect.signature(evaluate).parameters.items() if name in names]
+    function.__signature__ = inspect.Signature(parameters, return_annotation="DataFrame")  # type: ignore[attr-defined]
     return function
 
 

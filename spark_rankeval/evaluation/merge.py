@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.checks import check_table, kind_of
 from spark_rankeval.errors import InputError, MergeError, MetricError
@@ -13,7 +13,7 @@ from spark_rankeval.metrics.naming import column_name, parse_metric
 from spark_rankeval.records.merged import merged_rows
 from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, row_of
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.stored import qualities_in
+from spark_rankeval.records.stored import no_users, qualities_in
 from spark_rankeval.statistics.intervals import asked_for
 from spark_rankeval.tables.notes import notes_of
 
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from spark_rankeval.records.summary import SummaryRow
 
     #: A result, or what `Result.to_dict` or `Result.to_json` made of one.
-    Told = Result | Mapping[str, Any] | str
+    Mergeable = Result | Mapping[str, Any] | str
+
+_MERGED = no_users("a merged result has no users' values: read the per-user tables of the runs that it is of")
 
 
 def merge(
-    results: Iterable[Told] | Mapping[str, Told] | DataFrame, manifests: Iterable[Mapping[str, Any] | str] | None = None
+    results: Iterable[Mergeable] | Mapping[str, Mergeable] | DataFrame,
+    manifests: Iterable[Mapping[str, Any] | str] | None = None,
 ) -> Result:
     """One result over the users of several, such as the week of seven days, from their summaries alone.
 
@@ -64,8 +67,8 @@ def merge(
         qualities = [] if manifests is None else _of_manifests(manifests, summaries)
     else:
         summaries = {}
-        for name, told in _named(results):
-            result = _read(name, told)
+        for name, given in _named(results):
+            result = _read(name, given)
             summaries[name], columns = result.summary, {**result.columns, **columns}
             noted = noted or bool(result.notes)
             qualities.append(result.qualities)
@@ -79,30 +82,30 @@ def merge(
         qualities=_merged_qualities(qualities) if known else {},
         columns={row.key: columns.get(row.key) or column_of(row) for row in summary},
         plan=_words(list(summaries), summary),
-        _table=_no_users,
-        _write=_no_users,
+        _table=_MERGED,
+        _write=_MERGED,
         notes=notes_of(summary) if noted else (),
     )
 
 
 def _named(results: Any) -> list[tuple[str, Any]]:
     if isinstance(results, Mapping) and "summary" not in results:
-        return [(str(name), told) for name, told in results.items()]
+        return [(str(name), result) for name, result in results.items()]
     if isinstance(results, str | Mapping | Result) or not isinstance(results, Iterable):
         msg = f"merge takes several results, in a list or by name in a dict; got a {type(results).__name__}"
         raise InputError(msg)
-    return [(f"result {place}", told) for place, told in enumerate(results, start=1)]
+    return [(f"result {place}", result) for place, result in enumerate(results, start=1)]
 
 
-def _read(name: str, told: Any) -> Result:
-    """The result that a dict or JSON of one holds, or that it is."""
-    if isinstance(told, Result):
-        return told
-    if not isinstance(told, Mapping | str):
-        msg = f"{name} is no result, nor what Result.to_dict or to_json makes of one; got a {kind_of(told)}"
+def _read(name: str, given: Any) -> Result:
+    """A result as it is, or from its dict or JSON."""
+    if isinstance(given, Result):
+        return given
+    if not isinstance(given, Mapping | str):
+        msg = f"{name} is no result, nor what Result.to_dict or to_json makes of one; got a {kind_of(given)}"
         raise InputError(msg)
     try:
-        return Result.from_json(told) if isinstance(told, str) else Result.from_dict(told)
+        return Result.from_json(given) if isinstance(given, str) else Result.from_dict(given)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
 
@@ -112,11 +115,11 @@ def _of_manifests(
 ) -> list[dict[str, DataQuality]]:
     """The counts of each run of a table, from its manifest."""
     by_run = {}
-    for place, told in enumerate(manifests, start=1):
+    for place, manifest in enumerate(manifests, start=1):
         try:
-            read = json.loads(told) if isinstance(told, str) else told
-            name = f"run {read['run_id']}"
-            by_run[name] = qualities_in(read, summaries.get(name, ()))
+            values = json.loads(manifest) if isinstance(manifest, str) else manifest
+            name = f"run {values['run_id']}"
+            by_run[name] = qualities_in(values, summaries.get(name, ()))
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             msg = f"manifest {place} is no manifest of a run ({type(error).__name__}: {error})"
             raise InputError(msg) from error
@@ -145,28 +148,29 @@ def _of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
     return dict(sorted(runs.items()))
 
 
-def _merged_qualities(found: Sequence[Mapping[str, DataQuality]]) -> dict[str, DataQuality]:
-    models = dict.fromkeys(model for one in found for model in one)
-    return {model: DataQuality.of_days([one[model] for one in found if model in one]) for model in models}
+def _merged_qualities(qualities: Sequence[Mapping[str, DataQuality]]) -> dict[str, DataQuality]:
+    models = dict.fromkeys(model for day in qualities for model in day)
+    return {model: DataQuality.of_days([day[model] for day in qualities if model in day]) for model in models}
 
 
 def column_of(row: SummaryRow) -> str:
-    """The name that the row's column has in per-user tables: those of users' own labels are as they are."""
+    """The name of the row's column in per-user tables: a label that a caller gave is the name."""
     try:
-        own = str(parse_metric(row.metric)) == row.metric
+        is_spelled_out = str(parse_metric(row.metric)) == row.metric
     except MetricError:
-        own = False
-    return column_name(" ".join(filter(None, [row.metric, row.relevance]))) if own else row.key
+        is_spelled_out = False
+    return column_name(" ".join(filter(None, [row.metric, row.relevance]))) if is_spelled_out else row.key
 
 
 def _words(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[str, ...]:
-    lacking = ["medians and quantiles"] * any(row.quantiles for row in rows)
-    lacking += ["bootstrap intervals"] * any(asked_for(row.interval_method) not in ("", "t") for row in rows)
-    said = [f"Merged from {len(names)} summaries: {', '.join(names)}. A user who is in several of them counts in each."]
-    said += [f"Sums do not tell {' and '.join(lacking)}, which stand as NaN."] * bool(lacking)
-    return tuple(said)
-
-
-def _no_users(*_: object) -> NoReturn:
-    msg = "a merged result has no users' values: read the per-user tables of the runs that it is of"
-    raise InputError(msg)
+    lacking = []
+    if any(row.quantiles for row in rows):
+        lacking.append("medians and quantiles")
+    if any(asked_for(row.interval_method) not in ("", "t") for row in rows):
+        lacking.append("bootstrap intervals")
+    words = [
+        f"Merged from {len(names)} summaries: {', '.join(names)}. A user who is in several of them counts in each."
+    ]
+    if lacking:
+        words.append(f"Sums do not tell {' and '.join(lacking)}, which stand as NaN.")
+    return tuple(words)

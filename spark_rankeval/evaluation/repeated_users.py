@@ -30,8 +30,8 @@ def column_of_runs(per_user: DataFrame, others: set[str]) -> str | None:
         per_user: the table.
         others: columns that are something else.
     """
-    found = find_column(per_user, RUN_ID)
-    return None if found is None or found in others or is_marked(per_user.schema[found]) else found
+    column = find_column(per_user, RUN_ID)
+    return None if column is None or column in others or is_marked(per_user.schema[column]) else column
 
 
 def check_one_run(figures: Mapping[Key, Figures], column: str, *, has_models: bool) -> None:
@@ -58,7 +58,7 @@ def check_one_run(figures: Mapping[Key, Figures], column: str, *, has_models: bo
 
 
 def repeated_users(owners: Mapping[Owner, State], tables: ModelTables) -> tuple[list[str], dict[str, int]]:
-    """What is wrong where a user stands twice in a model's table, in sentences, and how many do.
+    """What is wrong if users stand twice in a model's table, in sentences, and how many do.
 
     Args:
         owners: the counts of each model.

@@ -12,23 +12,22 @@ import pandas as pd
 from spark_rankeval.charts.choice import chosen, headline_keys
 from spark_rankeval.charts.of_results import ResultPlots
 from spark_rankeval.checks import check_name, one_of
-from spark_rankeval.errors import InputError, MetricError, UnknownMetricError, did_you_mean
+from spark_rankeval.errors import InputError
+from spark_rankeval.evaluation.lookup import Lookup
+from spark_rankeval.evaluation.trec_lines import in_trec_lines
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.naming import parse_metric, reads_as
-from spark_rankeval.records.curves import cutoff_curve, fits, recall_curve
+from spark_rankeval.records.curves import cutoff_curve, recall_curve
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import by_slice
-from spark_rankeval.records.stored import no_users, read_stored, read_text
+from spark_rankeval.records.stored import READ_BACK, read_stored, read_text, stored_values
 from spark_rankeval.report.writing import checked_path, text_of, write_page, write_report
 from spark_rankeval.spark.binning import users_by_value
 from spark_rankeval.spark.per_user import PerUserSchema
-from spark_rankeval.spark.queries import queries_of, totals_of
 from spark_rankeval.tables.latex import as_latex
 from spark_rankeval.tables.models import ModelsTable, models_table
 from spark_rankeval.tables.notes import notes_of
 from spark_rankeval.tables.shown import Shown
 from spark_rankeval.tables.summary import summary_on_paper, summary_on_screen
-from spark_rankeval.tables.trec import Query, render_trec
 
 if TYPE_CHECKING:
     import os
@@ -38,16 +37,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.charts.choice import Metrics
-    from spark_rankeval.records.bins import Counts, Grid
+    from spark_rankeval.evaluation.lookup import Name
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report import Gate
     from spark_rankeval.report.contents import Comparison
     from spark_rankeval.tables.dialects import DialectRow
     from spark_rankeval.tables.models import Compared
     from spark_rankeval.tables.table import Document
-
-    #: A metric; a model and a metric; or either and a slice.
-    Name = str | Metric | tuple[str | Metric, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,8 +52,8 @@ class Result(Shown):
 
     Attributes:
         summary: a row a metric, in the order asked for.
-        qualities: what the users and their rows were like, by model; of one model without a name under an empty one. Empty where
-            nobody knows: of a table of metrics, which has no such counts.
+        qualities: what the users and their rows were like, by model; of one model without a name under an empty name. Empty if
+            that is unknown, as of a table of metrics, which has no such counts.
         columns: the column of each row in the per-user table, by the row's key.
         plan: in words, how the data was brought together.
         notes: what the figures could be taken for and are not, in sentences; they are printed below the figures. None with
@@ -114,7 +110,7 @@ class Result(Shown):
 
     @property
     def models(self) -> list[str]:
-        """The names of the models; one empty name where nobody named any."""
+        """The names of the models; an empty name if nobody named any."""
         return list(self.qualities) or list(dict.fromkeys(row.model for row in self.summary))
 
     def __getitem__(self, name: Name) -> float:
@@ -126,34 +122,11 @@ class Result(Shown):
         Raises:
             UnknownMetricError: nothing, or more than one row, answers to the name.
         """
-        rows = self._find(name)
-        if len(rows) == 1:
-            return rows[0].mean
-        if rows:
-            several = len({row.model for row in rows}) > 1
-            found = ", ".join(repr((row.model, row.key) if several else row.key) for row in rows)
-            msg = f"{str(name)!r} is ambiguous: {found} answer to it; use one of these{' pairs' if several else ' labels'}"
-        else:
-            msg = self._unknown(name)
-        raise UnknownMetricError(msg)
+        return self._lookup.row(name).mean
 
-    def _unknown(self, name: Name) -> str:
-        """What is said of a name that no row answers to."""
-        models, metric, slice_ = self._parts(name)
-        slices = list(dict.fromkeys(row.slice for row in self.summary))
-        if len(models) < 2 and all(model in self.models for model in models):
-            keys = self.keys()
-            return f"this result has no metric {str(metric)!r}; {did_you_mean(metric, keys)}it has: {', '.join(keys)}"
-        known = ", ".join(map(repr, self.models)) if any(self.models) else "none with a name"
-        near = did_you_mean(models[0], self.models)
-        if slices != ["all"] and slice_ == "all":
-            # The last of the names may have been meant for a slice.
-            known += f"; the slices: {', '.join(map(repr, slices))}"
-            near = did_you_mean(metric, slices) or near
-        return (
-            f"a number is named by a metric, or (model, metric), or either and a slice; got {name!r}. {near[:1].upper()}{near[1:]}"
-            f"This result has the models: {known}"
-        )
+    @property
+    def _lookup(self) -> Lookup:
+        return Lookup(self.summary, self.columns, self.models)
 
     def keys(self) -> list[str]:
         """The labels of the metrics, in the order asked for; of several models each label once."""
@@ -166,39 +139,10 @@ class Result(Shown):
         return len(self.keys())
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str | Metric | tuple) and len(self._find(name)) == 1
-
-    def _parts(self, name: Name) -> tuple[tuple[Any, ...], Any, str]:
-        """What a name has before the metric, which is a model if anything; the metric; and the slice."""
-        parts: tuple[Any, ...] = name if isinstance(name, tuple) else (name,)
-        if len(parts) > 1 and isinstance(parts[-1], str) and any(row.slice == parts[-1] for row in self.summary):
-            parts, slice_ = parts[:-1], parts[-1]
-        else:
-            slice_ = "all"
-        *models, metric = parts or ("",)
-        return tuple(models), metric, slice_
-
-    def _find(self, name: Name) -> list[SummaryRow]:
-        models, metric, slice_ = self._parts(name)
-        if len(models) > 1:
-            return []
-        rows = [row for row in self.summary if row.slice == slice_ and models in ((), (row.model,))]
-        return self._rows_of(metric, rows)
-
-    def _rows_of(self, name: str | Metric, summary: Sequence[SummaryRow]) -> list[SummaryRow]:
-        for named in (lambda row: name in (row.key, self.columns.get(row.key)), lambda row: row.metric == name):
-            rows = [row for row in summary if named(row)]
-            if rows:
-                return rows
-        try:
-            metric = parse_metric(name)
-        except MetricError:
-            return []
-        asked = [row for row in summary if reads_as(row.metric, metric)]
-        return asked or [row for row in summary if fits(metric, row.definition)]
+        return isinstance(name, str | Metric | tuple) and len(self._lookup.rows(name)) == 1
 
     def to_pandas(self) -> pd.DataFrame:
-        """The summary as a pandas DataFrame, a row a metric; the columns are those of `SummaryRow`, and one a quantile."""
+        """The summary as a pandas DataFrame, a row a metric: the columns of `SummaryRow`, and a column a quantile."""
         frame = pd.DataFrame([row.record() for row in self.summary])
         return frame.astype({"cutoff": "Int64"})
 
@@ -221,6 +165,9 @@ class Result(Shown):
         """
         return replace(self, summary=by_slice(self.summary, order))
 
+    def _of_all_users(self) -> list[SummaryRow]:
+        return [row for row in self.summary if row.slice == "all"]
+
     def curve(self, metric: str | Metric) -> pd.DataFrame:
         """A metric against its cutoff, ready to plot: a row a model, relevance and cutoff, those without a cutoff last.
 
@@ -235,7 +182,7 @@ class Result(Shown):
         Raises:
             UnknownMetricError: no row is of that metric, or rows of several definitions are.
         """
-        return cutoff_curve([row for row in self.summary if row.slice == "all"], metric)
+        return cutoff_curve(self._of_all_users(), metric)
 
     def precision_recall_curve(self) -> pd.DataFrame:
         """Interpolated precision against recall, ready to plot: a row a model, relevance and recall.
@@ -248,7 +195,7 @@ class Result(Shown):
         Raises:
             UnknownMetricError: no row is of ``iprec``, or rows of several definitions are.
         """
-        return recall_curve([row for row in self.summary if row.slice == "all"])
+        return recall_curve(self._of_all_users())
 
     @property
     def plot(self) -> ResultPlots:
@@ -257,10 +204,9 @@ class Result(Shown):
         ``result.plot()`` draws all means, ``result.plot("ndcg@10")`` the models side by side, ``result.plot("ndcg")`` the
         curve against the cutoff; ``result.plot.slices("ndcg@10")`` and so on are the charts by name: see `ResultPlots`.
         """
-        return ResultPlots(self.summary, self.columns, self.models, self._users_by_value)
-
-    def _users_by_value(self, column: str, grid: Grid) -> Counts:
-        return users_by_value(self.per_user, column, grid)
+        return ResultPlots(
+            self.summary, self.columns, self.models, lambda column, grid: users_by_value(self.per_user, column, grid)
+        )
 
     def report(
         self,
@@ -313,14 +259,7 @@ class Result(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """The figures as plain values that `from_dict` reads; NaN as None. Equal figures are equal here, whatever the plan was."""
-        told: dict[str, Any] = {"summary": [row.stored() for row in self.summary], "columns": dict(self.columns)}
-        if self.qualities:
-            told["data_quality"] = self.data_quality.to_dict()
-        if self.notes:
-            told["notes"] = list(self.notes)
-        if len(self.qualities) > 1:
-            told["data_quality_of_models"] = {name: quality.to_dict() for name, quality in self.qualities.items()}
-        return told
+        return stored_values(self.summary, self.columns, self.qualities, self.notes)
 
     def to_json(self, indent: int | None = 2) -> str:
         """The figures as JSON that `from_json` reads; NaN as null."""
@@ -333,7 +272,7 @@ class Result(Shown):
         Raises:
             InputError: it is neither.
         """
-        return cls(**read_stored(told)._asdict(), _table=no_users, _write=no_users)
+        return cls(**read_stored(told)._asdict(), _table=READ_BACK, _write=READ_BACK)
 
     @classmethod
     def from_json(cls, text: str) -> Result:
@@ -387,7 +326,8 @@ class Result(Shown):
         definitions = {row.name: row.definition for row in self.summary}
         width = max(map(len, definitions))
         lines = [f"{key.ljust(width)}  {text}" for key, text in definitions.items()]
-        return "\n".join([*lines, *("" for _ in self.notes[:1]), *self.notes, "", *self.plan])
+        notes = ["", *self.notes] if self.notes else []
+        return "\n".join([*lines, *notes, "", *self.plan])
 
     def write(self, path: str | os.PathLike[str], mode: str = "errorifexists") -> Result:
         """Write the per-user table as Parquet: to a staging place beside `path`, and published only if it is valid.
@@ -403,10 +343,10 @@ class Result(Shown):
             DataError: the written rows are not valid; nothing is published then.
         """
         written = self._write(self._table(), path, mode)
-        # What other definitions give stands in no table of users.
-        others = {(row.model, row.slice, row.key): row.standard_mean for row in self.summary}
+        # The per-user table does not hold what other definitions give.
+        means = {(row.model, row.slice, row.key): row.standard_mean for row in self.summary}
         summary = tuple(
-            replace(row, standard_mean=others.get((row.model, row.slice, row.key), row.standard_mean))
+            replace(row, standard_mean=means.get((row.model, row.slice, row.key), row.standard_mean))
             for row in written.summary
         )
         return replace(written, summary=summary, notes=self.notes, _rejected=self._rejected)
@@ -425,7 +365,7 @@ class Result(Shown):
             UnknownMetricError: a metric is not in the result.
             InputError: the comparison is of other models, or of none of these metrics.
         """
-        of_all = [row for row in self.summary if row.slice == "all"]
+        of_all = self._of_all_users()
         rows = chosen(of_all, headline_keys(of_all) if metrics is None else metrics)
         compared = None if comparison is None else comparison.rows
         return models_table(rows, self.models, compared, notes_of(rows) if self.notes else ())
@@ -444,27 +384,16 @@ class Result(Shown):
 
         Args:
             per_query: with the lines of every query before those of all, as ``trec_eval -q`` prints them; brings them to the driver.
-            runid: what the run is called; None: the model's name, and no such line where it has none.
+            runid: the name of the run; None: the model's name, and no such line if it has none.
 
         Raises:
             InputError: the per-user table has no column of users, or lacks their counts.
         """
         one_of("per_query", per_query, (True, False))
         check_name("runid", runid)
-        rows = [row for row in self.summary if row.slice == "all"]
-        first = [row for row in rows if row.model == rows[0].model]
-        totals = totals_of(self.per_user, first, self.columns)
-        queries = queries_of(self.per_user, first, self.columns) if per_query else {}
-        texts = []
-        for model in self.models:
-            mine = [row for row in rows if row.model == model]
-            everything = totals.get(model, Query("all", 0, 0, 0, (), 0))._replace(values=[row.mean for row in mine])
-            single = queries.get(model, [])
-            if everything.n_found is None:
-                # A count that not every query has is printed of none.
-                single = [query._replace(n_found=None) for query in single]
-            texts.append(render_trec(mine, single, everything, runid or model or None))
-        return "\n".join(texts)
+        return in_trec_lines(
+            self._of_all_users(), self.models, self.per_user, self.columns, per_query=per_query, runid=runid
+        )
 
     def _on_paper(self) -> Document:
         return summary_on_paper(self.summary, self.notes)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import as_names, check_table, one_of
-from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
+from spark_rankeval.errors import InputError, OptionError, warn
 from spark_rankeval.evaluation.build import Findings, build_result, need_users
 from spark_rankeval.evaluation.repeated_users import check_one_run, column_of_runs
 from spark_rankeval.records.slices import roll
@@ -90,7 +89,7 @@ def summarise(
     missing = [name for name in COUNTS if name not in schema.counts]
     if missing:
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
-        warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
+        warn(msg)
     run = column_of_runs(per_user, {*schema.users, *([] if schema.model is None else [schema.model])})
     groups = _describe(per_user, schema, options, described, run)
     if run is not None:
@@ -104,6 +103,7 @@ def summarise(
         weight=schema.weight,
         words=("The table of users was summarised as it is.",),
         on_invalid=chosen,
+        missing=missing,
     )
     return build_result(findings, options, lambda: per_user, write_per_user)
 
@@ -180,9 +180,9 @@ def _schema_of(
     slices = _slices_of(per_user, options.by)
     weight = _weight_of(per_user, options.user_weight, schema.weight)
     metrics: Sequence[MetricColumn] = schema.metrics
+    _check_normalisers(per_user, metrics)
     if not schema.is_marked:
         metrics = _unmarked_metrics(per_user, {*users, *models, *slices, weight})
-    _check_normalisers(per_user, metrics)
     if not metrics:
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
         msg = f"the per-user table has no column of a metric; it has: {there}. Give it a table of score_users"
@@ -259,7 +259,7 @@ def _by_model(
         of_group = ModelFigures(
             {metric.key: value for metric, value in zip(schema.metrics, values, strict=True)},
             {metric.key: value.mean for metric, value in zip(standards, beside, strict=True)},
-            {**dict.fromkeys(missing, _no_count(values[0].moments)), **group.counts},
+            {**dict.fromkeys(set(missing) - {"in_both"}, _no_count(values[0].moments)), **group.counts},
         )
         # A table without a row has one group, without a key, which stands for all models.
         several = schema.model is not None
@@ -290,7 +290,7 @@ def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> list[Metr
         msg = f"the table's columns do not say what they are; taken for metrics: {', '.join(taken)}" + (
             f"; not taken: {', '.join(left)} (JSON has NaN as text: cast it to double)" if left else ""
         )
-        warnings.warn(msg, SparkRankEvalWarning, stacklevel=4)
+        warn(msg)
     return [MetricColumn(name, name) for name in taken]
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.records.summary import AskedFor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from spark_rankeval.metrics.base import Metric
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,19 @@ class ComparisonRow(AskedFor):
     p_test: str = ""
     p_margin: float = math.nan
     asked: str = ""
+
+
+class _OfMetric(Protocol):
+    @property
+    def metric(self) -> str: ...
+
+
+Row = TypeVar("Row", bound=_OfMetric)
+
+
+def rows_of_metric(rows: Sequence[Row], metric: str | Metric) -> list[Row]:
+    """The rows with this label; if there is none, those whose label reads as the metric."""
+    return [row for row in rows if row.metric == metric] or [row for row in rows if reads_as(row.metric, metric)]
 
 
 def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:

@@ -23,6 +23,9 @@ _OF_USERS = {
     "n_invalid_weights": "users without a usable weight, left out",
 }
 _TOTALS = {count.total_name: count.words for count in ALL_COUNTS}
+# What stands where nobody counted: users in both tables are not known then.
+_NOT_COUNTED: dict[str, float | None] = {count.total_name: 0.0 if count.is_sum else 0 for count in ALL_COUNTS}
+_NOT_COUNTED["n_in_both"] = None
 #: What each number of `DataQuality` counts, in the order of `DataQuality.to_dict`.
 MEANING = _OF_USERS | _TOTALS
 #: The counts that only labels with weights have.
@@ -55,11 +58,11 @@ class DataQuality:
     n_without_labels: int = 0
     n_without_weight: int = 0
     n_invalid_weights: int = 0
-    totals: Mapping[str, float | None] = field(default_factory=dict)
+    totals: Mapping[str, float | None] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Give every count a number; nobody knows how many users are in both tables unless they were counted."""
-        totals = {name: self.totals.get(name, None if name == "n_in_both" else 0) for name in _TOTALS}
+        totals = {name: self.totals.get(name, default) for name, default in _NOT_COUNTED.items()}
         object.__setattr__(self, "totals", totals)
 
     def __getattr__(self, name: str) -> Any:
@@ -68,6 +71,9 @@ class DataQuality:
             msg = f"{type(self).__name__!r} object has no attribute {name!r}"
             raise AttributeError(msg)
         return self.totals[name]
+
+    def __dir__(self) -> list[str]:
+        return sorted([*super().__dir__(), *_TOTALS])
 
     @classmethod
     def of(cls, **counts: float | None) -> DataQuality:

@@ -10,7 +10,7 @@ from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _NO_RESULT = "this is no result, nor what Result.to_dict or to_json makes of one"
 
@@ -25,21 +25,42 @@ class Stored(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_stored(told: Mapping[str, Any]) -> Stored:
+def stored_values(
+    summary: Sequence[SummaryRow],
+    columns: Mapping[str, str],
+    qualities: Mapping[str, DataQuality],
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """A result as the plain values that `read_stored` reads."""
+    stored: dict[str, Any] = {"summary": [row.stored() for row in summary], "columns": dict(columns)}
+    if qualities:
+        stored["data_quality"] = DataQuality.of_models(list(qualities.values())).to_dict()
+    if notes:
+        stored["notes"] = list(notes)
+    if len(qualities) > 1:
+        stored["data_quality_of_models"] = {name: quality.to_dict() for name, quality in qualities.items()}
+    return stored
+
+
+def read_stored(stored: Mapping[str, Any]) -> Stored:
     """What `Result.to_dict` made of a result, or what a job's manifest says of one.
 
     Raises:
         InputError: it is neither.
     """
     try:
-        summary = tuple(map(SummaryRow.from_stored, told["summary"]))
-        columns, plan, notes = dict(told.get("columns", {})), tuple(told.get("plan", ())), tuple(told.get("notes", ()))
-        stored = Stored(summary, qualities_in(told, summary), columns, plan, notes)
+        summary = tuple(map(SummaryRow.from_stored, stored["summary"]))
+        columns, plan, notes = (
+            dict(stored.get("columns", {})),
+            tuple(stored.get("plan", ())),
+            tuple(stored.get("notes", ())),
+        )
+        result = Stored(summary, qualities_in(stored, summary), columns, plan, notes)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise InputError(f"{_NO_RESULT} ({type(error).__name__}: {error})") from error
     if not summary:
         raise InputError(f"{_NO_RESULT} (it has no row)")
-    return stored
+    return result
 
 
 def read_text(text: str) -> Any:
@@ -54,17 +75,24 @@ def read_text(text: str) -> Any:
         raise InputError(f"{_NO_RESULT} ({type(error).__name__}: {error})") from error
 
 
-def qualities_in(told: Mapping[str, Any], rows: Sequence[SummaryRow]) -> dict[str, DataQuality]:
+def qualities_in(stored: Mapping[str, Any], rows: Sequence[SummaryRow]) -> dict[str, DataQuality]:
     """The counts by model in what `Result.to_dict` makes, which stores those of one model without its name."""
-    several = told.get("data_quality_of_models")
-    counts = several or {row.model: told["data_quality"] for row in rows[:1] if "data_quality" in told}
+    several = stored.get("data_quality_of_models")
+    counts = several or {row.model: stored["data_quality"] for row in rows[:1] if "data_quality" in stored}
     return {model: DataQuality.of(**each) for model, each in counts.items()}
 
 
-def no_users(*_: object) -> NoReturn:
-    """Stands where a result has its table of users."""
-    msg = (
-        "a result that was read back has no users' values: read the table that result.write(path) wrote, and summarise it, as in "
-        "summarise(spark.read.parquet(path))"
-    )
-    raise InputError(msg)
+def no_users(why: str) -> Callable[..., NoReturn]:
+    """What stands where a result has its table of users: it raises an `InputError` that says why there is none."""
+
+    def refuse(*_: object) -> NoReturn:
+        raise InputError(why)
+
+    return refuse
+
+
+#: What stands there in a result that was read back.
+READ_BACK = no_users(
+    "a result that was read back has no users' values: read the table that result.write(path) wrote, and summarise it, as in "
+    "summarise(spark.read.parquet(path))"
+)

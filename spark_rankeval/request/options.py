@@ -42,8 +42,9 @@ class Cube:
     names: tuple[str, ...]
 
     def __init__(self, *names: str) -> None:
-        object.__setattr__(self, "names", as_names("by", list(names)))
-        if not names:
+        given = list(names[0]) if len(names) == 1 and isinstance(names[0], list | tuple) else list(names)
+        object.__setattr__(self, "names", as_names("by", given))
+        if not given:
             msg = "Cube() has no attribute to total over: name the attributes that part the users, as in Cube('country', 'device')"
             raise OptionError(msg)
 
@@ -202,6 +203,9 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
         unknown = [name for name in options if name not in known]
         if unknown:
             names = ", ".join(map(repr, unknown))
+            if {item.name for item in fields(SummaryOptions)}.issuperset(unknown):
+                msg = f"{names}: an option of evaluate and summarise, which say something of all users' values; leave it out here"
+                raise OptionError(msg)
             msg = f"there is no option {names}; {did_you_mean(unknown[0], known)}there are {', '.join(known)}"
             raise OptionError(msg)
         return cls(**options)

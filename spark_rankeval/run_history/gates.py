@@ -7,7 +7,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import ConfigurationError
@@ -19,7 +20,7 @@ from spark_rankeval.tables.table import Document
 from spark_rankeval.tables.text import as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spark_rankeval.records.summary import SummaryRow
 
@@ -29,15 +30,19 @@ FIGURES = {"mean": "mean", "ci_low": "lower end of the interval", "ci_high": "up
 ATTRIBUTES = {"mean": "mean", "ci_low": "interval_low", "ci_high": "interval_high"}
 #: Conditions that need no other run, and those that look at the last good one.
 FIXED, RELATIVE = ("min", "max"), ("max_drop", "max_drop_share", "max_rise", "max_rise_share")
+CONDITIONS = (*FIXED, *RELATIVE)
+# Those whose limit is the least value that passes; that of the others is the greatest.
+_LEAST = ("min", "max_drop", "max_drop_share")
 # The model, slice and key of a row.
 _Figure = tuple[str, str, str]
+_figure_of: Callable[[SummaryRow], _Figure] = attrgetter("model", "slice", "key")
 #: In the place of a slice: each of them.
 EVERY_SLICE = "*"
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateRule:
-    """What is asked of a figure.
+    """The conditions of a figure.
 
     Attributes:
         metric: its label, or any spelling of it; of several relevances "ndcg@10 [click]" is one, and "ndcg@10" all. Among
@@ -65,9 +70,15 @@ class GateRule:
     slice: str = "all"
 
     @property
+    def conditions(self) -> dict[str, float]:
+        """The conditions that are given, by their names."""
+        given = {name: getattr(self, name) for name in CONDITIONS}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
     def looks_back(self) -> bool:
         """Whether the last good run matters."""
-        return any(getattr(self, name) is not None for name in RELATIVE)
+        return not self.conditions.keys().isdisjoint(RELATIVE)
 
 
 @dataclass(frozen=True)
@@ -80,8 +91,8 @@ class GateOutcome(Gate):
         slice: of which users.
         on: which figure.
         rule: the condition's name, such as ``max_drop``.
-        value: the figure; NaN where there is none.
-        limit: the least or greatest value that passes; NaN where there was no earlier run to tell it.
+        value: the figure; NaN if it is not defined.
+        limit: the least or greatest value that passes; NaN if the condition looks back and there is no earlier run.
         earlier: the last good run, if the condition looks back and there is one.
     """
 
@@ -103,7 +114,7 @@ def read_gates(settings: Mapping[str, Any]) -> tuple[GateRule, ...]:
             "ndcg@10", "slice": "country=DE", "min": 0.2}}``; keys are the attributes of `GateRule`.
 
     Raises:
-        ConfigurationError: the key, what was found and what is allowed, of every offender.
+        ConfigurationError: every offending key, with its value and what is allowed.
     """
     if not isinstance(settings, Mapping):
         msg = f"gates are a table of conditions by metric; found {settings!r}"
@@ -115,6 +126,7 @@ def read_gates(settings: Mapping[str, Any]) -> tuple[GateRule, ...]:
 
 
 def _problems(conditions: object) -> Iterator[str]:
+    """What is wrong with a table of conditions."""
     if not isinstance(conditions, Mapping):
         yield f"must be a table of conditions, such as {{ min = 0.3 }}; found {conditions!r}"
         return
@@ -124,7 +136,7 @@ def _problems(conditions: object) -> Iterator[str]:
             near = difflib.get_close_matches(str(key), known, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             yield f"has an unknown key {key!r}; {hint}allowed: {', '.join(known)}"
-    for name in (*FIXED, *RELATIVE):
+    for name in CONDITIONS:
         value = conditions.get(name, 0.0)
         if not is_number(value) or not math.isfinite(value):
             yield f"has {name} = {value!r}, which is no number"
@@ -135,8 +147,8 @@ def _problems(conditions: object) -> Iterator[str]:
     for name in ("metric", "model", "slice"):
         if not isinstance(conditions.get(name, ""), str):
             yield f"has {name} = {conditions[name]!r}, which is no text"
-    if not any(name in conditions for name in (*FIXED, *RELATIVE)):
-        yield f"has no condition; give at least one of {', '.join((*FIXED, *RELATIVE))}"
+    if not any(name in conditions for name in CONDITIONS):
+        yield f"has no condition; give at least one of {', '.join(CONDITIONS)}"
     least, greatest = conditions.get("min"), conditions.get("max")
     if is_number(least) and is_number(greatest) and least > greatest:  # type: ignore[operator] # both are numbers
         yield f"has min = {least!r} above max = {greatest!r}, which nothing passes"
@@ -190,26 +202,23 @@ def check_gates(
 ) -> list[GateOutcome]:
     """Whether figures meet their gates: an outcome a condition, model and slice, in the order of the rules.
 
-    A figure that is not defined fails, and so does a gate of a model or slice that is not there. What looks back passes where no
+    A figure that is not defined fails, and so does a gate of a model or slice that is not there. What looks back passes if no
     earlier run has the figure, and says so. Numbers are compared as the decimals that they are written as.
 
     Args:
         rules: the gates.
         rows: the summary of the run.
-        earlier: rows of good runs before it with the runs' names, the newest first. One counts where it is the same figure:
-            of the same definition, dialect, users' weights, and, where the gate is on an interval, method and level.
+        earlier: rows of good runs before it with the runs' names, the newest first. A row counts if it is the same figure:
+            of the same definition, dialect and users' weights; for a gate on an interval also of its method and level.
     """
     outcomes = []
-    earlier_of: dict[_Figure, list[tuple[str, SummaryRow]]] = {}
-    for name, row in earlier:
-        earlier_of.setdefault(_figure_of(row), []).append((name, row))
+    earlier_of = _by_figure(earlier)
     for rule in rules:
         chosen = rows_of(rule, rows)
         outcomes += [
             _outcome(rule, condition, row, earlier_of.get(_figure_of(row), ()))
             for row in chosen
-            for condition in (*FIXED, *RELATIVE)
-            if getattr(rule, condition) is not None
+            for condition in rule.conditions
         ]
         if not chosen:
             outcomes.append(_absent(rule, [row for row in rows if names(rule.metric, row.key)]))
@@ -237,15 +246,20 @@ def lacking_rows(
     Returns:
         by the figure that is looked at, such as ``mean``, the rows.
     """
-    earlier_of: dict[_Figure, list[SummaryRow]] = {}
-    for _, row in earlier:
-        earlier_of.setdefault(_figure_of(row), []).append(row)
+    earlier_of = _by_figure(earlier)
     by_figure: dict[str, dict[_Figure, SummaryRow]] = {}
     for rule in rules:
         for row in rows_of(rule, rows) if rule.looks_back else ():
-            if not any(_same(other, row, rule.on) for other in earlier_of.get(_figure_of(row), ())):
+            if not any(_same(other, row, rule.on) for _, other in earlier_of.get(_figure_of(row), ())):
                 by_figure.setdefault(rule.on, {})[_figure_of(row)] = row
     return [(on, list(lacking.values())) for on, lacking in by_figure.items()]
+
+
+def _by_figure(rows: Iterable[tuple[str, SummaryRow]]) -> dict[_Figure, list[tuple[str, SummaryRow]]]:
+    by_figure: dict[_Figure, list[tuple[str, SummaryRow]]] = {}
+    for run, row in rows:
+        by_figure.setdefault(_figure_of(row), []).append((run, row))
+    return by_figure
 
 
 def _is_of(asked: str, slice_: str) -> bool:
@@ -253,66 +267,91 @@ def _is_of(asked: str, slice_: str) -> bool:
 
 
 def _absent(rule: GateRule, rows: Sequence[SummaryRow]) -> GateOutcome:
-    models = list(dict.fromkeys(row.model for row in rows))
-    slices = [name for name in dict.fromkeys(row.slice for row in rows) if name != "all"]
-    if not rows:
-        found = "no such metric in the run"
-    elif rule.model is not None and rule.model not in models:
-        found = f"no such model; the run has: {', '.join(map(repr, models))}"
-    elif slices:
-        more = ", …" if len(slices) > 10 else ""
-        found = f"no such slice; the run has: {', '.join(slices[:10])}{more}"
-    else:
-        found = "no slices in the run"
-    nan = math.nan
+    """The outcome of a gate whose model or slice is not among the rows of its metric."""
     name = _name(rule.metric, rule.model or "", "each slice" if rule.slice == EVERY_SLICE else rule.slice)
-    given = [(one, getattr(rule, one)) for one in (*FIXED, *RELATIVE) if getattr(rule, one) is not None]
-    condition = ", ".join(f"{one} {value:g}" for one, value in given)
-    about = (rule.metric, rule.model or "", rule.slice, rule.on, given[0][0])
-    return GateOutcome(name, condition, found, False, *about, nan, nan, "")
+    condition = ", ".join(f"{name} {value:g}" for name, value in rule.conditions.items())
+    about = (rule.metric, rule.model or "", rule.slice, rule.on, next(iter(rule.conditions)))
+    return GateOutcome(name, condition, _why_absent(rule, rows), False, *about, math.nan, math.nan, "")
+
+
+def _why_absent(rule: GateRule, rows: Sequence[SummaryRow]) -> str:
+    if not rows:
+        return "no such metric in the run"
+    models = list(dict.fromkeys(row.model for row in rows))
+    if rule.model is not None and rule.model not in models:
+        return f"no such model; the run has: {', '.join(map(repr, models))}"
+    slices = [name for name in dict.fromkeys(row.slice for row in rows) if name != "all"]
+    if not slices:
+        return "no slices in the run"
+    more = ", …" if len(slices) > 10 else ""
+    return f"no such slice; the run has: {', '.join(slices[:10])}{more}"
+
+
+class _Limit(NamedTuple):
+    """What a condition comes to.
+
+    Attributes:
+        words: the condition in words.
+        value: the least or greatest value that passes; None if the condition looks back and there is no earlier run.
+        run: the earlier run; empty without one.
+        before: its figure.
+    """
+
+    words: str
+    value: Fraction | None
+    run: str = ""
+    before: float = math.nan
+
+
+def _limit(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[tuple[str, SummaryRow]]) -> _Limit:
+    asked, is_least = rule.conditions[condition], condition in _LEAST
+    if condition in FIXED:
+        return _Limit(f"at {'least' if is_least else 'most'} {asked:.6g}", _decimal(asked))
+    share = condition.endswith("_share")
+    step = f"{100 * asked:.6g} %" if share else f"{asked:.6g}"
+    words = f"at most {step} {'below' if is_least else 'above'} the last good run"
+    for run, other in earlier:
+        if _same(other, row, rule.on):
+            before = _figure(other, rule.on)
+            far = _decimal(asked) * abs(_decimal(before)) if share else _decimal(asked)
+            return _Limit(words, _decimal(before) + (-far if is_least else far), run, before)
+    return _Limit(words, None)
 
 
 def _outcome(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[tuple[str, SummaryRow]]) -> GateOutcome:
-    asked: float = getattr(rule, condition)
     value = _figure(row, rule.on)
-    below = condition in ("min", "max_drop", "max_drop_share")
-    words = f"at {'least' if below else 'most'} {asked:.6g}"
-    limit, last, said = _decimal(asked), "", ""
-    if condition in RELATIVE:
-        share = condition.endswith("_share")
-        step = f"{100 * asked:.6g} %" if share else f"{asked:.6g}"
-        words = f"at most {step} {'below' if below else 'above'} the last good run"
-        known = ((name, _figure(one, rule.on)) for name, one in earlier if _same(one, row, rule.on))
-        last, before = next(known, ("", math.nan))
-        if last:
-            far = limit * abs(_decimal(before)) if share else limit
-            limit = _decimal(before) + (-far if below else far)
-            said = f", after {before:.6g} in {last}"
-    told = [f"{value:.6g}{said}" if not math.isnan(value) else _why_undefined(row, rule.on)]
-    looks_back_to_nothing = condition in RELATIVE and not last
+    limit = _limit(rule, condition, row, earlier)
+    words = f"{value:.6g}"
     if math.isnan(value):
-        passed = False
-    elif looks_back_to_nothing:
-        passed = True
-        told.append("no earlier good run has this figure")
-    elif math.isinf(value):
-        passed = (value > 0) == below
-    else:
-        passed = _decimal(value) >= limit if below else _decimal(value) <= limit
+        words = _why_undefined(row, rule.on)
+    elif limit.value is None:
+        words += "; no earlier good run has this figure"
+    elif limit.run:
+        words += f", after {limit.before:.6g} in {limit.run}"
     return GateOutcome(
         name=_name(row.key, row.model, row.slice),
-        condition=f"{FIGURES[rule.on]} {words}",
-        found="; ".join(told),
-        passed=passed,
+        condition=f"{FIGURES[rule.on]} {limit.words}",
+        found=words,
+        passed=_passes(value, limit.value, is_least=condition in _LEAST),
         metric=row.key,
         model=row.model,
         slice=row.slice,
         on=rule.on,
         rule=condition,
         value=value,
-        limit=math.nan if looks_back_to_nothing else float(limit),
-        earlier=last,
+        limit=math.nan if limit.value is None else float(limit.value),
+        earlier=limit.run,
     )
+
+
+def _passes(value: float, limit: Fraction | None, *, is_least: bool) -> bool:
+    if math.isnan(value):
+        return False
+    if limit is None:
+        return True
+    if math.isinf(value):
+        return (value > 0) == is_least
+    return _decimal(value) >= limit if is_least else _decimal(value) <= limit
 
 
 def _figure(row: SummaryRow, on: str) -> float:
@@ -325,19 +364,14 @@ def _decimal(value: float) -> Fraction:
     return Fraction(repr(float(value)))
 
 
-def _figure_of(row: SummaryRow) -> _Figure:
-    return row.model, row.slice, row.key
-
-
-def _same(one: SummaryRow, other: SummaryRow, on: str) -> bool:
-    """Whether rows of two runs are the same figure, and the first one has a value."""
-    aspects = ["model", "slice", "key", "definition", "dialect", "user_weight"]
-    same = all(getattr(one, aspect) == getattr(other, aspect) for aspect in aspects)
-    if on != "mean":
-        # Which interval the values allow is no choice of anybody's.
-        intervals = {(asked_for(row.interval_method), row.interval_level) for row in (one, other)}
-        same = same and len(intervals) == 1
-    return same and math.isfinite(_figure(one, on))
+def _same(earlier: SummaryRow, row: SummaryRow, on: str) -> bool:
+    """Whether rows of two runs are the same figure, and the earlier one has a value."""
+    aspects = attrgetter("model", "slice", "key", "definition", "dialect", "user_weight")
+    if aspects(earlier) != aspects(row) or not math.isfinite(_figure(earlier, on)):
+        return False
+    # Which interval the values allow is no choice of anybody's.
+    intervals = {(asked_for(each.interval_method), each.interval_level) for each in (earlier, row)}
+    return on == "mean" or len(intervals) == 1
 
 
 def _why_undefined(row: SummaryRow, on: str) -> str:
@@ -348,18 +382,22 @@ def _why_undefined(row: SummaryRow, on: str) -> str:
 
 
 def _name(metric: str, model: str, slice_: str) -> str:
-    told = [metric, *[f"of {model}"] * bool(model), *[f"in {slice_}"] * (slice_ != "all")]
-    return " ".join(told)
+    words = [metric]
+    if model:
+        words.append(f"of {model}")
+    if slice_ != "all":
+        words.append(f"in {slice_}")
+    return " ".join(words)
 
 
 def failed(outcomes: Iterable[GateOutcome]) -> list[str]:
     """A sentence for each gate that was not met.
 
-    >>> one = GateOutcome("rr", "mean at least 0.5", "0.4", False, "rr", "", "all", "mean", "min", 0.4, 0.5, "")
-    >>> failed([one])
+    >>> outcome = GateOutcome("rr", "mean at least 0.5", "0.4", False, "rr", "", "all", "mean", "min", 0.4, 0.5, "")
+    >>> failed([outcome])
     ['rr: mean at least 0.5; found 0.4']
     """
-    return [f"{one.name}: {one.condition}; found {one.found}" for one in outcomes if not one.passed]
+    return [f"{each.name}: {each.condition}; found {each.found}" for each in outcomes if not each.passed]
 
 
 def render_gates(outcomes: Sequence[GateOutcome]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -17,7 +19,7 @@ from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
 from spark_rankeval.spark.grouping import agreed
 from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, user_hash
 from spark_rankeval.spark.named_columns import any_null, check_unambiguous, column, find_column
-from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema
+from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, columns_of_models
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.tables.notes import note_of_labels
@@ -70,7 +72,7 @@ class ModelTable:
     dialect: str = ""
 
     def definition(self, label: str) -> str:
-        """What a metric means here; empty where the table does not say."""
+        """What a metric means here; empty if the table does not say."""
         definition = self.metrics[label].definition
         return f"{definition} in the dialect {self.dialect!r}" if definition else ""
 
@@ -80,7 +82,7 @@ class ModelTable:
         return "the table" if self.model is None else f"{self.model!r}"
 
     def users_like(self, names: Sequence[str]) -> list[str]:
-        """The user's columns of these names, in any case where none has the same; fewer where some are lacking."""
+        """The user's columns of these names, in any case if none has the same; fewer if some are lacking."""
         of_any_case = {name.lower(): name for name in self.users}
         same = [name if name in self.users else of_any_case.get(name.lower()) for name in names]
         return [name for name in same if name is not None]
@@ -93,9 +95,9 @@ def read_table(
 
     Args:
         frame: the table.
-        model: whose it is, whatever a column says; None: a column says it.
-        users: the user's columns; None: those whose metadata says so.
-        model_column: the column of models' names; None: the one whose metadata says so.
+        model: the model's name, whatever a column holds; None: a column has it.
+        users: the user's columns; None: those that metadata marks.
+        model_column: the column of models' names; None: the column that metadata marks.
 
     Raises:
         InputError: the table has no user, no model or no metric.
@@ -105,35 +107,45 @@ def read_table(
     schema = PerUserSchema.read(frame)
     if not schema.is_marked:
         _refuse_predictions(frame, users, name)
-    user = _named(frame, users, name) or schema.users
+    user = _named(frame, users or (), name) or schema.users
     if not user:
         msg = f"{name} does not say which columns are the user (its storage lost the metadata): pass user=. It has: {_columns(frame)}"
         raise InputError(msg)
-    marked: tuple[str, ...] = () if schema.model is None else (schema.model,)
-    if model is None:
-        marked = _named(frame, None if model_column is None else [model_column], name) or marked
-        if len(marked) != 1:
-            msg = (
-                "one table alone must hold several models and say whose a row is, in one column: pass model=, "
-                f"or a dict from model to table. It has: {_columns(frame)}"
-            )
-            raise InputError(msg)
-    metrics = _metrics_of(frame, schema, {*user, *marked})
+    marked = columns_of_models(frame)
+    models = _column_of_models(frame, model_column, marked, name) if model is None else ()
+    metrics = _metrics_of(frame, schema, {*user, *(models or marked)})
     if not metrics:
         msg = f"{name} has no column of a metric; it has: {_columns(frame)}. Give it a table of score_users"
         raise InputError(msg)
-    models = marked if model is None else ()
     check_types(frame, user, "user", name)
     check_types(frame, models, "model", name)
-    # A table that says nothing is taken at its word.
+    errors = _errors_of(frame, schema)
+    check_unambiguous(frame, (*user, *models, *(metric.column for metric in metrics.values()), *errors))
+    weights = () if schema.weight is None else (schema.weight,)
+    return ModelTable(frame, user, metrics, errors, model, next(iter(models), None), weights, schema.settings.dialect)
+
+
+def _column_of_models(
+    frame: DataFrame, model_column: str | None, marked: tuple[str, ...], name: str
+) -> tuple[str, ...]:
+    """The only column of models' names, by the caller's name or by the metadata."""
+    columns = _named(frame, () if model_column is None else [model_column], name) or marked
+    if len(columns) != 1:
+        msg = (
+            "one table alone must hold several models and say whose a row is, in one column: pass model=, "
+            f"or a dict from model to table. It has: {_columns(frame)}"
+        )
+        raise InputError(msg)
+    return columns
+
+
+def _errors_of(frame: DataFrame, schema: PerUserSchema) -> dict[str, int]:
+    # A table without metadata is taken at its word.
     scored = OnInvalid.read(schema.settings.on_invalid if schema.metrics else "drop")
     errors = {name: weight for name, weight in scored.weights(scored).items() if weight and name in frame.columns}
     if schema.settings.conflicting_labels == "last":
         errors.pop("n_conflicting_labels", None)
-    check_unambiguous(frame, (*user, *models, *(metric.column for metric in metrics.values()), *errors))
-    weights = () if schema.weight is None else (schema.weight,)
-    dialect = schema.settings.dialect
-    return ModelTable(frame, user, metrics, errors, model, next(iter(models), None), weights, dialect)
+    return errors
 
 
 # What tables of predictions call the item.
@@ -159,15 +171,15 @@ def _columns(frame: DataFrame) -> str:
     return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema.fields)
 
 
-def _named(frame: DataFrame, names: Sequence[str] | None, table: str) -> tuple[str, ...]:
-    found = []
-    for name in names or ():
-        there = find_column(frame, name)
-        if there is None:
+def _named(frame: DataFrame, names: Sequence[str], table: str) -> tuple[str, ...]:
+    columns = []
+    for name in names:
+        existing = find_column(frame, name)
+        if existing is None:
             msg = f"{table} has no column {name!r}; it has: {_columns(frame)}"
             raise InputError(msg)
-        found.append(there)
-    return tuple(found)
+        columns.append(existing)
+    return tuple(columns)
 
 
 def _metrics_of(frame: DataFrame, schema: PerUserSchema, taken: set[str]) -> dict[str, MetricColumn]:
@@ -192,13 +204,13 @@ class ModelTables:
 
     @classmethod
     def checked(cls, tables: Sequence[ModelTable]) -> ModelTables:
-        """The tables, each user column of one being that of the same name in the others.
+        """The tables; user columns of the same name are the same.
 
         Raises:
             InputError: they name their users differently, or in types that do not compare.
         """
         first = tables[0]
-        kinds = [first.frame.schema[name].dataType for name in first.users]
+        types = [first.frame.schema[name].dataType for name in first.users]
         for other in tables[1:]:
             names = other.users_like(first.users)
             if sorted(names) != sorted(other.users):
@@ -208,20 +220,20 @@ class ModelTables:
                 )
                 raise InputError(msg)
             for place, name in enumerate(names):
-                kind, theirs = kinds[place], other.frame.schema[name].dataType
-                common = common_id_type(kind, theirs)
+                wanted, given = types[place], other.frame.schema[name].dataType
+                common = common_id_type(wanted, given)
                 if common is None:
                     msg = (
-                        f"users do not compare: {name!r} is {kind.simpleString()} in {first.name} and "
-                        f"{theirs.simpleString()} in {other.name}; cast one of them, or read it with a schema"
+                        f"users do not compare: {name!r} is {wanted.simpleString()} in {first.name} and "
+                        f"{given.simpleString()} in {other.name}; cast one of them, or read it with a schema"
                     )
                     raise InputError(msg)
-                kinds[place] = common
-        return cls(tuple(tables), tuple(kinds))
+                types[place] = common
+        return cls(tuple(tables), tuple(types))
 
     @property
     def names(self) -> list[str]:
-        """The models' names, where the tables are known by them."""
+        """The models' names, if the tables are known by them."""
         return [table.model for table in self.tables if table.model is not None]
 
     @property
@@ -231,8 +243,9 @@ class ModelTables:
 
     def notes(self, labels: Sequence[str]) -> tuple[str, ...]:
         """What figures of these metrics could be taken for."""
-        few = [label for label in labels if any(table.metrics[label].standard for table in self.tables)]
-        return tuple(filter(None, [note_of_labels([self.asked(label) or label for label in few])]))
+        noted = [label for label in labels if any(table.metrics[label].standard for table in self.tables)]
+        note = note_of_labels([self.asked(label) or label for label in noted])
+        return (note,) if note else ()
 
     def asked(self, label: str) -> str:
         """What the caller called a metric, in the first table; empty: by its label."""
@@ -242,7 +255,7 @@ class ModelTables:
         """Refuse labels that do not mean the same in all tables.
 
         Raises:
-            InputError: two tables define a metric differently; those that say nothing are taken at the label's word.
+            InputError: two tables define a metric differently; without metadata the label counts.
         """
         for label in labels:
             known = [(table, definition) for table in self.tables if (definition := table.definition(label))]
@@ -276,13 +289,16 @@ class ModelTables:
 
         Args:
             labels: the metrics whose values the structs hold, in this order.
-            by: attributes of the user, which become columns of text, null where rows do not agree, beside the number of those.
+            by: attributes of the user, which become columns of text, null if rows do not agree, beside the number of those.
         """
-        names = [_user(index) for index in range(len(self.user_types))]
-        parts = [self._rows(table, labels, by) for table in self.tables]
-        together = reduce(lambda one, other: one.unionByName(other), parts)
-        said = agreed([slice_field(index) for index in range(len(by))], CONFLICTS)
-        return together.groupBy(*names).agg(F.collect_list(_ROW).alias(ROWS), *said)
+        tables = [self._rows(table, labels, by) for table in self.tables]
+        together = reduce(lambda rows, more: rows.unionByName(more), tables)
+        attributes = agreed([slice_field(index) for index in range(len(by))], CONFLICTS)
+        return together.groupBy(*self._users()).agg(F.collect_list(_ROW).alias(ROWS), *attributes)
+
+    def _users(self) -> list[Column]:
+        """The user's columns of `grouped`."""
+        return [F.col(_user(index)) for index in range(len(self.user_types))]
 
     def _users_of(self, table: ModelTable) -> list[Column]:
         """The user's columns in the order of the first table."""
@@ -290,25 +306,24 @@ class ModelTables:
 
     def _rows(self, table: ModelTable, labels: Sequence[str], by: Sequence[str]) -> DataFrame:
         users = [
-            one.cast(kind).alias(_user(index))
-            for index, (one, kind) in enumerate(zip(self._users_of(table), self.user_types, strict=True))
+            id_.cast(type_).alias(_user(index))
+            for index, (id_, type_) in enumerate(zip(self._users_of(table), self.user_types, strict=True))
         ]
         errors = [F.coalesce(column(name).cast("bigint"), F.lit(0)) * weight for name, weight in table.errors.items()]
         values = [
             column(table.metrics[label].column).cast("double").alias(value_field(index))
             for index, label in enumerate(labels)
         ]
-        row = F.struct(
-            _model_of(table).alias(MODEL),
-            reduce(lambda a, b: a + b, errors, F.lit(0).cast("bigint")).alias(INVALID),
-            *values,
-        )
-        there = [find_column(table.frame, name) or name for name in by]
-        attributes = [name_in(table.frame, name).alias(slice_field(index)) for index, name in enumerate(there)]
+        n_invalid = reduce(operator.add, errors, F.lit(0).cast("bigint")).alias(INVALID)
+        row = F.struct(_model_of(table).alias(MODEL), n_invalid, *values)
+        attributes = [
+            name_in(table.frame, find_column(table.frame, name) or name).alias(slice_field(index))
+            for index, name in enumerate(by)
+        ]
         return table.frame.select(*users, row.alias(_ROW), *attributes)
 
     def collected(self, labels: Sequence[str], run: Run, bytes_each: int, by: Sequence[str] = ()) -> State:
-        """Run the worker on all users, and merge what its partitions say, in one action.
+        """Run the worker on all users, and merge the states of its partitions, in one action.
 
         Args:
             labels: the metrics.
@@ -316,29 +331,27 @@ class ModelTables:
             bytes_each: about how many bytes a partition's state has, as it travels.
             by: attributes of the user that part the users.
         """
-        names = [_user(index) for index in range(len(self.user_types))]
-        nobody = any_null([F.col(name) for name in names])
-        attributes = [*map(slice_field, range(len(by))), *[CONFLICTS] * bool(by)]
-        hashed = user_hash(map(F.col, names), self.user_types).alias(USER)
-        users = self.grouped(labels, by).select(hashed, nobody.alias(NOBODY), ROWS, *attributes)
+        attributes = [*map(slice_field, range(len(by))), CONFLICTS] if by else []
+        hashed = user_hash(self._users(), self.user_types).alias(USER)
+        nobody = any_null(self._users()).alias(NOBODY)
+        users = self.grouped(labels, by).select(hashed, nobody, ROWS, *attributes)
         states = run_on_workers(users, run, STATE_SCHEMA)
         packed = collected_states(states, merge_comparisons, bytes_each, have_places=bool(by))
         return merged(map(unpack, packed))
 
     def repeated_user(self, model: str) -> str:
-        """A user who stands in several rows of a model, for a message; empty where there is none."""
+        """A user who stands in several rows of a model, for a message; empty if there is none."""
         for table in self.tables:
             if table.model not in (None, model):
                 continue
-            users = [one.alias(_user(index)) for index, one in enumerate(self._users_of(table))]
-            rows = table.frame.where(_model_of(table) == F.lit(model)).select(*users)
-            rows = rows.where(~any_null([F.col(name) for name in rows.columns]))
+            users = [id_.alias(_user(index)) for index, id_ in enumerate(self._users_of(table))]
+            rows = table.frame.where(_model_of(table) == F.lit(model)).select(*users).where(~any_null(self._users()))
             repeated = rows.groupBy(*rows.columns).count().where("count > 1").limit(1)
             shown = [for_example(F.col(field.name), field.dataType) for field in rows.schema.fields]
-            found = repeated.select(*shown, "count").collect()
-            if found:
-                named = zip(self.tables[0].users, found[0], strict=False)
-                return ", ".join(f"{name}={value!r}" for name, value in named) + f" in {found[0]['count']} rows"
+            examples = repeated.select(*shown, "count").collect()
+            if examples:
+                named = zip(self.tables[0].users, examples[0], strict=False)
+                return ", ".join(f"{name}={value!r}" for name, value in named) + f" in {examples[0]['count']} rows"
         return ""
 
     def differences(self, labels: Sequence[str], baseline: str) -> DataFrame:
@@ -350,19 +363,17 @@ class ModelTables:
         if taken:
             msg = f"the column {taken[0]!r} has the name that the column of models gets; rename it"
             raise InputError(msg)
-        names = [_user(index) for index in range(len(self.user_types))]
-        grouped = self.grouped(labels).where(~any_null([F.col(name) for name in names]))
-        own = F.get(F.filter(ROWS, lambda row: row[MODEL] == F.lit(baseline)), F.lit(0))
+        grouped = self.grouped(labels).where(~any_null(self._users()))
+        of_baseline = F.get(F.filter(ROWS, lambda row: row[MODEL] == F.lit(baseline)), F.lit(0))
         others = F.filter(ROWS, lambda row: row[MODEL] != F.lit(baseline))
-        rows = grouped.select(*names, own.alias(_BASELINE), F.explode(others).alias(_ROW))
+        rows = grouped.select(*self._users(), of_baseline.alias(_BASELINE), F.explode(others).alias(_ROW))
         values = [
             F.col(_ROW).getField(value_field(place)) - F.col(_BASELINE).getField(value_field(place))
             for place in range(len(columns))
         ]
-        schema = PerUserSchema(users=first.users, model=model, differences=columns)
-        shown = [*map(F.col, names), F.col(_ROW).getField(MODEL)]
-        shown += [F.coalesce(value, F.lit(float("nan"))) for value in values]
-        return rows.select(*schema.marked(shown))
+        schema = PerUserSchema(users=first.users, model=model, models=(), differences=columns)
+        differences = [F.coalesce(value, F.lit(math.nan)) for value in values]
+        return rows.select(*schema.marked([*self._users(), F.col(_ROW).getField(MODEL), *differences]))
 
 
 def _user(index: int) -> str:

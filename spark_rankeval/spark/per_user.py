@@ -69,14 +69,14 @@ class Settings:
         on_invalid: what becomes of rows that cannot be ranked.
         conflicting_labels: ``last`` if the last of an item's labels holds, so that several are no mistake.
         mean: ``all`` if an undefined value makes the mean undefined.
-        unpredicted: what becomes of users without predictions: ``count`` or ``left_out``.
+        unpredicted: what becomes of users without predictions: ``counted`` or ``left_out``.
     """
 
     dialect: str = ""
     on_invalid: Given = "error"
     conflicting_labels: str = "error"
     mean: str = "defined"
-    unpredicted: str = "count"
+    unpredicted: str = "counted"
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class PerUserSchema:
         if self.weight is not None:
             marks[self.weight] = {"kind": "weight"}
         if self.model is not None:
-            marks[self.model] = {"kind": "model", "models": list(self.models)}
+            marks[self.model] = {"kind": "model", **({"models": list(self.models)} if self.models else {})}
         for metric in self.metrics:
             own = {"label": metric.label, "metric": metric.definition, "relevance": metric.relevance}
             further = {"asked": metric.asked, "normaliser": metric.normaliser, "standard": metric.standard}
@@ -193,6 +193,11 @@ def without_standards(per_user: DataFrame) -> DataFrame:
     """A per-user table without the columns that only a note is made of."""
     standards = {metric.standard_column for metric in PerUserSchema.read(per_user).metrics}
     return per_user.select(*(column(name) for name in per_user.columns if name not in standards))
+
+
+def columns_of_models(frame: DataFrame) -> tuple[str, ...]:
+    """The columns that say that they name models; a table that was joined from two may have several."""
+    return tuple(item.name for item in frame.schema.fields if _mark_of(item).get("kind") == "model")
 
 
 def type_of_count(name: str) -> T.DataType:

@@ -97,6 +97,11 @@ class Scoring:
     model_column: str = ""
     prune: str = "auto"
 
+    def without_notes(self) -> Scoring:
+        """The same, which does not know what most systems mean by its metrics."""
+        metrics = tuple(replace(metric, standard="") for metric in self.metrics)
+        return replace(self, reading=replace(self.reading, standards={}), metrics=metrics)
+
     def plan(self, *, exact: bool) -> Plan:
         """How predictions are brought together."""
         predictions, spelled = self.sources.predictions, self.reading.spelled

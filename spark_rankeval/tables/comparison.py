@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_rankeval.tables.numbers import DASH, in_one_format, probability
@@ -10,7 +11,7 @@ from spark_rankeval.tables.summary import METRIC, MODEL, SLICE, USERS, listed
 from spark_rankeval.tables.table import Cell, Column, Note, Table, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from spark_rankeval.records.comparison import ComparisonRow, PairRow
     from spark_rankeval.tables.table import Tone
@@ -23,14 +24,12 @@ _VERDICT: Column[Any] = words("verdict", lambda row: Cell(row.verdict, tone=_TON
 
 def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str, *, slices: bool = False) -> Table:
     """Models against a baseline: a row a metric and model, or a metric, slice and model."""
-    mean = in_one_format(value for row in rows for value in (row.mean, row.baseline_mean))
     columns: list[Column[Any]] = [
         METRIC,
         *([SLICE] if slices else []),
         MODEL,
         USERS,
-        Column("mean", lambda row: mean(row.mean)),
-        Column("baseline", lambda row: mean(row.baseline_mean)),
+        *_means(rows, "baseline", attrgetter("baseline_mean")),
         *_of_the_difference(rows, level),
         Column("d", lambda row: "undefined" if math.isnan(row.cohens_d) else f"{row.cohens_d:+.2f}"),
         Column("wins/ties/losses", lambda row: f"{row.wins:,}/{row.ties:,}/{row.losses:,}"),
@@ -48,18 +47,22 @@ def losses_table(rows: Sequence[ComparisonRow], level: float, title: str) -> Tab
 
 def pairs_table(rows: Sequence[PairRow], level: float, caption: str, notes: Sequence[Note]) -> Table:
     """Pairs of models: a row a metric and pair."""
-    mean = in_one_format(value for row in rows for value in (row.mean, row.other_mean))
     columns: list[Column[Any]] = [
         METRIC,
         MODEL,
         words("other", lambda row: row.other),
         USERS,
-        Column("mean", lambda row: mean(row.mean)),
-        Column("other's", lambda row: mean(row.other_mean)),
+        *_means(rows, "other's", attrgetter("other_mean")),
         *_of_the_difference(rows, level),
         _VERDICT,
     ]
     return Table(rows, columns, caption=caption, notes=notes, is_grouped=True)
+
+
+def _means(rows: Sequence[Row], title: str, other_mean: Callable[[Row], float]) -> list[Column[Any]]:
+    """The model's mean and the other one, in one format."""
+    written = in_one_format(mean for row in rows for mean in (row.mean, other_mean(row)))
+    return [Column("mean", lambda row: written(row.mean)), Column(title, lambda row: written(other_mean(row)))]
 
 
 def _of_the_difference(rows: Sequence[Row], level: float) -> list[Column[Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -12,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from spark_rankeval.checks import one_of
-from spark_rankeval.errors import DataError, InputError, SparkRankEvalWarning
+from spark_rankeval.errors import DataError, InputError, warn
 from spark_rankeval.spark.platforms import cast_or_null, condition_of
 from spark_rankeval.trec.lines import END, NUMBERS, QRELS, RUN, SAYS_SOMETHING, SPACES, Form, problem_of
 
@@ -161,7 +160,7 @@ def _all_plain(text: DataFrame, form: Form, on_invalid: str) -> bool:
         if on_invalid == "error":
             msg = f"{msg}. Mend the files, or pass on_invalid='drop' to leave these lines out"
             raise DataError(msg, {"n_malformed": row["n_wrong"]})
-        warnings.warn(f"{msg}. They are left out", SparkRankEvalWarning, stacklevel=4)
+        warn(f"{msg}. They are left out")
     return not row["n_not_plain"]
 
 

@@ -34,7 +34,7 @@ USER, NOBODY, ROWS = "user", "nobody", "rows"
 #: The fields of a model's row, beside its values: the model's name, and how many of its rows could not be ranked.
 MODEL, INVALID = "model", "invalid"
 
-#: In how many attributes the rows of a user do not agree, where users are parted.
+#: In how many attributes the rows of a user do not agree, if users are parted.
 CONFLICTS = "n_conflicts"
 
 #: What is counted of a model: users with a row, with a row of the baseline's too, with several rows, and invalid rows.
@@ -61,8 +61,8 @@ def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int, n_
     """A function for ``mapInArrow``: every model against the baseline.
 
     The state has `PairedAccumulator`'s fields and the counts for each model, of all users and of each slice of them;
-    `by_slice` takes it apart. Which models and slices there are is seen from the rows: a partition that never meets one has
-    nothing to say of it.
+    `by_slice` takes it apart. The rows say which models and slices there are: a partition that never meets a model has
+    no state of it.
 
     Args:
         baseline: the model that the others are compared with.
@@ -71,44 +71,66 @@ def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int, n_
         seed: of its signs.
         n_attributes: how many columns part the users.
     """
-    keys = [slice_field(index) for index in range(n_attributes)]
+    attributes = [slice_field(index) for index in range(n_attributes)]
 
     @in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         everyone = _Pairs(baseline, n_metrics, replicates, seed)
-        slices: dict[Key, _Pairs] = {}
-        n_bytes = 0
+        slices = _Slices(lambda: _Pairs(baseline, n_metrics, 0, seed))
         n_conflicts = np.zeros(1, np.int64)
         for batch in batches:
             users = _read(batch, n_metrics)
             everyone.add(users)
-            if not keys:
+            if not attributes:
                 continue
             n_conflicts += whole_numbers(batch.column(CONFLICTS)).sum()
-            for key, rows in groups([batch.column(name) for name in keys], batch.num_rows):
-                pairs = slices.setdefault(key, _Pairs(baseline, n_metrics, 0, seed))
-                n_bytes -= pairs.n_bytes
-                pairs.add(users.only(rows))
-                n_bytes += pairs.n_bytes
-                if n_bytes > HELD_BYTES:
-                    yield from _of_slices(slices)
-                    slices, n_bytes = {}, 0
-        yield placed(None, everyone.state() | {_owned((), N_CONFLICTS): n_conflicts})
-        yield from _of_slices(slices)
+            for key, rows in groups([batch.column(name) for name in attributes], batch.num_rows):
+                slices.add(key, users.only(rows))
+                if slices.n_bytes > HELD_BYTES:
+                    yield from slices.handed_on()
+        yield placed(None, everyone.state() | {_field((), N_CONFLICTS): n_conflicts})
+        yield from slices.handed_on()
 
     return run
 
 
-def _of_slices(slices: Mapping[Key, _Pairs]) -> Iterator[pa.RecordBatch]:
-    """The states of slices as rows, those of one place together."""
-    by_place: dict[int, State] = {}
-    for key, pairs in slices.items():
-        # A slice that only rows of nobody name is none.
-        if pairs.n_users:
-            state = {_in_slice(key, name): entries for name, entries in pairs.state().items()}
-            by_place.setdefault(place_of(key), {}).update(state)
-    for place, state in by_place.items():
-        yield placed(place, state)
+class _Slices:
+    """Every model against the baseline, on the users of each slice.
+
+    Attributes:
+        n_bytes: about how much memory these sums take.
+    """
+
+    def __init__(self, new: Callable[[], _Pairs]) -> None:
+        self._new = new
+        self._pairs: dict[Key, _Pairs] = {}
+        self.n_bytes = 0
+
+    def add(self, key: Key, users: _Users) -> None:
+        """Take in users of a slice."""
+        pairs = self._pairs.setdefault(key, self._new())
+        self.n_bytes -= pairs.n_bytes
+        pairs.add(users)
+        self.n_bytes += pairs.n_bytes
+
+    def handed_on(self) -> Iterator[pa.RecordBatch]:
+        """The states as rows, those of one place together; nothing is held after that."""
+        by_place: dict[int, State] = {}
+        for key, pairs in self._pairs.items():
+            # A slice that only rows of nobody name is none.
+            if pairs.n_users:
+                state = {_in_slice(key, name): entries for name, entries in pairs.state().items()}
+                by_place.setdefault(place_of(key), {}).update(state)
+        self._pairs, self.n_bytes = {}, 0
+        for place, state in by_place.items():
+            yield placed(place, state)
+
+
+class _MetTogether(NamedTuple):
+    """Models that a partition first met in one batch: they share the drawing of their users' signs."""
+
+    models: list[str]
+    accumulator: PairedAccumulator
 
 
 class _Pairs:
@@ -119,36 +141,35 @@ class _Pairs:
         self._new = partial(PairedAccumulator, replicates=replicates, seed=seed)
         self._n_metrics = n_metrics
         self._counts = _Counts(baseline)
-        self._accumulators: list[tuple[list[str], PairedAccumulator]] = []
+        self._met: list[_MetTogether] = []
         self.n_users = 0
 
     @property
     def n_bytes(self) -> int:
         """About how much memory these sums take, those of the sign flips aside, which slices do without."""
-        return self._n_metrics * _PAIR * sum(len(models) for models, _ in self._accumulators)
+        return self._n_metrics * _PAIR * sum(len(met.models) for met in self._met)
 
     def add(self, users: _Users) -> None:
         """Take in users."""
         self.n_users += int(np.any(users.n_rows, axis=0).sum())
         self._counts.add(users)
-        known = {self._baseline}.union(*(models for models, _ in self._accumulators))
-        # Models that are met together share an accumulator, and so the drawing of their users' signs.
+        known = {self._baseline}.union(*(met.models for met in self._met))
         if new := sorted(set(users.present) - known):
-            self._accumulators.append((new, self._new(len(new) * self._n_metrics)))
-        for models, accumulator in self._accumulators:
+            self._met.append(_MetTogether(new, self._new(len(new) * self._n_metrics)))
+        for models, accumulator in self._met:
             values = np.concatenate([users.of(model) for model in models])
             accumulator.add(users.hashes, values, np.tile(users.of(self._baseline), (len(models), 1)))
 
-    def state(self) -> dict[str, Array]:
+    def state(self) -> State:
         """The state so far, by owner and name."""
         state = self._counts.state()
-        for models, accumulator in self._accumulators:
+        for models, accumulator in self._met:
             fields = accumulator.state()
             # Who had no row before the model was first met is not counted here; the driver knows the number from all users.
             del fields["n_undefined"]
             for name, entries in fields.items():
                 parts = np.split(entries, len(models))
-                state |= {_owned(model, name): part for model, part in zip(models, parts, strict=True)}
+                state |= {_field(model, name): part for model, part in zip(models, parts, strict=True)}
         return state
 
 
@@ -157,10 +178,10 @@ def merge_comparisons(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
     """For ``mapInArrow``: one state instead of the many of a place. A partition has the rows of a place together."""
     for states in unpacked_by_place(batches):
         # One after the other: all of them at once might not fit into memory.
-        held = next(states)
+        total = next(states)
         for state in states:
-            held = merged([held, state])
-        yield placed(None, held)
+            total = merged([total, state])
+        yield placed(None, total)
 
 
 def all_pairs_batches(n_metrics: int, replicates: int, seed: int, pairwise: bool = False) -> Run:
@@ -174,7 +195,7 @@ def all_pairs_batches(n_metrics: int, replicates: int, seed: int, pairwise: bool
         n_metrics: how many values a row has.
         replicates: of the permutations of the models' labels; 0: none.
         seed: of these.
-        pairwise: whether the differences of each pair have a spread of their own.
+        pairwise: whether the differences of each pair each have a spread.
     """
 
     @in_worker
@@ -187,18 +208,17 @@ def all_pairs_batches(n_metrics: int, replicates: int, seed: int, pairwise: bool
             counts.add(users)
             if not set(users.present) <= set(models):
                 models = sorted({*models, *users.present})
-                # Nothing raises here; that there are too many models for permutations is said by the driver.
-                dealt = replicates if len(models) <= MOST_LABELS else 0
-                accumulator = (
-                    AllPairsAccumulator(n_metrics, len(models), replicates=dealt, seed=seed, pairwise=pairwise)
-                    if len(models) > 1
-                    else None
-                )
+                # Nothing raises here: the driver refuses too many models for permutations.
+                drawn = replicates if len(models) <= MOST_LABELS else 0
+                if len(models) > 1:
+                    accumulator = AllPairsAccumulator(
+                        n_metrics, len(models), replicates=drawn, seed=seed, pairwise=pairwise
+                    )
             if accumulator is not None:
                 accumulator.add(users.hashes, np.stack([users.of(model) for model in models], axis=1))
         state = counts.state()
         if accumulator is not None:
-            state |= {_owned(tuple(models), name): entries for name, entries in accumulator.state().items()}
+            state |= {_field(tuple(models), name): entries for name, entries in accumulator.state().items()}
         yield placed(None, state)
 
     return run
@@ -221,12 +241,12 @@ def counting_batches(baseline: str) -> Run:
     return run
 
 
-def by_owner(state: Mapping[str, Array]) -> dict[Owner, dict[str, Array]]:
+def by_owner(state: Mapping[str, Array]) -> dict[Owner, State]:
     """A merged state taken apart: the fields of each model by its name, and of each set of models by their names.
 
     The empty set has the number of all users, `N_USERS`.
     """
-    owners: dict[Owner, dict[str, Array]] = {}
+    owners: dict[Owner, State] = {}
     for key, entries in state.items():
         text, _, name = key.rpartition("/")
         owner = json.loads(text)
@@ -234,10 +254,10 @@ def by_owner(state: Mapping[str, Array]) -> dict[Owner, dict[str, Array]]:
     return owners
 
 
-def by_slice(state: Mapping[str, Array]) -> tuple[dict[str, Array], dict[Key, dict[str, Array]]]:
+def by_slice(state: Mapping[str, Array]) -> tuple[State, dict[Key, State]]:
     """A merged state taken apart: that of all users, and that of each slice, as `by_owner` reads them."""
-    everyone: dict[str, Array] = {}
-    slices: dict[Key, dict[str, Array]] = {}
+    everyone: State = {}
+    slices: dict[Key, State] = {}
     for name, entries in state.items():
         if name.startswith(_SLICE):
             key, end = json.JSONDecoder().raw_decode(name, len(_SLICE))
@@ -254,7 +274,7 @@ def _in_slice(key: Key, name: str) -> str:
     return f"{_SLICE}{json.dumps(list(key))} {name}"
 
 
-def _owned(owner: Owner, name: str) -> str:
+def _field(owner: Owner, name: str) -> str:
     # States merge by the ends of their fields' names, so the owner comes first.
     return f"{json.dumps(owner)}/{name}"
 
@@ -265,7 +285,7 @@ class _Users(NamedTuple):
     Attributes:
         hashes: int64, of the users.
         models: the names of the models.
-        values: float64, metrics × models × users; NaN where there is none.
+        values: float64, metrics × models × users; NaN without a value.
         n_rows: int64, models × users; 0 for nobody.
         n_invalid: a number a model.
     """
@@ -291,7 +311,7 @@ class _Users(NamedTuple):
         return [model for model, rows in zip(self.models, self.n_rows, strict=True) if rows.any()]
 
     def of(self, model: str) -> Array:
-        """The values of a model, metrics × users; NaN where the batch does not have it."""
+        """The values of a model, metrics × users; NaN if the batch does not have it."""
         if model not in self.models:
             return np.full((len(self.values), len(self.hashes)), np.nan)
         values: Array = self.values[:, self.models.index(model)]
@@ -306,16 +326,17 @@ class _Users(NamedTuple):
 
 
 def _read(batch: pa.RecordBatch, n_metrics: int) -> _Users:
+    """The users of a batch; each row of a model has a code for the model and the place of its user."""
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     n_users = batch.num_rows
     rows = columns[ROWS].flatten()
     fields = dict(zip([field.name for field in rows.type], rows.flatten(), strict=True))
-    owner = np.repeat(np.arange(n_users), whole_numbers(columns[ROWS].value_lengths()))
+    user = np.repeat(np.arange(n_users), whole_numbers(columns[ROWS].value_lengths()))
     encoded = fields[MODEL].dictionary_encode()
     models = encoded.dictionary.to_pylist()
     code = filled(encoded.indices, 0).astype(np.int64)
-    somebody = ~filled(columns[NOBODY], 0).astype(np.bool_)[owner]
-    place = (code * n_users + owner)[somebody]
+    somebody = ~filled(columns[NOBODY], 0).astype(np.bool_)[user]
+    place = (code * n_users + user)[somebody]
     values = np.full((n_metrics, len(models) * n_users), np.nan)
     for index in range(n_metrics):
         values[index, place] = numbers(fields[value_field(index)])[somebody]
@@ -347,7 +368,7 @@ class _Counts:
             self._count(model, N_INVALID, users.n_invalid[index])
 
     def _count(self, owner: Owner, name: str, counted: Array) -> None:
-        key = _owned(owner, name)
+        key = _field(owner, name)
         self._state[key] = self._state.get(key, np.zeros(1, np.int64)) + counted.sum()
 
     def state(self) -> State:

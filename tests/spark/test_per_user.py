@@ -2,9 +2,11 @@
 
 import math
 
+import pytest
 from pyspark.sql import functions as F
 
-from spark_rankeval import evaluate
+from spark_rankeval import compare, evaluate, score_users, summarise
+from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 
 
 def test_the_recipe_for_averages_leaves_out_who_has_no_value(spark):
@@ -16,3 +18,43 @@ def test_the_recipe_for_averages_leaves_out_who_has_no_value(spark):
     (row,) = result.per_user.agg(F.avg("recall_at_10").alias("all"), recipe.alias("with_value")).collect()
     assert math.isnan(row["all"])
     assert row["with_value"] == result["recall@10"] == 1
+
+
+@pytest.fixture(scope="module")
+def few(spark):
+    predictions = spark.createDataFrame(
+        [(u, i, float(-i)) for u in range(6) for i in range(4)], "user long, item long, score double"
+    )
+    return predictions, spark.createDataFrame([(u, u % 3) for u in range(6)], "user long, item long")
+
+
+def test_a_table_without_counts_says_nothing_of_users_in_both(few):
+    per_user = score_users(*few, "rr", score="score").select("user", "rr")
+    with pytest.warns(SparkRankEvalWarning) as caught:
+        result = summarise(per_user)
+    assert ["these counts stand as 0" in str(one.message) for one in caught] == [True]
+    assert result.data_quality.n_in_both is None
+
+
+def test_warnings_are_of_the_line_that_calls(few):
+    with pytest.warns(SparkRankEvalWarning, match="none of 6 labels is relevant") as caught:
+        evaluate(*few, "rr", score="score", relevance_threshold=2)
+    assert caught[0].filename == __file__
+
+
+def test_who_wants_no_notes_stores_none(few, tmp_path):
+    models = {"one": few[0], "other": few[0]}
+    result = evaluate(models, few[1], ["ndcg@3"], score="score", notes=False)
+    assert summarise(result.per_user).notes == compare(result, "one", replicates=9).notes == ()
+
+
+def test_a_table_with_two_columns_of_models_is_refused(few):
+    per_user = score_users({"one": few[0], "other": few[0]}, few[1], "rr", score="score")
+    renamed = per_user.select("user", per_user["model"].alias("second"))
+    with pytest.raises(InputError, match="say whose a row is, in one column"):
+        compare(per_user.join(renamed, "user"), "one", replicates=9)
+
+
+def test_options_of_summaries_are_not_those_of_a_table(few):
+    with pytest.raises(OptionError, match="'ci': an option of evaluate and summarise"):
+        score_users(*few, "rr", score="score", ci="t")
