@@ -7,7 +7,6 @@ from dataclasses import asdict
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_rankeval.checks import as_names
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from spark_rankeval.comparison.result import ModelComparison
     from spark_rankeval.evaluation.result import Result
@@ -167,7 +166,9 @@ def _one_table(tables: Mapping[str, DataFrame]) -> DataFrame:
         columns = [column(find_column(table, field.name) or field.name).alias(field.name) for field in shared]
         return table.select(*columns, F.lit(model).alias(_MODEL))
 
-    together = reduce(DataFrame.unionByName, [part(model, table) for model, table in tables.items()])
+    together = reduce(
+        lambda above, below: above.unionByName(below), [part(model, table) for model, table in tables.items()]
+    )
     # A union need not keep the metadata of columns.
     columns = [column(field.name).alias(field.name, metadata=field.metadata) for field in shared]
     return together.select(*columns, marked_as_model(F.col(_MODEL), _MODEL, list(tables)))

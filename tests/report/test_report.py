@@ -398,6 +398,7 @@ def test_the_head_says_which_run_it_is(tmp_path, manifest, expected):
     assert [page.words(one) for one in page.all("header/dl/div/*")][:-8] == expected
 
 
+@pytest.mark.night  # The zip that travels is tested on a cluster, too.
 def test_the_package_as_a_zip_writes_reports(tmp_path):
     archive = package_zip(tmp_path)
     code = """
