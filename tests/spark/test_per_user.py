@@ -28,18 +28,23 @@ def few(spark):
     return predictions, spark.createDataFrame([(u, u % 3) for u in range(6)], "user long, item long")
 
 
+def ours(caught):
+    """Our warnings, each with the file that it is of; Spark may have others."""
+    return [(str(one.message), one.filename) for one in caught if one.category is SparkRankEvalWarning]
+
+
 def test_a_table_without_counts_says_nothing_of_users_in_both(few):
     per_user = score_users(*few, "rr", score="score").select("user", "rr")
     with pytest.warns(SparkRankEvalWarning) as caught:
         result = summarise(per_user)
-    assert ["these counts stand as 0" in str(one.message) for one in caught] == [True]
+    assert ["these counts stand as 0" in text for text, _ in ours(caught)] == [True]
     assert result.data_quality.n_in_both is None
 
 
 def test_warnings_are_of_the_line_that_calls(few):
     with pytest.warns(SparkRankEvalWarning, match="none of 6 labels is relevant") as caught:
         evaluate(*few, "rr", score="score", relevance_threshold=2)
-    assert caught[0].filename == __file__
+    assert [file for _, file in ours(caught)] == [__file__]
 
 
 def test_who_wants_no_notes_stores_none(few, tmp_path):
