@@ -17,7 +17,7 @@ from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.request.options import SummaryOptions, attributes_in
 from spark_rankeval.request.readings import NORMALISER
-from spark_rankeval.spark.describing import check_size, describe_table
+from spark_rankeval.spark.describing import check_size, describe_table, of_every_user
 from spark_rankeval.spark.ids import check_types, model_in, name_in
 from spark_rankeval.spark.named_columns import check_unambiguous, find_column
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema
@@ -98,7 +98,7 @@ def summarise(
         figures=_by_model(groups, schema, options, missing),
         metrics=schema.metrics,
         settings=schema.settings,
-        totals={UNUSABLE_FACTS: _n_unusable(groups)},
+        totals={UNUSABLE_FACTS: of_every_user(groups, UNUSABLE_FACTS)},
         slices=schema.slices,
         weight=schema.weight,
         words=("The table of users was summarised as it is.",),
@@ -338,12 +338,6 @@ def _slices_of(per_user: DataFrame, by: By) -> list[str]:
     slices = [there for there in found.values() if there is not None]
     check_types(per_user, slices, "slice", "the per-user table")
     return slices
-
-
-def _n_unusable(groups: Mapping[Key, Figures]) -> int:
-    """How much of the tables of facts cannot be used: every user has the same count; 0 if nobody has one."""
-    found = [group.counts[UNUSABLE_FACTS] for group in groups.values() if UNUSABLE_FACTS in group.counts]
-    return max((int(count.greatest) for count in found if count.n), default=0)
 
 
 def _no_count(like: Moments) -> Moments:

@@ -64,6 +64,17 @@ class Figures(NamedTuple):
     counts: dict[str, Moments]
 
 
+def of_every_user(groups: Mapping[Key, Figures], name: str) -> int:
+    """A count that is the same for every user, such as how large a table is; 0 if nobody has it.
+
+    Args:
+        groups: the figures of each group.
+        name: of the count.
+    """
+    counts = [group.counts[name] for group in groups.values() if name in group.counts]
+    return max((int(count.greatest) for count in counts if count.n), default=0)
+
+
 class Groups(NamedTuple):
     """How users are described in groups.
 

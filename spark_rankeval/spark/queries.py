@@ -35,7 +35,7 @@ def queries_of(per_user: DataFrame, rows: Sequence[SummaryRow], columns: Mapping
     Raises:
         InputError: the table does not say who its users are.
     """
-    users = _columns_of_kind(per_user, "user")
+    users = PerUserSchema.read(per_user).users
     if not users:
         msg = "queries are printed by their names, and this result has no column of users; leave per_query=True out"
         raise InputError(msg)
@@ -92,13 +92,8 @@ def _counted(per_user: DataFrame) -> DataFrame:
 
 
 def _model(per_user: DataFrame) -> Column:
-    named = _columns_of_kind(per_user, "model")
-    return (model_in(per_user, named[0]) if named else F.lit("")).alias("model")
-
-
-def _columns_of_kind(per_user: DataFrame, kind: str) -> list[str]:
-    schema = PerUserSchema.read(per_user)
-    return list(schema.users) if kind == "user" else [name for name in (schema.model,) if name is not None]
+    name = PerUserSchema.read(per_user).model
+    return (F.lit("") if name is None else model_in(per_user, name)).alias("model")
 
 
 def _hits(rows: Sequence[SummaryRow], columns: Mapping[str, str]) -> Column:

@@ -12,7 +12,7 @@ from spark_rankeval.records.slices import roll
 from spark_rankeval.request.counts import COUNTS, WEIGHT_SUMS, counts_beside
 from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.spark.collecting import STATE_SCHEMA
-from spark_rankeval.spark.describing import Groups, collected, figures_by_group
+from spark_rankeval.spark.describing import Groups, collected, figures_by_group, of_every_user
 from spark_rankeval.spark.exposures import CorpusLevel, collected_rows, exposure_rows, slices_of
 from spark_rankeval.spark.grouping import Grouping, slice_column
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, type_of_count
@@ -272,12 +272,7 @@ class Scoring:
 
     def _totals_of(self, found: Mapping[Key, Figures]) -> dict[str, int]:
         """How large the tables of facts are, and how much of them cannot be used: every user has the same numbers."""
-        if not self.reading.task.facts:
-            return dict.fromkeys(TOTALS, 0)
-        return {
-            name: max((int(group.counts[name].greatest) for group in found.values() if group.counts[name].n), default=0)
-            for name in TOTALS
-        }
+        return {name: of_every_user(found, name) for name in TOTALS}
 
     def counts_of(self, group: Figures, model: int) -> dict[str, Moments]:
         """The counts of a model, by its place, from those of all models."""
