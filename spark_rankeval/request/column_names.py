@@ -20,37 +20,20 @@ _ONE_TABLE_ITEMS = ("prediction", "label")
 
 @dataclass(frozen=True)
 class ColumnNames:
-    """The names that the caller gave.
+    """The names that the caller gave."""
 
-    Attributes:
-        user: the columns that make a user; none for one table of arrays without ids of users.
-        item: the column of items in predictions and in labels.
-        score: column or field of scores.
-        rank: column of ranks.
-        relevance: columns or fields of grades; none where labels have none.
-        model: the column of predictions that names the model.
-        beside: columns or fields of what labels have beside their grades, by name; see `LABEL_COLUMNS`.
-    """
-
-    user: tuple[str, ...]
-    item: tuple[str, str]
-    score: str | None = None
-    rank: str | None = None
-    relevance: tuple[str, ...] = ()
-    model: str | None = None
+    user: tuple[str, ...]  # the columns that make a user; none for one table of arrays without ids of users
+    item: tuple[str, str]  # the column of items in predictions and in labels
+    score: str | None = None  # column or field of scores
+    rank: str | None = None  # column of ranks
+    relevance: tuple[str, ...] = ()  # columns or fields of grades; none if labels have none
+    model: str | None = None  # the column of predictions that names the model
+    # Columns or fields of what labels have beside their grades, by name; see `LABEL_COLUMNS`.
     beside: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def given(cls, options: ScoringOptions, *, one_table: bool) -> ColumnNames:
-        """Names as a caller gives them: one item column for both tables, or one for each.
-
-        Args:
-            options: those that name columns are read.
-            one_table: predictions and labels are two arrays of one table.
-
-        Raises:
-            InputError: a name is not a text, or there are not two of items.
-        """
+        """Names as a caller gives them: one item column for both tables, or one for each; one table has two arrays."""
         user, item, score, rank, relevance, model = (
             options.user, options.item, options.score, options.rank, options.relevance, options.model,
         )  # fmt: skip

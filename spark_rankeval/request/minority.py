@@ -1,4 +1,4 @@
-"""Metrics that few systems define as the default dialect does, of which a reader gets the other value, too."""
+"""Metrics that few systems define as the default dialect does, so that a reader gets the other value, too."""
 
 from __future__ import annotations
 
@@ -12,18 +12,13 @@ if TYPE_CHECKING:
 
 # The parameter that decides, and by which of its values the order of what was retrieved is judged.
 _DECIDING = {"ap": ("denominator", "hits"), "ndcg": ("ideal", "retrieved")}
-# A metric at more cutoffs than these is a curve, of which one point has the other value.
+# A metric at more cutoffs than these is a curve; one point of it has the other value.
 _FEW = 6
 _CUTOFF = re.compile(r"@\d+$")
 
 
 def in_the_minority(asked: Mapping[str, Metric], resolved: Mapping[str, Metric]) -> list[str]:
-    """The labels of the metrics that judge the order of what was retrieved, and whose caller did not say so.
-
-    Args:
-        asked: the metrics by label, as the caller wrote them.
-        resolved: the same with every parameter filled.
-    """
+    """The labels of the resolved metrics that judge the order of what was retrieved, and whose caller did not say so."""
     return [
         label
         for label, metric in resolved.items()

@@ -54,11 +54,7 @@ By = str | Sequence[str] | Cube
 
 
 def parts_of(by: str | Sequence[str], *, totals: bool) -> By:
-    """What `by` is in words of a configuration, which has totals as a key of its own.
-
-    Raises:
-        OptionError: there are to be totals over nothing.
-    """
+    """What `by` is in words of a configuration, which has totals as a key of its own."""
     names = as_names("by", by)
     if totals and not names:
         msg = "totals=True is for slices: name the attributes that part the users with by="
@@ -67,11 +63,7 @@ def parts_of(by: str | Sequence[str], *, totals: bool) -> By:
 
 
 def attributes_in(by: object) -> tuple[str, ...]:
-    """The attributes that a caller named.
-
-    Raises:
-        InputError: it is neither a name nor several.
-    """
+    """The attributes that a caller named."""
     return by.names if isinstance(by, Cube) else as_names("by", by)
 
 
@@ -142,11 +134,6 @@ class RankingOptions:
     prune: Pruning = "auto"
 
     def __post_init__(self) -> None:
-        """Refuse what an option cannot be.
-
-        Raises:
-            OptionError: it cannot be so.
-        """
         OnInvalid.read(self.on_invalid)
         _check_choices(self)
         threshold = self.relevance_threshold
@@ -163,11 +150,6 @@ class UserOptions:
     user_weight: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what an option cannot be.
-
-        Raises:
-            InputError: it cannot be so; whether tables have the columns is another matter.
-        """
         attributes_in(self.by)
         check_name("user_weight", self.user_weight)
 
@@ -181,11 +163,6 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
     facts: Facts = Facts()
 
     def __post_init__(self) -> None:
-        """Refuse what an option cannot be.
-
-        Raises:
-            OptionError, InputError: it cannot be so; whether tables have the columns is another matter.
-        """
         RankingOptions.__post_init__(self)
         UserOptions.__post_init__(self)
         if not isinstance(self.facts, Facts):
@@ -194,11 +171,7 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
 
     @classmethod
     def given(cls, options: Mapping[str, Any]) -> Self:
-        """The options as keyword arguments.
-
-        Raises:
-            OptionError: there is no such option.
-        """
+        """The options as keyword arguments."""
         known = [item.name for item in fields(cls)]
         unknown = [name for name in options if name not in known]
         if unknown:
@@ -235,11 +208,6 @@ class SummaryOptions(UserOptions):
     notes: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what an option cannot be.
-
-        Raises:
-            OptionError, InputError: it cannot be so.
-        """
         super().__post_init__()
         _check_choices(self)
         self.described(weighted=False)
@@ -250,9 +218,5 @@ class SummaryOptions(UserOptions):
         return isinstance(self.by, Cube)
 
     def described(self, *, weighted: bool) -> DescriptionOptions:
-        """The same for the statistics.
-
-        Args:
-            weighted: users have weights.
-        """
+        """The same for the statistics."""
         return DescriptionOptions.given(self.ci, self.quantiles, weighted=weighted)

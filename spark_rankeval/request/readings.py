@@ -34,19 +34,12 @@ NORMALISER = "_normaliser"
 
 @dataclass(frozen=True)
 class Value:
-    """One value that every user gets.
+    """One value that every user gets."""
 
-    Attributes:
-        label: the metric as it was asked for.
-        metric: the metric, resolved.
-        relevance: the column of grades, where several were named; else empty.
-        model: whose predictions; empty where nobody named them.
-    """
-
-    label: str
+    label: str  # the metric as it was asked for
     metric: Metric
-    relevance: str = ""
-    model: str = ""
+    relevance: str = ""  # the column of grades, if several were named; else empty
+    model: str = ""  # whose predictions; empty if nobody named them
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -56,43 +49,23 @@ class Value:
 
 @dataclass(frozen=True)
 class Lists:
-    """What is known of the lists before a job.
+    """What is known of the lists before a job."""
 
-    Attributes:
-        scored_arrays: predictions come as arrays with scores, so that equal scores have a position.
-        label_arrays: labels come as arrays, which have an order.
-        relevances: the columns of grades; none where every label has grade 1.
-        label_columns: what labels have beside their grades, by name.
-    """
-
-    scored_arrays: bool
-    label_arrays: bool
-    relevances: tuple[str, ...] = ()
-    label_columns: tuple[str, ...] = ()
+    scored_arrays: bool  # predictions come as arrays with scores, so that equal scores have a position
+    label_arrays: bool  # labels come as arrays, which have an order
+    relevances: tuple[str, ...] = ()  # the columns of grades; none if every label has grade 1
+    label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name
 
 
 class AskedFor(NamedTuple):
-    """What metrics ask for beside predictions and labels.
+    """What metrics ask for beside predictions and labels."""
 
-    Attributes:
-        facts: what is to be known.
-        tables: the labels of the metrics that ask for each table.
-    """
-
-    facts: frozenset[Fact]
-    tables: dict[str, list[str]]
+    facts: frozenset[Fact]  # what is to be known
+    tables: dict[str, list[str]]  # the labels of the metrics that ask for each table
 
 
 def tables_asked_for(asked: Mapping[str, Metric], dialect: Dialect) -> AskedFor:
-    """What metrics ask for, as the dialect and the caller set them.
-
-    Args:
-        asked: the metrics by label.
-        dialect: the conventions.
-
-    Raises:
-        DialectError: the dialect's system lacks a metric.
-    """
+    """What metrics ask for, as the dialect and the caller set them."""
     tables: dict[str, list[str]] = {}
     facts: frozenset[Fact] = frozenset()
     for label, metric in asked.items():
@@ -115,20 +88,8 @@ def resolve(
 ) -> dict[str, Metric]:
     """The metrics with every parameter filled: the caller's own, then the caller's threshold, then the dialect's.
 
-    Args:
-        asked: the metrics by label.
-        dialect: the conventions.
-        threshold: the caller's relevance threshold for all metrics; None: none.
-        lists: what is known of the lists.
-        ties: the caller's rule for ties; ``average`` goes to every metric.
-        beside: whether there are tables beside predictions and labels.
-        users_alone: whether only values of users can be said.
-
-    Raises:
-        MetricError: labels have weights and a metric cannot be estimated by them; or an estimate lacks them.
-        OptionError: the caller asked for averages over ties of a metric that has none.
-        MetricError: a metric asks for tables that there are not, or has no value of a user.
-        DialectError: the dialect's system lacks a metric, or it depends on an order of labels that rows do not have.
+    ``average`` ties go to every metric. `beside` says that there are tables beside predictions and labels, `users_alone` that only values
+    of users can be said.
     """
     callers_ties = TiesOfTheCall(ties)
     estimator = EstimatorOfTheCall("weight" in lists.label_columns)
@@ -175,20 +136,11 @@ def views_of(
     keep_best: bool = False,
     models: Sequence[str] = ("",),
 ) -> tuple[list[View], list[Value]]:
-    """The views that a dialect needs for some metrics: one for each ranking that they read and each relevance.
+    """The views that a dialect needs for some metrics, and what each metric of each view in turn is a value of.
 
-    Args:
-        resolved: the metrics by label.
-        dialect: the conventions.
-        lists: what is known of the lists.
-        ties: the caller's rule for ties, before the dialect's.
-        threshold: the caller's relevance threshold.
-        population: the caller's population, before the dialect's.
-        keep_best: leave out all but the best of an item that a list has twice, where the dialect calls it a mistake.
-        models: the names of the models.
-
-    Returns:
-        the views, model by model, of each that of the dialect's own ranking first, and what each metric of each view in turn is a value of.
+    There is a view for each ranking that the metrics read and each relevance, model by model, and that of the dialect's own ranking comes
+    first. What the caller says of ties, threshold and population comes before the dialect. With `keep_best` all but the best of an item
+    that a list has twice are left out, if the dialect calls it a mistake.
     """
     own = policy_of(dialect.ranking, lists, ties, keep_best)
     groups: dict[tuple[RankingPolicy, Population], dict[str, Metric]] = {(own, population or dialect.population): {}}
@@ -218,13 +170,7 @@ def views_of(
 def standing_beside(
     views: Sequence[View], values: Sequence[Value], others: Mapping[str, Metric]
 ) -> tuple[tuple[View, ...], tuple[Value, ...]]:
-    """The views with other definitions of some of their metrics beside these, and what each of them is a value of, view by view.
-
-    Args:
-        views: of `views_of`.
-        values: likewise.
-        others: other definitions by label, of metrics that read the lists in the same way.
-    """
+    """The views with other definitions of some of their metrics beside these, and what those are values of, view by view."""
     widened: list[View] = []
     beside: list[Value] = []
     place = 0
@@ -269,16 +215,7 @@ class _CallersThreshold:
 
 
 def columns_of(values: Sequence[Value], asked: Mapping[str, Metric], taken: Sequence[str]) -> tuple[str, ...]:
-    """The column of each value of a model in the per-user table: the metric's, and the relevance's where there are several.
-
-    Args:
-        values: what each user gets.
-        asked: the metrics by label.
-        taken: columns that the table has already.
-
-    Raises:
-        MetricError: two columns would have the same name.
-    """
+    """The column of each value of a model in the per-user table: the metric's, and the relevance's if there are several."""
     labels: dict[str, Value] = {}
     for value in (value for value in values if value.model == values[0].model):
         key = f"{value.label} {value.relevance}" if value.relevance else value.label
@@ -316,23 +253,16 @@ def order_of(values: Sequence[Value], labels: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a call asks for: what a worker is to do, and what each of its values is.
-
-    Attributes:
-        task: what the worker computes.
-        values: what each user gets, in the order of the task's metrics.
-        columns: the column of each value of a model in the per-user table.
-        spelled: what the caller called metrics that have another label, by label.
-        standards: what dialect ``standard`` means by those metrics that few systems define so, by label.
-        beside: what the metrics beside the task's own are values of, in the order of the task.
-    """
+    """What a call asks for: what a worker is to do, and what each of its values is."""
 
     task: ScoringTask
-    values: tuple[Value, ...]
-    columns: tuple[str, ...] = ()
+    values: tuple[Value, ...]  # what each user gets, in the order of the task's metrics
+    columns: tuple[str, ...] = ()  # the column of each value of a model in the per-user table
+    # What the caller called metrics that have another label, by label.
     spelled: Mapping[str, str] = field(default_factory=dict)
+    # What dialect ``standard`` means by those metrics that few systems define so, by label.
     standards: Mapping[str, Metric] = field(default_factory=dict)
-    beside: tuple[Value, ...] = ()
+    beside: tuple[Value, ...] = ()  # what the metrics beside the task's own are values of, in the order of the task
 
     def with_standards(self) -> Reading:
         """The same with what most systems mean by metrics that few define so; of a curve one point."""
@@ -353,21 +283,9 @@ def read_request(
     arrays: bool,
     users_alone: bool,
 ) -> Reading:
-    """What is to be computed of some lists.
+    """What is to be computed of some lists; its columns are still to be named.
 
-    Args:
-        asked: the metrics.
-        options: how users are scored.
-        lists: what is known of the lists.
-        models: the names of the models.
-        arrays: predictions come as arrays, with or without scores.
-        users_alone: whether only values of users can be said.
-
-    Returns:
-        the reading; its columns are still to be named.
-
-    Raises:
-        MetricError, DialectError, OptionError: metrics, dialect and options do not go together.
+    `arrays` says that predictions come as arrays, `users_alone` that only values of users can be said.
     """
     convention, choices, threshold, ties = (
         options.convention, options.choices, options.relevance_threshold, options.ties,

@@ -25,29 +25,20 @@ def _deepest(depths: list[int | None]) -> int | None:
 
 @dataclass(frozen=True)
 class View:
-    """One reading of the users' lists, and the metrics that are computed of it.
-
-    Attributes:
-        metrics: resolved metrics.
-        ranking: how lists become rankings.
-        population: which users it is about.
-        relevance_threshold: what `n_relevant` counts, and what depends on a tie.
-        relevance: which of the columns of grades, by its place.
-        model: whose predictions, by the model's place.
-        beside: further resolved metrics of which no user's value is asked for. They read no more than `metrics` do.
-    """
+    """One reading of the users' lists, and the metrics that are computed of it."""
 
     metrics: tuple[Metric, ...]
-    ranking: RankingPolicy
-    population: Population = Population()
-    relevance_threshold: float | None = None
-    relevance: int = 0
-    model: int = 0
+    ranking: RankingPolicy  # how lists become rankings
+    population: Population = Population()  # which users it is about
+    relevance_threshold: float | None = None  # what `n_relevant` counts, and what depends on a tie
+    relevance: int = 0  # which of the columns of grades, by its place
+    model: int = 0  # whose predictions, by the model's place
+    # Further resolved metrics, without values of users. They read no more than `metrics` do.
     beside: tuple[Metric, ...] = ()
 
     @cached_property
     def for_grades_of_32_bits(self) -> View:
-        """The same for a column of such grades: 0.7 is 0.699999988 there, and so it must be where grades compare with it."""
+        """The same for a column of such grades: 0.7 is 0.699999988 there, and so it must be in what grades compare with."""
         threshold = self.relevance_threshold
         return replace(
             self,
@@ -92,30 +83,20 @@ class View:
 
 @dataclass(frozen=True)
 class ScoringTask:
-    """What a worker computes; small, immutable and pickled into the plan.
+    """What a worker computes; small, immutable and pickled into the plan."""
 
-    Attributes:
-        views: the readings of the lists, those of the first model first; of each model the evaluation's own first: its
-            counts are those that are reported.
-        prediction_arrays: predictions come as the arrays of a table, not as grouped rows: entries are checked here.
-        label_arrays: the same for labels.
-        unusual_grades: which grades are no mistake; see `Dialect`.
-        clip_grades: grades below 0 are taken as 0, and counted.
-        rank_infinite: infinite scores are ranked; else they are left out. They are counted either way.
-        keep_null_items: a null item takes a rank.
-        models: the names of the models; one of an empty name where nobody named any.
-        label_columns: what labels have beside their grades, by name; see `LABEL_COLUMNS`.
-    """
-
+    # The readings of the lists, those of the first model first; of each model the evaluation's own first: its counts are those that are
+    # reported.
     views: tuple[View, ...]
+    # Predictions come as the arrays of a table, not as grouped rows: entries are checked here.
     prediction_arrays: bool = False
     label_arrays: bool = False
-    unusual_grades: UnusualGrades = "error"
-    clip_grades: bool = False
-    rank_infinite: bool = True
-    keep_null_items: bool = False
-    models: tuple[str, ...] = ("",)
-    label_columns: tuple[str, ...] = ()
+    unusual_grades: UnusualGrades = "error"  # which grades are no mistake; see `Dialect`
+    clip_grades: bool = False  # grades below 0 are taken as 0, and counted
+    rank_infinite: bool = True  # infinite scores are ranked; else they are left out. They are counted either way
+    keep_null_items: bool = False  # a null item takes a rank
+    models: tuple[str, ...] = ("",)  # the names of the models; one of an empty name if nobody named any
+    label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name; see `LABEL_COLUMNS`
 
     @property
     def weighted(self) -> bool:

@@ -24,12 +24,7 @@ def binned(
 ) -> Counts:
     """Count the rows of each bin, in one action that returns a row a model and bin that is not empty.
 
-    Args:
-        frame: a row a user and model.
-        name: the column of values; NaN and null are in no bin.
-        grid: the bins.
-        model: the column of models' names; None: all rows are of one without a name.
-        leave_out: a value that is in no bin.
+    NaN, null and `leave_out` are in no bin. Without a column of models all rows are of one without a name.
     """
     value = column(name)
     keep = value.isNotNull() & ~F.isnan(value)
@@ -46,23 +41,11 @@ def binned(
 
 
 def users_by_value(per_user: DataFrame, name: str, grid: Grid) -> Counts:
-    """Count the users of a per-user table by their value.
-
-    Args:
-        per_user: of `score_users`.
-        name: the metric's column.
-        grid: the bins.
-    """
+    """Count the users of a per-user table by their value in a metric's column."""
     return binned(per_user, name, grid, PerUserSchema.read(per_user).model)
 
 
 def users_by_difference(differences: DataFrame, metric: str, grid: Grid) -> Counts:
-    """Count the users of a table of `differences` by theirs; those without any difference are in no bin.
-
-    Args:
-        differences: a row a user and model.
-        metric: its label.
-        grid: the bins.
-    """
+    """Count the users of a table of `differences` by theirs in a metric; those without any difference are in no bin."""
     schema = PerUserSchema.read(differences)
     return binned(differences, schema.differences[metric], grid, schema.model, leave_out=0.0)

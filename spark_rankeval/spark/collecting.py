@@ -29,16 +29,10 @@ def meeting_place(width: int = _WIDTH) -> Column:
 
 
 def collected_states(states: DataFrame, merge: Run, n_bytes: int, *, have_places: bool = False) -> list[bytes]:
-    """The packed states of all partitions, merged on the way where they are large, in one action.
+    """The packed states of all partitions, merged on the way if they are large, in one action.
 
-    Where a state goes depends on its place or its partition, never on its bytes: if a lost state is made again, and by whatever
-    order of rows, it goes where it went before.
-
-    Args:
-        states: rows of `STATE_SCHEMA`.
-        merge: for ``mapInArrow``: one row instead of the many of a place, which come one after the other.
-        n_bytes: about how many bytes the state of a partition has, as it travels.
-        have_places: rows have places, which are merged each by itself, so that no two of the results have a group in common.
+    A state travels by its place or its partition, never by its bytes: if it is lost and made again, it goes where it went before. If rows
+    have places, each is merged by itself, so that no two of the results have a group in common. `n_bytes` is the size of a packed state.
     """
     widths = [_WIDTH] * (n_bytes > _TAKEN_BY_DRIVER) + [1] * (n_bytes > _LARGE)
     for width in [_WIDTH] if have_places else widths:

@@ -48,49 +48,31 @@ _LARGEST_STATE = 1 << 28
 _PACKED = 0.3
 # So many values of a column of any type are told apart by a number.
 _HASHES = 2**40
-#: The count that stands for the values of a column of which it matters whether all users of a group have the same.
+#: The count that tells whether all users of a group have the same value in a column.
 RUN = "run"
 
 
 class Figures(NamedTuple):
-    """What is said of a group of users.
+    """What is said of a group of users."""
 
-    Attributes:
-        values: the figures of each value.
-        counts: the moments of each count, by name.
-    """
-
-    values: list[Description]
-    counts: dict[str, Moments]
+    values: list[Description]  # the figures of each value
+    counts: dict[str, Moments]  # the moments of each count, by name
 
 
 def of_every_user(groups: Mapping[Key, Figures], name: str) -> int:
-    """A count that is the same for every user, such as how large a table is; 0 if nobody has it.
-
-    Args:
-        groups: the figures of each group.
-        name: of the count.
-    """
+    """A count that is the same for every user, such as how large a table is; 0 if nobody has it."""
     counts = [group.counts[name] for group in groups.values() if name in group.counts]
     return max((int(count.greatest) for count in counts if count.n), default=0)
 
 
 class Groups(NamedTuple):
-    """How users are described in groups.
+    """How users are described in groups."""
 
-    Attributes:
-        names: of the counts.
-        n_values: how many values a user has.
-        options: what is to be said of the values.
-        n_keys: how many columns part the users.
-        roll: the groups that the users of a key belong to.
-    """
-
-    names: CountNames
-    n_values: int
-    options: DescriptionOptions
-    n_keys: int
-    roll: Roll
+    names: CountNames  # of the counts
+    n_values: int  # how many values a user has
+    options: DescriptionOptions  # what is to be said of the values
+    n_keys: int  # how many columns part the users
+    roll: Roll  # the groups that the users of a key belong to
 
     @property
     def empty(self) -> TableState:
@@ -98,44 +80,23 @@ class Groups(NamedTuple):
         return TableAccumulator(self.n_values, self.names, self.options).state()
 
     def size(self) -> int:
-        """About how many bytes the state of a group has as it travels.
-
-        Raises:
-            OptionError: it does not fit into memory.
-        """
+        """About how many bytes the state of a group has as it travels; an OptionError if it does not fit into memory."""
         n_counts = len(self.names.users) + len(self.names.rows)
         return check_size(self.n_values, n_counts, self.options, n_keys=self.n_keys)
 
 
 def collected(states: DataFrame, groups: Groups) -> dict[Key, Figures]:
-    """Merge the states of all partitions, in one action.
+    """The figures of each group, from the states of all partitions, in one action.
 
-    Args:
-        states: the states of a partition, as rows.
-        groups: how users are described.
-
-    Returns:
-        the figures of each group; of no row at all those of the group ``()``, or of what it rolls into.
-
-    Raises:
-        OptionError: states would be too large to be held. That is known before the action, but for how many groups there are.
+    Without any row they are those of the group ``()``, or of what it rolls into. States that are too large are an OptionError,
+    before the action, but for how many groups there are.
     """
     packed = collected_states(states, merge_batches, groups.size(), have_places=groups.n_keys > 0)
     return figures_by_group(packed, groups)
 
 
 def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_keys: int) -> int:
-    """About how many bytes the state of a group has as it travels.
-
-    Args:
-        n_values: how many values a user has.
-        n_counts: how many counts.
-        options: what is to be said of the values.
-        n_keys: how many columns part the users.
-
-    Raises:
-        OptionError: it does not fit into memory.
-    """
+    """About how many bytes the state of a group has as it travels; an OptionError if it does not fit into memory."""
     n_bytes = bytes_of_a_group(n_values, n_counts, options)
     if n_bytes > (MERGED_BYTES if n_keys else _LARGEST_STATE):
         raise OptionError(_too_large(None, n_values - options.n_plain, options))
@@ -143,12 +104,7 @@ def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_k
 
 
 def figures_by_group(packed: list[bytes], groups: Groups) -> dict[Key, Figures]:
-    """The figures of the groups that users of each key belong to; as of `collected`.
-
-    Args:
-        packed: states; with keys, no two have one in common.
-        groups: how users are described.
-    """
+    """The figures of the groups that users of each key belong to; with keys, no two packed states have one in common."""
     empty, options, n_keys, roll = groups.empty, groups.options, groups.n_keys, groups.roll
     n_values = groups.n_values - options.n_plain
     figures: dict[Key, Figures] = {}
@@ -217,22 +173,10 @@ def describe_table(
     normalisers: Mapping[str, str] | None = None,
     run: str | None = None,
 ) -> dict[Key, Figures]:
-    """The figures of a per-user table, fresh or read back, in one action.
+    """The figures of a per-user table, fresh or read back, in one action, by groups.
 
-    Args:
-        per_user: the table.
-        users: its user columns; a row where one is null belongs to nobody.
-        values: columns of values.
-        counts: the columns of counts.
-        options: what is to be said of the values.
-        keys: texts that part the rows into groups.
-        roll: the groups that the rows of a key belong to.
-        weight: the column of weights, where the options say that there is one.
-        normalisers: the columns of normalisers by those of the values that have one; the options name the same places.
-        run: a column of any type, such as that of the run, of which it matters whether all users of a group have the same.
-
-    Returns:
-        the figures of each group; a count `RUN` stands for the values of `run`, if there is one.
+    A row with a null user belongs to nobody. `keys` are texts that part the rows, and `roll` gives the groups of a key. Normalisers are
+    columns by those of their values. A count `RUN` tells whether all users of a group have the same value in the column `run`.
     """
     columns = {f"value_{index}": name for index, name in enumerate(values)}
     counted = {name: column(name).cast(type_of_count(name)) for name in (*counts.users, *counts.rows)}

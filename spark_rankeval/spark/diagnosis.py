@@ -23,29 +23,16 @@ if TYPE_CHECKING:
 
 
 class Finding(NamedTuple):
-    """Rows of a table that cannot be ranked for one reason.
+    """Rows of a table that cannot be ranked for one reason."""
 
-    Attributes:
-        reason: why.
-        n: how many.
-        example: one of them, in words.
-        unusual: whether it is an infinite score or a negative grade, of which a caller may think otherwise.
-    """
-
-    reason: str
-    n: int
-    example: str
-    unusual: bool = False
+    reason: str  # why
+    n: int  # how many
+    example: str  # one of them, in words
+    unusual: bool = False  # an infinite score or a negative grade, which a caller may allow
 
 
 def diagnose(source: Source, rules: Rules, model_column: str | None = None) -> list[Finding]:
-    """Count the rows of a table that cannot be used by reason; a row with several counts under the first.
-
-    Args:
-        source: the table.
-        rules: what a row may hold.
-        model_column: the column that says which model a row of predictions is of.
-    """
+    """Count the rows of a table that cannot be used by reason; a row with several counts under the first."""
     rows = with_reasons(source, rules, model_column)
     rejected = rows.where(F.col(REASON).isNotNull() & (F.col(REASON) != REPEATED_USER))
     values = [F.col(value_name(index)) for index in range(len(source.given_values))]
@@ -69,7 +56,7 @@ def null_users(source: Source) -> list[Finding]:
 
 
 def _repeated_users(source: Source, model_column: str | None) -> list[Finding]:
-    """Users in several rows of a table of arrays, of which only the first is read."""
+    """Users in several rows of a table of arrays; only the first is read."""
     if not source.arrays or source.shares_table:
         return []
     users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
@@ -87,14 +74,7 @@ def _repeated_users(source: Source, model_column: str | None) -> list[Finding]:
 
 
 def example_of_duplicates(source: Source, rules: Rules, differing: bool, model_column: str | None = None) -> str:
-    """An item that a user has twice; with `differing`, with different values.
-
-    Args:
-        source: the table.
-        rules: what a row may hold: only rows that can be ranked are looked at.
-        differing: whether the values must differ.
-        model_column: the column that says which model a row of predictions is of.
-    """
+    """An item that a user has twice, of the rows that can be ranked; with `differing`, with different values."""
     rows = with_reasons(source, rules, model_column)
     # In one table of arrays without ids of users there is nothing to group by but the row.
     keys = [name for name in rows.columns if name.startswith(("user_", "model_", "row_")) or name == ITEM]

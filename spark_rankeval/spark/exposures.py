@@ -53,11 +53,7 @@ def slice_as_text(key: Key) -> str:
 
 
 def slices_of(roll: Callable[[Key], Iterable[Key]]) -> Callable[[Key], list[str]]:
-    """The slices, as text, that the users of a group belong to.
-
-    Args:
-        roll: the same as groups.
-    """
+    """The slices, as text, that the users of a group belong to."""
 
     def named(key: Key) -> list[str]:
         return [slice_as_text(one) for one in roll(key)]
@@ -72,12 +68,6 @@ def exposure_rows(
 
     One shuffle brings the counts of an item together and spreads the states, so that all is one action. Nothing that depends on
     the order of rows says where a row goes: a task that runs again sends everything to the same places.
-
-    Args:
-        users: the grouped table.
-        run: gives a state and rows of exposure of a partition of it.
-        item_type: the type of items.
-        have_slices: users are of slices, whose states are many.
     """
     fields = {
         PLACE: T.IntegerType(),
@@ -118,38 +108,20 @@ def collected_rows(rows: DataFrame) -> tuple[list[bytes], list[bytes]]:
 
 @dataclass(frozen=True)
 class CorpusLevel:
-    """The values of all lists together, in each slice.
-
-    Attributes:
-        metrics: the task's metrics, of which some are such.
-        slots: what exposure each metric is of.
-        exposures: the exposure by slice and slot.
-    """
+    """The values of all lists together, in each slice."""
 
     metrics: Sequence[Metric]
-    slots: Sequence[Slot]
-    exposures: Mapping[str, Mapping[Slot, Exposure]]
+    slots: Sequence[Slot]  # what exposure each metric is of
+    exposures: Mapping[str, Mapping[Slot, Exposure]]  # the exposure by slice and slot
 
     @classmethod
     def read(cls, task: ScoringTask, packed: list[bytes], totals: Mapping[str, int]) -> CorpusLevel:
-        """From what `collected_rows` gives.
-
-        Args:
-            task: what was computed.
-            packed: the exposure.
-            totals: how large the tables of facts are.
-        """
+        """The values of a task from the packed exposure of `collected_rows` and the sizes of the tables of facts."""
         slots = [Slot(place, metric.k) for place, view in enumerate(task.views) for metric in view.metrics]
         return cls(task.metrics, slots, exposures_of(packed, slots_of(task), sizes_of(totals)))
 
     def in_place(self, values: Sequence[Description], key: Key, options: DescriptionOptions) -> list[Description]:
-        """The descriptions of a slice's users, with the values of all lists together where metrics are of these.
-
-        Args:
-            values: one a metric.
-            key: the slice.
-            options: what was to be said of users' values.
-        """
+        """The descriptions of a slice's users, with the values of all lists together if metrics are of these."""
         mine = self.exposures.get(slice_as_text(key), {})
         found = list(values)
         for place, (metric, slot) in enumerate(zip(self.metrics, self.slots, strict=True)):

@@ -1,7 +1,6 @@
 """The tables that metrics ask for beside predictions and labels: facts joined to items, lists joined to users, and their sizes.
 
-Each table is grouped once by item and once by user, and nothing is joined to itself: what is asked of two items of a list is found
-where the list is.
+Each table is grouped once by item and once by user, and nothing is joined to itself.
 """
 
 from __future__ import annotations
@@ -35,21 +34,13 @@ _ROWS, _VALID, _CONFLICT, _LENGTH, _PLACE, _SCORES = "rows_", "valid_", "conflic
 
 @dataclass(frozen=True)
 class FactTables:
-    """What metrics ask for of further tables.
-
-    Attributes:
-        sources: the tables.
-        facts: what is asked for.
-        user_columns: our names of the user's columns.
-        named_users: a table's user columns under these names.
-        item_type: the type that items of all tables get.
-    """
+    """What metrics ask for of further tables."""
 
     sources: FurtherSources
-    facts: frozenset[Fact]
-    user_columns: list[str]
-    named_users: Callable[[Source], list[Column]]
-    item_type: T.DataType
+    facts: frozenset[Fact]  # what is asked for
+    user_columns: list[str]  # our names of the user's columns
+    named_users: Callable[[Source], list[Column]]  # a table's user columns under these names
+    item_type: T.DataType  # the type that items of all tables get
 
     @property
     def of_items(self) -> bool:
@@ -57,7 +48,7 @@ class FactTables:
         return bool(self.facts & set(OF_ITEMS))
 
     def with_facts(self, rows: DataFrame) -> DataFrame:
-        """Rows of items with a struct of what is known of each; null where a row has no item."""
+        """Rows of items with a struct of what is known of each; null if a row has no item."""
         if not self.of_items:
             return rows
         known = self._facts_of_items

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.source import Source
 
 #: How a user's predictions are brought together. ``all``: every one. ``best_by_score``: the best of them by score, more
-#: than the cutoff needs, so that nearly every tie at the boundary is whole; users where it is not are seen.
+#: than the cutoff needs, so that nearly every tie at the boundary is whole; users if it is not are seen.
 #: ``best_by_score_and_item``: the same exactly, by score and item. ``window``: the same by sorting, for Spark below 4.2.
 #: ``first``: of arrays in order, their first items.
 Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window", "first"]
@@ -50,12 +50,7 @@ def user_column(index: int) -> str:
 
 
 def agreed(names: Sequence[str], conflicts: str) -> list[Column]:
-    """Aggregates of a user's rows: each attribute, null where the rows do not agree, and in how many they do not.
-
-    Args:
-        names: the columns of the attributes; of none there is nothing to say.
-        conflicts: the name of the last column.
-    """
+    """Aggregates of a user's rows: each attribute, null if the rows do not agree, and in how many they do not."""
     if not names:
         return []
     agree = {name: F.min(name) == F.max(name) for name in names}
@@ -66,23 +61,14 @@ def agreed(names: Sequence[str], conflicts: str) -> list[Column]:
 
 @dataclass(frozen=True)
 class Grouping:
-    """How tables become one row a user.
-
-    Attributes:
-        sources: the caller's tables.
-        gathering: how a user's predictions are brought together.
-        keep: with a gathering of the best: how many predictions a user keeps.
-        merge_duplicates: keep the best of equal (user, item) already before predictions are left out.
-        rules: what a row may hold.
-        facts: what is asked for beside predictions and labels.
-    """
+    """How tables become one row a user."""
 
     sources: Sources
-    gathering: Gathering = "all"
-    keep: int = 0
-    merge_duplicates: bool = False
-    rules: Rules = Rules()
-    facts: frozenset[Fact] = frozenset()
+    gathering: Gathering = "all"  # how a user's predictions are brought together
+    keep: int = 0  # with a gathering of the best: how many predictions a user keeps
+    merge_duplicates: bool = False  # keep the best of equal (user, item) already before predictions are left out
+    rules: Rules = Rules()  # what a row may hold
+    facts: frozenset[Fact] = frozenset()  # what is asked for beside predictions and labels
 
     @property
     def user_columns(self) -> list[str]:
@@ -113,12 +99,7 @@ class Grouping:
         return [*(model.source for model in sources.models[1:]), *(other for other in others if other is not None)]
 
     def frame(self, *, with_users: bool = False, with_user_hash: bool = False) -> DataFrame:
-        """The grouped table: whether a row belongs to nobody, what the worker reads, and on request who the user is.
-
-        Args:
-            with_users: with the user's columns.
-            with_user_hash: with a hash of them.
-        """
+        """The grouped table: whether a row belongs to nobody, what the worker reads, and on request who the user is."""
         first, labels = self.sources.predictions, self.sources.labels
         if labels.shares_table:
             # One table with both arrays: its rows are the users, nothing needs to move.
@@ -160,12 +141,7 @@ class Grouping:
         return slices if self.sources.weight is None else [*slices, reading.USER_WEIGHT]
 
     def _attributes(self, source: Source, text: Callable[[DataFrame, str], Column] = text_in) -> list[Column]:
-        """The attributes of users: those that part them, as text, and the weight, as a number.
-
-        Args:
-            source: the table that has them.
-            text: makes text of a column.
-        """
+        """The attributes of users: those that part them, as text, and the weight, as a number."""
         found = [text(source.frame, name) for name in self.sources.slices]
         if self.sources.weight is not None:
             found.append(column(self.sources.weight).cast("double"))
@@ -249,13 +225,7 @@ class Grouping:
         return grouped.select(*names, *lists)
 
     def _gathered(self, model: int, n_rows: Column | None, merged: Column | None) -> list[Column]:
-        """How many rows a user has of a model, and its predictions.
-
-        Args:
-            model: its place.
-            n_rows: how many rows a row stands for; None: for itself, and counting costs less than adding up.
-            merged: how many rows were merged into a row; None: none were.
-        """
+        """How many rows a user has of a model, and its predictions; `n_rows` and `merged` are None if no row stands for several."""
 
         def named(column: Column, name: str) -> Column:
             return column.alias(reading.of_model(name, model))
@@ -304,11 +274,11 @@ class Grouping:
         return len(self.sources.models) > 1
 
     def _of(self, model: int, column: Column) -> Column:
-        """A column where the row is of a model, else null."""
+        """A column if the row is of a model, else null."""
         return F.when(F.col(_MODEL) == model, column) if self._several else column
 
     def _rows_of_models(self, rows: Callable[[Source], DataFrame]) -> DataFrame:
-        """The rows of all models under our names, each with its model's place where there are several."""
+        """The rows of all models under our names, each with its model's place if there are several."""
         models = self.sources.models
         if self.sources.model_column is not None:
             return rows(models[0].source)
@@ -319,7 +289,7 @@ class Grouping:
         return reduce(lambda left, right: left.unionByName(right), numbered)
 
     def _model_of(self, source: Source) -> list[Column]:
-        """The place of a row's model, where a column names it; a row that names none counts as one of the first model's."""
+        """The place of a row's model, if a column names it; a row that names none counts as one of the first model's."""
         if self.sources.model_column is None or source.role != "predictions" or not self._several:
             return []
         name = self.sources.model_column
@@ -369,7 +339,7 @@ class Grouping:
         return rows
 
     def _attributes_of_users(self) -> list[Column]:
-        """The attributes of a user, null where its rows do not agree, and in how many they do not."""
+        """The attributes of a user, null if its rows do not agree, and in how many they do not."""
         return agreed(self.attribute_columns, reading.ATTRIBUTE_CONFLICTS)
 
     def _excluded(self, source: Source) -> DataFrame:

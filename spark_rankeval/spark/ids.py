@@ -44,12 +44,7 @@ _WRITTEN_OUT = r"^(\\x[0-9A-F]{2})+$"
 
 
 def why_unusable(kind: T.DataType, named: Named) -> str:
-    """Why a column of this type cannot name users, items and so on, and what to do about it; empty if it can.
-
-    Args:
-        kind: the type; of arrays of items that of an item.
-        named: what the column is to name.
-    """
+    """Why a column of this type (of arrays: of their items) cannot name users and so on, and what to do about it; empty if it can."""
     # Spark 3.5 knows no collations. Spark alone compares by them; workers, hashes and dicts compare the bytes.
     if isinstance(kind, T.StringType) and getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
         return "texts are told apart by their bytes, not by a collation: cast it to string, after lower() if case does not matter"
@@ -57,17 +52,7 @@ def why_unusable(kind: T.DataType, named: Named) -> str:
 
 
 def check_types(frame: DataFrame, names: Iterable[str], named: Named, table: str) -> None:
-    """Refuse columns of a table whose types cannot name users, slices or models.
-
-    Args:
-        frame: the table.
-        names: the columns.
-        named: what they are to name.
-        table: what messages call the table.
-
-    Raises:
-        InputError: a type cannot be used.
-    """
+    """Refuse columns of a table whose types cannot name users, slices or models."""
     for name in names:
         kind = frame.schema[name].dataType
         if wrong := why_unusable(kind, named):
@@ -76,7 +61,7 @@ def check_types(frame: DataFrame, names: Iterable[str], named: Named, table: str
 
 
 def as_text(values: Column, kind: T.DataType) -> Column:
-    """Values of a plain type as text that is equal where they are equal."""
+    """Values of a plain type as text that is equal if they are equal."""
     if isinstance(kind, _FLOATING):
         # -0.0 becomes 0.0, which it equals.
         values = values + F.lit(0.0).cast(kind)
@@ -94,10 +79,6 @@ def readable(text: Column, *, known: bool = False) -> Column:
 
     Text that is not UTF-8, as bytes of a binary column may be, has its bytes written out: ``\x61\xFF``. So has text that looks
     like that already, unless that is known to be the work of this function.
-
-    Args:
-        text: the texts.
-        known: texts that look written out were written out here.
     """
     written_out = F.regexp_replace(F.hex(text), "(..)", r"\\x$1")
     is_fine = is_utf8(text) if known else is_utf8(text) & ~text.rlike(_WRITTEN_OUT)
@@ -105,7 +86,7 @@ def readable(text: Column, *, known: bool = False) -> Column:
 
 
 def text_in(frame: DataFrame, name: str) -> Column:
-    """A column of a table as text that is equal where its values are equal."""
+    """A column of a table as text that is equal if its values are equal."""
     return as_text(column(name), frame.schema[name].dataType)
 
 
@@ -136,12 +117,7 @@ def for_example(values: Column, kind: T.DataType) -> Column:
 
 
 def user_hash(columns: Iterable[Column], types: Iterable[T.DataType]) -> Column:
-    """A 64-bit hash of a user's id, equal for equal ids of any width, by which the user is drawn into bootstrap samples.
-
-    Args:
-        columns: the user's columns.
-        types: their types.
-    """
+    """A 64-bit hash of a user's id, equal for equal ids of any width, by which the user is drawn into bootstrap samples."""
     widest = [
         column.cast("bigint")
         if isinstance(kind, T.IntegralType)
@@ -154,7 +130,7 @@ def user_hash(columns: Iterable[Column], types: Iterable[T.DataType]) -> Column:
 
 
 def common_id_type(left: T.DataType, right: T.DataType) -> T.DataType | None:
-    """The type under which two ids compare without a cast that could change either; None where there is none."""
+    """The type under which two ids compare without a cast that could change either; None if there is none."""
     if isinstance(left, T.StringType) and isinstance(right, T.StringType):
         return T.StringType()
     if isinstance(left, T.IntegralType) and isinstance(right, T.IntegralType):

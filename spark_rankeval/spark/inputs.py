@@ -27,34 +27,21 @@ _MOST_MODELS = 100
 
 
 class Model(NamedTuple):
-    """The predictions of a model.
+    """The predictions of a model."""
 
-    Attributes:
-        name: what the caller calls it; empty where there is but one, without a name.
-        source: the table that holds them.
-    """
-
-    name: str
+    name: str  # what the caller calls it; empty if there is but one, without a name
     source: Source
 
 
 @dataclass(frozen=True)
 class FurtherSources:
-    """Tables that metrics ask for beside predictions and labels; None where none does.
+    """Tables that metrics ask for beside predictions and labels; None if none does."""
 
-    Attributes:
-        training: interactions of users with items.
-        items: attributes of items.
-        baseline: the recommendations of a baseline.
-        category: the column of `items` that has categories.
-        vector: the one that has vectors.
-    """
-
-    training: Source | None = None
-    items: Source | None = None
-    baseline: Source | None = None
-    category: str | None = None
-    vector: str | None = None
+    training: Source | None = None  # interactions of users with items
+    items: Source | None = None  # attributes of items
+    baseline: Source | None = None  # the recommendations of a baseline
+    category: str | None = None  # the column of `items` that has categories
+    vector: str | None = None  # the one that has vectors
 
     def tables(self) -> list[Source]:
         """Those that there are."""
@@ -63,29 +50,18 @@ class FurtherSources:
 
 @dataclass(frozen=True)
 class Sources:
-    """The sides of the input.
+    """The sides of the input."""
 
-    Attributes:
-        models: the predictions of each model; all of one table where a column says which model a row is of.
-        labels: the labelled items.
-        users: users to count besides.
-        exclude: items to leave out of the predictions.
-        model_column: the column that says which model a row of predictions is of.
-        attributes: the table whose columns part the users into slices.
-        slices: these columns.
-        weight: the column of that table that has the users' weights.
-        further: the tables that metrics ask for beside these.
-    """
-
+    # The predictions of each model; all of one table if a column says which model a row is of.
     models: tuple[Model, ...]
     labels: Source
-    users: Source | None = None
-    exclude: Source | None = None
-    model_column: str | None = None
-    attributes: Source | None = None
+    users: Source | None = None  # users to count besides
+    exclude: Source | None = None  # items to leave out of the predictions
+    model_column: str | None = None  # the column that says which model a row of predictions is of
+    attributes: Source | None = None  # the table whose columns part the users into slices
     slices: tuple[str, ...] = ()
-    weight: str | None = None
-    further: FurtherSources = FurtherSources()
+    weight: str | None = None  # the column of that table that has the users' weights
+    further: FurtherSources = FurtherSources()  # the tables that metrics ask for beside these
 
     @property
     def predictions(self) -> Source:
@@ -110,20 +86,8 @@ def read_sources(
 ) -> Sources:
     """Find and check the columns of all tables, before any job; but a column of models is read for their names.
 
-    Args:
-        predictions: rows or arrays of predicted items; or such a table for each model, by the model's name.
-        labels: rows or arrays of labelled items; None: they are in the table of predictions.
-        users: a table of users to count besides; only the user's columns are read.
-        exclude: rows of items to leave out of the predictions; the columns are named as those of predictions.
-        names: the caller's names.
-        attributes: a table of users with the columns of `by`.
-        by: columns that part the users into slices; without `attributes`, of the first of users, labels and predictions
-            that has them all.
-        weight: a column of the users' weights, beside those.
-        further: the tables that metrics ask for beside these.
-
-    Raises:
-        InputError: columns are missing, ambiguous or of types that cannot be used or compared; all offenders at once.
+    `labels` are None if they are in the table of predictions. Without `attributes` the columns of `by` and `weight` are those of the
+    first of users, labels and predictions that has them all. An InputError names all offenders at once.
     """
     by_model = predictions if isinstance(predictions, Mapping) else {"": predictions}
     if isinstance(predictions, Mapping) and (wrong := _wrong_names(predictions)):
@@ -191,23 +155,14 @@ _ONE_TABLE = (
 
 @dataclass(frozen=True)
 class FurtherTables:
-    """The tables beside predictions and labels as the caller gave them, as far as metrics ask for them.
+    """The tables beside predictions and labels as the caller gave them, as far as metrics ask for them."""
 
-    Attributes:
-        training: rows of users and items.
-        items: rows of items.
-        baseline: rows or arrays, as predictions.
-        category: the column of categories that is asked for.
-        vector: the column of vectors that is asked for.
-        facts_of_items: whether anything is asked for that every predicted item is looked up for.
-    """
-
-    training: DataFrame | None = None
-    items: DataFrame | None = None
-    baseline: DataFrame | None = None
-    category: str | None = None
-    vector: str | None = None
-    facts_of_items: bool = False
+    training: DataFrame | None = None  # rows of users and items
+    items: DataFrame | None = None  # rows of items
+    baseline: DataFrame | None = None  # rows or arrays, as predictions
+    category: str | None = None  # the column of categories that is asked for
+    vector: str | None = None  # the column of vectors that is asked for
+    facts_of_items: bool = False  # whether anything is asked for that every predicted item is looked up for
 
     def frames(self) -> dict[str, DataFrame | None]:
         """The tables by their names."""
@@ -221,7 +176,7 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
             "facts of items are looked up for rows of predictions, and these come as arrays; explode them: "
             "predictions.select('user', F.posexplode('item').alias('rank', 'item')), and rank='rank'"
         )
-    # A baseline may have its items in order where the predictions have scores.
+    # A baseline may have its items in order even if the predictions have scores.
     roles = {"training": given.training, "items": given.items, "baseline": given.baseline}
     found = {
         role: None if frame is None else read_source(role, frame, names, problems)  # type: ignore[arg-type] # a role

@@ -49,27 +49,16 @@ _ROW, _BASELINE = "row", "baseline"
 
 @dataclass(frozen=True)
 class ModelTable:
-    """One table of users, of one model or of several.
-
-    Attributes:
-        frame: the table.
-        users: the user's columns.
-        metrics: its metrics by label.
-        errors: by how much a column that counts rows adds to the number of those that were to be an error.
-        model: the model's name; None: `model_column` says whose a row is.
-        model_column: the column of models' names.
-        weights: columns of users' weights.
-        dialect: whose conventions filled what metrics leave open.
-    """
+    """One table of users, of one model or of several."""
 
     frame: DataFrame
-    users: tuple[str, ...]
-    metrics: dict[str, MetricColumn]
-    errors: dict[str, int]
-    model: str | None = None
-    model_column: str | None = None
-    weights: tuple[str, ...] = ()
-    dialect: str = ""
+    users: tuple[str, ...]  # the user's columns
+    metrics: dict[str, MetricColumn]  # its metrics by label
+    errors: dict[str, int]  # by how much a column that counts rows adds to the number of those that were to be an error
+    model: str | None = None  # the model's name; None: `model_column` says whose a row is
+    model_column: str | None = None  # the column of models' names
+    weights: tuple[str, ...] = ()  # columns of users' weights
+    dialect: str = ""  # whose conventions filled what metrics leave open
 
     def definition(self, label: str) -> str:
         """What a metric means here; empty if the table does not say."""
@@ -91,16 +80,9 @@ class ModelTable:
 def read_table(
     frame: DataFrame, model: str | None, users: Sequence[str] | None, model_column: str | None
 ) -> ModelTable:
-    """Find the columns of a per-user table, by their metadata or by the caller's names.
+    """Find the columns of a per-user table, by the caller's names or else by their metadata.
 
-    Args:
-        frame: the table.
-        model: the model's name, whatever a column holds; None: a column has it.
-        users: the user's columns; None: those that metadata marks.
-        model_column: the column of models' names; None: the column that metadata marks.
-
-    Raises:
-        InputError: the table has no user, no model or no metric.
+    With a model's name all rows are that model's, whatever a column holds. A table without user, model or metric is an InputError.
     """
     name = "the table" if model is None else f"the table of {model!r}"
     check_table(name, frame, instead="a Result")
@@ -153,11 +135,7 @@ _ITEMS = ("item", "items", "item_id", "itemid", "predictions", "recommendations"
 
 
 def _refuse_predictions(frame: DataFrame, users: Sequence[str] | None, name: str) -> None:
-    """Refuse a table that has a row a prediction: taken for users' values, its scores would be a metric's.
-
-    Raises:
-        InputError: so it is.
-    """
+    """Refuse a table that has a row a prediction: taken for users' values, its scores would be a metric's."""
     names = {column.lower() for column in frame.columns} - {user.lower() for user in users or ()}
     if names.intersection(_ITEMS) and not names.intersection(COUNTS):
         msg = (
@@ -192,23 +170,14 @@ def _metrics_of(frame: DataFrame, schema: PerUserSchema, taken: set[str]) -> dic
 
 @dataclass(frozen=True)
 class ModelTables:
-    """Tables whose users compare.
+    """Tables whose users compare."""
 
-    Attributes:
-        tables: one a model, or one of all.
-        user_types: the types of the user's columns, wide enough for all tables.
-    """
-
-    tables: tuple[ModelTable, ...]
-    user_types: tuple[T.DataType, ...]
+    tables: tuple[ModelTable, ...]  # one a model, or one of all
+    user_types: tuple[T.DataType, ...]  # the types of the user's columns, wide enough for all tables
 
     @classmethod
     def checked(cls, tables: Sequence[ModelTable]) -> ModelTables:
-        """The tables; user columns of the same name are the same.
-
-        Raises:
-            InputError: they name their users differently, or in types that do not compare.
-        """
+        """The tables; user columns of the same name are the same."""
         first = tables[0]
         types = [first.frame.schema[name].dataType for name in first.users]
         for other in tables[1:]:
@@ -252,11 +221,7 @@ class ModelTables:
         return self.tables[0].metrics[label].asked_key
 
     def check_definitions(self, labels: Sequence[str]) -> None:
-        """Refuse labels that do not mean the same in all tables.
-
-        Raises:
-            InputError: two tables define a metric differently; without metadata the label counts.
-        """
+        """Refuse labels that do not mean the same in all tables."""
         for label in labels:
             known = [(table, definition) for table in self.tables if (definition := table.definition(label))]
             for table, definition in known[1:]:
@@ -269,11 +234,7 @@ class ModelTables:
                     raise InputError(msg)
 
     def check_attributes(self, by: Sequence[str]) -> None:
-        """Refuse attributes that a table does not have.
-
-        Raises:
-            InputError: so it is.
-        """
+        """Refuse attributes that a table does not have."""
         for table in self.tables:
             lacking = [name for name in by if find_column(table.frame, name) is None]
             if lacking:
@@ -285,11 +246,9 @@ class ModelTables:
             check_types(table.frame, (str(find_column(table.frame, name)) for name in by), "slice", table.name)
 
     def grouped(self, labels: Sequence[str], by: Sequence[str] = ()) -> DataFrame:
-        """One row a user: the user's columns, and an array of a struct a row of the tables.
+        """One row a user: the user's columns, and an array of a struct a row of the tables with the metrics' values in their order.
 
-        Args:
-            labels: the metrics whose values the structs hold, in this order.
-            by: attributes of the user, which become columns of text, null if rows do not agree, beside the number of those.
+        Attributes of the user become columns of text, null if rows do not agree, beside the number of those.
         """
         tables = [self._rows(table, labels, by) for table in self.tables]
         together = reduce(lambda rows, more: rows.unionByName(more), tables)
@@ -323,14 +282,7 @@ class ModelTables:
         return table.frame.select(*users, row.alias(_ROW), *attributes)
 
     def collected(self, labels: Sequence[str], run: Run, bytes_each: int, by: Sequence[str] = ()) -> State:
-        """Run the worker on all users, and merge the states of its partitions, in one action.
-
-        Args:
-            labels: the metrics.
-            run: a function of `worker.comparing`.
-            bytes_each: about how many bytes a partition's state has, as it travels.
-            by: attributes of the user that part the users.
-        """
+        """Run the worker on all users, and merge the states of its partitions, in one action."""
         attributes = [*map(slice_field, range(len(by))), CONFLICTS] if by else []
         hashed = user_hash(self._users(), self.user_types).alias(USER)
         nobody = any_null(self._users()).alias(NOBODY)

@@ -30,11 +30,7 @@ def any_null(columns: Iterable[Column]) -> Column:
 
 
 def find_column(frame: DataFrame, name: str) -> str | None:
-    """The name of a column as the table spells it; Spark compares names without regard to case.
-
-    Raises:
-        InputError: several columns answer to the name.
-    """
+    """The name of a column as the table spells it; Spark compares names without regard to case."""
     matches = [known for known in frame.columns if known.lower() == name.lower()]
     if len(matches) > 1 and setting(frame.sparkSession, "spark.sql.caseSensitive", "false").lower() == "true":
         matches = [known for known in matches if known == name] or matches
@@ -45,11 +41,7 @@ def find_column(frame: DataFrame, name: str) -> str | None:
 
 
 def check_unambiguous(frame: DataFrame, names: Iterable[str]) -> None:
-    """Refuse columns of a table that Spark could take for others of it.
-
-    Raises:
-        InputError: another column has the same name, or one that differs in case alone where Spark does not look at case.
-    """
+    """Refuse columns of a table that Spark could take for others of it."""
     n_of_name = Counter(known.lower() for known in frame.columns)
     for name in names:
         if n_of_name[name.lower()] > 1:

@@ -1,4 +1,4 @@
-"""The package as a zip: what executors are given where it is installed for the driver alone."""
+"""The package as a zip: what executors are given if it is installed for the driver alone."""
 
 from __future__ import annotations
 

@@ -27,27 +27,18 @@ _KEY = "spark_rankeval"
 
 @dataclass(frozen=True)
 class MetricColumn:
-    """A metric in a per-user table.
+    """A metric in a per-user table."""
 
-    Attributes:
-        column: its column; empty for a metric of all lists together, which no user has.
-        label: by which programs know the metric.
-        definition: the metric with every parameter; empty if the table does not say.
-        relevance: the column of grades, if there are several; else empty.
-        asked: what the caller called the metric; empty: by its label.
-        normaliser: the column of the weights of the users' values, if the mean is a quotient of sums over users; else empty.
-        standard: what most systems mean by the metric, if that is another definition and nobody said which is meant; else empty.
-        standard_column: the column of the values by that definition, if the table has it; else empty.
-    """
-
-    column: str
-    label: str
-    definition: str = ""
-    relevance: str = ""
-    asked: str = ""
+    column: str  # its column; empty for a metric of all lists together, which no user has
+    label: str  # by which programs know the metric
+    definition: str = ""  # the metric with every parameter; empty if the table does not say
+    relevance: str = ""  # the column of grades, if there are several; else empty
+    asked: str = ""  # what the caller called the metric; empty: by its label
+    # The column of the weights of the users' values, if the mean is a quotient of sums over users; else empty.
     normaliser: str = ""
+    # What most systems mean by the metric, if that is another definition and nobody said which is meant; else empty.
     standard: str = ""
-    standard_column: str = ""
+    standard_column: str = ""  # the column of the values by that definition, if the table has it; else empty
 
     @property
     def key(self) -> str:
@@ -62,50 +53,30 @@ class MetricColumn:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the evaluation that made a per-user table was told, as far as its summary depends on it.
+    """What the evaluation that made a per-user table was told, as far as its summary depends on it."""
 
-    Attributes:
-        dialect: whose conventions filled what was not set; empty: not known.
-        on_invalid: what becomes of rows that cannot be ranked.
-        conflicting_labels: ``last`` if the last of an item's labels holds, so that several are no mistake.
-        mean: ``all`` if an undefined value makes the mean undefined.
-        unpredicted: what becomes of users without predictions: ``counted`` or ``left_out``.
-    """
-
-    dialect: str = ""
-    on_invalid: Given = "error"
-    conflicting_labels: str = "error"
-    mean: str = "defined"
-    unpredicted: str = "counted"
+    dialect: str = ""  # whose conventions filled what was not set; empty: not known
+    on_invalid: Given = "error"  # what becomes of rows that cannot be ranked
+    conflicting_labels: str = "error"  # ``last`` if the last of an item's labels holds, so that several are no mistake
+    mean: str = "defined"  # ``all`` if an undefined value makes the mean undefined
+    unpredicted: str = "counted"  # what becomes of users without predictions: ``counted`` or ``left_out``
 
 
 @dataclass(frozen=True)
 class PerUserSchema:
-    """The columns of a per-user table, each by its name there.
+    """The columns of a per-user table, each by its name there."""
 
-    Attributes:
-        users: the columns that make a user.
-        metrics: the metrics, in the order of their columns.
-        counts: the counts.
-        slices: the attributes that part the users.
-        weight: the users' weight; None: each counts the same.
-        model: whose predictions a row is of; None: the table has one model without a name.
-        models: the names of the models, in the order in which they were named.
-        settings: what the evaluation was told.
-        differences: differences to a baseline by the metric's label, which a table of `differences` has instead of metrics.
-        is_marked: the columns say what they are.
-    """
-
-    users: tuple[str, ...] = ()
-    metrics: tuple[MetricColumn, ...] = ()
-    counts: tuple[str, ...] = ()
-    slices: tuple[str, ...] = ()
-    weight: str | None = None
-    model: str | None = None
-    models: tuple[str, ...] = ("",)
-    settings: Settings = Settings()
+    users: tuple[str, ...] = ()  # the columns that make a user
+    metrics: tuple[MetricColumn, ...] = ()  # the metrics, in the order of their columns
+    counts: tuple[str, ...] = ()  # the counts
+    slices: tuple[str, ...] = ()  # the attributes that part the users
+    weight: str | None = None  # the users' weight; None: each counts the same
+    model: str | None = None  # whose predictions a row is of; None: the table has one model without a name
+    models: tuple[str, ...] = ("",)  # the names of the models, in the order in which they were named
+    settings: Settings = Settings()  # what the evaluation was told
+    # Differences to a baseline by the metric's label, which a table of `differences` has instead of metrics.
     differences: Mapping[str, str] = field(default_factory=dict)
-    is_marked: bool = True
+    is_marked: bool = True  # the columns say what they are
 
     @classmethod
     def read(cls, frame: DataFrame) -> PerUserSchema:
@@ -170,11 +141,7 @@ class PerUserSchema:
         return marks
 
     def marked(self, columns: Sequence[Column]) -> list[Column]:
-        """Columns under their names, with their marks.
-
-        Args:
-            columns: one for each of `marks`, in its order.
-        """
+        """Columns, one for each of `marks` in its order, under their names and with their marks."""
         marks = self.marks()
         return [
             # Text keeps the types of a mark: numbers and None come back as they were, through any storage that keeps metadata.

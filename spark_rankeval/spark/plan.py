@@ -22,17 +22,11 @@ _MOST_KEPT = 100_000
 
 @dataclass(frozen=True)
 class Plan:
-    """How a user's predictions are brought together.
+    """How a user's predictions are brought together."""
 
-    Attributes:
-        gathering: the way, of those that `grouping` knows.
-        keep: how many predictions a user keeps at the most; 0: all.
-        words: the same for a person, a sentence each.
-    """
-
-    gathering: Gathering
-    keep: int
-    words: tuple[str, ...]
+    gathering: Gathering  # the way, of those that `grouping` knows
+    keep: int  # how many predictions a user keeps at the most; 0: all
+    words: tuple[str, ...]  # the same for a person, a sentence each
 
 
 def choose_plan(
@@ -46,14 +40,8 @@ def choose_plan(
 ) -> Plan:
     """Choose how predictions are brought together.
 
-    Args:
-        task: what is computed.
-        metrics: the metrics by what the caller called them, for the words.
-        predictions: the table.
-        prune: ``auto`` or ``never``.
-        spark_version: as ``spark.version``.
-        exact: every user's value must be right at once; else a few may be seen to be unresolved, and computed again.
-        excludes: items will be left out of the predictions, so that others move up.
+    With `exact` every user's value must be right at once; else a few may be seen to be unresolved, and computed again. If `excludes`,
+    items will be left out of the predictions, so that others move up.
     """
     cutoff = task.largest_cutoff
     if predictions.arrays:

@@ -63,7 +63,7 @@ def is_connect(session: SparkSession) -> bool:
 
 
 def setting(session: SparkSession, name: str, default: str) -> str:
-    """A setting of the session; the default where it is not set, or where a serverless platform does not tell it."""
+    """A setting of the session; the default if it is not set, or if a serverless platform does not tell it."""
     try:
         return session.conf.get(name, default) or default
     except PySparkException:
@@ -71,7 +71,7 @@ def setting(session: SparkSession, name: str, default: str) -> str:
 
 
 def input_files(frame: DataFrame) -> list[str]:
-    """The files that a table is read from; none where it has none (databases, Iceberg), or where the platform does not tell."""
+    """The files that a table is read from; none if it has none (databases, Iceberg), or if the platform does not tell."""
     try:
         return sorted(frame.inputFiles())
     except (PySparkException, NotImplementedError):
@@ -79,13 +79,7 @@ def input_files(frame: DataFrame) -> list[str]:
 
 
 def cast_or_null(text: Column, kind: str, pattern: str) -> Column:
-    """Texts as numbers, null if a text is none; Spark 3.5 has no function for that.
-
-    Args:
-        text: the texts.
-        kind: the type.
-        pattern: of the texts that are numbers.
-    """
+    """Texts as numbers, null if a text is none; Spark 3.5 has no function for that, and takes those that match the pattern."""
     if hasattr(type(text), "try_cast"):
         return text.try_cast(kind)
     return F.when(text.rlike(pattern), text.cast(kind))

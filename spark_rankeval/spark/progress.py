@@ -1,4 +1,4 @@
-"""A bar for work that takes a while: what Spark Connect tells of an operation, drawn by tqdm where somebody looks."""
+"""A bar for work that takes a while: what Spark Connect tells of an operation, drawn by tqdm if somebody looks."""
 
 from __future__ import annotations
 

@@ -50,14 +50,7 @@ def pandas_notice_held() -> Iterator[None]:
 
 
 def check_local_workers(master: str) -> None:
-    """Refuse to send functions to workers on this machine that cannot run them; no job has run.
-
-    Args:
-        master: where the session runs. Workers on other machines are not asked.
-
-    Raises:
-        WorkerError: they lack a package, or are of another version of Python.
-    """
+    """Refuse to send functions to workers on this machine that cannot run them; no job has run."""
     if master.startswith("local"):
         python = os.environ.get("PYSPARK_PYTHON", "python3")
         lacking = _what_python_lacks(python, shutil.which(python))
@@ -96,11 +89,7 @@ def _what_python_lacks(python: str, place: str | None) -> str:
 
 @contextmanager
 def workers_explained() -> Iterator[None]:
-    """Name what workers lack, where an action fails for that.
-
-    Raises:
-        WorkerError: they lack a package, or are of another version of Python.
-    """
+    """Name what workers lack in a WorkerError, if an action fails for that."""
     try:
         yield
     except SparkRankEvalError:

@@ -25,16 +25,7 @@ _NEEDED = ("n_predictions", "n_relevant", "left_out")
 
 
 def queries_of(per_user: DataFrame, rows: Sequence[SummaryRow], columns: Mapping[str, str]) -> dict[str, list[Query]]:
-    """Every query of every model, in the order of trec_eval: by the bytes of their names.
-
-    Args:
-        per_user: the table.
-        rows: the summary of a model, whose metrics are wanted.
-        columns: the column of each row, by its key.
-
-    Raises:
-        InputError: the table does not say who its users are.
-    """
+    """Every query of every model, in the order of trec_eval: by the bytes of their names."""
     users = PerUserSchema.read(per_user).users
     if not users:
         msg = "queries are printed by their names, and this result has no column of users; leave per_query=True out"
@@ -54,13 +45,7 @@ def queries_of(per_user: DataFrame, rows: Sequence[SummaryRow], columns: Mapping
 
 
 def totals_of(per_user: DataFrame, rows: Sequence[SummaryRow], columns: Mapping[str, str]) -> dict[str, Query]:
-    """All queries of each model together, without values.
-
-    Args:
-        per_user: the table.
-        rows: the summary of a model.
-        columns: the column of each row, by its key.
-    """
+    """All queries of each model together, without values."""
     hits = _hits(rows, columns)
     grouped = (
         _counted(per_user)
@@ -79,11 +64,7 @@ def totals_of(per_user: DataFrame, rows: Sequence[SummaryRow], columns: Mapping[
 
 
 def _counted(per_user: DataFrame) -> DataFrame:
-    """The users whom the means are about.
-
-    Raises:
-        InputError: the table lacks the counts that are printed.
-    """
+    """The users whom the means are about."""
     missing = [name for name in _NEEDED if name not in per_user.columns]
     if missing:
         msg = f"what trec_eval prints needs the counts of users, and the per-user table has no {', '.join(missing)}"

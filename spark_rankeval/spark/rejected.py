@@ -43,12 +43,7 @@ def with_reasons(source: Source, rules: Rules, model_column: str | None = None) 
     """The rows of a table, or the entries of its arrays, each with why it cannot be ranked, or null.
 
     A row whose arrays say nothing as a whole is one entry without an item. Of a user's several rows of arrays one is read,
-    the one that comes last in the order of its arrays, as where they are grouped.
-
-    Args:
-        source: the table.
-        rules: what a row may hold.
-        model_column: the column that says which model a row of predictions is of.
+    the one that comes last in the order of its arrays, as when they are grouped.
     """
     rows = _rows(source, model_column)
     ids, values = F.col(ITEM), [F.col(value_name(index)) for index in range(len(source.given_values))]
@@ -117,30 +112,17 @@ def _marking_repeats(frame: DataFrame, n_users: int, n_models: int, arrays: list
 
 @dataclass(frozen=True)
 class Quarantine:
-    """How rejected rows become a table.
-
-    Attributes:
-        sources: the caller's tables.
-        rules: what a row may hold.
-        user_types: the types of the user's columns, wide enough for all tables.
-        item_type: the same of the items.
-        repeated_predictions: a user's predictions of an item but the best are rejected.
-        conflicting_labels: an item's labels of a lower grade are rejected.
-    """
+    """How rejected rows become a table."""
 
     sources: Sources
-    rules: Rules
-    user_types: list[T.DataType]
-    item_type: T.DataType
-    repeated_predictions: bool = True
-    conflicting_labels: bool = True
+    rules: Rules  # what a row may hold
+    user_types: list[T.DataType]  # the types of the user's columns, wide enough for all tables
+    item_type: T.DataType  # the same of the items
+    repeated_predictions: bool = True  # a user's predictions of an item but the best are rejected
+    conflicting_labels: bool = True  # an item's labels of a lower grade are rejected
 
     def frame(self) -> DataFrame:
-        """Every rejected row: its table, its model where these have names, user, item, values, and the reason.
-
-        Raises:
-            InputError: two of its columns would have one name.
-        """
+        """Every rejected row: its table, its model if these have names, user, item, values, and the reason."""
         sources = self.sources
         parts = []
         for model in sources.models[: 1 if sources.model_column is not None else None]:
@@ -212,14 +194,7 @@ class Quarantine:
 
 
 def columns_of_rejected(sources: Sources) -> list[str]:
-    """The names of the columns of the table of rejected rows.
-
-    Args:
-        sources: the caller's tables.
-
-    Raises:
-        InputError: two columns would have one name; Spark compares names without regard to case.
-    """
+    """The names of the columns of the table of rejected rows."""
     model = ["model"] * bool(sources.models[0].name)
     names = ["table", *model, *sources.predictions.user, "item", *_value_names(sources), "reason"]
     lower = [name.lower() for name in names]

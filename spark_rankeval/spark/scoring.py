@@ -50,52 +50,33 @@ _STANDARD = "_standard"
 
 
 class ModelFigures(NamedTuple):
-    """What is said of the users of a model.
+    """What is said of the users of a model."""
 
-    Attributes:
-        values: the figures of each metric, by its key.
-        standard_means: the means of some metrics as dialect ``standard`` defines them, by the metric's key.
-        counts: the moments of each count, by name.
-    """
-
-    values: dict[str, Description]
+    values: dict[str, Description]  # the figures of each metric, by its key
+    # The means of some metrics as dialect ``standard`` defines them, by the metric's key.
     standard_means: dict[str, float]
-    counts: dict[str, Moments]
+    counts: dict[str, Moments]  # the moments of each count, by name
 
 
 class Described(NamedTuple):
-    """What is said of all users.
+    """What is said of all users."""
 
-    Attributes:
-        figures: by model and slice.
-        totals: how large the tables of facts are, and how much of them cannot be used.
-        n_unresolved: of how many users the plan could not settle a value.
-    """
-
-    figures: dict[str, dict[Key, ModelFigures]]
-    totals: dict[str, int]
-    n_unresolved: int
+    figures: dict[str, dict[Key, ModelFigures]]  # by model and slice
+    totals: dict[str, int]  # how large the tables of facts are, and how much of them cannot be used
+    n_unresolved: int  # of how many users the plan could not settle a value
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """Everything that is needed to compute every user's metrics.
-
-    Attributes:
-        sources: the caller's tables.
-        reading: what is computed of them, and what each value is.
-        settings: what the per-user table says of its evaluation.
-        metrics: the metrics of a model, in the order to show them; those of all lists together have no column.
-        model_column: the column of models in the per-user table; empty: there is one model without a name.
-        prune: ``auto`` or ``never``.
-    """
+    """Everything that is needed to compute every user's metrics."""
 
     sources: Sources
-    reading: Reading
-    settings: Settings
+    reading: Reading  # what is computed of them, and what each value is
+    settings: Settings  # what the per-user table says of its evaluation
+    # The metrics of a model, in the order to show them; those of all lists together have no column.
     metrics: tuple[MetricColumn, ...] = ()
-    model_column: str = ""
-    prune: str = "auto"
+    model_column: str = ""  # the column of models in the per-user table; empty: there is one model without a name
+    prune: str = "auto"  # ``auto`` or ``never``
 
     def without_notes(self) -> Scoring:
         """The same, which does not know what most systems mean by its metrics."""
@@ -200,11 +181,7 @@ class Scoring:
         return scored.select(*schema.marked([F.col(name) for name in ours]))
 
     def quarantine(self) -> DataFrame:
-        """The lazy table of the rows that are not ranked, each with its reason; see `Result.quarantine`.
-
-        Raises:
-            InputError: two of its columns would have one name.
-        """
+        """The lazy table of the rows that are not ranked, each with its reason; see `Result.quarantine`."""
         grouping = self._grouping(self.plan(exact=True))
         ranking = self.reading.task.views[0].ranking
         return Quarantine(
@@ -217,13 +194,7 @@ class Scoring:
         ).frame()
 
     def describe(self, plan: Plan, options: DescriptionOptions, *, totals: bool = False) -> Described:
-        """The figures of every metric, of those beside them and of every count, in one action.
-
-        Args:
-            plan: how predictions are brought together.
-            options: what is to be said of the values.
-            totals: with totals over some of the attributes that part the users.
-        """
+        """The figures of every metric, of those beside them and of every count, in one action."""
         found = self.describe_values(plan, options, totals=totals)
         task = self.reading.task
         names = {(metric.relevance, metric.label): metric.key for metric in self.metrics}

@@ -26,47 +26,30 @@ ValueKind = Literal["score", "rank", "relevance"]
 
 
 class ValueColumn(NamedTuple):
-    """A column of scores, ranks or grades.
+    """A column of scores, ranks or grades."""
 
-    Attributes:
-        name: of the column, or of the field where the items are structs.
-        kind: its type; of an array that of its elements.
-        is_field: whether it is a field of the items' structs.
-        beside: the name of what labels have beside their grades, such as ``weight``; empty: it has scores, ranks or grades.
-    """
-
-    name: str
-    kind: T.DataType
-    is_field: bool = False
+    name: str  # of the column, or of the field if the items are structs
+    kind: T.DataType  # its type; of an array that of its elements
+    is_field: bool = False  # whether it is a field of the items' structs
+    # The name of what labels have beside their grades, such as ``weight``; empty: it has scores, ranks or grades.
     beside: str = ""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One side of the input, its columns found and their types checked.
-
-    Attributes:
-        role: what it holds.
-        frame: the caller's DataFrame.
-        user: the names of the user columns in it.
-        item: the name of the item column.
-        item_field: the field of items, where the column holds arrays of structs.
-        item_type: the type of an item.
-        given_values: the column of scores or ranks, or the columns of grades and then those beside them; none where there are none.
-        value_kind: what the values mean.
-        arrays: a row is a user with a list, not a user with one item.
-        shares_table: labels that stand in the rows of the predictions: a row is then a user, and nothing is joined.
-    """
+    """One side of the input, its columns found and their types checked."""
 
     role: Role
     frame: DataFrame
     user: tuple[str, ...]
     item: str
     item_type: T.DataType
-    item_field: str | None = None
+    item_field: str | None = None  # the field of items, if the column holds arrays of structs
+    # The column of scores or ranks, or the columns of grades and then those beside them; none if there are none.
     given_values: tuple[ValueColumn, ...] = ()
     value_kind: ValueKind | None = None
-    arrays: bool = False
+    arrays: bool = False  # a row is a user with a list, not a user with one item
+    # Labels that stand in the rows of the predictions: a row is then a user, and nothing is joined.
     shares_table: bool = False
 
     @property
@@ -104,14 +87,7 @@ class Source:
 
 
 def read_source(role: Role, frame: DataFrame, names: ColumnNames, problems: list[str]) -> Source:
-    """Find the columns that a table of this role has.
-
-    Args:
-        role: what the table holds.
-        frame: the table.
-        names: the caller's names.
-        problems: what is wrong is added here, to be said all at once.
-    """
+    """Find the columns that a table of this role has; what is wrong is added to the problems, to be said all at once."""
     users = []
     for name in names.user if role not in WITHOUT_USERS else ():
         found = require_column(role, frame, name, "user", problems)
@@ -140,15 +116,7 @@ def read_source(role: Role, frame: DataFrame, names: ColumnNames, problems: list
 
 
 def require_column(role: Role, frame: DataFrame, name: str, meaning: str, problems: list[str]) -> str | None:
-    """The name of a column as the table spells it; None, and a problem, where there is none or more than one.
-
-    Args:
-        role: what the table holds.
-        frame: the table.
-        name: the column's, as the caller has it.
-        meaning: the option that named it.
-        problems: what is wrong is added here.
-    """
+    """The name of a column as the table spells it; None, and a problem, if there is none or more than one."""
     try:
         found = find_column(frame, name)
     except InputError as error:
@@ -162,7 +130,7 @@ def require_column(role: Role, frame: DataFrame, name: str, meaning: str, proble
 
 
 def _array_with(frame: DataFrame, item: str, names: ColumnNames) -> str | None:
-    """The array column that holds the items where no column has their name, as in ALS recommendForAllUsers."""
+    """The array column that holds the items if no column has their name, as in ALS recommendForAllUsers."""
     elements = {
         field.name: field.dataType.elementType
         for field in frame.schema.fields

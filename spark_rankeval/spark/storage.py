@@ -42,15 +42,7 @@ _STAGED = "table"
 
 @contextmanager
 def writable(path: str, option: str = "path") -> Iterator[None]:
-    """Say in a sentence that nothing can be at a path, where the path or the file system says so.
-
-    Args:
-        path: where something is looked for or written.
-        option: what its user calls it.
-
-    Raises:
-        OptionError: so it does.
-    """
+    """Say in an OptionError that nothing can be at a path, if the path or the file system says so; `option` is its user's word for it."""
     check_place(option, path)
     try:
         yield
@@ -66,14 +58,10 @@ def writable(path: str, option: str = "path") -> Iterator[None]:
 
 @contextmanager
 def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
-    """Write a table beside its place, give it read back, and clear the staging place.
+    """Write a table beside its place, once, give it read back, and clear the staging place, a hidden sibling of the path.
 
     The table is written, read and cleared through the DataFrame API alone, so that it works on every storage that Spark
     writes to; there is no call to delete a folder there, so that an empty table is left, except on the driver's disk.
-
-    Args:
-        frame: what to write; it is computed once.
-        path: where it is to be published. The staging place is its sibling, hidden by an underscore.
     """
     head, _, tail = path.rstrip("/").rpartition("/")
     staging = f"{head}{'/' if head or path.startswith('/') else ''}_{tail}.staging-{uuid.uuid4().hex}"
@@ -102,11 +90,8 @@ def exists(session: SparkSession, path: str) -> bool:
 def read_while_others_write(read: Callable[[bool], Read]) -> Read:
     """What a function reads from files that others may replace meanwhile.
 
-    Spark lists files first and reads them later. If a listed file is gone by then, everything is read again from a new list. A
-    file that vanishes even then is passed over.
-
-    Args:
-        read: makes its DataFrames anew and collects them; it is told whether files that are gone are to be passed over.
+    Spark lists files first and reads them later. If a listed file is gone by then, everything is read again from a new list. A file that
+    vanishes even then is passed over: that is what the function's argument says.
     """
     try:
         return read(False)
@@ -118,14 +103,7 @@ def read_while_others_write(read: Callable[[bool], Read]) -> Read:
 
 @contextmanager
 def replaced_files_explained(option: str) -> Iterator[None]:
-    """Say in a sentence that files of a caller's table were replaced since the caller read it.
-
-    Args:
-        option: what the caller calls the table.
-
-    Raises:
-        InputError: so it is.
-    """
+    """Say in an InputError that files of a caller's table were replaced since the caller read it."""
     try:
         yield
     except Exception as error:
@@ -136,23 +114,13 @@ def replaced_files_explained(option: str) -> Iterator[None]:
 
 
 def lines_at(session: SparkSession, path: str) -> list[str]:
-    """The lines of the text at a path, on any storage that Spark reads; none if there is nothing.
-
-    Args:
-        session: the session.
-        path: of a folder; a file that is replaced meanwhile has no line.
-    """
+    """The lines of the text in a folder, on any storage that Spark reads; none if there is nothing, or a file is replaced meanwhile."""
     text = _text_at(session, path)
     return [] if text is None else [row["value"] for row in text.collect()]
 
 
 def files_at(session: SparkSession, path: str) -> list[str]:
-    """The files at a path, on any storage that Spark reads; none if there is nothing, or where the platform does not tell.
-
-    Args:
-        session: the session.
-        path: of a folder.
-    """
+    """The files in a folder, on any storage that Spark reads; none if there is nothing, or if the platform does not tell."""
     text = _text_at(session, path)
     return [] if text is None else input_files(text)
 

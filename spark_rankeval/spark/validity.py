@@ -29,21 +29,13 @@ _HUGE = 1e290
 
 @dataclass(frozen=True)
 class Rules:
-    """What a row may hold.
+    """What a row may hold."""
 
-    Attributes:
-        unusual_grades: which grades are no mistake; see `Dialect`.
-        clip_grades: negative grades are taken as 0.
-        largest_grade: the largest grade that the metrics can take.
-        rank_infinite: infinite scores are ranked.
-        keep_null_items: a null in an array of predictions takes a rank.
-    """
-
-    unusual_grades: UnusualGrades = "error"
-    clip_grades: bool = False
-    largest_grade: float = math.inf
-    rank_infinite: bool = True
-    keep_null_items: bool = False
+    unusual_grades: UnusualGrades = "error"  # which grades are no mistake; see `Dialect`
+    clip_grades: bool = False  # negative grades are taken as 0
+    largest_grade: float = math.inf  # the largest grade that the metrics can take
+    rank_infinite: bool = True  # infinite scores are ranked
+    keep_null_items: bool = False  # a null in an array of predictions takes a rank
 
     @classmethod
     def of(cls, task: ScoringTask) -> Rules:
@@ -52,14 +44,7 @@ class Rules:
 
 
 def invalid_reasons(source: Source, ids: Column, values: Sequence[Column], rules: Rules) -> dict[str, Column]:
-    """Why a row, or an entry of an array, says nothing that could be ranked: conditions by what they mean.
-
-    Args:
-        source: the table.
-        ids: the items.
-        values: the scores, ranks or grades.
-        rules: what a row may hold.
-    """
+    """Why a row, or an entry of an array, says nothing that could be ranked: conditions by what they mean."""
     reasons = {f"null {source.role.rstrip('s')} item": ids.isNull()}
     if isinstance(source.item_type, T.FloatType | T.DoubleType):
         reasons["NaN item"] = F.isnan(ids)
@@ -91,13 +76,7 @@ def invalid_reasons(source: Source, ids: Column, values: Sequence[Column], rules
 
 
 def unusual_reasons(source: Source, values: Sequence[Column], rules: Rules) -> dict[str, Column]:
-    """Why a row that could be ranked is not: infinite scores and negative grades, of which the caller may think otherwise.
-
-    Args:
-        source: the table.
-        values: the scores, ranks or grades.
-        rules: what a row may hold.
-    """
+    """Why a row that could be ranked is not: infinite scores and negative grades, which the caller may allow."""
     numbers = {
         kind: number
         for given, (kind, number) in zip(source.given_values, _numbers(source, values).items(), strict=True)
@@ -129,13 +108,7 @@ def none_holds(conditions: dict[str, Column]) -> Column:
 
 
 def says_something(source: Source, rules: Rules, model_column: str | None = None) -> Column:
-    """Whether a row of a table of rows has all that a ranking needs.
-
-    Args:
-        source: the table.
-        rules: what a row may hold.
-        model_column: the column that says which model a row is of.
-    """
+    """Whether a row of a table of rows has all that a ranking needs."""
     needed = [*source.user_columns(), *([] if model_column is None else [column(model_column)])]
     return reduce(and_, [one.isNotNull() for one in needed]) & none_holds(
         invalid_reasons(source, source.ids(), source.values(), rules)

@@ -22,31 +22,14 @@ if TYPE_CHECKING:
 
 
 def run_on_workers(frame: DataFrame, run: Run, schema: T.StructType | str) -> DataFrame:
-    """``mapInArrow``, where workers can run the function, and without PySpark's remarks on pandas.
-
-    Args:
-        frame: whose partitions the function gets.
-        run: a function of this package.
-        schema: of what it gives.
-
-    Raises:
-        WorkerError: workers on this machine lack something; no job has run.
-    """
+    """``mapInArrow``, if workers on this machine can run the function, and without PySpark's remarks on pandas."""
     _check_workers_of(frame.sparkSession)
     with pandas_notice_held():
         return frame.mapInArrow(run, schema)
 
 
 def pandas_function(run: Callable[..., object], schema: T.StructType) -> Callable[..., Column]:
-    """A pandas UDF, without PySpark's remarks on pandas.
-
-    Args:
-        run: a function of this package, with type hints that say what it takes.
-        schema: of what it gives.
-
-    Raises:
-        WorkerError: workers on this machine lack something; no job has run.
-    """
+    """A pandas UDF of a function with type hints that say what it takes, without PySpark's remarks on pandas."""
     session = SparkSession.getActiveSession()
     if session is not None:
         _check_workers_of(session)

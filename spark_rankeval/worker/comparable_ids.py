@@ -22,11 +22,7 @@ _WORD = 8
 def comparable(*sides: pa.Array) -> tuple[list[Array], Callable[[Array], Array] | None]:
     """Ids as numpy arrays that compare: numbers as they are, text as whole numbers.
 
-    Args:
-        sides: the ids of predictions, of labels and so on, of one type.
-
-    Returns:
-        the ids of each; and where they do not sort as the ids do, in the order of their UTF-8 bytes, what maps them to places that do.
+    If these do not sort as the ids do, in the order of their UTF-8 bytes, a function maps them to places that do.
     """
     kind = sides[0].type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
@@ -42,15 +38,9 @@ def comparable(*sides: pa.Array) -> tuple[list[Array], Callable[[Array], Array] 
 
 
 def last_bytes(texts: pa.Array) -> Array | None:
-    """The last bytes of texts as whole numbers, which compare and sort as the texts do.
+    """The last bytes of texts as whole numbers, which compare and sort as texts such as "item-00000000017" do.
 
-    Looking every text up in a table takes ten times as long.
-
-    Args:
-        texts: such as "item-00000000017" and "item-00000000042".
-
-    Returns:
-        a number a text; None unless all have the same length and are alike but for their last eight bytes.
+    None unless all texts have one length and are alike but for their last eight bytes. Looking each up in a table takes ten times as long.
     """
     if not len(texts) or texts.null_count:
         return None
@@ -99,7 +89,7 @@ def _codes(texts: pa.Array) -> tuple[Array, Callable[[Array], Array]]:
 
 
 def _narrow(sides: list[Array]) -> list[Array]:
-    """The same ids as 32-bit whole numbers where that changes none: they compare and sort twice as fast."""
+    """The same ids as 32-bit whole numbers if that changes none: they compare and sort twice as fast."""
     narrow = []
     for ids in sides:
         if ids.dtype == np.int32 or not len(ids):

@@ -60,16 +60,8 @@ _PAIR = 8_000
 def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int, n_attributes: int = 0) -> Run:
     """A function for ``mapInArrow``: every model against the baseline.
 
-    The state has `PairedAccumulator`'s fields and the counts for each model, of all users and of each slice of them;
-    `by_slice` takes it apart. The rows say which models and slices there are: a partition that never meets a model has
-    no state of it.
-
-    Args:
-        baseline: the model that the others are compared with.
-        n_metrics: how many values a row has.
-        replicates: of the sign-flip test, of all users; slices, of which there may be many, go without it.
-        seed: of its signs.
-        n_attributes: how many columns part the users.
+    The state has `PairedAccumulator`'s fields and the counts for each model, of all users and of each slice of them; `by_slice`
+    takes it apart. A partition that never meets a model has no state of it.
     """
     attributes = [slice_field(index) for index in range(n_attributes)]
 
@@ -95,11 +87,7 @@ def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int, n_
 
 
 class _Slices:
-    """Every model against the baseline, on the users of each slice.
-
-    Attributes:
-        n_bytes: about how much memory these sums take.
-    """
+    """Every model against the baseline, on the users of each slice; `n_bytes` is about how much memory the sums take."""
 
     def __init__(self, new: Callable[[], _Pairs]) -> None:
         self._new = new
@@ -190,12 +178,6 @@ def all_pairs_batches(n_metrics: int, replicates: int, seed: int, pairwise: bool
     The state has `AllPairsAccumulator`'s fields for the set of all models that the partition met, and the models' counts.
     Users seen before the last of them was met lack a model, and with it a place in the blocks; for the same reason the
     driver reads only the states of the set of all models.
-
-    Args:
-        n_metrics: how many values a row has.
-        replicates: of the permutations of the models' labels; 0: none.
-        seed: of these.
-        pairwise: whether the differences of each pair each have a spread.
     """
 
     @in_worker
@@ -225,11 +207,7 @@ def all_pairs_batches(n_metrics: int, replicates: int, seed: int, pairwise: bool
 
 
 def counting_batches(baseline: str) -> Run:
-    """A function for ``mapInArrow``: the counts of every model alone, of rows without values.
-
-    Args:
-        baseline: whose users are counted with each model's.
-    """
+    """A function for ``mapInArrow``: the counts of every model alone and of its users shared with the baseline."""
 
     @in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -280,21 +258,13 @@ def _field(owner: Owner, name: str) -> str:
 
 
 class _Users(NamedTuple):
-    """Users of a batch with their values of all models that it has.
+    """Users of a batch with their values of all models that it has."""
 
-    Attributes:
-        hashes: int64, of the users.
-        models: the names of the models.
-        values: float64, metrics × models × users; NaN without a value.
-        n_rows: int64, models × users; 0 for nobody.
-        n_invalid: a number a model.
-    """
-
-    hashes: IntArray
+    hashes: IntArray  # int64, of the users
     models: list[str]
-    values: Array
-    n_rows: Array
-    n_invalid: Array
+    values: Array  # float64, metrics × models × users; NaN without a value
+    n_rows: Array  # int64, models × users; 0 for nobody
+    n_invalid: Array  # a number a model
 
     def only(self, rows: Array | slice) -> _Users:
         """These of the users; the rows that could not be ranked are counted of all users alone."""

@@ -48,15 +48,10 @@ _COUNTED, _SENT = 1 << 18, 1 << 16
 
 
 class Slot(NamedTuple):
-    """What exposure is counted of.
+    """What exposure is counted of."""
 
-    Attributes:
-        view: the place of the view whose lists are counted.
-        k: how many places of a list count; None: all.
-    """
-
-    view: int
-    k: int | None
+    view: int  # the place of the view whose lists are counted
+    k: int | None  # how many places of a list count; None: all
 
 
 def slots_of(task: ScoringTask) -> list[Slot]:
@@ -68,17 +63,11 @@ def slots_of(task: ScoringTask) -> list[Slot]:
 
 
 class Exposed(NamedTuple):
-    """The lists of a view.
+    """The lists of a view."""
 
-    Attributes:
-        batch: the ranked lists.
-        ids: the ids of the predictions as they came.
-        included: which users the view is about.
-    """
-
-    batch: RankingBatch
-    ids: pa.Array
-    included: BoolArray
+    batch: RankingBatch  # the ranked lists
+    ids: pa.Array  # the ids of the predictions as they came
+    included: BoolArray  # which users the view is about
 
 
 class ExposureAccumulator:
@@ -86,10 +75,6 @@ class ExposureAccumulator:
 
     The cutoffs of a view part its lists. A prediction is counted once, in the part where it stands and for the group of its
     user. What is sent counts it for every slot that has the part, in every slice that has the group.
-
-    Args:
-        slots: what is counted.
-        slices_of: the slices, as text, that the users of a group belong to.
     """
 
     def __init__(self, slots: list[Slot], slices_of: Callable[[Key], list[str]]) -> None:
@@ -113,16 +98,7 @@ class ExposureAccumulator:
     def add(
         self, groups: Iterable[tuple[Key, Array | slice]], counted: BoolArray, exposed: dict[int, Exposed]
     ) -> Iterator[pa.RecordBatch]:
-        """Take in the lists of a batch of users.
-
-        Args:
-            groups: the users of each group.
-            counted: bool (n_users,), whose lists count.
-            exposed: the lists, by the view's place.
-
-        Yields:
-            rows of exposure that no longer fit into memory.
-        """
+        """Take in the lists of a batch of users, as far as they count; gives rows of exposure that no longer fit into memory."""
         group = np.full(len(counted), -1, np.int64)
         for key, users in groups:
             group[users] = self._group(key)
@@ -234,12 +210,7 @@ def _kinds(recommended: Recommended) -> IntArray:
 
 
 def state_row(state: pa.RecordBatch, kind: pa.DataType) -> pa.RecordBatch:
-    """A row of a state as one beside rows of exposure.
-
-    Args:
-        state: a row with a place and a state.
-        kind: the type of items.
-    """
+    """A row of a state as one beside rows of exposure."""
     nulls = [pa.nulls(1, one) for one in (pa.int32(), pa.string(), kind, pa.int8(), pa.int64())]
     own = [state.column(state.schema.get_field_index(name)) for name in (PLACE, STATE)]
     return pa.RecordBatch.from_arrays([*own, *nulls], names=_COLUMNS)
@@ -269,11 +240,7 @@ class Merging(Protocol):
 
 
 def merge_exposures(merging: Callable[[], Merging]) -> Callable[[Batches], Batches]:
-    """A function for ``mapInArrow``: of states and of rows with the whole count of an item each, one state and one histogram.
-
-    Args:
-        merging: makes one state of several.
-    """
+    """A function for ``mapInArrow``: of states and of rows with the whole count of an item each, one state and one histogram."""
 
     @in_worker
     def run(batches: Batches) -> Batches:
@@ -327,13 +294,7 @@ def _histogram(counts: pa.Table) -> dict[str, Any]:
 
 
 def exposures_of(packed: Iterable[bytes], slots: list[Slot], totals: Totals) -> dict[str, dict[Slot, Exposure]]:
-    """What every partition told, put together: the exposure of each slot in each slice.
-
-    Args:
-        packed: the histograms.
-        slots: what was counted.
-        totals: of the tables.
-    """
+    """The histograms of all partitions put together: the exposure of each slot in each slice."""
     parts: dict[tuple[str, int], list[dict[str, Array]]] = {}
     for one in packed:
         for key, of_slots in unpack(one).items():

@@ -44,24 +44,17 @@ FAULTS = (
 # So many numbers of vectors are worked at a time.
 _CELLS = 1 << 21
 
-#: All that every row of a grouped table repeats where a metric asks for facts.
+#: All that every row of a grouped table repeats if a metric asks for facts.
 TOTALS = (*SIZES, DIMENSION, *FAULTS)
 
 
 class FurtherTables(NamedTuple):
-    """What came with a batch of users from further tables.
+    """What came with a batch of users from further tables."""
 
-    Attributes:
-        history: the different items of each user in the training data; None where nobody asked.
-        baseline: the baseline's lists, with scores; None where nobody asked.
-        of_history: the fields of the history's items.
-        totals: `TOTALS` by name, 0 where the batch has no user.
-    """
-
-    history: Side | None
-    baseline: Side | None
-    of_history: Mapping[str, pa.Array]
-    totals: Mapping[str, int]
+    history: Side | None  # the different items of each user in the training data; None if nobody asked
+    baseline: Side | None  # the baseline's lists, with scores; None if nobody asked
+    of_history: Mapping[str, pa.Array]  # the fields of the history's items
+    totals: Mapping[str, int]  # `TOTALS` by name, 0 if the batch has no user
 
     @classmethod
     def read(cls, columns: Mapping[str, pa.Array]) -> FurtherTables:
@@ -107,17 +100,11 @@ def in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 class ListsOfUsers(NamedTuple):
-    """The further lists of users, with items that compare with those of the predictions.
+    """The further lists of users, with items that compare with those of the predictions."""
 
-    Attributes:
-        history: what each user has.
-        baseline: what the baseline recommends to each user.
-        order: as of `Lists`.
-    """
-
-    history: Ragged | None
-    baseline: Ragged | None
-    order: Callable[[Array], Array] | None
+    history: Ragged | None  # what each user has
+    baseline: Ragged | None  # what the baseline recommends to each user
+    order: Callable[[Array], Array] | None  # as of `Lists`
 
 
 def facts_of_items(columns: Mapping[str, pa.Array], model: int, dimension: int) -> dict[str, Array]:
@@ -157,14 +144,7 @@ def _mean_directions(lists: ListsOfUsers, vectors: Array) -> Array:
 def facts_of_lists(
     view: View, predictions: Ragged, tables: FurtherTables, lists: ListsOfUsers
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """What is known of predictions by the user's other lists: of each prediction, and of each user.
-
-    Args:
-        view: how the lists are ranked.
-        predictions: the predicted items.
-        tables: where scores are.
-        lists: the others.
-    """
+    """What is known of predictions by the user's other lists: of each prediction, and of each user."""
     of_items: dict[str, Array] = {}
     of_users: dict[str, Array] = {}
     if lists.history is not None:
@@ -227,7 +207,7 @@ def _codes(values: pa.Array) -> IntArray:
 
 
 def _vectors(values: pa.Array, dimension: int) -> Array:
-    """Vectors as rows; NaN where there is none of the right length."""
+    """Vectors as rows; NaN if there is none of the right length."""
     lengths = pc.fill_null(pc.list_value_length(values), -1).to_numpy(zero_copy_only=False)
     rows: Array = np.full((len(values), dimension), np.nan)
     right = lengths == dimension

@@ -28,14 +28,7 @@ _KINDS = "iufb"
 
 
 def pack(state: Mapping[str, Any]) -> bytes:
-    """A state as bytes.
-
-    Args:
-        state: numpy arrays of numbers by name, and such mappings inside it.
-
-    Raises:
-        TypeError: something in it is no such array.
-    """
+    """A state, of numpy arrays of numbers by name and such mappings inside it, as bytes; anything else is a TypeError."""
     arrays: list[bytes] = []
 
     def described(node: Any) -> Any:
@@ -54,11 +47,7 @@ def pack(state: Mapping[str, Any]) -> bytes:
 
 
 def unpack(data: bytes) -> dict[str, Any]:
-    """The state that `pack` packed.
-
-    Raises:
-        ValueError, zlib.error: these bytes are none.
-    """
+    """The state that `pack` packed; other bytes are a ValueError or a zlib.error."""
     whole = zlib.decompress(data)
     start = _LENGTH + int.from_bytes(whole[:_LENGTH], "little")
 
@@ -79,12 +68,7 @@ def unpack(data: bytes) -> dict[str, Any]:
 
 
 def placed(place: int | None, state: Mapping[str, Any]) -> pa.RecordBatch:
-    """A state as a row that travels.
-
-    Args:
-        place: rows of one place are merged together; None: any rows may be.
-        state: as `pack` takes it.
-    """
+    """A state as a row that travels; rows of one place are merged together, and rows of none with any others."""
     return pa.RecordBatch.from_pydict(
         {PLACE: pa.array([place], pa.int32()), STATE: pa.array([pack(state)], pa.binary())}
     )

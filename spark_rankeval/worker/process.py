@@ -19,7 +19,7 @@ def in_worker(run: Callable[P, R]) -> Callable[P, R]:
     """What Spark calls in a Python worker; when it is called first, the process settles.
 
     Between two tasks Spark has the garbage collector look at every object of the process: 17 ms of a processor's time for numpy, pandas
-    and pyarrow, of which nothing is ever garbage. What is loaded by now, modules above all, is taken out of its sight.
+    and pyarrow, though none of it is ever garbage. What is loaded by now, modules above all, is taken out of its sight.
     """
 
     @wraps(run)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from spark_rankeval.request.task import ScoringTask
 
-#: The columns of a grouped table that the worker reads; those of scores and grades only where there are any, and the
-#: counts of rows only where rows were grouped.
+#: The columns of a grouped table that the worker reads; those of scores and grades only if there are any, and the
+#: counts of rows only if rows were grouped.
 ITEMS, SCORES, LABELS, EXCLUDED = "items", "scores", "labels", "excluded"
 PREDICTION_ROWS, LABEL_ROWS, VALID_PREDICTIONS = "n_prediction_rows", "n_label_rows", "n_valid_predictions"
 MERGED_PREDICTIONS, NO_USER = "n_merged_predictions", "no_user"
-#: How many rows of infinite score were left out, where they are not ranked.
+#: How many rows of infinite score were left out, if they are not ranked.
 INFINITE_PREDICTIONS = "n_infinite_predictions"
 #: Those that each model has.
 PREDICTION_COLUMNS = (
@@ -34,9 +34,9 @@ PREDICTION_COLUMNS = (
     MERGED_PREDICTIONS,
     INFINITE_PREDICTIONS,
 )
-#: A hash of the user's id, where users are resampled.
+#: A hash of the user's id, if users are resampled.
 USER_HASH = "user_hash"
-#: The weight of the user, where users have any.
+#: The weight of the user, if users have any.
 USER_WEIGHT = "user_weight"
 #: Whether a row is of somebody whom only a table of attributes knows: not evaluated, but its slice is there.
 ABSENT = "absent"
@@ -66,26 +66,16 @@ def has_single_precision(columns: dict[str, pa.Array], relevance: int) -> bool:
 
 
 class Side(NamedTuple):
-    """One side of the input: ids, their scores or grades in each column of them, and what was wrong with them.
+    """One side of the input: ids, their scores or grades in each column of them, and what was wrong with them."""
 
-    Attributes:
-        lists: which entries are whose.
-        ids: of the items, an entry each.
-        values: float64, the scores, or the grades of each relevance and then what stands beside them.
-        invalid: int64 (n_users,), how many entries or rows could not be used.
-        merged: int64 (n_users,), how many repeat an item and were left out while rows were grouped.
-        unusual: int64 (n_users,), how many have an infinite score or a negative grade.
-        present: which entries have an item; None: all.
-        total: int64 (n_users,), how many entries there were, where some were left out on the way; None: these.
-    """
-
-    lists: Ragged
-    ids: pa.Array
-    values: list[Array]
-    invalid: IntArray
-    merged: IntArray
-    unusual: IntArray
-    present: BoolArray | None = None
+    lists: Ragged  # which entries are whose
+    ids: pa.Array  # of the items, an entry each
+    values: list[Array]  # float64, the scores, or the grades of each relevance and then what stands beside them
+    invalid: IntArray  # int64 (n_users,), how many entries or rows could not be used
+    merged: IntArray  # int64 (n_users,), how many repeat an item and were left out while rows were grouped
+    unusual: IntArray  # int64 (n_users,), how many have an infinite score or a negative grade
+    present: BoolArray | None = None  # which entries have an item; None: all
+    # int64 (n_users,), how many entries there were, if some were left out on the way; None: these.
     total: IntArray | None = None
 
 
@@ -143,14 +133,7 @@ def _counted(
     mend: Callable[[Side, BoolArray], Side] | None,
     n_values: int | None = None,
 ) -> Side:
-    """The side with its unusual values counted and mended; of an entry with several values, one is enough.
-
-    Args:
-        side: the side.
-        unusual: which values are unusual.
-        mend: what becomes of marked entries; None: they stay.
-        n_values: how many of the values are looked at; None: all.
-    """
+    """The side with its unusual values among the first `n_values` counted, and mended if there is a way; one of an entry is enough."""
     marks = [unusual(entries) for entries in side.values[:n_values]]
     if not any(mark.any() for mark in marks):
         return side
@@ -171,14 +154,14 @@ def _clipped(side: Side, marked: BoolArray, n_grades: int) -> Side:
 
 
 def _rows(columns: dict[str, pa.Array], name: str) -> IntArray:
-    """How many rows of a table each user has; 1 where a row is a user and nobody counted."""
+    """How many rows of a table each user has; 1 if a row is a user and nobody counted."""
     if name in columns:
         return whole_numbers(columns[name])
     return np.ones(len(columns[ITEMS] if ITEMS in columns else columns[LABELS]), np.int64)
 
 
 def read_excluded(columns: dict[str, pa.Array]) -> Side | None:
-    """The items that a user's predictions are to leave out; None where nobody asked for that."""
+    """The items that a user's predictions are to leave out; None if nobody asked for that."""
     if EXCLUDED not in columns:
         return None
     ids, offsets = flat(columns[EXCLUDED])
@@ -220,13 +203,8 @@ def _check_arrays(
 ) -> Side:
     """Read one side that came as arrays; entries that cannot be used are left out and counted.
 
-    Args:
-        rows: how many rows of the table each user has: 0 where the table does not have the user.
-        nobody: rows without a user: they count as they are, and hold nothing.
-        ids_column: the arrays of ids.
-        values_columns: the parallel arrays of scores, or of grades of each relevance; none where there are none.
-        bad: of each of them, which values cannot be used.
-        keep_null_items: a null id is no mistake, but an item that has no label.
+    A user without a row in the table has 0 `rows`. Rows of nobody count as they are, and hold nothing. With `keep_null_items` a
+    null id is no mistake, but an item that has no label.
     """
     # A user in several rows keeps the first; a row with a null array says nothing.
     null_row = np.logical_or.reduce([_nulls(column) for column in (ids_column, *values_columns)])
@@ -236,7 +214,7 @@ def _check_arrays(
     lists = Ragged(np.empty(len(ids), np.bool_), offsets)
     parallel = [Ragged(numbers(entries), own) for entries, own in map(flat, values_columns)]
     values = [one.values for one in parallel]
-    # Which score belongs to which item is not known where the arrays are not equally long.
+    # Which score belongs to which item is not known if the arrays are not equally long.
     unequal = np.zeros(len(rows), np.bool_)
     for one in parallel:
         unequal |= one.lengths != lists.lengths

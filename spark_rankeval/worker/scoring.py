@@ -67,15 +67,10 @@ def count_of_model(name: str, model: int) -> str:
 
 
 class CountNames(NamedTuple):
-    """The names of the counts that `Scores` has.
+    """The names of the counts that `Scores` has."""
 
-    Attributes:
-        users: those of users.
-        rows: those of rows that cannot be ranked, which rows without a user have as well.
-    """
-
-    users: tuple[str, ...]
-    rows: tuple[str, ...]
+    users: tuple[str, ...]  # those of users
+    rows: tuple[str, ...]  # those of rows that cannot be ranked, which rows without a user have as well
 
 
 def count_names(task: ScoringTask) -> CountNames:
@@ -93,50 +88,30 @@ def beside_column(place: int) -> str:
 
 
 class Scores(NamedTuple):
-    """What was computed of some users.
+    """What was computed of some users."""
 
-    Attributes:
-        metrics: float64 (n_users,), one a metric: those of the first view, of the second, and so on.
-        counts: (n_users,) each, by the names of `count_names`: of each model those of `COUNTS`; `WEIGHT_SUMS`, if labels have weights;
-            `TOTALS`, the same for every user, if metrics ask for facts; and `UNRESOLVED`.
-        exposed: the lists of views that have metrics of all lists together, by the view's place.
-        normalisers: float64 (n_users,), of each metric that normalises, by its place.
-        beside: float64 (n_users,), one for each metric that stands beside those of a view, view by view.
-    """
-
-    metrics: list[Array]
+    metrics: list[Array]  # float64 (n_users,), one a metric: those of the first view, of the second, and so on
+    # (n_users,) each, by the names of `count_names`: of each model those of `COUNTS`; `WEIGHT_SUMS`, if labels have weights; `TOTALS`,
+    # the same for every user, if metrics ask for facts; and `UNRESOLVED`.
     counts: dict[str, Array]
-    exposed: dict[int, Exposed]
-    normalisers: dict[int, Array]
-    beside: list[Array]
+    exposed: dict[int, Exposed]  # the lists of views that have metrics of all lists together, by the view's place
+    normalisers: dict[int, Array]  # float64 (n_users,), of each metric that normalises, by its place
+    beside: list[Array]  # float64 (n_users,), one for each metric that stands beside those of a view, view by view
 
 
 class _Inputs(NamedTuple):
-    """What a batch holds, with ids that compare.
+    """What a batch holds, with ids that compare."""
 
-    Attributes:
-        columns: of the batch, by name.
-        predictions: those of each model.
-        items: the predicted items of each model.
-        labels: the labels.
-        label_items: the labelled items.
-        excluded: each user's items that are not to be predicted, once each; None: there are none.
-        tables: what came from further tables.
-        of_users: the further lists of users.
-        about_users: the facts of users.
-        order: as of `Lists`.
-    """
-
-    columns: dict[str, pa.Array]
-    predictions: list[Side]
-    items: list[Ragged]
+    columns: dict[str, pa.Array]  # of the batch, by name
+    predictions: list[Side]  # those of each model
+    items: list[Ragged]  # the predicted items of each model
     labels: Side
     label_items: Ragged
-    excluded: Ragged | None
-    tables: FurtherTables
-    of_users: ListsOfUsers
-    about_users: dict[str, Array]
-    order: Callable[[Array], Array] | None
+    excluded: Ragged | None  # each user's items that are not to be predicted, once each; None: there are none
+    tables: FurtherTables  # what came from further tables
+    of_users: ListsOfUsers  # the further lists of users
+    about_users: dict[str, Array]  # the facts of users
+    order: Callable[[Array], Array] | None  # as of `Lists`
 
     def lists(self, task: ScoringTask, model: int) -> Lists:
         """The lists of a model, before anything is left out."""
@@ -326,7 +301,7 @@ def _normalisers(view: View, batch: RankingBatch, first: int) -> dict[int, Array
 
 
 def _weight_sums(batch: RankingBatch, limit: float | None) -> dict[str, Array]:
-    """What `WEIGHT_SUMS` names."""
+    """The counts that `WEIGHT_SUMS` names."""
     labels = batch.label_weights
     assert labels is not None, "the task says that labels have weights"
     above = np.zeros(len(labels.values), np.bool_) if limit is None else labels.values > limit
@@ -343,11 +318,8 @@ def score_batches(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow``: the metrics and counts of every user, a row a model.
 
-    Args:
-        task: what to compute.
-        passed_on: columns that go through unchanged, first.
-        names: the metrics' column names, those of one model; between them and what is passed on stands the model's name. Behind
-            the counts, those of `counts_beside`, stand the normalisers of the metrics that have one, and then the metrics beside them.
+    Columns come in this order: those passed on unchanged, the model's name, the metrics, the counts of `counts_beside`, the normalisers
+    of the metrics that have one, and the metrics beside them.
     """
     normalised = [place for place in task.normalised if place < len(names)]
     n_beside = sum(len(view.beside) for view in task.views if view.model == 0)

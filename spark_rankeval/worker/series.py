@@ -25,13 +25,9 @@ _HARMLESS = {"n_duplicate_labels"}
 
 
 def score_series(task: ScoringTask, given: tuple[str, ...], names: tuple[str, ...]) -> Callable[..., pd.DataFrame]:
-    """A function for a pandas UDF: series of arrays in, a frame with the metrics of each row out.
+    """A function for a pandas UDF: the arrays that `given` names in, a frame with the metrics of each row out.
 
-    Args:
-        task: what to compute.
-        given: which arrays the series are: of ``items``, ``labels``, ``scores``, ``grades``; beside grades ``single`` may say
-            whether these are floats of 32 bits, the same in every row.
-        names: the metrics' column names.
+    Beside grades ``single`` may say whether these are floats of 32 bits, the same in every row.
     """
     refusing = [name for name in INVALID_COUNTS if name not in _HARMLESS]
     if task.views[0].ranking.conflicting_labels == "last":
@@ -59,7 +55,7 @@ def score_series(task: ScoringTask, given: tuple[str, ...], names: tuple[str, ..
 
 
 def _common_kind(*columns: pd.Series) -> pa.DataType | None:
-    """The Arrow type of the ids of all columns: text, whole numbers or doubles; None where they do not compare."""
+    """The Arrow type of the ids of all columns: text, whole numbers or doubles; None if they do not compare."""
     kinds = set()
     for column in columns:
         for ids in column:

@@ -52,14 +52,10 @@ _N_GROUPS = "n_groups"
 
 
 class TableState(NamedTuple):
-    """What is known of the users of a table.
+    """What is known of the users of a table."""
 
-    Attributes:
-        values: of the metrics' values.
-        counts: the moments of the counts, in the order of their names: those of users, then those of rows that cannot be ranked.
-    """
-
-    values: State
+    values: State  # of the metrics' values
+    # The moments of the counts, in the order of their names: those of users, then those of rows that cannot be ranked.
     counts: dict[str, Array]
 
 
@@ -68,13 +64,7 @@ States = dict[Key, TableState]
 
 
 class TableAccumulator:
-    """The state of a table's users, who come batch by batch.
-
-    Args:
-        n_values: how many values a user has.
-        names: of the counts.
-        options: what is to be said of the values.
-    """
+    """The state of a table's users, who come batch by batch."""
 
     def __init__(self, n_values: int, names: CountNames, options: DescriptionOptions) -> None:
         self._values = DescriptionAccumulator(n_values, options)
@@ -90,15 +80,9 @@ class TableAccumulator:
         weights: Array | None = None,
         normalisers: Mapping[int, Array] | None = None,
     ) -> None:
-        """Take in users.
+        """Take in users: an array a value, counts by name, and normalisers by the places of the values that have one.
 
-        Args:
-            values: float64 (n_users,), one a value.
-            counts: (n_users,) each, by name.
-            nobody: rows that belong to nobody, of which only the rows that cannot be ranked are counted.
-            users: hashes of the users' ids, if the options resample them.
-            weights: of the users, if the options say so; NaN is none.
-            normalisers: the weights of the users' values in the means of the values that the options say have some, by place.
+        Of rows that belong to nobody only the rows that cannot be ranked are counted. A weight that is NaN is none.
         """
         somebody = ~nobody if nobody.any() else slice(None)
         self._values.add(
@@ -133,13 +117,7 @@ def merged_by_key(parts: Iterable[States]) -> States:
 
 
 def bytes_of_a_group(n_values: int, n_counts: int, options: DescriptionOptions) -> int:
-    """About how much memory the state of a group of users takes.
-
-    Args:
-        n_values: how many values a user has.
-        n_counts: how many counts, those of invalid rows included.
-        options: what is to be said of the values.
-    """
+    """About how much memory the state of a group of users takes."""
     means = _MEANS * (options.resamples or options.any_weighted)
     replicates = _REPLICATE * options.replicates * options.resamples
     described = (n_values - options.n_plain) * (_SKETCH * bool(options.quantiles) + replicates)
@@ -158,17 +136,10 @@ def state_of_batches(
     keys: tuple[str, ...] = (),
     slices_of: Callable[[Key], list[str]] | None = None,
 ) -> Callable[[Batches], Batches]:
-    """A function for ``mapInArrow``: the state of all users of a partition.
+    """A function for ``mapInArrow``: the state of all users of a partition, in groups by the columns `keys`.
 
-    Its counts are those of `count_names`. If any metric is of all lists together, rows of exposure stand beside the state.
-
-    Args:
-        task: what to compute.
-        options: what is to be said of the metrics; if users are resampled, the table has a column `USER_HASH`; if they
-            have weights, a column `USER_WEIGHT`.
-        no_user: a column of booleans: rows that belong to nobody, of which only the invalid rows are counted.
-        keys: columns whose values part the users into groups, each with a state of its own.
-        slices_of: the slices that the users of a group belong to, as text, where exposure is counted.
+    Its counts are those of `count_names`. If `slices_of` gives the slices of a group as text, and any metric is of all lists together,
+    rows of exposure stand beside the state. Of rows that belong to nobody only the invalid rows are counted.
     """
     names = count_names(task)
     slots = slots_of(task)
@@ -209,16 +180,9 @@ def state_of_columns(
     keys: tuple[str, ...] = (),
     normalisers: Mapping[int, str] | None = None,
 ) -> Callable[[Batches], Batches]:
-    """A function for ``mapInArrow``: the state of the users whose values a table holds.
+    """A function for ``mapInArrow``: the state of the users whose values a table holds, in groups by the columns `keys`.
 
-    Args:
-        values: columns of users' values; null is NaN.
-        names: of the counts, which are the names of their columns.
-        options: what is to be said of the values; if users are resampled, the table has a column `USER_HASH`; if they
-            have weights, a column `USER_WEIGHT`.
-        no_user: a column of booleans: rows that belong to nobody.
-        keys: columns whose values part the users into groups, each with a state of its own.
-        normalisers: the columns of the normalisers of the values that have one, by the values' places.
+    Counts are columns of their names. Normalisers are columns by the places of the values that have one.
     """
 
     @in_worker
@@ -240,27 +204,16 @@ def state_of_columns(
 
 
 class _Users(NamedTuple):
-    """Users of one or more batches.
+    """Users of one or more batches."""
 
-    Attributes:
-        keys: the columns that part them into groups.
-        values: float64 (n_users,), one a value.
-        counts: (n_users,) each, by name.
-        nobody: which rows belong to nobody.
-        hashes: of the users' ids, if they are resampled.
-        weights: of the users, if they have any.
-        normalisers: of the values that have one, by place.
-        absent: who is not evaluated, but makes a group; None: no one.
-    """
-
-    keys: list[pa.Array]
-    values: list[Array]
-    counts: dict[str, Array]
-    nobody: BoolArray
-    hashes: Array | None
-    weights: Array | None
-    normalisers: dict[int, Array]
-    absent: BoolArray | None
+    keys: list[pa.Array]  # the columns that part them into groups
+    values: list[Array]  # float64 (n_users,), one a value
+    counts: dict[str, Array]  # (n_users,) each, by name
+    nobody: BoolArray  # which rows belong to nobody
+    hashes: Array | None  # of the users' ids, if they are resampled
+    weights: Array | None  # of the users, if they have any
+    normalisers: dict[int, Array]  # of the values that have one, by place
+    absent: BoolArray | None  # who is not evaluated, but makes a group; None: no one
 
     def at(self, rows: Array | slice) -> _Users:
         """These of the users, without their keys."""
@@ -373,12 +326,7 @@ class _Tables:
 
 
 def groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | slice]]:
-    """The rows of each combination of values, in their order; all of them if there is no column.
-
-    Args:
-        columns: the columns whose values are combined.
-        n_rows: how many rows there are.
-    """
+    """The rows of each combination of values, in their order; all of them if there is no column."""
     if not columns:
         yield (), slice(None)
         return
