@@ -14,7 +14,7 @@ from spark_rankeval.statistics.paired import PairedAccumulator
 from spark_rankeval.statistics.permuting import MOST_LABELS
 from spark_rankeval.worker.packing import placed, unpacked_by_place
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.reading import filled, numbers, whole_numbers
+from spark_rankeval.worker.reading import columns_of, filled, flags, numbers, whole_numbers
 from spark_rankeval.worker.states import HELD_BYTES, groups, place_of
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ class _Users(NamedTuple):
 
 def _read(batch: pa.RecordBatch, n_metrics: int) -> _Users:
     """The users of a batch; each row of a model has a code for the model and the place of its user."""
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns = columns_of(batch)
     n_users = batch.num_rows
     rows = columns[ROWS].flatten()
     fields = dict(zip([field.name for field in rows.type], rows.flatten(), strict=True))
@@ -305,7 +305,7 @@ def _read(batch: pa.RecordBatch, n_metrics: int) -> _Users:
     encoded = fields[MODEL].dictionary_encode()
     models = encoded.dictionary.to_pylist()
     code = filled(encoded.indices, 0).astype(np.int64)
-    somebody = ~filled(columns[NOBODY], 0).astype(np.bool_)[user]
+    somebody = ~flags(columns[NOBODY])[user]
     place = (code * n_users + user)[somebody]
     values = np.full((n_metrics, len(models) * n_users), np.nan)
     for index in range(n_metrics):

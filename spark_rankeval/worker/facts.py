@@ -14,7 +14,7 @@ from spark_rankeval.ranking.matching import contained, match
 from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
 from spark_rankeval.ranking.ranks import rank_lists
 from spark_rankeval.ranking.recommended import UNKNOWN, Totals, unit_vectors
-from spark_rankeval.worker.reading import Side, filled, flat, numbers, of_model, whole_numbers
+from spark_rankeval.worker.reading import Side, filled, numbers, of_model, side_of, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -63,20 +63,12 @@ class FurtherTables(NamedTuple):
         baseline, of_baseline = _side(columns, BASELINE)
         if baseline is not None:
             baseline = baseline._replace(values=[numbers(of_baseline[SCORE])])
-        totals = {}
-        for name in TOTALS:
-            if name in columns:
-                totals[name] = int(whole_numbers(columns[name]).max(initial=0))
+        totals = {name: int(whole_numbers(columns[name]).max(initial=0)) for name in TOTALS if name in columns}
         return cls(history, baseline, of_history, totals)
 
     def sides(self) -> list[Side]:
         """Those that have ids."""
         return [side for side in (self.history, self.baseline) if side is not None]
-
-    @property
-    def sizes(self) -> Totals:
-        """How large the tables are."""
-        return sizes_of(self.totals)
 
 
 def sizes_of(totals: Mapping[str, int]) -> Totals:
@@ -110,24 +102,22 @@ class ListsOfUsers(NamedTuple):
 def facts_of_items(columns: Mapping[str, pa.Array], model: int, dimension: int) -> dict[str, Array]:
     """The facts of a model's predictions, an entry each, under the names that `Recommended` has for them."""
     name = of_model(FACTS, model)
-    if name not in columns:
-        return {}
-    return _facts(_fields(columns[name].flatten()), dimension)
+    return _facts(_fields(columns[name].flatten()), dimension) if name in columns else {}
 
 
 def facts_of_users(tables: FurtherTables, lists: ListsOfUsers) -> dict[str, Array]:
     """What is known of users whatever is recommended to them."""
     if lists.history is None:
         return {}
-    told: dict[str, Array] = {"history_size": lists.history.lengths}
+    known: dict[str, Array] = {"history_size": lists.history.lengths}
     facts = _facts(tables.of_history, tables.totals.get(DIMENSION, 0))
     user, n_users = lists.history.user, lists.history.n_users
     if TRAINING_USERS in facts:
         # Whole numbers below 2^53, whose sum is exact in any order.
-        told["history_popularity"] = np.bincount(user, facts[TRAINING_USERS], n_users).astype(np.int64)
+        known["history_popularity"] = np.bincount(user, facts[TRAINING_USERS], n_users).astype(np.int64)
     if VECTOR in facts:
-        told["history_vector"] = _mean_directions(lists, facts[VECTOR])
-    return told
+        known["history_vector"] = _mean_directions(lists, facts[VECTOR])
+    return known
 
 
 def _mean_directions(lists: ListsOfUsers, vectors: Array) -> Array:
@@ -152,9 +142,9 @@ def facts_of_lists(
     if lists.baseline is not None and tables.baseline is not None:
         scores = lists.baseline.like(tables.baseline.values[0])
         kept, rank = _ranked(view, lists.baseline, scores, lists.order)
-        found = match(predictions, kept)
+        matched = match(predictions, kept)
         of_items["baseline_rank"] = np.zeros(len(predictions.values), np.int64)
-        of_items["baseline_rank"][found.prediction] = rank[found.label]
+        of_items["baseline_rank"][matched.prediction] = rank[matched.label]
         of_users["baseline_size"] = lists.baseline.lengths
     return of_items, of_users
 
@@ -166,10 +156,10 @@ def _ranked(
     none = Ragged(np.empty(0, items.values.dtype), np.zeros(items.n_users + 1, np.int64))
     lists = Lists(items, scores, labels=none, order=order, entry=np.arange(len(items.values)))
     policy = replace(view.ranking, duplicates="keep_best", unpredicted_labels="left_out")
-    found = rank_lists(lists, policy, largest_cutoff=view.largest_cutoff)[0].recommended
-    assert found is not None, "entries were given"
+    ranked = rank_lists(lists, policy, largest_cutoff=view.largest_cutoff)[0].recommended
+    assert ranked is not None, "entries were given"
     rank = np.zeros(len(items.values), np.int64)
-    rank[found.entry] = found.rank
+    rank[ranked.entry] = ranked.rank
     return items.where(rank > 0), rank[rank > 0]
 
 
@@ -177,11 +167,9 @@ def _side(columns: Mapping[str, pa.Array], name: str) -> tuple[Side | None, dict
     """A column of lists of structs as a side of its items, and the fields of these."""
     if name not in columns:
         return None, {}
-    structs, offsets = flat(columns[name])
-    fields = _fields(structs)
-    ids = fields[ITEM]
-    none = np.zeros(len(offsets) - 1, np.int64)
-    return Side(Ragged(np.empty(len(ids), np.bool_), offsets), ids, [], none, none, none), fields
+    side = side_of(columns[name])
+    fields = _fields(side.ids)
+    return side._replace(ids=fields[ITEM]), fields
 
 
 def _fields(structs: pa.StructArray) -> dict[str, pa.Array]:
@@ -198,7 +186,7 @@ def _facts(fields: Mapping[str, pa.Array], dimension: int) -> dict[str, Array]:
         VECTOR: lambda values: _vectors(values, dimension),
         IN_ITEMS: lambda values: pc.fill_null(values, False).to_numpy(zero_copy_only=False),
     }
-    return {name: one(fields[name]) for name, one in read.items() if name in fields}
+    return {name: read_values(fields[name]) for name, read_values in read.items() if name in fields}
 
 
 def _codes(values: pa.Array) -> IntArray:

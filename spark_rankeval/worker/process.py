@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from functools import wraps
+from functools import cache, wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_settled = False
 
 
 def in_worker(run: Callable[P, R]) -> Callable[P, R]:
@@ -30,8 +28,6 @@ def in_worker(run: Callable[P, R]) -> Callable[P, R]:
     return settling
 
 
+@cache
 def _settle() -> None:
-    global _settled  # noqa: PLW0603 # once a process, whatever runs in it
-    if not _settled:
-        _settled = True
-        gc.freeze()
+    gc.freeze()

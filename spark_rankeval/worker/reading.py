@@ -26,14 +26,7 @@ MERGED_PREDICTIONS, NO_USER = "n_merged_predictions", "no_user"
 #: How many rows of infinite score were left out, if they are not ranked.
 INFINITE_PREDICTIONS = "n_infinite_predictions"
 #: Those that each model has.
-PREDICTION_COLUMNS = (
-    ITEMS,
-    SCORES,
-    PREDICTION_ROWS,
-    VALID_PREDICTIONS,
-    MERGED_PREDICTIONS,
-    INFINITE_PREDICTIONS,
-)
+PREDICTION_COLUMNS = (ITEMS, SCORES, PREDICTION_ROWS, VALID_PREDICTIONS, MERGED_PREDICTIONS, INFINITE_PREDICTIONS)
 #: A hash of the user's id, if users are resampled.
 USER_HASH = "user_hash"
 #: The weight of the user, if users have any.
@@ -81,25 +74,19 @@ class Side(NamedTuple):
 
 def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int = 0) -> Side:
     """The predictions of a model, of a batch of grouped users."""
-    mine = {name: columns[of_model(name, model)] for name in PREDICTION_COLUMNS if of_model(name, model) in columns}
-    rows = _rows(mine, PREDICTION_ROWS)
-    ids, offsets = flat(mine[ITEMS])
-    lists = Ragged(np.empty(len(ids), np.bool_), offsets)
-    merged = whole_numbers(mine[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in mine else np.zeros(len(rows), np.int64)
+    given = {name: columns[of_model(name, model)] for name in PREDICTION_COLUMNS if of_model(name, model) in columns}
+    rows = _rows(given, PREDICTION_ROWS)
+    total = whole_numbers(given[VALID_PREDICTIONS]) if VALID_PREDICTIONS in given else None
     if task.prediction_arrays:
         nobody = _nobody(columns, len(rows))
-        side = _check_arrays(rows, nobody, mine[ITEMS], _present(mine, SCORES), [_bad_score], task.keep_null_items)
-        side = _counted(side, np.isinf, None if task.rank_infinite else _left_out)
-        return side._replace(total=whole_numbers(mine[VALID_PREDICTIONS])) if VALID_PREDICTIONS in mine else side
-    scores = numbers(flat(mine[SCORES])[0])
-    none = np.zeros(len(rows), np.int64)
-    if VALID_PREDICTIONS in mine:
-        total = whole_numbers(mine[VALID_PREDICTIONS])
-        side = Side(lists, ids, [scores], rows - total - merged, merged, none, total=total)
-    else:
-        side = Side(lists, ids, [scores], rows - lists.lengths - merged, merged, none)
-    if INFINITE_PREDICTIONS in mine:
-        return side._replace(unusual=whole_numbers(mine[INFINITE_PREDICTIONS]))
+        side = _check_arrays(rows, nobody, given[ITEMS], _present(given, SCORES), [np.isnan], task.keep_null_items)
+        return _counted(side, np.isinf, None if task.rank_infinite else _left_out)._replace(total=total)
+    side = side_of(given[ITEMS], [numbers(flat(given[SCORES])[0])])
+    merged = whole_numbers(given[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in given else side.merged
+    n_listed = side.lists.lengths if total is None else total
+    side = side._replace(invalid=rows - n_listed - merged, merged=merged, total=total)
+    if INFINITE_PREDICTIONS in given:
+        return side._replace(unusual=whole_numbers(given[INFINITE_PREDICTIONS]))
     return _counted(side, np.isinf, None)
 
 
@@ -113,15 +100,14 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
         checks: list[Callable[[Array], BoolArray]] = [_never] * len(grades)
         if task.unusual_grades != "keep":
             single = [has_single_precision(columns, relevance) for relevance in range(len(grades))]
-            checks = [partial(_bad_grade, largest=as_float32(largest) if one else largest) for one in single]
+            checks = [
+                partial(_bad_grade, largest=as_float32(largest) if is_single else largest) for is_single in single
+            ]
         checks += [LABEL_COLUMNS[name].is_wrong for name in task.label_columns]
         side = _check_arrays(rows, nobody, columns[LABELS], given, checks, keep_null_items=False)
     else:
-        ids, offsets = flat(columns[LABELS])
-        lists = Ragged(np.empty(len(ids), np.bool_), offsets)
-        values = [numbers(flat(column)[0]) for column in given]
-        none = np.zeros(len(rows), np.int64)
-        side = Side(lists, ids, values, rows - lists.lengths, none, none)
+        side = side_of(columns[LABELS], [numbers(flat(column)[0]) for column in given])
+        side = side._replace(invalid=rows - side.lists.lengths)
     if task.clip_grades:
         return _counted(side, _negative, partial(_clipped, n_grades=len(grades)), len(grades))
     return _counted(side, _negative, _left_out, len(grades)) if task.unusual_grades == "error" else side
@@ -162,19 +148,18 @@ def _rows(columns: dict[str, pa.Array], name: str) -> IntArray:
 
 def read_excluded(columns: dict[str, pa.Array]) -> Side | None:
     """The items that a user's predictions are to leave out; None if nobody asked for that."""
-    if EXCLUDED not in columns:
-        return None
-    ids, offsets = flat(columns[EXCLUDED])
-    none = np.zeros(len(offsets) - 1, np.int64)
-    return Side(Ragged(np.empty(len(ids), np.bool_), offsets), ids, [], none, none, none)
+    return side_of(columns[EXCLUDED]) if EXCLUDED in columns else None
+
+
+def side_of(items: pa.Array, values: Sequence[Array] = ()) -> Side:
+    """A column of lists of items as a side; nothing is wrong with them."""
+    ids, offsets = flat(items)
+    none = np.zeros(len(items), np.int64)
+    return Side(Ragged(np.empty(len(ids), np.bool_), offsets), ids, list(values), none, none, none)
 
 
 def _present(columns: dict[str, pa.Array], *names: str) -> list[pa.Array]:
     return [columns[name] for name in names if name in columns]
-
-
-def _bad_score(values: Array) -> BoolArray:
-    return np.isnan(values)
 
 
 def _bad_grade(values: Array, largest: float) -> BoolArray:
@@ -190,7 +175,7 @@ def _never(values: Array) -> BoolArray:
 
 
 def _nobody(columns: dict[str, pa.Array], n_users: int) -> BoolArray:
-    return filled(columns[NO_USER], 0).astype(np.bool_) if NO_USER in columns else np.zeros(n_users, np.bool_)
+    return flags(columns[NO_USER]) if NO_USER in columns else np.zeros(n_users, np.bool_)
 
 
 def _check_arrays(
@@ -209,18 +194,17 @@ def _check_arrays(
     # A user in several rows keeps the first; a row with a null array says nothing.
     null_row = np.logical_or.reduce([_nulls(column) for column in (ids_column, *values_columns)])
     invalid = np.where(nobody, rows, np.maximum(rows - 1, 0) + ((rows > 0) & null_row))
-    none = np.zeros(len(rows), np.int64)
-    ids, offsets = flat(ids_column)
-    lists = Ragged(np.empty(len(ids), np.bool_), offsets)
-    parallel = [Ragged(numbers(entries), own) for entries, own in map(flat, values_columns)]
-    values = [one.values for one in parallel]
+    side = side_of(ids_column)
+    ids, lists = side.ids, side.lists
+    parallel = [Ragged(numbers(entries), offsets) for entries, offsets in map(flat, values_columns)]
+    values = [array.values for array in parallel]
     # Which score belongs to which item is not known if the arrays are not equally long.
     unequal = np.zeros(len(rows), np.bool_)
-    for one in parallel:
-        unequal |= one.lengths != lists.lengths
+    for array in parallel:
+        unequal |= array.lengths != lists.lengths
     if unequal.any():
         invalid += unequal & ~null_row & ~nobody
-        values = [one.values[~unequal[one.user]] for one in parallel]
+        values = [array.values[~unequal[array.user]] for array in parallel]
         keep = ~unequal[lists.user]
         ids, lists = ids.filter(pa.array(keep)), lists.where(keep)
     if nobody.any():
@@ -237,11 +221,16 @@ def _check_arrays(
         keep = ~wrong
         ids, values, lists = _kept(keep, ids, values, lists)
         present = None if present is None else present[keep]
-    return Side(lists, ids, values, invalid, none, none, present)
+    return side._replace(lists=lists, ids=ids, values=values, invalid=invalid, present=present)
 
 
 def _kept(keep: BoolArray, ids: pa.Array, values: list[Array], lists: Ragged) -> tuple[pa.Array, list[Array], Ragged]:
     return ids.filter(pa.array(keep)), [entries[keep] for entries in values], lists.where(keep)
+
+
+def columns_of(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns of a batch by name."""
+    return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
 def flat(column: pa.Array) -> tuple[pa.Array, IntArray]:
@@ -260,6 +249,11 @@ def numbers(values: pa.Array) -> Array:
     """float64, NaN for null."""
     as_floats: Array = values.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
     return as_floats
+
+
+def flags(values: pa.Array) -> BoolArray:
+    """Booleans, false for null."""
+    return filled(values, 0).astype(np.bool_)
 
 
 def _nulls(values: pa.Array) -> BoolArray:

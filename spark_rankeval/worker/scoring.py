@@ -30,12 +30,14 @@ from spark_rankeval.worker.facts import (
     facts_of_lists,
     facts_of_users,
     in_parts,
+    sizes_of,
 )
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import (
     ABSENT,
     ATTRIBUTE_CONFLICTS,
     Side,
+    columns_of,
     has_single_precision,
     read_excluded,
     read_labels,
@@ -136,7 +138,7 @@ class _Inputs(NamedTuple):
 
 
 def _read(task: ScoringTask, batch: pa.RecordBatch) -> _Inputs:
-    columns = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
+    columns = columns_of(batch)
     predictions = [read_predictions(task, columns, model) for model in range(len(task.models))]
     labels, excluded = read_labels(task, columns), read_excluded(columns)
     tables = FurtherTables.read(columns)
@@ -191,15 +193,16 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
         batch, findings = _rank(view, of_view, parts)
         if batch.recommended is not None:
             by_lists, by_users = facts_of_lists(view, inputs.items[model], tables, inputs.of_users)
-            known = batch.recommended.knowing(about_items | by_lists, inputs.about_users | by_users, tables.sizes)
+            known = batch.recommended.knowing(
+                about_items | by_lists, inputs.about_users | by_users, sizes_of(tables.totals)
+            )
             batch = replace(batch, recommended=known)
         ranked.append((batch, findings))
         scores.normalisers.update(_normalisers(view, batch, len(scores.metrics)))
         scores.metrics.extend(_compute(view.metrics, view, batch))
         scores.beside.extend(_compute(view.beside, view, batch))
         if place in with_exposure:
-            exposed = Exposed(batch, inputs.predictions[model].ids, view.population.includes(batch))
-            scores.exposed[place] = exposed
+            scores.exposed[place] = Exposed(batch, inputs.predictions[model].ids, view.population.includes(batch))
     counts = _counts(next(iter(views.values())), ranked, inputs.predictions[model], inputs.labels)
     counts["n_excluded"] = n_excluded
     counts["n_excluded_labels"] = _n_labelled(inputs.excluded, inputs.label_items)
@@ -242,7 +245,7 @@ def _n_labelled(excluded: Ragged | None, labels: Ragged) -> IntArray:
 
 
 def _counts(
-    own: View, ranked: list[tuple[RankingBatch, Findings]], predictions: Side, labels: Side
+    view: View, ranked: list[tuple[RankingBatch, Findings]], predictions: Side, labels: Side
 ) -> dict[str, Array]:
     """Counts of a model's users by name; of what its views count, those of the model's own view.
 
@@ -254,12 +257,12 @@ def _counts(
     return {
         "n_predictions": n_predictions,
         "n_labels": n_labels,
-        "n_relevant": batch.n_relevant(own.relevance_threshold),
+        "n_relevant": batch.n_relevant(view.relevance_threshold),
         "in_both": ((n_predictions > 0) & (n_labels > 0)).astype(np.int64),
         "hangs_on_tie": np.minimum(hangs, 1),
         "n_infinite_scores": predictions.unusual,
         "n_negative_grades": labels.unusual,
-        "left_out": (~own.population.includes(batch)).astype(np.int64),
+        "left_out": (~view.population.includes(batch)).astype(np.int64),
         "n_invalid_predictions": predictions.invalid,
         "n_invalid_labels": labels.invalid,
         "n_duplicate_predictions": findings.duplicate_predictions + predictions.merged,
@@ -293,10 +296,10 @@ def _compute(metrics: Sequence[Metric], view: View, batch: RankingBatch) -> list
 
 def _normalisers(view: View, batch: RankingBatch, first: int) -> dict[int, Array]:
     """The weights of users' values in the means of the metrics that normalise, by place; 0 for users that the view is not about."""
-    found = {place: metric for place, metric in enumerate(view.metrics, first) if metric.normalises}
     return {
         place: np.where(view.population.includes(batch), metric.normaliser(batch), 0.0)
-        for place, metric in found.items()
+        for place, metric in enumerate(view.metrics, first)
+        if metric.normalises
     }
 
 
@@ -342,12 +345,11 @@ def score_batches(
             kept = [batch.column(batch.schema.get_field_index(name)) for name in passed_on]
             for model, name in enumerate(task.models):
                 metrics = scores.metrics[model * len(names) : (model + 1) * len(names)]
-                who = pa.repeat(pa.scalar(name), batch.num_rows)
-                own = [scores.normalisers[model * len(names) + place] for place in normalised]
+                models = pa.repeat(pa.scalar(name), batch.num_rows)
+                normalisers = [scores.normalisers[model * len(names) + place] for place in normalised]
                 beside = scores.beside[model * n_beside : (model + 1) * n_beside]
                 counts = [scores.counts[count_of_model(name, model)] for name in COUNTS]
-                values = map(pa.array, [*metrics, *counts, *shared.values(), *own, *beside])
-                columns = [*kept, who, *values]
-                yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *further])
+                values = map(pa.array, [*metrics, *counts, *shared.values(), *normalisers, *beside])
+                yield pa.RecordBatch.from_arrays([*kept, models, *values], names=[*passed_on, MODEL, *names, *further])
 
     return run

@@ -9,7 +9,7 @@ import json
 import zlib
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,17 @@ from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state
 from spark_rankeval.worker.facts import in_parts
 from spark_rankeval.worker.packing import placed, unpacked_by_place
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.reading import ABSENT, ITEMS, USER_HASH, USER_WEIGHT, filled, numbers, whole_numbers
+from spark_rankeval.worker.reading import (
+    ABSENT,
+    ITEMS,
+    USER_HASH,
+    USER_WEIGHT,
+    columns_of,
+    filled,
+    flags,
+    numbers,
+    whole_numbers,
+)
 from spark_rankeval.worker.scoring import count_names, score
 
 if TYPE_CHECKING:
@@ -34,6 +44,7 @@ if TYPE_CHECKING:
 
     Batches = Iterator[pa.RecordBatch]
 
+Name = TypeVar("Name", int, str)
 #: The values of the columns that part users into groups.
 Key = tuple[Any, ...]
 
@@ -156,17 +167,15 @@ def state_of_batches(
             if exposures is None:
                 yield from rows
                 continue
-            for row in rows:
-                yield state_row(row, kind)
-            somebody = ~filled(batch.column(no_user), 0).astype(np.bool_)
+            yield from (state_row(row, kind) for row in rows)
+            somebody = ~flags(batch.column(no_user))
             groups_of_users = groups([batch.column(name) for name in keys], batch.num_rows)
             yield from exposures.add(groups_of_users, somebody, scores.exposed)
         if exposures is None:
             yield from tables.rows()
         elif kind is not None:
             # A partition without a batch does not know the type of items, and has nothing to say.
-            for row in tables.rows():
-                yield state_row(row, kind)
+            yield from (state_row(row, kind) for row in tables.rows())
             yield from exposures.rows()
 
     return run
@@ -189,70 +198,50 @@ def state_of_columns(
     def run(batches: Batches) -> Batches:
         tables = _Tables(len(values), names, options, no_user, keys)
         for batch in batches:
-            by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
-            counted = {
-                name: numbers(by_name[name])
-                if pa.types.is_floating(by_name[name].type)
-                else whole_numbers(by_name[name])
-                for name in (*names.users, *names.rows)
-            }
-            own = {place: numbers(by_name[name]) for place, name in (normalisers or {}).items()}
-            yield from tables.add(batch, [numbers(by_name[name]) for name in values], counted, own)
+            columns = columns_of(batch)
+            counts = {}
+            for name in (*names.users, *names.rows):
+                read = numbers if pa.types.is_floating(columns[name].type) else whole_numbers
+                counts[name] = read(columns[name])
+            weights = {place: numbers(columns[name]) for place, name in (normalisers or {}).items()}
+            yield from tables.add(batch, [numbers(columns[name]) for name in values], counts, weights)
         yield from tables.rows()
 
     return run
 
 
 class _Users(NamedTuple):
-    """Users of one or more batches."""
+    """Users of one or more batches: the columns that part them into groups, and arrays of an entry a user.
 
-    keys: list[pa.Array]  # the columns that part them into groups
-    values: list[Array]  # float64 (n_users,), one a value
-    counts: dict[str, Array]  # (n_users,) each, by name
-    nobody: BoolArray  # which rows belong to nobody
-    hashes: Array | None  # of the users' ids, if they are resampled
-    weights: Array | None  # of the users, if they have any
-    normalisers: dict[int, Array]  # of the values that have one, by place
-    absent: BoolArray | None  # who is not evaluated, but makes a group; None: no one
+    `about` has ``nobody``, and as far as there are any ``hashes``, ``weights`` and ``absent``: who is not evaluated, but makes a group.
+    """
+
+    keys: list[pa.Array]
+    values: dict[int, Array]
+    counts: dict[str, Array]
+    normalisers: dict[int, Array]
+    about: dict[str, Array]
 
     def at(self, rows: Array | slice) -> _Users:
         """These of the users, without their keys."""
-        return _Users(
-            [],
-            [column[rows] for column in self.values],
-            {name: column[rows] for name, column in self.counts.items()},
-            self.nobody[rows],
-            None if self.hashes is None else self.hashes[rows],
-            None if self.weights is None else self.weights[rows],
-            {place: column[rows] for place, column in self.normalisers.items()},
-            None if self.absent is None else self.absent[rows],
-        )
+
+        def of_rows(columns: dict[Name, Array]) -> dict[Name, Array]:
+            return {name: column[rows] for name, column in columns.items()}
+
+        return _Users([], of_rows(self.values), of_rows(self.counts), of_rows(self.normalisers), of_rows(self.about))
 
     @classmethod
     def concatenate(cls, parts: Sequence[_Users]) -> _Users:
         """The users of all parts, one after the other."""
         if len(parts) == 1:
             return parts[0]
-        first = parts[0]
 
-        def together(columns: Iterable[Sequence[Array]]) -> list[Array]:
-            return [np.concatenate(column) for column in zip(*columns, strict=True)]
+        def together(columns: Sequence[dict[Name, Array]]) -> dict[Name, Array]:
+            return {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
 
-        def if_any(columns: Sequence[Array | None]) -> Array | None:
-            there = [column for column in columns if column is not None]
-            return np.concatenate(there) if there else None
-
-        places = list(first.normalisers)
-        return cls(
-            [pa.concat_arrays(columns) for columns in zip(*(part.keys for part in parts), strict=True)],
-            together(part.values for part in parts),
-            {name: np.concatenate([part.counts[name] for part in parts]) for name in first.counts},
-            np.concatenate([part.nobody for part in parts]),
-            if_any([part.hashes for part in parts]),
-            if_any([part.weights for part in parts]),
-            dict(zip(places, together([part.normalisers[place] for place in places] for part in parts), strict=True)),
-            if_any([part.absent for part in parts]),
-        )
+        keys, values, counts, normalisers, about = zip(*parts, strict=True)
+        keys_together = [pa.concat_arrays(columns) for columns in zip(*keys, strict=True)]
+        return cls(keys_together, together(values), together(counts), together(normalisers), together(about))
 
 
 class _Tables:
@@ -262,12 +251,7 @@ class _Tables:
     """
 
     def __init__(
-        self,
-        n_values: int,
-        names: CountNames,
-        options: DescriptionOptions,
-        no_user: str,
-        keys: tuple[str, ...],
+        self, n_values: int, names: CountNames, options: DescriptionOptions, no_user: str, keys: tuple[str, ...]
     ) -> None:
         self._new = partial(TableAccumulator, n_values, names, options)
         self._options, self._no_user, self._keys = options, no_user, keys
@@ -279,37 +263,36 @@ class _Tables:
         self, batch: pa.RecordBatch, values: list[Array], counts: Mapping[str, Array], normalisers: Mapping[int, Array]
     ) -> Batches:
         """Take in the users of a batch; gives the rows that had to make room."""
-        by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
-        users = _Users(
-            [by_name[name] for name in self._keys],
-            values,
-            dict(counts),
-            filled(by_name[self._no_user], 0).astype(np.bool_),
-            whole_numbers(by_name[USER_HASH]) if self._options.resamples else None,
-            numbers(by_name[USER_WEIGHT]) if self._options.weighted else None,
-            dict(normalisers),
-            filled(by_name[ABSENT], 0).astype(np.bool_) if ABSENT in by_name else None,
-        )
-        self._pending.append(users)
+        columns = columns_of(batch)
+        about: dict[str, Array] = {"nobody": flags(columns[self._no_user])}
+        if self._options.resamples:
+            about["hashes"] = whole_numbers(columns[USER_HASH])
+        if self._options.weighted:
+            about["weights"] = numbers(columns[USER_WEIGHT])
+        if ABSENT in columns:
+            about["absent"] = flags(columns[ABSENT])
+        keys = [columns[name] for name in self._keys]
+        self._pending.append(_Users(keys, dict(enumerate(values)), dict(counts), dict(normalisers), about))
         # A group costs the same for few users as for many: small batches wait for one another.
-        if not self._keys or sum(len(part.nobody) for part in self._pending) >= _TOGETHER:
+        if not self._keys or sum(len(part.about["nobody"]) for part in self._pending) >= _TOGETHER:
             yield from self._settle()
 
     def _settle(self) -> Batches:
         pending, self._pending = self._pending, []
         users = _Users.concatenate(pending)
-        for key, rows in groups(users.keys, len(users.nobody)):
+        for key, rows in groups(users.keys, len(users.about["nobody"])):
             if key not in self._tables and len(self._tables) >= self._most:
                 yield from self._states()
                 self._tables = {}
-            table = self._tables.get(key)
-            if table is None:
-                table = self._tables[key] = self._new()
-            own = users.at(rows)
+            if key not in self._tables:
+                self._tables[key] = self._new()
+            group = users.at(rows)
             # A group that nobody is in who is evaluated is a group all the same.
-            if own.absent is not None and own.absent.any():
-                own = own.at(np.flatnonzero(~own.absent))
-            table.add(own.values, own.counts, own.nobody, own.hashes, own.weights, own.normalisers)
+            if "absent" in group.about and group.about["absent"].any():
+                group = group.at(np.flatnonzero(~group.about["absent"]))
+            about, values = group.about, list(group.values.values())
+            hashes, weights = about.get("hashes"), about.get("weights")
+            self._tables[key].add(values, group.counts, about["nobody"], hashes, weights, group.normalisers)
 
     def rows(self) -> Batches:
         """The states as rows: groups of one place together, and without keys all in one row of no place."""
@@ -333,13 +316,13 @@ def groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | 
     encoded = [column.dictionary_encode("encode") for column in columns]
     code = np.zeros(n_rows, np.int64)
     n_codes = 1
-    for one in encoded:
-        if n_codes * len(one.dictionary) > _MOST_CODES:
+    for column in encoded:
+        if n_codes * len(column.dictionary) > _MOST_CODES:
             # As many as there are combinations so far: their product would leave 64 bits, and codes meet.
             distinct, code = np.unique(code, return_inverse=True)
             n_codes = len(distinct)
-        code = code * len(one.dictionary) + filled(one.indices, 0)
-        n_codes *= len(one.dictionary)
+        code = code * len(column.dictionary) + filled(column.indices, 0)
+        n_codes *= len(column.dictionary)
     ordered = np.argsort(code, kind="stable")
     for rows in np.split(ordered, np.flatnonzero(np.diff(code[ordered])) + 1) if n_rows else ():
         yield tuple(column[int(rows[0])].as_py() for column in columns), rows
