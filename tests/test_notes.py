@@ -9,8 +9,7 @@ from summary_rows import row
 
 from spark_rankeval.dialects import DEFAULT, STANDARD
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.request.minority import few_of_each, in_the_minority
-from spark_rankeval.request.readings import resolve
+from spark_rankeval.request.readings import few_of_each, in_the_minority, resolve
 from spark_rankeval.tables.notes import notes_of
 
 ORDER = "the order of what was retrieved, not what was missed"

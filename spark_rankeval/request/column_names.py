@@ -34,18 +34,13 @@ class ColumnNames:
     @classmethod
     def given(cls, options: ScoringOptions, *, one_table: bool) -> ColumnNames:
         """Names as a caller gives them: one item column for both tables, or one for each; one table has two arrays."""
-        user, item, score, rank, relevance, model = (
-            options.user, options.item, options.score, options.rank, options.relevance, options.model,
-        )  # fmt: skip
-        given = {name: getattr(options, name) for name in LABEL_COLUMNS}
-        beside = {name: column for name, column in given.items() if column is not None}
-        users = _as_names(user, "user")
+        item = _ONE_TABLE_ITEMS if one_table and options.item == DEFAULT_ITEM else options.item
+        users = () if options.user is None else _as_names(options.user, "user")
         items = (item, item) if isinstance(item, str) else _as_names(item, "item")
-        if one_table and item == DEFAULT_ITEM:
-            items = _ONE_TABLE_ITEMS
-        grades = () if relevance is None else _as_names(relevance, "relevance")
+        grades = () if options.relevance is None else _as_names(options.relevance, "relevance")
+        beside = {name: getattr(options, name) for name in LABEL_COLUMNS if getattr(options, name) is not None}
         problems = []
-        if relevance is not None and not grades:
+        if options.relevance is not None and not grades:
             problems.append("relevance must name at least one column, or be None")
         if len(items) != 2:
             problems.append(f"item must be one column, or two: that of predictions and that of labels; got {item!r}")
@@ -53,13 +48,13 @@ class ColumnNames:
             problems.append(
                 f"one table has two columns of items, that of predictions and that of labels; got item={item!r}"
             )
-        if user is None and not one_table:
+        if options.user is None and not one_table:
             problems.append("user=None is for one table of arrays; two tables need the column that joins them")
-        if user is not None and not users:
+        if options.user is not None and not users:
             problems.append("user must name at least one column")
         problems += [
             f"a column is named by a text; got {name!r}, a {type(name).__name__}"
-            for name in (*users, *items, score, rank, *grades, model, *beside.values())
+            for name in (*users, *items, options.score, options.rank, *grades, options.model, *beside.values())
             if name is not None and not isinstance(name, str)
         ]
         if not problems and len(set(users)) < len(users):
@@ -73,12 +68,10 @@ class ColumnNames:
         ]
         if problems:
             raise InputError("; ".join(problems))
-        return cls(users, (items[0], items[1]), score, rank, grades, model, beside)
+        return cls(users, (items[0], items[1]), options.score, options.rank, grades, options.model, beside)
 
 
 def _as_names(given: object, option: str) -> tuple[str, ...]:
-    if given is None and option == "user":
-        return ()
     if isinstance(given, str):
         return (given,)
     if isinstance(given, tuple | list) and all(isinstance(name, str) for name in given):

@@ -97,16 +97,11 @@ class Facts:
         return {"training": self.training, "items": self.items, "baseline": self.baseline}
 
 
-def _choices(kind: type) -> dict[str, tuple[object, ...]]:
-    """What the fields may be whose type lists it: words, or true and false."""
-    hints = get_type_hints(kind)
-    words = {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
-    return words | {name: (True, False) for name, hint in hints.items() if hint is bool}
-
-
 def _check_choices(options: RankingOptions | SummaryOptions) -> None:
-    for name, allowed in _choices(type(options)).items():
-        one_of(name, getattr(options, name), allowed)
+    """Refuse what a field cannot be whose type lists its values: words, or true and false."""
+    for name, hint in get_type_hints(type(options)).items():
+        if get_origin(hint) is Literal or hint is bool:
+            one_of(name, getattr(options, name), (True, False) if hint is bool else get_args(hint))
 
 
 @dataclass(frozen=True)

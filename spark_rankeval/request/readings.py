@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -13,7 +14,6 @@ from spark_rankeval.metrics.expected_ties import TiesOfTheCall
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import column_names
 from spark_rankeval.ranking.recommended import TABLES_OF
-from spark_rankeval.request.minority import few_of_each, in_the_minority
 from spark_rankeval.request.task import ScoringTask, View
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 #: What the column of a metric's normaliser is called, behind the metric's.
 NORMALISER = "_normaliser"
+# The parameter that decides, and by which of its values the order of what was retrieved is judged.
+_DECIDING = {"ap": ("denominator", "hits"), "ndcg": ("ideal", "retrieved")}
+# A metric at more cutoffs than these is a curve; one point of it has the other value.
+_FEW = 6
+_CUTOFF = re.compile(r"@\d+$")
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,28 @@ def views_of(
             )
             values += [Value(label, metric, relevance if several else "", model) for label, metric in metrics.items()]
     return views, values
+
+
+def in_the_minority(asked: Mapping[str, Metric], resolved: Mapping[str, Metric]) -> list[str]:
+    """The labels of the resolved metrics that judge the order of what was retrieved, and whose caller did not say so."""
+    return [
+        label
+        for label, metric in resolved.items()
+        for parameter, minority in [_DECIDING.get(metric.name, ("", ""))]
+        if parameter and parameter not in asked[label].chosen() and getattr(metric, parameter) == minority
+    ]
+
+
+def few_of_each(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
+    """The metrics, but of those at many cutoffs that at 10, or one amid the cutoffs."""
+    families: dict[str, list[str]] = {}
+    for label, metric in metrics.items():
+        families.setdefault(_CUTOFF.sub("", str(metric)), []).append(label)
+    kept = []
+    for labels in families.values():
+        at_ten = [label for label in labels if metrics[label].k == 10]
+        kept += labels if len(labels) <= _FEW else (at_ten or [labels[len(labels) // 2]])[:1]
+    return {label: metric for label, metric in metrics.items() if label in kept}
 
 
 def standing_beside(

@@ -9,13 +9,14 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.spark.ids import for_example, name_in
 from spark_rankeval.spark.named_columns import any_null, column
-from spark_rankeval.spark.rejected import ITEM, REASON, REPEATED_USER, user_name, value_name, with_reasons
+from spark_rankeval.spark.rejected import ITEM, REASON, REPEATED_USER, value_name, with_reasons
+from spark_rankeval.spark.source import user_column
 from spark_rankeval.spark.validity import unusual_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source
@@ -36,13 +37,13 @@ def diagnose(source: Source, rules: Rules, model_column: str | None = None) -> l
     rows = with_reasons(source, rules, model_column)
     rejected = rows.where(F.col(REASON).isNotNull() & (F.col(REASON) != REPEATED_USER))
     values = [F.col(value_name(index)) for index in range(len(source.given_values))]
-    names = {user_name(index): name for index, name in enumerate(source.user)} | {ITEM: "item"}
+    names = {user_column(index): name for index, name in enumerate(source.user)} | {ITEM: "item"}
     names |= {value_name(index): name for index, name in enumerate(_value_names(source))}
     example = F.first(F.struct(*_shown(rejected, names))).alias("example")
-    found = rejected.groupBy(REASON).agg(F.count(F.lit(1)).alias("n"), example).collect()
+    counted = rejected.groupBy(REASON).agg(F.count(F.lit(1)).alias("n"), example).collect()
     unusual = unusual_reasons(source, values, rules)
     findings = []
-    for row in sorted(found, key=lambda row: str(row[REASON])):
+    for row in sorted(counted, key=lambda row: str(row[REASON])):
         shown = ", ".join(f"{name}={row['example'][ours]!r}" for ours, name in names.items())
         findings.append(Finding(row[REASON], row["n"], shown, row[REASON] in unusual))
     return findings + _repeated_users(source, model_column)
@@ -59,18 +60,17 @@ def _repeated_users(source: Source, model_column: str | None) -> list[Finding]:
     """Users in several rows of a table of arrays; only the first is read."""
     if not source.arrays or source.shares_table:
         return []
-    users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
-    nobody = any_null(source.user_columns())
+    users, nobody = source.named_users(), any_null(source.user_columns())
     models = [] if model_column is None else [column(model_column).alias("model")]
-    keys = [*(f"user_{index}" for index in range(len(users))), *["model"] * len(models)]
-    groups = source.frame.where(~nobody).select(*users, *models).groupBy(*keys).count()
+    rows = source.frame.where(~nobody).select(*users, *models)
+    groups = rows.groupBy(*rows.columns).count()
     more = groups.where("count > 1")
-    example = F.struct(*_shown(groups, groups.columns))
-    row = more.agg(F.sum(F.col("count") - 1).alias("n"), F.first(example).alias("example")).first()
+    first = F.first(F.struct(*_shown(groups, groups.columns)))
+    row = more.agg(F.sum(F.col("count") - 1).alias("n"), first.alias("example")).first()
     if row is None or not row["n"]:
         return []
-    shown = ", ".join(f"{name}={row['example'][index]!r}" for index, name in enumerate(source.user))
-    return [Finding(REPEATED_USER, row["n"], f"{shown} in {row['example']['count']} rows")]
+    example = row["example"]
+    return [Finding(REPEATED_USER, row["n"], f"{_user_in_words(source, example)} in {example['count']} rows")]
 
 
 def example_of_duplicates(source: Source, rules: Rules, differing: bool, model_column: str | None = None) -> str:
@@ -83,17 +83,20 @@ def example_of_duplicates(source: Source, rules: Rules, differing: bool, model_c
     if value is not None:
         aggregates.append(F.sort_array(F.collect_set(value)).alias("values"))
     fine = rows.where(F.col(REASON).isNull() & F.col(ITEM).isNotNull())
-    found = fine.groupBy(*keys).agg(*aggregates).where(F.col("n") > 1)
+    repeated = fine.groupBy(*keys).agg(*aggregates).where(F.col("n") > 1)
     if differing and value is not None:
-        found = found.where(F.size("values") > 1)
-    shown = _shown(found, [user_name(index) for index in range(len(source.user))] + [ITEM])
-    row = found.limit(1).select(*shown, *(name for name in found.columns if name in ("n", "values"))).collect()
-    if not row:
+        repeated = repeated.where(F.size("values") > 1)
+    shown = _shown(repeated, [user_column(index) for index in range(len(source.user))] + [ITEM])
+    examples = (
+        repeated.limit(1).select(*shown, *(name for name in repeated.columns if name in ("n", "values"))).collect()
+    )
+    if not examples:
         return ""
-    parts = [f"{name}={row[0][user_name(index)]!r}" for index, name in enumerate(source.user)]
-    parts.append(f"item={row[0][ITEM]!r} {row[0]['n']} times")
+    row = examples[0]
+    parts = [_user_in_words(source, row)] if source.user else []
+    parts.append(f"item={row[ITEM]!r} {row['n']} times")
     if value is not None:
-        parts.append(f"with {source.value_kind}s {row[0]['values'][:5]!r}")
+        parts.append(f"with {source.value_kind}s {row['values'][:5]!r}")
     return ", ".join(parts)
 
 
@@ -101,16 +104,14 @@ def example_of_conflicts(sources: Sources) -> str:
     """A user whose rows do not agree in an attribute."""
     source = sources.attributes
     assert source is not None, "conflicts of attributes were counted"
-    users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
+    names = [user_column(index) for index in range(len(source.user))]
     for attribute in (*sources.slices, *([] if sources.weight is None else [sources.weight])):
         text = name_in(source.frame, attribute).alias("value")
         values = F.sort_array(F.collect_set("value")).alias("values")
-        names = [f"user_{index}" for index in range(len(users))]
-        found = source.frame.select(*users, text).groupBy(*names).agg(values).where(F.size("values") > 1)
-        row = found.limit(1).select(*_shown(found, names), "values").collect()
-        if row:
-            shown = ", ".join(f"{name}={row[0][f'user_{index}']!r}" for index, name in enumerate(source.user))
-            return f"{shown} has {attribute} {row[0]['values'][:5]!r}"
+        users = source.frame.select(*source.named_users(), text).groupBy(*names).agg(values)
+        differing = users.where(F.size("values") > 1).limit(1)
+        for row in differing.select(*_shown(users, names), "values").collect():
+            return f"{_user_in_words(source, row)} has {attribute} {row['values'][:5]!r}"
     return ""
 
 
@@ -119,19 +120,22 @@ def example_of_weights(sources: Sources) -> str:
     source = sources.attributes
     assert source is not None, "weights were looked at"
     assert sources.weight is not None, "weights were looked at"
-    users = [column(name).alias(f"user_{index}") for index, name in enumerate(source.user)]
     weight = column(sources.weight).cast("double")
     wrong = weight.isNull() | F.isnan(weight) | (weight < 0) | (weight == math.inf)
-    rows = source.frame.where(wrong & ~any_null(source.user_columns())).select(*users, weight.alias("weight")).limit(1)
-    if found := rows.select(*_shown(rows, rows.columns)).collect():
-        shown = ", ".join(f"{name}={found[0][f'user_{index}']!r}" for index, name in enumerate(source.user))
-        return f"{shown} has {sources.weight} {found[0]['weight']!r}"
+    somebody = source.frame.where(wrong & ~any_null(source.user_columns()))
+    rows = somebody.select(*source.named_users(), weight.alias("weight")).limit(1)
+    for row in rows.select(*_shown(rows, rows.columns)).collect():
+        return f"{_user_in_words(source, row)} has {sources.weight} {row['weight']!r}"
     return "somebody who has no row where the weights stand"
 
 
 def _shown(frame: DataFrame, names: Iterable[str]) -> list[Column]:
     """Columns of ours, as examples show their values."""
     return [for_example(F.col(name), frame.schema[name].dataType).alias(name) for name in names]
+
+
+def _user_in_words(source: Source, row: Row) -> str:
+    return ", ".join(f"{name}={row[user_column(index)]!r}" for index, name in enumerate(source.user))
 
 
 def _as_one(values: list[Column]) -> Column | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -33,14 +32,13 @@ from spark_rankeval.worker.packing import PLACE, STATE
 from spark_rankeval.worker.states import MergedStates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.metrics.exposure_based import Exposure
     from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.statistics.description import Description, DescriptionOptions
+    from spark_rankeval.spark.describing import Figures
+    from spark_rankeval.statistics.description import DescriptionOptions
     from spark_rankeval.worker.states import Batches, Key
 
 # What tells a state's row from others.
@@ -50,15 +48,6 @@ _ROW = "row"
 def slice_as_text(key: Key) -> str:
     """A slice as text; the sign for every value is a mapping, which no value is."""
     return json.dumps([{} if value is EVERY else value for value in key])
-
-
-def slices_of(roll: Callable[[Key], Iterable[Key]]) -> Callable[[Key], list[str]]:
-    """The slices, as text, that the users of a group belong to."""
-
-    def named(key: Key) -> list[str]:
-        return [slice_as_text(one) for one in roll(key)]
-
-    return named
 
 
 def exposure_rows(
@@ -100,33 +89,29 @@ def exposure_rows(
 def collected_rows(rows: DataFrame) -> tuple[list[bytes], list[bytes]]:
     """The states of users and the exposure of items, packed, in one action."""
     with workers_explained():
-        found = rows.collect()
-    return [bytes(row[0]) for row in found if row[0] is not None], [
-        bytes(row[1]) for row in found if row[1] is not None
-    ]
+        pairs = rows.collect()
+    states, exposures = ([bytes(row[place]) for row in pairs if row[place] is not None] for place in (0, 1))
+    return states, exposures
 
 
-@dataclass(frozen=True)
-class CorpusLevel:
-    """The values of all lists together, in each slice."""
-
-    metrics: Sequence[Metric]
-    slots: Sequence[Slot]  # what exposure each metric is of
-    exposures: Mapping[str, Mapping[Slot, Exposure]]  # the exposure by slice and slot
-
-    @classmethod
-    def read(cls, task: ScoringTask, packed: list[bytes], totals: Mapping[str, int]) -> CorpusLevel:
-        """The values of a task from the packed exposure of `collected_rows` and the sizes of the tables of facts."""
-        slots = [Slot(place, metric.k) for place, view in enumerate(task.views) for metric in view.metrics]
-        return cls(task.metrics, slots, exposures_of(packed, slots_of(task), sizes_of(totals)))
-
-    def in_place(self, values: Sequence[Description], key: Key, options: DescriptionOptions) -> list[Description]:
-        """The descriptions of a slice's users, with the values of all lists together if metrics are of these."""
-        mine = self.exposures.get(slice_as_text(key), {})
-        found = list(values)
-        for place, (metric, slot) in enumerate(zip(self.metrics, self.slots, strict=True)):
+def with_corpus_values(
+    figures: Mapping[Key, Figures],
+    task: ScoringTask,
+    packed: list[bytes],
+    totals: Mapping[str, int],
+    options: DescriptionOptions,
+) -> dict[Key, Figures]:
+    """The figures of each slice, with the values of all lists together from the packed exposure of items."""
+    exposures = exposures_of(packed, slots_of(task), sizes_of(totals))
+    metrics = [(place, metric) for place, view in enumerate(task.views) for metric in view.metrics]
+    together = {}
+    for key, group in figures.items():
+        of_slice = exposures.get(slice_as_text(key), {})
+        values = list(group.values)
+        for place, (view, metric) in enumerate(metrics):
             if isinstance(metric, CorpusMetric):
-                exposure = mine.get(slot)
+                exposure = of_slice.get(Slot(view, metric.k))
                 figure, n_users = (math.nan, 0) if exposure is None else (metric.value(exposure), exposure.n_users)
-                found[place] = of_one_figure(figure, n_users, options)
-        return found
+                values[place] = of_one_figure(figure, n_users, options)
+        together[key] = group._replace(values=values)
+    return together

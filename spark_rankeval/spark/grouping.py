@@ -14,7 +14,7 @@ from pyspark.sql.window import Window
 from spark_rankeval.spark.fact_tables import FactTables
 from spark_rankeval.spark.ids import common_id_type, is_readable, name_in, readable, text_in, text_of, user_hash
 from spark_rankeval.spark.named_columns import any_null, column
-from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS
+from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
 from spark_rankeval.spark.validity import Rules, none_holds, says_something, unusual_reasons
 from spark_rankeval.worker import reading
 from spark_rankeval.worker.facts import FACTS
@@ -44,18 +44,13 @@ def slice_column(index: int) -> str:
     return f"slice_{index}"
 
 
-def user_column(index: int) -> str:
-    """The name that a column of the user has on the way."""
-    return f"user_{index}"
-
-
 def agreed(names: Sequence[str], conflicts: str) -> list[Column]:
     """Aggregates of a user's rows: each attribute, null if the rows do not agree, and in how many they do not."""
     if not names:
         return []
     agree = {name: F.min(name) == F.max(name) for name in names}
-    n_conflicts = reduce(add, [F.when(~one, 1).otherwise(0) for one in agree.values()])
-    attributes = [F.when(one, F.min(name)).alias(name) for name, one in agree.items()]
+    n_conflicts = reduce(add, [F.when(~agrees, 1).otherwise(0) for agrees in agree.values()])
+    attributes = [F.when(agrees, F.min(name)).alias(name) for name, agrees in agree.items()]
     return [*attributes, n_conflicts.cast("bigint").alias(conflicts)]
 
 
@@ -79,10 +74,10 @@ class Grouping:
         """The types that the user's columns get: wide enough for all tables."""
         types = self.sources.predictions.user_types()
         for other in self._others():
-            if other.role in WITHOUT_USERS:
-                continue
-            # The inputs were checked: these types compare.
-            types = [common_id_type(one, two) or one for one, two in zip(types, other.user_types(), strict=True)]
+            if other.role not in WITHOUT_USERS:
+                # The inputs were checked: these types compare.
+                pairs = zip(types, other.user_types(), strict=True)
+                types = [common_id_type(kind, more) or kind for kind, more in pairs]
         return types
 
     def item_type(self) -> T.DataType:
@@ -142,10 +137,10 @@ class Grouping:
 
     def _attributes(self, source: Source, text: Callable[[DataFrame, str], Column] = text_in) -> list[Column]:
         """The attributes of users: those that part them, as text, and the weight, as a number."""
-        found = [text(source.frame, name) for name in self.sources.slices]
+        attributes = [text(source.frame, name) for name in self.sources.slices]
         if self.sources.weight is not None:
-            found.append(column(self.sources.weight).cast("double"))
-        return [one.alias(name) for one, name in zip(found, self.attribute_columns, strict=True)]
+            attributes.append(column(self.sources.weight).cast("double"))
+        return [values.alias(name) for values, name in zip(attributes, self.attribute_columns, strict=True)]
 
     def _readable(self, name: str) -> Column:
         """A column of grouped users; that of a slice becomes readable, which costs less once a user than once a row."""
@@ -165,12 +160,9 @@ class Grouping:
         if source.item_type != item_type:
             array = array.cast(T.ArrayType(item_type))
         if source.role == "predictions" and self.gathering == "first":
-            return [
-                F.slice(array, 1, self.keep).alias(ids),
-                F.array_size(array).alias(reading.VALID_PREDICTIONS),
-            ]
+            return [F.slice(array, 1, self.keep).alias(ids), F.array_size(array).alias(reading.VALID_PREDICTIONS)]
         numbers = zip(_as_numbers(source), values, strict=True)
-        return [array.alias(ids), *(one.alias(name) for one, name in numbers)]
+        return [array.alias(ids), *(entries.alias(name) for entries, name in numbers)]
 
     def _rows(self, source: Source) -> DataFrame:
         """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest."""
@@ -182,7 +174,7 @@ class Grouping:
             infinite = [F.when(valid & unusual, 1).otherwise(0).alias(_INFINITE)]
             valid = valid & ~unusual
         columns = [F.when(valid, source.ids().cast(self.item_type())).alias(ids)]
-        columns += [F.when(valid, one).alias(name) for one, name in zip(_as_numbers(source), values, strict=True)]
+        columns += [F.when(valid, given).alias(name) for given, name in zip(_as_numbers(source), values, strict=True)]
         return source.frame.select(*self._named_users(source), *self._model_of(source), *columns, *infinite)
 
     def _counts_infinite(self, source: Source) -> bool:
@@ -198,9 +190,10 @@ class Grouping:
         if not self.merge_duplicates:
             rows = self._further.with_facts(rows)
         users = self.user_columns
+        users_of_models = [*users, _MODEL] if self._several else users
         n_rows, merged = None, None
         if self.merge_duplicates:
-            keys = [*users, *([_MODEL] if self._several else []), reading.ITEMS]
+            keys = [*users_of_models, reading.ITEMS]
             infinite = [F.sum(_INFINITE).alias(_INFINITE)] if self._counts_infinite(first) else []
             best = F.max(reading.SCORES).alias(reading.SCORES)
             rows = rows.repartition(*users).groupBy(*keys).agg(F.count(F.lit(1)).alias(_ROW), best, *infinite)
@@ -208,8 +201,9 @@ class Grouping:
             rows = self._further.with_facts(rows)
         if self.gathering == "window":
             # A sort, which spills: a user's predictions need not fit into memory.
-            order = Window.partitionBy(*users, *([_MODEL] if self._several else []))
-            order = order.orderBy(F.col(reading.SCORES).desc_nulls_last(), F.col(reading.ITEMS))
+            order = Window.partitionBy(*users_of_models).orderBy(
+                F.col(reading.SCORES).desc_nulls_last(), F.col(reading.ITEMS)
+            )
             rows = rows.withColumn("place", F.row_number().over(order))
         grouped = rows.groupBy(users).agg(
             *(column for model in self._models for column in self._gathered(model, n_rows, merged))
@@ -230,35 +224,37 @@ class Grouping:
         def named(column: Column, name: str) -> Column:
             return column.alias(reading.of_model(name, model))
 
+        def summed(values: Column, name: str) -> Column:
+            return named(F.coalesce(F.sum(self._of(model, values)), F.lit(0)), name)
+
         items, scores = self._of(model, F.col(reading.ITEMS)), self._of(model, F.col(reading.SCORES))
         if n_rows is None:
+            # To count costs less than to add up.
             counts = [named(F.count(self._of(model, F.lit(1))), reading.PREDICTION_ROWS)]
         else:
-            counts = [named(F.coalesce(F.sum(self._of(model, n_rows)), F.lit(0)), reading.PREDICTION_ROWS)]
+            counts = [summed(n_rows, reading.PREDICTION_ROWS)]
         if self._counts_infinite(self.sources.predictions):
-            n_infinite = F.sum(self._of(model, F.col(_INFINITE)))
-            counts.append(named(F.coalesce(n_infinite, F.lit(0)), reading.INFINITE_PREDICTIONS))
+            counts.append(summed(F.col(_INFINITE), reading.INFINITE_PREDICTIONS))
         listed = {name: self._of(model, F.col(name)) for name in self._listed}
-        if self.gathering == "all":
-            return [*counts, *(named(F.collect_list(one), name) for name, one in listed.items())]
-        counts.append(named(F.count(items), reading.VALID_PREDICTIONS))
-        if merged is not None:
-            counts.append(named(F.coalesce(F.sum(self._of(model, merged)), F.lit(0)), reading.MERGED_PREDICTIONS))
-        if self.gathering == "window":
-            kept = F.col("place") <= self.keep
-            return [*counts, *(named(F.collect_list(F.when(kept, one)), name) for name, one in listed.items())]
+        if self.gathering != "all":
+            counts.append(named(F.count(items), reading.VALID_PREDICTIONS))
+            if merged is not None:
+                counts.append(summed(merged, reading.MERGED_PREDICTIONS))
         keep = F.lit(self.keep)
+        if self.gathering == "best_by_score_and_item":
+            order = F.struct((-scores).alias("score"), items.alias("item"))
+            pair = F.struct(*(values.alias(name) for name, values in listed.items()))
+            best = F.call_function("min_by", pair, F.when(items.isNotNull(), order), keep)
+            return [*counts, best.alias(f"{_BEST}{model}")]
         if self.gathering == "best_by_score":
             # Both heaps see the same scores in the same order, so that items and scores stay aligned, ties included
             # (a test says so); one heap of structs costs a sixth more.
-            return [
-                *counts,
-                *(named(F.call_function("max_by", one, scores, keep), name) for name, one in listed.items()),
-            ]
-        order = F.struct((-scores).alias("score"), items.alias("item"))
-        pair = F.struct(*(one.alias(name) for name, one in listed.items()))
-        best = F.call_function("min_by", pair, F.when(items.isNotNull(), order), keep)
-        return [*counts, best.alias(f"{_BEST}{model}")]
+            lists = {name: F.call_function("max_by", values, scores, keep) for name, values in listed.items()}
+        else:
+            if self.gathering == "window":
+                listed = {name: F.when(F.col("place") <= self.keep, values) for name, values in listed.items()}
+            lists = {name: F.collect_list(values) for name, values in listed.items()}
+        return [*counts, *(named(values, name) for name, values in lists.items())]
 
     @property
     def _listed(self) -> tuple[str, ...]:
@@ -359,10 +355,10 @@ class Grouping:
         """One row a user of a table of arrays: one of the user's rows, and how many there are, of each model."""
         first, counts = [], []
         for model in range(n_models):
-            row, one = F.col(_ROW), F.lit(1)
+            row, each = F.col(_ROW), F.lit(1)
             if n_models > 1:
-                row, one = self._of(model, row), self._of(model, one)
-            counts.append(F.count(one).alias(reading.of_model(n_rows, model)))
+                row, each = self._of(model, row), self._of(model, each)
+            counts.append(F.count(each).alias(reading.of_model(n_rows, model)))
             # Of a user's rows the one whose arrays come last in order: any would do, but always the same.
             first.append(F.max(row).alias(f"{_ROW}{model}"))
         grouped = rows.groupBy(self.user_columns).agg(*counts, *first)
@@ -389,9 +385,9 @@ def _as_numbers(source: Source) -> list[Column]:
     The worker sees by it that thresholds of such grades are to be rounded as the grades are.
     """
     if source.value_kind == "rank":
-        return [-one.cast("double") for one in source.values()]
+        return [-ranks.cast("double") for ranks in source.values()]
     double = T.ArrayType(T.DoubleType()) if source.arrays else T.DoubleType()
     return [
-        one if isinstance(given.kind, T.FloatType) else one.cast(double)
-        for one, given in zip(source.values(), source.given_values, strict=True)
+        values if isinstance(given.kind, T.FloatType) else values.cast(double)
+        for values, given in zip(source.values(), source.given_values, strict=True)
     ]

@@ -21,14 +21,8 @@ if TYPE_CHECKING:
 _FLOATING = (T.FloatType, T.DoubleType)
 # What tables can be grouped and joined by, Arrow carries, and reads as text.
 _PLAIN = (
-    T.NumericType,
-    T.StringType,
-    T.BooleanType,
-    T.DateType,
-    T.TimestampType,
-    T.TimestampNTZType,
-    T.BinaryType,
-)
+    T.NumericType, T.StringType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BinaryType,
+)  # fmt: skip
 _OF_ITEMS = (T.IntegralType, T.StringType, *_FLOATING)
 #: What a column names.
 Named = Literal["user", "item", "slice", "model", "category"]
@@ -51,13 +45,17 @@ def why_unusable(kind: T.DataType, named: Named) -> str:
     return "" if isinstance(kind, _OF_ITEMS if named == "item" else _PLAIN) else _ADVICE[named]
 
 
+def problem_of_type(what: str, kind: T.DataType, named: Named) -> list[str]:
+    """Why a column of this type cannot name users and so on, as a sentence about it; none if it can."""
+    wrong = why_unusable(kind, named)
+    return [f"{what} is {kind.simpleString()}; {wrong}"] if wrong else []
+
+
 def check_types(frame: DataFrame, names: Iterable[str], named: Named, table: str) -> None:
     """Refuse columns of a table whose types cannot name users, slices or models."""
     for name in names:
-        kind = frame.schema[name].dataType
-        if wrong := why_unusable(kind, named):
-            msg = f"{table}: the column {name!r} ({named}) is {kind.simpleString()}; {wrong}"
-            raise InputError(msg)
+        if problems := problem_of_type(f"{table}: the column {name!r} ({named})", frame.schema[name].dataType, named):
+            raise InputError(problems[0])
 
 
 def as_text(values: Column, kind: T.DataType) -> Column:

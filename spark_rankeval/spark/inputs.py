@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
-from spark_rankeval.spark.ids import common_id_type, readable, text_in, why_unusable
+from spark_rankeval.spark.ids import common_id_type, problem_of_type, readable, text_in
 from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, read_source, require_column
 
@@ -45,7 +45,7 @@ class FurtherSources:
 
     def tables(self) -> list[Source]:
         """Those that there are."""
-        return [one for one in (self.training, self.items, self.baseline) if one is not None]
+        return [source for source in (self.training, self.items, self.baseline) if source is not None]
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,16 @@ def read_sources(
     first of users, labels and predictions that has them all. An InputError names all offenders at once.
     """
     by_model = predictions if isinstance(predictions, Mapping) else {"": predictions}
-    if isinstance(predictions, Mapping) and (wrong := _wrong_names(predictions)):
-        raise InputError(wrong)
-    for name, one in by_model.items():
-        check_table(_called("predictions", name), one)
+    if not by_model:
+        raise InputError("predictions is an empty dict; give a table for each model, by its name")
+    if isinstance(predictions, Mapping) and (wrong := [name for name in by_model if not is_name(name)]):
+        raise InputError(f"a model's name is a text that is not empty; got {wrong!r}")
+    for name, table in by_model.items():
+        check_table(_called("predictions", name), table)
     others = {"labels": labels, "users": users, "exclude": exclude, "attributes": attributes}
-    for role, table in {**others, **(further.frames() if further is not None else {})}.items():
-        if table is not None:
-            check_table(role, table)
+    for role, other in {**others, **(further.frames() if further is not None else {})}.items():
+        if other is not None:
+            check_table(role, other)
     first = next(iter(by_model.values()))
     problems: list[str] = []
     if isinstance(predictions, Mapping) and names.model is not None:
@@ -177,26 +179,25 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
             "predictions.select('user', F.posexplode('item').alias('rank', 'item')), and rank='rank'"
         )
     # A baseline may have its items in order even if the predictions have scores.
-    roles = {"training": given.training, "items": given.items, "baseline": given.baseline}
-    found = {
+    sources = {
         role: None if frame is None else read_source(role, frame, names, problems)  # type: ignore[arg-type] # a role
-        for role, frame in roles.items()
+        for role, frame in given.frames().items()
     }
     category = vector = None
     if given.items is not None and given.category is not None:
         category = require_column("items", given.items, given.category, "category", problems)
-        kind = None if category is None else given.items.schema[category].dataType
-        if kind is not None and (wrong := why_unusable(kind, "category")):
-            problems.append(f"items: the column {category!r} (category=) is {kind.simpleString()}; {wrong}")
+        if category is not None:
+            kind = given.items.schema[category].dataType
+            problems += problem_of_type(f"items: the column {category!r} (category=)", kind, "category")
     if given.items is not None and given.vector is not None:
         vector = require_column("items", given.items, given.vector, "vector", problems)
-        kind = None if vector is None else given.items.schema[vector].dataType
-        if kind is not None and not (isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)):
+        kind = T.NullType() if vector is None else given.items.schema[vector].dataType
+        if vector is not None and not (isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)):
             problems.append(
                 f"items: the column {vector!r} (vector=) is {kind.simpleString()}; vectors are arrays of numbers. A vector of "
                 "pyspark.ml becomes one by pyspark.ml.functions.vector_to_array"
             )
-    return FurtherSources(**found, category=category, vector=vector)
+    return FurtherSources(**sources, category=category, vector=vector)
 
 
 def _attributes(
@@ -220,13 +221,12 @@ def _attributes(
     holder = next((frame for frame in frames if all(find_column(frame, name) for name in wanted)), None)
     if holder is None:
         there = "; ".join(", ".join(frame.columns) for frame in frames)
-        told = [f"by={list(by)}"] * bool(by) + [f"user_weight={weight!r}"] * (weight is not None)
-        problems.append(f"{', '.join(told)}: no table has these columns of the user together; there are: {there}")
+        asked = ([f"by={list(by)}"] if by else []) + ([] if weight is None else [f"user_weight={weight!r}"])
+        problems.append(f"{', '.join(asked)}: no table has these columns of the user together; there are: {there}")
         return None
     for name in by:
         kind = holder.schema[str(find_column(holder, name))].dataType
-        if wrong := why_unusable(kind, "slice"):
-            problems.append(f"by: the column {name!r} is {kind.simpleString()}; {wrong}")
+        problems += problem_of_type(f"by: the column {name!r}", kind, "slice")
     if weight is not None:
         kind = holder.schema[str(find_column(holder, weight))].dataType
         if not isinstance(kind, T.NumericType):
@@ -236,9 +236,9 @@ def _attributes(
 
 def _read_model(name: str, frame: DataFrame, names: ColumnNames, problems: list[str]) -> Model:
     """The predictions of a model; of several tables it is said which one lacks something."""
-    mine: list[str] = []
-    model = Model(name, read_source("predictions", frame, names, mine))
-    problems += [words.replace("predictions", _called("predictions", name), 1) for words in mine]
+    of_model: list[str] = []
+    model = Model(name, read_source("predictions", frame, names, of_model))
+    problems += [words.replace("predictions", _called("predictions", name), 1) for words in of_model]
     return model
 
 
@@ -246,33 +246,24 @@ def _called(role: str, model: str) -> str:
     return f"{role} of model {model!r}" if model else role
 
 
-def _wrong_names(tables: Mapping[str, DataFrame]) -> str:
-    if not tables:
-        return "predictions is an empty dict; give a table for each model, by its name"
-    wrong = [name for name in tables if not is_name(name)]
-    return f"a model's name is a text that is not empty; got {wrong!r}" if wrong else ""
-
-
 def _model_column(frame: DataFrame, model: str | None, problems: list[str]) -> str | None:
     """The column that says which model a row is of."""
-    there = None if model is None else require_column("predictions", frame, model, "model", problems)
-    if there is not None:
-        kind = frame.schema[there].dataType
-        if wrong := why_unusable(kind, "model"):
-            problems.append(f"predictions: the column {there!r} (model=) is {kind.simpleString()}; {wrong}")
-    return there
+    column = None if model is None else require_column("predictions", frame, model, "model", problems)
+    if column is not None:
+        what = f"predictions: the column {column!r} (model=)"
+        problems += problem_of_type(what, frame.schema[column].dataType, "model")
+    return column
 
 
 def _model_names(frame: DataFrame, model: str) -> list[str]:
     """The models that a column names, in the order of the alphabet."""
     named = frame.select(text_in(frame, model).alias("model")).dropna().distinct().limit(_MOST_MODELS + 1)
-    rows = named.select(readable(F.col("model"))).collect()
-    found = sorted(row[0] for row in rows)
-    if not found or len(found) > _MOST_MODELS:
-        shown = f"more than {_MOST_MODELS} models, {found[0]!r} among them" if found else "no model: every row is null"
+    names = sorted(row[0] for row in named.select(readable(F.col("model"))).collect())
+    if not names or len(names) > _MOST_MODELS:
+        shown = f"more than {_MOST_MODELS} models, {names[0]!r} among them" if names else "no model: every row is null"
         msg = f"predictions: the column {model!r} (model=) names {shown}. Name the column whose values are models"
         raise InputError(msg)
-    return found
+    return names
 
 
 def _compare(left: Source, others: Iterable[Source | None], problems: list[str]) -> None:

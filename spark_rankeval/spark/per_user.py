@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # The key of a column's metadata under which the mark stands.
 _KEY = "spark_rankeval"
+# Fields of a metric that its mark has only if they are not empty.
+_IF_ANY = ("asked", "normaliser", "standard")
 
 
 @dataclass(frozen=True)
@@ -88,19 +90,17 @@ class PerUserSchema:
 
         standards = {mark["of"]: name for name, mark in of_kind("standard").items()}
         models = of_kind("model")
-        settings = next(iter(of_kind("metric").values()), None)
+        settings = next(iter(of_kind("metric").values()), {})
         return cls(
             users=tuple(of_kind("user")),
             metrics=tuple(
                 MetricColumn(
-                    name,
-                    mark["label"],
-                    mark.get("metric", ""),
-                    mark.get("relevance", ""),
-                    mark.get("asked", ""),
-                    mark.get("normaliser", ""),
-                    mark.get("standard", ""),
-                    standards.get(name, ""),
+                    column=name,
+                    label=mark["label"],
+                    definition=mark.get("metric", ""),
+                    relevance=mark.get("relevance", ""),
+                    standard_column=standards.get(name, ""),
+                    **{text: mark.get(text, "") for text in _IF_ANY},
                 )
                 for name, mark in of_kind("metric").items()
             ),
@@ -109,9 +109,7 @@ class PerUserSchema:
             weight=next(iter(of_kind("weight")), None),
             model=next(iter(models), None),
             models=tuple(next(iter(models.values())).get("models", ())) if models else ("",),
-            settings=Settings(**{item.name: settings[item.name] for item in fields(Settings) if item.name in settings})
-            if settings
-            else Settings(),
+            settings=Settings(**{item.name: settings[item.name] for item in fields(Settings) if item.name in settings}),
             differences={mark["label"]: name for name, mark in of_kind("difference").items()},
             is_marked=bool(marks),
         )
@@ -126,10 +124,9 @@ class PerUserSchema:
         if self.model is not None:
             marks[self.model] = {"kind": "model", **({"models": list(self.models)} if self.models else {})}
         for metric in self.metrics:
-            own = {"label": metric.label, "metric": metric.definition, "relevance": metric.relevance}
-            further = {"asked": metric.asked, "normaliser": metric.normaliser, "standard": metric.standard}
-            told = {name: text for name, text in further.items() if text}
-            marks[metric.column] = {"kind": "metric", **own, **told, **settings}
+            always = {"label": metric.label, "metric": metric.definition, "relevance": metric.relevance}
+            if_any = {name: text for name in _IF_ANY if (text := getattr(metric, name))}
+            marks[metric.column] = {"kind": "metric", **always, **if_any, **settings}
         marks |= {name: {"kind": "count", **settings} for name in self.counts}
         marks |= {metric.normaliser: {"kind": "normaliser"} for metric in self.metrics if metric.normaliser}
         marks |= {
@@ -174,8 +171,7 @@ def type_of_count(name: str) -> T.DataType:
 
 def holds_readable_text(item: T.StructField) -> bool:
     """Whether a column has texts that were made to be read, of an attribute or a model, when the table was scored."""
-    mark = _mark_of(item)
-    return bool(mark) and mark["kind"] in ("slice", "model")
+    return _mark_of(item).get("kind") in ("slice", "model")
 
 
 def is_marked(item: T.StructField) -> bool:

@@ -14,6 +14,7 @@ from pyspark.sql.window import Window
 from spark_rankeval.errors import InputError
 from spark_rankeval.spark.ids import readable, text_in
 from spark_rankeval.spark.named_columns import any_null
+from spark_rankeval.spark.source import user_column
 from spark_rankeval.spark.validity import invalid_reasons, unusual_reasons
 
 if TYPE_CHECKING:
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
 ITEM, MODEL, REASON = "item_", "model_", "reason_"
 REPEATED_USER = "user in several rows"
 _PLACE, _ROW, _WHOLE, _AGAIN, _OTHER = "place_", "row_", "whole_", "again_", "other_"
-
-
-def user_name(index: int) -> str:
-    """The name of a column of the user on the way."""
-    return f"user_{index}"
 
 
 def value_name(index: int) -> str:
@@ -48,14 +44,12 @@ def with_reasons(source: Source, rules: Rules, model_column: str | None = None) 
     rows = _rows(source, model_column)
     ids, values = F.col(ITEM), [F.col(value_name(index)) for index in range(len(source.given_values))]
     reasons: dict[str, Column] = {
-        f"null user ({name})": F.col(user_name(index)).isNull() for index, name in enumerate(source.user)
+        f"null user ({name})": F.col(user_column(index)).isNull() for index, name in enumerate(source.user)
     }
     if model_column is not None:
         reasons[f"null model ({model_column})"] = F.col(MODEL).isNull()
     if source.arrays:
-        names = " and ".join([source.item, *(one.name for one in source.given_values)])
-        wholes = (REPEATED_USER, f"null array of {source.role}", f"unequal lengths of {names}")
-        reasons |= {whole: F.col(_WHOLE) == F.lit(whole) for whole in wholes}
+        reasons |= {whole: F.col(_WHOLE) == F.lit(whole) for whole in (REPEATED_USER, *_wrong_arrays(source))}
     reasons |= invalid_reasons(source, ids, values, rules) | unusual_reasons(source, values, rules)
     reason = F.lit(None).cast("string")
     for text, condition in reversed(reasons.items()):
@@ -65,44 +59,43 @@ def with_reasons(source: Source, rules: Rules, model_column: str | None = None) 
 
 def _rows(source: Source, model_column: str | None) -> DataFrame:
     """The rows, or the entries of arrays, under our names."""
-    users = [one.alias(user_name(index)) for index, one in enumerate(source.user_columns())]
-    models = []
+    users, models = source.named_users(), []
     if model_column is not None:
         models = [readable(text_in(source.frame, model_column)).alias(MODEL)]
     ids, values = source.ids(), source.values()
     if not source.arrays:
-        named = [one.alias(value_name(index)) for index, one in enumerate(values)]
+        named = [column.alias(value_name(index)) for index, column in enumerate(values)]
         return source.frame.select(*users, *models, ids.alias(ITEM), *named)
-    null_array, unequal = (
-        any_null([ids, *values]),
-        reduce(or_, [F.size(ids) != F.size(v) for v in values], F.lit(False)),
-    )
-    names = " and ".join([source.item, *(one.name for one in source.given_values)])
-    whole = F.when(null_array, f"null array of {source.role}").when(unequal, f"unequal lengths of {names}")
-    arrays = {ITEM: ids, **{value_name(index): one for index, one in enumerate(values)}}
+    null_array, unequal = _wrong_arrays(source)
+    is_unequal = reduce(or_, [F.size(ids) != F.size(array) for array in values], F.lit(False))
+    whole = F.when(any_null([ids, *values]), null_array).when(is_unequal, unequal)
+    arrays = {ITEM: ids, **{value_name(index): array for index, array in enumerate(values)}}
     # In one table of both arrays a row is a user.
     row = F.monotonically_increasing_id() if source.shares_table else F.lit(0)
     frame = source.frame.select(
-        *users, *models, row.alias(_ROW), whole.alias(_WHOLE), *(one.alias(name) for name, one in arrays.items())
+        *users, *models, row.alias(_ROW), whole.alias(_WHOLE), *(array.alias(name) for name, array in arrays.items())
     )
     if not source.shares_table:
         frame = _marking_repeats(frame, len(users), len(models), list(arrays))
     nothing = F.col(_WHOLE).isNotNull() | any_null(
-        [F.col(user_name(index)) for index in range(len(users))] + [F.col(MODEL)] * len(models)
+        [F.col(user_column(index)) for index in range(len(users))] + [F.col(MODEL)] * len(models)
     )
     # A place beyond the arrays' ends is null, and so is what a row without an entry has.
-    fields = [F.get(F.col(name), F.col(_PLACE)).alias(name) for name in arrays]
+    entries = [F.when(F.col(_PLACE) >= 0, F.get(F.col(name), F.col(_PLACE))).alias(name) for name in arrays]
     places = F.when(nothing, F.array(F.lit(-1))).otherwise(F.sequence(F.lit(0), F.size(ITEM) - 1))
     places = F.when(~nothing & (F.size(ITEM) == 0), F.array().cast("array<int>")).otherwise(places)
     exploded = frame.withColumn(_PLACE, F.explode(places))
-    kept = [name for name in exploded.columns if name not in arrays]
-    return exploded.select(
-        *kept, *(F.when(F.col(_PLACE) >= 0, one).alias(n) for n, one in zip(arrays, fields, strict=True))
-    )
+    return exploded.select(*(name for name in exploded.columns if name not in arrays), *entries)
+
+
+def _wrong_arrays(source: Source) -> tuple[str, str]:
+    """What is said of a row with a null array, and of one with arrays of unequal lengths."""
+    names = " and ".join([source.item, *(value.name for value in source.given_values)])
+    return f"null array of {source.role}", f"unequal lengths of {names}"
 
 
 def _marking_repeats(frame: DataFrame, n_users: int, n_models: int, arrays: list[str]) -> DataFrame:
-    keys = [*(user_name(index) for index in range(n_users)), *[MODEL] * n_models]
+    keys = [*(user_column(index) for index in range(n_users)), *[MODEL] * n_models]
     best_first = Window.partitionBy(*keys).orderBy(F.struct(*arrays).desc())
     somebody = ~any_null([F.col(name) for name in keys])
     repeated = somebody & (F.col("nth_") > 1)
@@ -138,15 +131,15 @@ class Quarantine:
             parts.append(self._named(sources.labels, self._conflicting(labels)))
         if sources.users is not None:
             users = sources.users
-            rows = users.frame.select(*(one.alias(user_name(i)) for i, one in enumerate(users.user_columns())))
+            rows = users.frame.select(*users.named_users())
             nobody = any_null([F.col(name) for name in rows.columns])
             rows = rows.withColumn(REASON, F.when(nobody, F.lit("null user in the table of users")))
             parts.append(self._named(users, rows))
-        return reduce(lambda one, other: one.unionByName(other), parts)
+        return reduce(lambda rows, more: rows.unionByName(more), parts)
 
     def _keys(self, rows: DataFrame) -> list[str]:
         """The columns that make a user."""
-        users = [user_name(index) for index in range(len(self.sources.predictions.user))]
+        users = [user_column(index) for index in range(len(self.sources.predictions.user))]
         return [*users, *[name for name in (MODEL, _ROW) if name in rows.columns]]
 
     def _repeated(self, source: Source, rows: DataFrame) -> DataFrame:
@@ -154,8 +147,7 @@ class Quarantine:
         rows = rows.where(F.col(REASON).isNull() & F.col(ITEM).isNotNull())
         if self.sources.exclude is not None:
             left_out = self.sources.exclude
-            users = [one.alias(user_name(index)) for index, one in enumerate(left_out.user_columns())]
-            items = left_out.frame.select(*users, left_out.ids().alias(ITEM))
+            items = left_out.frame.select(*left_out.named_users(), left_out.ids().alias(ITEM))
             rows = rows.join(items, items.columns, "left_anti")
         order = [F.col(value_name(0)).asc() if source.value_kind == "rank" else F.col(value_name(0)).desc()]
         order = order[: len(source.given_values)] + [F.col(_PLACE)] * source.arrays
@@ -167,7 +159,7 @@ class Quarantine:
         """Labels of an item that has a higher grade as well; of equal ones the first, as the others are merged with it."""
         rows = rows.where(F.col(REASON).isNull())
         values = [F.col(value_name(index)).cast("double") for index in range(len(self.sources.labels.given_values))]
-        values = [F.greatest(one, F.lit(0.0)) if self.rules.clip_grades else one for one in values]
+        values = [F.greatest(grade, F.lit(0.0)) if self.rules.clip_grades else grade for grade in values]
         grades = F.struct(*values)
         higher = Window.partitionBy(*self._keys(rows), ITEM).orderBy(grades.desc())
         rows = rows.withColumn(_OTHER, F.lag(grades).over(higher)).where(F.col(_OTHER) != grades)
@@ -177,14 +169,14 @@ class Quarantine:
         """Rejected rows of a table under the names that they are shown by."""
         sources, has_items = self.sources, source.role in ("predictions", "labels")
         model = F.col(MODEL) if source.role == "predictions" else F.lit(None).cast("string")
-        own = {one.name: index for index, one in enumerate(source.given_values)}
+        place_of = {value.name: index for index, value in enumerate(source.given_values)}
         columns = [
             F.lit(source.role),
             *[model] * bool(sources.models[0].name),
-            *(F.col(user_name(index)).cast(kind) for index, kind in enumerate(self.user_types)),
+            *(F.col(user_column(index)).cast(kind) for index, kind in enumerate(self.user_types)),
             (F.col(ITEM) if has_items else F.lit(None)).cast(self.item_type),
             *(
-                (F.col(value_name(own[name])) if name in own else F.lit(None)).cast("double")
+                (F.col(value_name(place_of[name])) if name in place_of else F.lit(None)).cast("double")
                 for name in _value_names(sources)
             ),
             F.col(REASON),
@@ -207,4 +199,5 @@ def columns_of_rejected(sources: Sources) -> list[str]:
 
 def _value_names(sources: Sources) -> list[str]:
     """The columns of scores, ranks and grades; one that both tables have is one column."""
-    return list(dict.fromkeys(v.name for one in (sources.predictions, sources.labels) for v in one.given_values))
+    values = (*sources.predictions.given_values, *sources.labels.given_values)
+    return list(dict.fromkeys(value.name for value in values))

@@ -13,7 +13,7 @@ from spark_rankeval.request.counts import COUNTS, WEIGHT_SUMS, counts_beside
 from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.spark.collecting import STATE_SCHEMA
 from spark_rankeval.spark.describing import Groups, collected, figures_by_group, of_every_user
-from spark_rankeval.spark.exposures import CorpusLevel, collected_rows, exposure_rows, slices_of
+from spark_rankeval.spark.exposures import collected_rows, exposure_rows, slice_as_text, with_corpus_values
 from spark_rankeval.spark.grouping import Grouping, slice_column
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, type_of_count
 from spark_rankeval.spark.plan import Plan, choose_plan
@@ -23,14 +23,7 @@ from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.exposures import slots_of
 from spark_rankeval.worker.facts import TOTALS
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT
-from spark_rankeval.worker.scoring import (
-    MODEL,
-    UNRESOLVED,
-    beside_column,
-    count_names,
-    count_of_model,
-    score_batches,
-)
+from spark_rankeval.worker.scoring import MODEL, UNRESOLVED, beside_column, count_names, count_of_model, score_batches
 from spark_rankeval.worker.states import n_values_of, state_of_batches
 
 if TYPE_CHECKING:
@@ -195,13 +188,13 @@ class Scoring:
 
     def describe(self, plan: Plan, options: DescriptionOptions, *, totals: bool = False) -> Described:
         """The figures of every metric, of those beside them and of every count, in one action."""
-        found = self.describe_values(plan, options, totals=totals)
+        by_group = self.describe_values(plan, options, totals=totals)
         task = self.reading.task
         names = {(metric.relevance, metric.label): metric.key for metric in self.metrics}
         n_values = len(self.reading.values)
         figures: dict[str, dict[Key, ModelFigures]] = {}
         for place, model in enumerate(task.models):
-            for key, group in found.items():
+            for key, group in by_group.items():
                 values, beside = group.values[:n_values], group.values[n_values:]
                 figures.setdefault(model, {})[key] = ModelFigures(
                     {
@@ -216,8 +209,8 @@ class Scoring:
                     },
                     self.counts_of(group, place),
                 )
-        unresolved = max(int(group.counts[UNRESOLVED].total) for group in found.values())
-        return Described(figures, self._totals_of(found), unresolved if plan.gathering == "best_by_score" else 0)
+        unresolved = max(int(group.counts[UNRESOLVED].total) for group in by_group.values())
+        return Described(figures, _totals_of(by_group), unresolved if plan.gathering == "best_by_score" else 0)
 
     def describe_values(self, plan: Plan, options: DescriptionOptions, *, totals: bool = False) -> dict[Key, Figures]:
         """The same by the places of the values in the task, those beside them last.
@@ -232,20 +225,19 @@ class Scoring:
         if not slots_of(task):
             run = state_of_batches(task, options, NO_USER, keys)
             return collected(run_on_workers(frame, run, STATE_SCHEMA), groups)
-        run = state_of_batches(task, options, NO_USER, keys, slices_of(groups.roll))
+        roll_up = groups.roll
+        run = state_of_batches(task, options, NO_USER, keys, lambda key: [slice_as_text(part) for part in roll_up(key)])
         groups.size()
         packed, exposures = collected_rows(exposure_rows(frame, run, grouping.item_type(), have_slices=bool(keys)))
-        found = figures_by_group(packed, groups)
-        together = CorpusLevel.read(task, exposures, self._totals_of(found))
-        return {
-            key: group._replace(values=together.in_place(group.values, key, options)) for key, group in found.items()
-        }
-
-    def _totals_of(self, found: Mapping[Key, Figures]) -> dict[str, int]:
-        """How large the tables of facts are, and how much of them cannot be used: every user has the same numbers."""
-        return {name: of_every_user(found, name) for name in TOTALS}
+        figures = figures_by_group(packed, groups)
+        return with_corpus_values(figures, task, exposures, _totals_of(figures), options)
 
     def counts_of(self, group: Figures, model: int) -> dict[str, Moments]:
         """The counts of a model, by its place, from those of all models."""
         shared = {name: group.counts[name] for name in WEIGHT_SUMS if name in group.counts}
         return {**shared, **{name: group.counts[count_of_model(name, model)] for name in COUNTS}}
+
+
+def _totals_of(groups: Mapping[Key, Figures]) -> dict[str, int]:
+    """How large the tables of facts are, and how much of them cannot be used: every user has the same numbers."""
+    return {name: of_every_user(groups, name) for name in TOTALS}

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
-from spark_rankeval.spark.ids import why_unusable
+from spark_rankeval.spark.ids import problem_of_type
 from spark_rankeval.spark.named_columns import column, find_column
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -23,6 +25,11 @@ _OF_ITEMS = ("exclude", "training", "items")
 #: Tables whose users, or whose items, are none.
 WITHOUT_USERS, WITHOUT_ITEMS = ("items",), ("users", "attributes")
 ValueKind = Literal["score", "rank", "relevance"]
+
+
+def user_column(index: int) -> str:
+    """The name that a column of the user has on the way."""
+    return f"user_{index}"
 
 
 class ValueColumn(NamedTuple):
@@ -79,7 +86,11 @@ class Source:
     def values(self) -> list[Column]:
         """The scores, ranks or grades, or the arrays of them: a column for each that was named."""
         items = column(self.item)
-        return [items.getField(one.name) if one.is_field else column(one.name) for one in self.given_values]
+        return [items.getField(value.name) if value.is_field else column(value.name) for value in self.given_values]
+
+    def named_users(self) -> list[Column]:
+        """The user's columns under our names."""
+        return [column(name).alias(user_column(index)) for index, name in enumerate(self.user)]
 
     def user_types(self) -> list[T.DataType]:
         """The types of the user's columns."""
@@ -94,9 +105,7 @@ def read_source(role: Role, frame: DataFrame, names: ColumnNames, problems: list
         if found is None:
             continue
         users.append(found)
-        kind = frame.schema[found].dataType
-        if wrong := why_unusable(kind, "user"):
-            problems.append(f"{role}: the user column {found!r} is {kind.simpleString()}; {wrong}")
+        problems += problem_of_type(f"{role}: the user column {found!r}", frame.schema[found].dataType, "user")
     if len(set(users)) < len(users):
         problems.append(f"{role}: user names the column {users[0]!r} twice")
     if role in WITHOUT_ITEMS:
@@ -108,7 +117,7 @@ def read_source(role: Role, frame: DataFrame, names: ColumnNames, problems: list
         return Source(role, frame, tuple(users), wanted, T.NullType())
     kind = frame.schema[item].dataType
     if role in _OF_ITEMS:
-        _check_item_type(role, item, kind, problems)
+        problems += problem_of_type(f"{role}: the item column {item!r}", kind, "item")
         return Source(role, frame, tuple(users), item, kind)
     if isinstance(kind, T.ArrayType):
         return _read_arrays(role, frame, tuple(users), item, wanted, names, problems)
@@ -146,7 +155,7 @@ def _read_rows(
     role: Role, frame: DataFrame, users: tuple[str, ...], item: str, names: ColumnNames, problems: list[str]
 ) -> Source:
     item_type = frame.schema[item].dataType
-    _check_item_type(role, item, item_type, problems)
+    problems += problem_of_type(f"{role}: the item column {item!r}", item_type, "item")
     wanted: tuple[str, ...] = ()
     value_kind: ValueKind = "relevance"
     if role in ("predictions", "baseline"):
@@ -161,19 +170,13 @@ def _read_rows(
             )
     else:
         wanted = names.relevance
-    values = []
-    for name in wanted:
-        found = require_column(role, frame, name, value_kind, problems)
-        if found is not None:
-            values.append(ValueColumn(found, frame.schema[found].dataType))
-            _check_value_type(role, values[-1], value_kind, problems)
-    _check_twice(role, value_kind, values, problems)
-    for beside, name in names.beside.items() if role == "labels" else []:
-        found = require_column(role, frame, name, beside, problems)
-        if found is not None:
-            values.append(ValueColumn(found, frame.schema[found].dataType, beside=beside))
-            _check_value_type(role, values[-1], beside, problems)
-    return Source(role, frame, users, item, item_type, given_values=tuple(values), value_kind=value_kind)
+
+    def find(name: str, meaning: str) -> ValueColumn | None:
+        found = require_column(role, frame, name, meaning, problems)
+        return None if found is None else ValueColumn(found, frame.schema[found].dataType)
+
+    values = _values(role, names, wanted, value_kind, find, problems)
+    return Source(role, frame, users, item, item_type, given_values=values, value_kind=value_kind)
 
 
 def _read_arrays(
@@ -196,20 +199,41 @@ def _read_arrays(
     if isinstance(element, T.StructType):
         field = next((n for n in (wanted, names.item[0], DEFAULT_ITEM) if n in element.names), element.names[0])
         item_type = element[field].dataType
-    values = []
-    for name in wanted_values:
-        found = _array_value(role, frame, item, element, name, value_kind, problems)
-        if found is not None:
-            values.append(found)
-            _check_value_type(role, found, value_kind, problems)
-    _check_twice(role, value_kind, values, problems)
-    for beside, name in names.beside.items() if role == "labels" else []:
-        found = _array_value(role, frame, item, element, name, beside, problems)
-        if found is not None:
-            values.append(found._replace(beside=beside))
-            _check_value_type(role, found, beside, problems)
-    _check_item_type(role, item, item_type, problems)
-    return Source(role, frame, users, item, item_type, field, tuple(values), value_kind, arrays=True)
+    find = partial(_array_value, role, frame, item, element, problems=problems)
+    values = _values(role, names, wanted_values, value_kind, find, problems)
+    problems += problem_of_type(f"{role}: the item column {item!r}", item_type, "item")
+    return Source(role, frame, users, item, item_type, field, values, value_kind, arrays=True)
+
+
+def _values(
+    role: Role,
+    names: ColumnNames,
+    wanted: Sequence[str],
+    value_kind: ValueKind,
+    find: Callable[[str, str], ValueColumn | None],
+    problems: list[str],
+) -> tuple[ValueColumn, ...]:
+    """The columns of scores, ranks or grades, and of what labels have beside these."""
+
+    def checked(name: str, meaning: str) -> list[ValueColumn]:
+        value = find(name, meaning)
+        if value is None:
+            return []
+        boolean = meaning == "relevance" and isinstance(value.kind, T.BooleanType)
+        if not isinstance(value.kind, T.NumericType) and not boolean:
+            problems.append(
+                f"{role}: {meaning}={value.name!r} must be a number; it is {value.kind.simpleString()}. Cast it"
+            )
+        return [value]
+
+    values = [value for name in wanted for value in checked(name, value_kind)]
+    # Names that differ in case alone are of one column.
+    n_of_name = Counter(value.name for value in values)
+    problems += [f"{role}: {value_kind} names the column {name!r} twice" for name, n in n_of_name.items() if n > 1]
+    if role == "labels":
+        for beside, name in names.beside.items():
+            values += [value._replace(beside=beside) for value in checked(name, beside)]
+    return tuple(values)
 
 
 def _array_value(
@@ -232,23 +256,3 @@ def _array_value(
         )
         return None
     return ValueColumn(found, kind.elementType)
-
-
-def _check_item_type(role: Role, name: str, kind: T.DataType, problems: list[str]) -> None:
-    if wrong := why_unusable(kind, "item"):
-        problems.append(f"{role}: the item column {name!r} is {kind.simpleString()}; {wrong}")
-
-
-def _check_twice(role: Role, meaning: ValueKind, values: Sequence[ValueColumn], problems: list[str]) -> None:
-    """Names that differ in case alone are of one column."""
-    names = [value.name for value in values]
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    problems += [f"{role}: {meaning} names the column {name!r} twice" for name in twice]
-
-
-def _check_value_type(role: Role, value: ValueColumn, meaning: str, problems: list[str]) -> None:
-    boolean = meaning == "relevance" and isinstance(value.kind, T.BooleanType)
-    if not isinstance(value.kind, T.NumericType) and not boolean:
-        problems.append(
-            f"{role}: {meaning}={value.name!r} must be a number; it is {value.kind.simpleString()}. Cast it"
-        )
