@@ -34,9 +34,9 @@ def binned(
     index = F.floor((value - F.lit(grid.low)) / F.lit(grid.width) + F.lit(_HAIR))
     place = F.greatest(F.least(index, F.lit(grid.n - 1)), F.lit(0)).cast("int")
     counts: Counts = {}
-    found = frame.where(keep).select(owner.alias("model"), place.alias("bin")).groupBy("model", "bin")
-    for mine, at, count in found.agg(F.count(F.lit(1))).collect():
-        counts.setdefault(mine, {})[at] = count
+    bins = frame.where(keep).select(owner.alias("model"), place.alias("bin")).groupBy("model", "bin")
+    for name_of_model, index_of_bin, count in bins.agg(F.count(F.lit(1))).collect():
+        counts.setdefault(name_of_model, {})[index_of_bin] = count
     return counts
 
 

@@ -141,7 +141,6 @@ def figures_by_group(packed: list[bytes], groups: Groups) -> dict[Key, Figures]:
 
 
 def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions) -> str:
-    """Why an evaluation is refused whose states would not fit into memory."""
     slices = "" if n_groups is None else f"{n_groups:,} slices × "
     replicates = f" × {options.replicates:,} replicates" if options.resamples else ""
     advice = ["fewer metrics or models a call"]

@@ -130,7 +130,6 @@ def example_of_weights(sources: Sources) -> str:
 
 
 def _shown(frame: DataFrame, names: Iterable[str]) -> list[Column]:
-    """Columns of ours, as examples show their values."""
     return [for_example(F.col(name), frame.schema[name].dataType).alias(name) for name in names]
 
 
@@ -139,7 +138,6 @@ def _user_in_words(source: Source, row: Row) -> str:
 
 
 def _as_one(values: list[Column]) -> Column | None:
-    """No value, the value, or a struct of several."""
     return F.struct(*values) if len(values) > 1 else values[0] if values else None
 
 

@@ -54,8 +54,8 @@ class FactTables:
         known = self._facts_of_items
         fields = [name for name in known.columns if name != names.ITEM]
         joined = rows.join(known.withColumnRenamed(names.ITEM, ITEMS), ITEMS, "left")
-        told = F.when(F.col(ITEMS).isNotNull(), F.struct(*fields)).alias(names.FACTS)
-        return joined.select(*rows.columns, told)
+        facts = F.when(F.col(ITEMS).isNotNull(), F.struct(*fields)).alias(names.FACTS)
+        return joined.select(*rows.columns, facts)
 
     def lists_of_users(self) -> list[DataFrame]:
         """What each user has in the training data, and what the baseline recommends: a row a user each."""
@@ -79,12 +79,9 @@ class FactTables:
             )
             rows.append(of_user.agg(_count(F.col(_VALID), names.N_TRAINING_USERS), _sum(_ROWS, "n_invalid_training")))
             if "popularity" in self.facts:
-                n_items, n_rows = F.count(F.lit(1)), names.TRAINING_INTERACTIONS
-                rows.append(
-                    self._popularity.agg(
-                        n_items.alias(names.N_TRAINING_ITEMS), _sum(n_rows, names.N_TRAINING_INTERACTIONS)
-                    )
-                )
+                n_items = F.count(F.lit(1)).alias(names.N_TRAINING_ITEMS)
+                n_rows = _sum(names.TRAINING_INTERACTIONS, names.N_TRAINING_INTERACTIONS)
+                rows.append(self._popularity.agg(n_items, n_rows))
         if self.sources.items is not None:
             rows += self._totals_of_items()
         if self.sources.baseline is not None:
@@ -119,14 +116,12 @@ class FactTables:
 
     @cached_property
     def _facts_of_items(self) -> DataFrame:
-        """A row an item with all that is asked for."""
         tables = []
         if "popularity" in self.facts:
             tables.append(self._popularity)
         if self.facts & {"category", "vector", "catalogue"}:
-            tables.append(
-                self._attributes.select(names.ITEM, *self._attribute_names, F.lit(True).alias(names.IN_ITEMS))
-            )
+            in_items = F.lit(True).alias(names.IN_ITEMS)
+            tables.append(self._attributes.select(names.ITEM, *self._attribute_names, in_items))
         return reduce(lambda one, other: one.join(other, names.ITEM, "full"), tables)
 
     @property
@@ -139,19 +134,18 @@ class FactTables:
         """The table of items, a row an item; an attribute in which its rows do not agree is null."""
         source = self.sources.items
         assert source is not None, "a fact of the table of items was asked for"
-        found = {}
+        attributes = {}
         if self.sources.category is not None:
-            found[names.CATEGORY] = text_in(source.frame, self.sources.category)
+            attributes[names.CATEGORY] = text_in(source.frame, self.sources.category)
         if self.sources.vector is not None:
             vector = column(self.sources.vector).cast(T.ArrayType(T.DoubleType()))
             # One with a hole or without a number is none, and is counted by its length.
             broken = F.exists(vector, lambda one: one.isNull() | F.isnan(one) | (F.abs(one) == F.lit(float("inf"))))
-            found[names.VECTOR] = F.when(broken, F.array().cast(T.ArrayType(T.DoubleType()))).otherwise(vector)
-        rows = source.frame.select(
-            source.ids().cast(self.item_type).alias(names.ITEM), *(one.alias(name) for name, one in found.items())
-        )
+            attributes[names.VECTOR] = F.when(broken, F.array().cast(T.ArrayType(T.DoubleType()))).otherwise(vector)
+        item = source.ids().cast(self.item_type).alias(names.ITEM)
+        rows = source.frame.select(item, *(values.alias(name) for name, values in attributes.items()))
         aggregates = [F.count(F.lit(1)).alias(_ROWS)]
-        for name in found:
+        for name in attributes:
             agree = F.min(name) == F.max(name)
             aggregates += [F.when(agree, F.min(name)).alias(name), (~agree).alias(_CONFLICT + name)]
         return rows.groupBy(names.ITEM).agg(*aggregates)
@@ -168,14 +162,9 @@ class FactTables:
             length, n = F.size(names.VECTOR).alias(_LENGTH), F.count(F.lit(1)).alias(_ROWS)
             lengths = self._attributes.where(usable & F.col(names.VECTOR).isNotNull()).groupBy(length).agg(n)
             # Vectors are as long as most of them are.
-            longest = F.max_by(_LENGTH, F.struct(_ROWS, _LENGTH))
-            ragged = F.sum(_ROWS) - F.max(_ROWS)
-            rows.append(
-                lengths.agg(
-                    F.coalesce(longest, F.lit(0)).alias(names.DIMENSION),
-                    F.coalesce(ragged, F.lit(0)).alias("n_ragged_vectors"),
-                )
-            )
+            usual = F.coalesce(F.max_by(_LENGTH, F.struct(_ROWS, _LENGTH)), F.lit(0)).alias(names.DIMENSION)
+            n_ragged = F.coalesce(F.sum(_ROWS) - F.max(_ROWS), F.lit(0)).alias("n_ragged_vectors")
+            rows.append(lengths.agg(usual, n_ragged))
         return rows
 
     def _history(self) -> DataFrame:
@@ -191,7 +180,6 @@ class FactTables:
         return pairs.groupBy(self.user_columns).agg(F.collect_list(F.struct(*fields)).alias(names.HISTORY))
 
     def _baseline_rows(self) -> DataFrame:
-        """The baseline's rows, and whether each can be used."""
         source = self.sources.baseline
         assert source is not None, "a baseline was asked for"
         users = self.named_users(source)

@@ -258,7 +258,6 @@ class Grouping:
 
     @property
     def _listed(self) -> tuple[str, ...]:
-        """The columns that become lists of a user, in one order."""
         return (reading.ITEMS, reading.SCORES, *([FACTS] if self._further.of_items else []))
 
     @property
@@ -296,11 +295,12 @@ class Grouping:
 
     def _labels(self) -> DataFrame:
         source, others = self.sources.labels, self._users_without_labels()
+        attributes = agreed(self.attribute_columns, reading.ATTRIBUTE_CONFLICTS)
         if source.arrays:
             labels = self._grouped_arrays(self._arrays(source), reading.LABEL_ROWS)
             if others is None:
                 return labels
-            grouped = others.groupBy(self.user_columns).agg(F.max(_KNOWN).alias(_KNOWN), *self._attributes_of_users())
+            grouped = others.groupBy(self.user_columns).agg(F.max(_KNOWN).alias(_KNOWN), *attributes)
             joined = labels.join(grouped, self.user_columns, "full")
             known = F.when(F.col(reading.LABEL_ROWS).isNotNull(), 1).otherwise(F.col(_KNOWN))
             return joined.withColumn(_KNOWN, known)
@@ -309,7 +309,7 @@ class Grouping:
         if others is not None:
             # They are rows without a label: a third table in a join would cost a shuffle more.
             rows = rows.withColumns({_ROW: F.lit(1), _KNOWN: F.lit(1)}).unionByName(others, allowMissingColumns=True)
-            n_rows, more = F.sum(_ROW), [F.max(_KNOWN).alias(_KNOWN), *self._attributes_of_users()]
+            n_rows, more = F.sum(_ROW), [F.max(_KNOWN).alias(_KNOWN), *attributes]
         ids, values = _names(source)
         lists = [F.collect_list(name).alias(name) for name in (ids, *values)]
         return rows.groupBy(self.user_columns).agg(n_rows.alias(reading.LABEL_ROWS), *lists, *more)
@@ -321,22 +321,14 @@ class Grouping:
         if users is not None:
             # A row that names nobody is no user to count; it is reported as a row that cannot be used.
             nobody = any_null(users.user_columns())
-            rows = users.frame.select(
-                *self._named_users(users), F.when(nobody, 1).otherwise(0).alias(_ROW), F.lit(1).alias(_KNOWN)
-            )
+            row, known = F.when(nobody, 1).otherwise(0).alias(_ROW), F.lit(1).alias(_KNOWN)
+            rows = users.frame.select(*self._named_users(users), row, known)
         if attributes is not None:
-            about = attributes.frame.where(~any_null(attributes.user_columns())).select(
-                *self._named_users(attributes),
-                F.lit(0).alias(_ROW),
-                F.lit(0).alias(_KNOWN),
-                *self._attributes(attributes),
-            )
+            row, known = F.lit(0).alias(_ROW), F.lit(0).alias(_KNOWN)
+            somebody = attributes.frame.where(~any_null(attributes.user_columns()))
+            about = somebody.select(*self._named_users(attributes), row, known, *self._attributes(attributes))
             rows = about if rows is None else rows.unionByName(about, allowMissingColumns=True)
         return rows
-
-    def _attributes_of_users(self) -> list[Column]:
-        """The attributes of a user, null if its rows do not agree, and in how many they do not."""
-        return agreed(self.attribute_columns, reading.ATTRIBUTE_CONFLICTS)
 
     def _excluded(self, source: Source) -> DataFrame:
         """The items that each user's predictions leave out; a null matches nothing."""
@@ -372,7 +364,6 @@ class Grouping:
 
 
 def _names(source: Source) -> tuple[str, list[str]]:
-    """Our names of the column of ids and of those of the values."""
     if source.role == "predictions":
         return reading.ITEMS, [reading.SCORES] * len(source.given_values)
     grades = [reading.grades_column(index) for index in range(len(source.grades))]

@@ -172,7 +172,6 @@ class FurtherTables:
 
 
 def _further(given: FurtherTables, predictions: Source, names: ColumnNames, problems: list[str]) -> FurtherSources:
-    """The columns of the tables that metrics ask for beside predictions and labels."""
     if given.facts_of_items and predictions.arrays:
         problems.append(
             "facts of items are looked up for rows of predictions, and these come as arrays; explode them: "
@@ -208,7 +207,6 @@ def _attributes(
     names: ColumnNames,
     problems: list[str],
 ) -> Source | None:
-    """The table that has the columns of the slices and of the weights."""
     wanted = (*by, *([] if weight is None else [weight]))
     if not wanted:
         if given is not None:
@@ -247,7 +245,6 @@ def _called(role: str, model: str) -> str:
 
 
 def _model_column(frame: DataFrame, model: str | None, problems: list[str]) -> str | None:
-    """The column that says which model a row is of."""
     column = None if model is None else require_column("predictions", frame, model, "model", problems)
     if column is not None:
         what = f"predictions: the column {column!r} (model=)"

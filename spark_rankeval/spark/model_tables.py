@@ -20,6 +20,7 @@ from spark_rankeval.spark.grouping import agreed
 from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, user_hash
 from spark_rankeval.spark.named_columns import any_null, check_unambiguous, column, find_column
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, columns_of_models
+from spark_rankeval.spark.source import user_column
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.tables.notes import note_of_labels
@@ -256,18 +257,15 @@ class ModelTables:
         return together.groupBy(*self._users()).agg(F.collect_list(_ROW).alias(ROWS), *attributes)
 
     def _users(self) -> list[Column]:
-        """The user's columns of `grouped`."""
-        return [F.col(_user(index)) for index in range(len(self.user_types))]
+        return [F.col(user_column(index)) for index in range(len(self.user_types))]
 
     def _users_of(self, table: ModelTable) -> list[Column]:
         """The user's columns in the order of the first table."""
         return [column(name) for name in table.users_like(self.tables[0].users)]
 
     def _rows(self, table: ModelTable, labels: Sequence[str], by: Sequence[str]) -> DataFrame:
-        users = [
-            id_.cast(type_).alias(_user(index))
-            for index, (id_, type_) in enumerate(zip(self._users_of(table), self.user_types, strict=True))
-        ]
+        typed = zip(self._users_of(table), self.user_types, strict=True)
+        users = [id_.cast(type_).alias(user_column(index)) for index, (id_, type_) in enumerate(typed)]
         errors = [F.coalesce(column(name).cast("bigint"), F.lit(0)) * weight for name, weight in table.errors.items()]
         values = [
             column(table.metrics[label].column).cast("double").alias(value_field(index))
@@ -296,7 +294,7 @@ class ModelTables:
         for table in self.tables:
             if table.model not in (None, model):
                 continue
-            users = [id_.alias(_user(index)) for index, id_ in enumerate(self._users_of(table))]
+            users = [id_.alias(user_column(index)) for index, id_ in enumerate(self._users_of(table))]
             rows = table.frame.where(_model_of(table) == F.lit(model)).select(*users).where(~any_null(self._users()))
             repeated = rows.groupBy(*rows.columns).count().where("count > 1").limit(1)
             shown = [for_example(F.col(field.name), field.dataType) for field in rows.schema.fields]
@@ -328,11 +326,5 @@ class ModelTables:
         return rows.select(*schema.marked([*self._users(), F.col(_ROW).getField(MODEL), *differences]))
 
 
-def _user(index: int) -> str:
-    return f"user_{index}"
-
-
 def _model_of(table: ModelTable) -> Column:
-    if table.model_column is None:
-        return F.lit(table.model)
-    return model_in(table.frame, table.model_column)
+    return F.lit(table.model) if table.model_column is None else model_in(table.frame, table.model_column)

@@ -50,40 +50,40 @@ def choose_plan(
     if obstacle is not None or cutoff is None:
         return Plan("all", 0, (f"All predictions of a user are grouped: {obstacle}",))
     keep = cutoff + _SLACK
-    told = [f"A user keeps the best {keep} predictions while rows are grouped: the largest cutoff is {cutoff}."]
+    words = [f"A user keeps the best {keep} predictions while rows are grouped: the largest cutoff is {cutoff}."]
     if any(view.ranking.duplicates == "keep_best" for view in task.views):
-        told.append("Duplicates are merged first, by user and item within the same shuffle.")
+        words.append("Duplicates are merged first, by user and item within the same shuffle.")
     gathering: Gathering
     if _version(spark_version) < (4, 2):
         gathering = "window"
-        told.append(f"Spark {spark_version} sorts a user's predictions for that (window); Spark 4.2 needs no sort.")
+        words.append(f"Spark {spark_version} sorts a user's predictions for that (window); Spark 4.2 needs no sort.")
     elif exact:
         gathering = "best_by_score_and_item"
-        told.append("They are kept by score and item, which settles every tie (min_by).")
+        words.append("They are kept by score and item, which settles every tie (min_by).")
     else:
         gathering = "best_by_score"
-        told.append(
+        words.append(
             "They are kept by score (max_by); if equal scores at that boundary leave a user's value open, "
             "the evaluation runs again and keeps by score and item."
         )
-    return Plan(gathering, keep, tuple(told))
+    return Plan(gathering, keep, tuple(words))
 
 
 def _plan_for_arrays(task: ScoringTask, predictions: Source, prune: str, excludes: bool) -> Plan:
     cutoff = task.largest_cutoff
-    told = ["Predictions come as arrays, a user's whole list in a row: nothing is brought together."]
+    words = ["Predictions come as arrays, a user's whole list in a row: nothing is brought together."]
     # What takes the place of an item that is left out must be there.
     moves_up = excludes or any(
         view.ranking.duplicates == "keep_best" or view.ranking.unpredicted_labels == "last" for view in task.views
     )
     reads_all = predictions.has_value or prune == "never" or moves_up
     if reads_all or cutoff is None:
-        return Plan("all", 0, tuple(told))
-    told.append(
+        return Plan("all", 0, tuple(words))
+    words.append(
         f"Only the first {cutoff} items of a user's array are read: that is the largest cutoff; duplicates and nulls further "
         "down are not counted."
     )
-    return Plan("first", cutoff, tuple(told))
+    return Plan("first", cutoff, tuple(words))
 
 
 def _obstacle(task: ScoringTask, metrics: Mapping[str, Metric], prune: str, excludes: bool) -> str | None:

@@ -58,7 +58,6 @@ def with_reasons(source: Source, rules: Rules, model_column: str | None = None) 
 
 
 def _rows(source: Source, model_column: str | None) -> DataFrame:
-    """The rows, or the entries of arrays, under our names."""
     users, models = source.named_users(), []
     if model_column is not None:
         models = [readable(text_in(source.frame, model_column)).alias(MODEL)]
@@ -138,7 +137,6 @@ class Quarantine:
         return reduce(lambda rows, more: rows.unionByName(more), parts)
 
     def _keys(self, rows: DataFrame) -> list[str]:
-        """The columns that make a user."""
         users = [user_column(index) for index in range(len(self.sources.predictions.user))]
         return [*users, *[name for name in (MODEL, _ROW) if name in rows.columns]]
 

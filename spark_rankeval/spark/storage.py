@@ -164,7 +164,6 @@ def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
 
 
 def _folder_on_disk(table: DataFrame) -> Path | None:
-    """The folder of a table's files, if it is on the driver's disk."""
     for file in input_files(table):
         place = urlsplit(file)
         folder = Path(url2pathname(place.path)).parent

@@ -320,8 +320,6 @@ def _read(batch: pa.RecordBatch, n_metrics: int) -> _Users:
 
 
 class _Counts:
-    """What is counted of every model."""
-
     def __init__(self, baseline: str | None) -> None:
         self._baseline = baseline
         self._state: dict[str, Array] = {}

@@ -135,7 +135,6 @@ class ExposureAccumulator:
             )
 
     def _group(self, key: Key) -> int:
-        """The number of a group."""
         if key not in self._groups:
             self._groups[key] = len(self._groups)
             self._slices.append(self._slices_of(key))
@@ -200,7 +199,6 @@ def _length(slot: Slot) -> float:
 
 
 def _kinds(recommended: Recommended) -> IntArray:
-    """What each item is."""
     kind = np.zeros(len(recommended.rank), np.int64)
     if recommended.training_users is not None:
         kind += _IN_TRAINING * (recommended.training_users > 0)

@@ -304,7 +304,6 @@ def _normalisers(view: View, batch: RankingBatch, first: int) -> dict[int, Array
 
 
 def _weight_sums(batch: RankingBatch, limit: float | None) -> dict[str, Array]:
-    """The counts that `WEIGHT_SUMS` names."""
     labels = batch.label_weights
     assert labels is not None, "the task says that labels have weights"
     above = np.zeros(len(labels.values), np.bool_) if limit is None else labels.values > limit
