@@ -14,7 +14,6 @@ from spark_rankeval.spark.diagnosis import (
     example_of_weights,
     null_users,
 )
-from spark_rankeval.spark.validity import Rules
 from spark_rankeval.tables.quality import apart_in_words, excluded_labels_in_words
 
 if TYPE_CHECKING:
@@ -172,7 +171,7 @@ def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metri
 
 def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> str:
     """Reasons with examples, by another look at the tables."""
-    sources, rules = scoring.sources, Rules.of(scoring.reading.task)
+    sources, task = scoring.sources, scoring.reading.task
     if name == "n_conflicting_attributes":
         return f"for example {example_of_conflicts(sources)}"
     if name == "n_invalid_weights":
@@ -186,13 +185,13 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> str:
     for source in tables:
         table = f"model {names[id(source.frame)]!r}: " if of_predictions and len(tables) > 1 else ""
         if name in ("n_duplicate_predictions", "n_conflicting_labels"):
-            example = example_of_duplicates(source, rules, name == "n_conflicting_labels", model_column)
+            example = example_of_duplicates(source, task, name == "n_conflicting_labels", model_column)
             if example:
                 examples.append(f"for example {table}{example}")
         else:
             reasons += [
                 table + _reason(finding)
-                for finding in diagnose(source, rules, model_column)
+                for finding in diagnose(source, task, model_column)
                 if _is_error(finding.unusual, of_predictions, chosen)
             ]
     if name == "n_invalid_labels" and sources.users is not None:

@@ -1,7 +1,6 @@
 """The options of evaluations, each in one place: its type, its default and its check.
 
-`evaluate` has them in its signature, with a sentence for each; `score_users`, `quarantine` and `evaluate_runs` take the same. The
-configurations of jobs are made of these classes: an option that is added to one of them is a key of the file at once.
+The configurations of jobs are made of these classes: a new option of one of them is a key of the file at once.
 """
 
 from __future__ import annotations

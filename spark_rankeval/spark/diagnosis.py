@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, Row
 
+    from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source
-    from spark_rankeval.spark.validity import Rules
 
 
 class Finding(NamedTuple):
@@ -32,16 +32,16 @@ class Finding(NamedTuple):
     unusual: bool = False  # an infinite score or a negative grade, which a caller may allow
 
 
-def diagnose(source: Source, rules: Rules, model_column: str | None = None) -> list[Finding]:
+def diagnose(source: Source, task: ScoringTask, model_column: str | None = None) -> list[Finding]:
     """Count the rows of a table that cannot be used by reason; a row with several counts under the first."""
-    rows = with_reasons(source, rules, model_column)
+    rows = with_reasons(source, task, model_column)
     rejected = rows.where(F.col(REASON).isNotNull() & (F.col(REASON) != REPEATED_USER))
     values = [F.col(value_name(index)) for index in range(len(source.given_values))]
     names = {user_column(index): name for index, name in enumerate(source.user)} | {ITEM: "item"}
     names |= {value_name(index): name for index, name in enumerate(_value_names(source))}
     example = F.first(F.struct(*_shown(rejected, names))).alias("example")
     counted = rejected.groupBy(REASON).agg(F.count(F.lit(1)).alias("n"), example).collect()
-    unusual = unusual_reasons(source, values, rules)
+    unusual = unusual_reasons(source, values, task)
     findings = []
     for row in sorted(counted, key=lambda row: str(row[REASON])):
         shown = ", ".join(f"{name}={row['example'][ours]!r}" for ours, name in names.items())
@@ -73,9 +73,9 @@ def _repeated_users(source: Source, model_column: str | None) -> list[Finding]:
     return [Finding(REPEATED_USER, row["n"], f"{_user_in_words(source, example)} in {example['count']} rows")]
 
 
-def example_of_duplicates(source: Source, rules: Rules, differing: bool, model_column: str | None = None) -> str:
+def example_of_duplicates(source: Source, task: ScoringTask, differing: bool, model_column: str | None = None) -> str:
     """An item that a user has twice, of the rows that can be ranked; with `differing`, with different values."""
-    rows = with_reasons(source, rules, model_column)
+    rows = with_reasons(source, task, model_column)
     # In one table of arrays without ids of users there is nothing to group by but the row.
     keys = [name for name in rows.columns if name.startswith(("user_", "model_", "row_")) or name == ITEM]
     value = _as_one([F.col(value_name(index)) for index in range(len(source.given_values))])

@@ -15,7 +15,7 @@ from spark_rankeval.spark.fact_tables import FactTables
 from spark_rankeval.spark.ids import common_id_type, is_readable, name_in, readable, text_in, text_of, user_hash
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
-from spark_rankeval.spark.validity import Rules, none_holds, says_something, unusual_reasons
+from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
 from spark_rankeval.worker import reading
 from spark_rankeval.worker.facts import FACTS
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from spark_rankeval.ranking.recommended import Fact
+    from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source
 
@@ -59,11 +59,10 @@ class Grouping:
     """How tables become one row a user."""
 
     sources: Sources
+    task: ScoringTask
     gathering: Gathering = "all"  # how a user's predictions are brought together
     keep: int = 0  # with a gathering of the best: how many predictions a user keeps
     merge_duplicates: bool = False  # keep the best of equal (user, item) already before predictions are left out
-    rules: Rules = Rules()  # what a row may hold
-    facts: frozenset[Fact] = frozenset()  # what is asked for beside predictions and labels
 
     @property
     def user_columns(self) -> list[str]:
@@ -127,7 +126,7 @@ class Grouping:
 
     @cached_property
     def _further(self) -> FactTables:
-        return FactTables(self.sources.further, self.facts, self.user_columns, self._named_users, self.item_type())
+        return FactTables(self.sources.further, self.task.facts, self.user_columns, self._named_users, self.item_type())
 
     @property
     def attribute_columns(self) -> list[str]:
@@ -168,9 +167,9 @@ class Grouping:
         """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest."""
         ids, values = _names(source)
         model = self.sources.model_column if source.role == "predictions" else None
-        valid, infinite = says_something(source, self.rules, model), []
+        valid, infinite = says_something(source, self.task, model), []
         if self._counts_infinite(source):
-            unusual = ~none_holds(unusual_reasons(source, source.values(), self.rules))
+            unusual = ~none_holds(unusual_reasons(source, source.values(), self.task))
             infinite = [F.when(valid & unusual, 1).otherwise(0).alias(_INFINITE)]
             valid = valid & ~unusual
         columns = [F.when(valid, source.ids().cast(self.item_type())).alias(ids)]
@@ -179,7 +178,7 @@ class Grouping:
 
     def _counts_infinite(self, source: Source) -> bool:
         """Whether rows of infinite score are left out and counted by themselves: only on request, for it takes a column."""
-        return source.value_kind == "score" and not self.rules.rank_infinite
+        return source.value_kind == "score" and not self.task.rank_infinite
 
     def _predictions(self) -> DataFrame:
         """A row a user with the predictions of every model, each in columns of its own."""

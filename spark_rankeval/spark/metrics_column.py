@@ -109,11 +109,7 @@ def _readable_ids(array: Column) -> Column:
 
 def _without_null_entries(array: str | Column) -> Column:
     """The array, or null if an entry is: pandas would turn whole numbers beside a null into rounded floats."""
-    whole = (
-        column(array)
-        if isinstance(array, str) and "." not in array
-        else F.col(array)
-        if isinstance(array, str)
-        else array
-    )
-    return F.when(~F.exists(whole, lambda entry: entry.isNull()), whole)
+    if isinstance(array, str):
+        # A dot leads into a struct.
+        array = F.col(array) if "." in array else column(array)
+    return F.when(~F.exists(array, lambda entry: entry.isNull()), array)

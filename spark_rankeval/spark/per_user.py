@@ -1,7 +1,4 @@
-"""What the columns of a per-user table are: they are marked when the table is made, and known again when it comes back.
-
-A mark is JSON in a column's metadata, which Parquet and tables made of it keep. Nobody else writes or reads marks.
-"""
+"""What the columns of a per-user table are: JSON in their metadata, which Parquet keeps, marks them; only this module reads it."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ from spark_rankeval.spark.validity import invalid_reasons, unusual_reasons
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source
-    from spark_rankeval.spark.validity import Rules
 
 #: Our names on the way.
 ITEM, MODEL, REASON = "item_", "model_", "reason_"
@@ -35,7 +35,7 @@ def value_name(index: int) -> str:
     return f"value_{index}"
 
 
-def with_reasons(source: Source, rules: Rules, model_column: str | None = None) -> DataFrame:
+def with_reasons(source: Source, task: ScoringTask, model_column: str | None = None) -> DataFrame:
     """The rows of a table, or the entries of its arrays, each with why it cannot be ranked, or null.
 
     A row whose arrays say nothing as a whole is one entry without an item. Of a user's several rows of arrays one is read,
@@ -50,7 +50,7 @@ def with_reasons(source: Source, rules: Rules, model_column: str | None = None) 
         reasons[f"null model ({model_column})"] = F.col(MODEL).isNull()
     if source.arrays:
         reasons |= {whole: F.col(_WHOLE) == F.lit(whole) for whole in (REPEATED_USER, *_wrong_arrays(source))}
-    reasons |= invalid_reasons(source, ids, values, rules) | unusual_reasons(source, values, rules)
+    reasons |= invalid_reasons(source, ids, values, task) | unusual_reasons(source, values, task)
     reason = F.lit(None).cast("string")
     for text, condition in reversed(reasons.items()):
         reason = F.when(F.coalesce(condition, F.lit(False)), F.lit(text)).otherwise(reason)
@@ -107,7 +107,7 @@ class Quarantine:
     """How rejected rows become a table."""
 
     sources: Sources
-    rules: Rules  # what a row may hold
+    task: ScoringTask
     user_types: list[T.DataType]  # the types of the user's columns, wide enough for all tables
     item_type: T.DataType  # the same of the items
     repeated_predictions: bool = True  # a user's predictions of an item but the best are rejected
@@ -118,13 +118,13 @@ class Quarantine:
         sources = self.sources
         parts = []
         for model in sources.models[: 1 if sources.model_column is not None else None]:
-            rows = with_reasons(model.source, self.rules, sources.model_column)
+            rows = with_reasons(model.source, self.task, sources.model_column)
             if sources.model_column is None:
                 rows = rows.withColumn(MODEL, F.lit(model.name))
             parts.append(self._named(model.source, rows))
             if self.repeated_predictions:
                 parts.append(self._named(model.source, self._repeated(model.source, rows)))
-        labels = with_reasons(sources.labels, self.rules)
+        labels = with_reasons(sources.labels, self.task)
         parts.append(self._named(sources.labels, labels))
         if self.conflicting_labels and sources.labels.given_values:
             parts.append(self._named(sources.labels, self._conflicting(labels)))
@@ -157,7 +157,7 @@ class Quarantine:
         """Labels of an item that has a higher grade as well; of equal ones the first, as the others are merged with it."""
         rows = rows.where(F.col(REASON).isNull())
         values = [F.col(value_name(index)).cast("double") for index in range(len(self.sources.labels.given_values))]
-        values = [F.greatest(grade, F.lit(0.0)) if self.rules.clip_grades else grade for grade in values]
+        values = [F.greatest(grade, F.lit(0.0)) if self.task.clip_grades else grade for grade in values]
         grades = F.struct(*values)
         higher = Window.partitionBy(*self._keys(rows), ITEM).orderBy(grades.desc())
         rows = rows.withColumn(_OTHER, F.lag(grades).over(higher)).where(F.col(_OTHER) != grades)

@@ -18,7 +18,6 @@ from spark_rankeval.spark.grouping import Grouping, slice_column
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, type_of_count
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.spark.rejected import Quarantine
-from spark_rankeval.spark.validity import Rules
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.exposures import slots_of
 from spark_rankeval.worker.facts import TOTALS
@@ -27,11 +26,11 @@ from spark_rankeval.worker.scoring import MODEL, UNRESOLVED, beside_column, coun
 from spark_rankeval.worker.states import n_values_of, state_of_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.request.readings import Reading
+    from spark_rankeval.request.readings import Reading, Value
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.statistics.description import Description, DescriptionOptions
@@ -94,31 +93,26 @@ class Scoring:
         keeps_best = any(view.ranking.duplicates == "keep_best" for view in task.views)
         return Grouping(
             self.sources,
+            task,
             gathering=plan.gathering,
             keep=plan.keep,
             merge_duplicates=plan.keep > 0 and keeps_best,
-            rules=Rules.of(task),
-            facts=task.facts,
         )
 
     @property
     def schema(self) -> PerUserSchema:
         """The columns of the per-user table."""
         task, sources = self.reading.task, self.sources
-        beside = {value.key for value in self.reading.beside}
         first = task.models[0]
+        compared = {(value.relevance, value.label) for value in self.reading.beside if value.model == first}
+        metrics = []
+        for metric in self.metrics:
+            if metric.column:
+                has_standard = (metric.relevance, metric.label) in compared
+                metrics.append(replace(metric, standard_column=f"{metric.column}{_STANDARD}" if has_standard else ""))
         return PerUserSchema(
             users=tuple(sources.predictions.user),
-            metrics=tuple(
-                replace(
-                    metric,
-                    standard_column=f"{metric.column}{_STANDARD}"
-                    if (first, metric.relevance, metric.label) in beside
-                    else "",
-                )
-                for metric in self.metrics
-                if metric.column
-            ),
+            metrics=tuple(metrics),
             counts=counts_beside(task),
             slices=sources.slices,
             weight=sources.weight,
@@ -179,7 +173,7 @@ class Scoring:
         ranking = self.reading.task.views[0].ranking
         return Quarantine(
             self.sources,
-            Rules.of(self.reading.task),
+            self.reading.task,
             grouping.user_types(),
             grouping.item_type(),
             repeated_predictions=ranking.duplicates in ("count", "keep_best"),
@@ -192,21 +186,18 @@ class Scoring:
         task = self.reading.task
         names = {(metric.relevance, metric.label): metric.key for metric in self.metrics}
         n_values = len(self.reading.values)
+
+        def of_model(model: str, values: Sequence[Value], described: list[Description]) -> dict[str, Description]:
+            pairs = zip(values, described, strict=True)
+            return {names[value.relevance, value.label]: each for value, each in pairs if value.model == model}
+
         figures: dict[str, dict[Key, ModelFigures]] = {}
         for place, model in enumerate(task.models):
             for key, group in by_group.items():
                 values, beside = group.values[:n_values], group.values[n_values:]
                 figures.setdefault(model, {})[key] = ModelFigures(
-                    {
-                        names[value.relevance, value.label]: each
-                        for value, each in zip(self.reading.values, values, strict=True)
-                        if value.model == model
-                    },
-                    {
-                        names[value.relevance, value.label]: each.mean
-                        for value, each in zip(self.reading.beside, beside, strict=True)
-                        if value.model == model
-                    },
+                    of_model(model, self.reading.values, values),
+                    {name: each.mean for name, each in of_model(model, self.reading.beside, beside).items()},
                     self.counts_of(group, place),
                 )
         unresolved = max(int(group.counts[UNRESOLVED].total) for group in by_group.values())

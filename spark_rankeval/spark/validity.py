@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING
@@ -20,35 +19,18 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-    from spark_rankeval.dialects import UnusualGrades
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.source import Source
 
 _HUGE = 1e290
 
 
-@dataclass(frozen=True)
-class Rules:
-    """What a row may hold."""
-
-    unusual_grades: UnusualGrades = "error"  # which grades are no mistake; see `Dialect`
-    clip_grades: bool = False  # negative grades are taken as 0
-    largest_grade: float = math.inf  # the largest grade that the metrics can take
-    rank_infinite: bool = True  # infinite scores are ranked
-    keep_null_items: bool = False  # a null in an array of predictions takes a rank
-
-    @classmethod
-    def of(cls, task: ScoringTask) -> Rules:
-        """Those that the worker knows."""
-        return cls(task.unusual_grades, task.clip_grades, task.largest_grade, task.rank_infinite, task.keep_null_items)
-
-
-def invalid_reasons(source: Source, ids: Column, values: Sequence[Column], rules: Rules) -> dict[str, Column]:
+def invalid_reasons(source: Source, ids: Column, values: Sequence[Column], task: ScoringTask) -> dict[str, Column]:
     """Why a row, or an entry of an array, says nothing that could be ranked: conditions by what they mean."""
     reasons = {f"null {source.role.rstrip('s')} item": ids.isNull()}
     if isinstance(source.item_type, T.FloatType | T.DoubleType):
         reasons["NaN item"] = F.isnan(ids)
-    if rules.keep_null_items and source.role == "predictions":
+    if task.keep_null_items and source.role == "predictions":
         reasons = {}
     for given, (kind, number) in zip(source.given_values, _numbers(source, values).items(), strict=True):
         reasons[f"null {kind}"] = number.isNull()
@@ -57,7 +39,7 @@ def invalid_reasons(source: Source, ids: Column, values: Sequence[Column], rules
             wrong = LABEL_COLUMNS[given.beside].wrong
             reasons |= {words: compare(number, F.lit(bound)) for words, compare, bound in wrong}
             continue
-        if source.value_kind == "relevance" and rules.unusual_grades == "keep":
+        if source.value_kind == "relevance" and task.unusual_grades == "keep":
             continue
         reasons[f"NaN {kind}"] = F.isnan(number)
         if source.value_kind == "rank":
@@ -65,7 +47,7 @@ def invalid_reasons(source: Source, ids: Column, values: Sequence[Column], rules
             reasons["infinite rank"] = number == F.lit(math.inf)
             reasons["fractional rank"] = number != F.rint(number)
         if source.value_kind == "relevance":
-            largest = rules.largest_grade
+            largest = task.largest_grade
             held = as_float32(largest) if isinstance(given.kind, T.FloatType) else largest
             above, infinite = f"{kind} above {largest:,.6g}, the largest grade of a metric", F.lit(math.inf)
             if largest < _HUGE:
@@ -75,16 +57,16 @@ def invalid_reasons(source: Source, ids: Column, values: Sequence[Column], rules
     return reasons
 
 
-def unusual_reasons(source: Source, values: Sequence[Column], rules: Rules) -> dict[str, Column]:
+def unusual_reasons(source: Source, values: Sequence[Column], task: ScoringTask) -> dict[str, Column]:
     """Why a row that could be ranked is not: infinite scores and negative grades, which the caller may allow."""
     numbers = {
         kind: number
         for given, (kind, number) in zip(source.given_values, _numbers(source, values).items(), strict=True)
         if not given.beside
     }
-    if source.value_kind == "score" and not rules.rank_infinite:
+    if source.value_kind == "score" and not task.rank_infinite:
         return {f"infinite {kind}": F.abs(number) == F.lit(math.inf) for kind, number in numbers.items()}
-    if source.value_kind == "relevance" and rules.unusual_grades == "error" and not rules.clip_grades:
+    if source.value_kind == "relevance" and task.unusual_grades == "error" and not task.clip_grades:
         return {f"negative {kind}": number < 0 for kind, number in numbers.items()}
     return {}
 
@@ -107,9 +89,9 @@ def none_holds(conditions: dict[str, Column]) -> Column:
     return ~F.coalesce(reduce(or_, conditions.values()), F.lit(False))
 
 
-def says_something(source: Source, rules: Rules, model_column: str | None = None) -> Column:
+def says_something(source: Source, task: ScoringTask, model_column: str | None = None) -> Column:
     """Whether a row of a table of rows has all that a ranking needs."""
     needed = [*source.user_columns(), *([] if model_column is None else [column(model_column)])]
     return reduce(and_, [one.isNotNull() for one in needed]) & none_holds(
-        invalid_reasons(source, source.ids(), source.values(), rules)
+        invalid_reasons(source, source.ids(), source.values(), task)
     )

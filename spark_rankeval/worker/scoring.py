@@ -206,15 +206,11 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
     counts = _counts(next(iter(views.values())), ranked, inputs.predictions[model], inputs.labels)
     counts["n_excluded"] = n_excluded
     counts["n_excluded_labels"] = _n_labelled(inputs.excluded, inputs.label_items)
-    counts["n_conflicting_attributes"] = _n_conflicts(inputs.columns, batch.n_users)
+    conflicts = inputs.columns.get(ATTRIBUTE_CONFLICTS)
+    none = np.zeros(batch.n_users, np.int64)
+    counts["n_conflicting_attributes"] = none if conflicts is None else whole_numbers(conflicts)
     scores.counts.update((count_of_model(name, model), count) for name, count in counts.items())
     return ranked
-
-
-def _n_conflicts(columns: dict[str, pa.Array], n_users: int) -> IntArray:
-    """How many attributes of a user have several values; int64 (n_users,)."""
-    conflicts = columns.get(ATTRIBUTE_CONFLICTS)
-    return np.zeros(n_users, np.int64) if conflicts is None else whole_numbers(conflicts)
 
 
 def _views_of(task: ScoringTask, model: int, columns: dict[str, pa.Array]) -> dict[int, View]:
