@@ -84,7 +84,7 @@ class ModelFrames(ModelTables):
         users = pa.table(columns)
         parts = [users.take(pa.array(part)) for part in np.array_split(np.arange(len(rows)), self.n_partitions)]
         states = [run(iter(part.combine_chunks().to_batches(max_chunksize=BATCH))) for part in parts]
-        return merged(chain.from_iterable(unpacked_by_place(chain.from_iterable(states))))
+        return merged(chain.from_iterable(trees for _, trees in unpacked_by_place(chain.from_iterable(states))))
 
 
 def _compared_by(function, frames, columns, n_partitions, **options):

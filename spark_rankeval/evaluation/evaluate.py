@@ -138,16 +138,7 @@ def evaluate(
         n_plain=len(scoring.reading.beside),
     )
     need_users(scoring.sources.predictions.user, described, "name the column of users with user=")
-    plan = scoring.plan(exact=False)
-    found = scoring.describe(plan, described, totals=summary.totals)
-    words = plan.words
-    if found.n_unresolved:
-        plan = scoring.plan(exact=True)
-        words = (
-            *plan.words,
-            f"The evaluation ran twice: the first go left the value of {found.n_unresolved:,} user(s) open.",
-        )
-        found = scoring.describe(plan, described, totals=summary.totals)
+    found = scoring.describe(described, totals=summary.totals)
     findings = Findings(
         figures=found.figures,
         metrics=scoring.metrics,
@@ -155,7 +146,7 @@ def evaluate(
         totals=found.totals,
         slices=scoring.sources.slices,
         weight=scoring.sources.weight,
-        words=words,
+        words=found.words,
         scoring=scoring,
     )
     result = build_result(findings, summary, table, write_per_user)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -28,7 +28,14 @@ def meeting_place(width: int = _WIDTH) -> Column:
     return F.coalesce(F.col(PLACE), F.spark_partition_id() % width).alias(PLACE)
 
 
-def collected_states(states: DataFrame, merge: Run, n_bytes: int, *, have_places: bool = False) -> list[bytes]:
+class Packed(NamedTuple):
+    """A packed state, and the place of its row, if it has one."""
+
+    place: int | None
+    state: bytes
+
+
+def collected_states(states: DataFrame, merge: Run, n_bytes: int, *, have_places: bool = False) -> list[Packed]:
     """The packed states of all partitions, merged on the way if they are large, in one action.
 
     A state travels by its place or its partition, never by its bytes: if it is lost and made again, it goes where it went before. If rows
@@ -40,4 +47,4 @@ def collected_states(states: DataFrame, merge: Run, n_bytes: int, *, have_places
         # Adaptive execution may put several places into one partition: they are merged one after the other even so.
         states = run_on_workers(met.sortWithinPartitions(PLACE), merge, STATE_SCHEMA)
     with workers_explained():
-        return [bytes(row[STATE]) for row in states.collect()]
+        return [Packed(row[PLACE], bytes(row[STATE])) for row in states.collect()]

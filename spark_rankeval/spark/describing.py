@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from spark_rankeval.spark.collecting import Packed
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
     from spark_rankeval.worker.scoring import CountNames
-    from spark_rankeval.worker.states import Key, TableState
+    from spark_rankeval.worker.states import Key, States, TableState
 
     Roll = Callable[[Key], Iterable[Key]]
 
@@ -91,8 +92,12 @@ def collected(states: DataFrame, groups: Groups) -> dict[Key, Figures]:
     Without any row they are those of the group ``()``, or of what it rolls into. States that are too large are an OptionError,
     before the action, but for how many groups there are.
     """
-    packed = collected_states(states, merge_batches, groups.size(), have_places=groups.n_keys > 0)
-    return figures_by_group(packed, groups)
+    return figures_by_group([each.state for each in packed_states(states, groups)], groups)
+
+
+def packed_states(states: DataFrame, groups: Groups) -> list[Packed]:
+    """The packed states of all partitions, in one action; with keys, no two of them have a group in common."""
+    return collected_states(states, merge_batches, groups.size(), have_places=groups.n_keys > 0)
 
 
 def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_keys: int) -> int:
@@ -103,8 +108,12 @@ def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_k
     return int(n_bytes * _PACKED)
 
 
-def figures_by_group(packed: list[bytes], groups: Groups) -> dict[Key, Figures]:
-    """The figures of the groups that users of each key belong to; with keys, no two packed states have one in common."""
+def figures_by_group(packed: list[bytes], groups: Groups, later: States | None = None) -> dict[Key, Figures]:
+    """The figures of the groups that users of each key belong to; with keys, no two packed states have one in common.
+
+    `later` has states of users who were computed later. Their groups are among the others.
+    """
+    later = dict(later or {})
     empty, options, n_keys, roll = groups.empty, groups.options, groups.n_keys, groups.roll
     n_values = groups.n_values - options.n_plain
     figures: dict[Key, Figures] = {}
@@ -120,7 +129,8 @@ def figures_by_group(packed: list[bytes], groups: Groups) -> dict[Key, Figures]:
         if not fits:
             continue
         parts: dict[Key, list[TableState]] = {}
-        for key, state in states.items():
+        for key, first in states.items():
+            state = merged_states([first, later.pop(key)]) if key in later else first
             # Rows of nobody are of no slice: what is wrong with them is counted among all.
             counted = state.counts["n"]
             nobody = n_keys and counted.size and counted[0] == 0 < counted[-1]

@@ -37,6 +37,7 @@ Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window", 
 # Columns of ours on the way: how many rows a row stands for, or what one row of arrays holds; its model's place; the best;
 # whether a user is known from more than attributes.
 _ROW, _MODEL, _BEST, _KNOWN, _INFINITE = "row_", "model_", "best_", "known_", "infinite_"
+_WANTED = "wanted_"
 
 
 def slice_column(index: int) -> str:
@@ -63,6 +64,7 @@ class Grouping:
     gathering: Gathering = "all"  # how a user's predictions are brought together
     keep: int = 0  # with a gathering of the best: how many predictions a user keeps
     merge_duplicates: bool = False  # keep the best of equal (user, item) already before predictions are left out
+    only: tuple[int, ...] | None = None  # only users whose ids have these hashes; None: all
 
     @property
     def user_columns(self) -> list[str]:
@@ -174,7 +176,17 @@ class Grouping:
             valid = valid & ~unusual
         columns = [F.when(valid, source.ids().cast(self.item_type())).alias(ids)]
         columns += [F.when(valid, given).alias(name) for given, name in zip(_as_numbers(source), values, strict=True)]
-        return source.frame.select(*self._named_users(source), *self._model_of(source), *columns, *infinite)
+        rows = source.frame.select(*self._named_users(source), *self._model_of(source), *columns, *infinite)
+        return self._chosen(rows)
+
+    def _chosen(self, rows: DataFrame) -> DataFrame:
+        """The rows of the users who are asked for."""
+        if self.only is None:
+            return rows
+        hashes = F.split(F.lit(",".join(map(str, self.only))), ",").cast(T.ArrayType(T.LongType()))
+        wanted = rows.sparkSession.range(1).select(F.explode(hashes).alias(_WANTED))
+        hashed = user_hash([F.col(name) for name in self.user_columns], self.user_types())
+        return rows.join(F.broadcast(wanted), hashed == F.col(_WANTED), "left_semi")
 
     def _counts_infinite(self, source: Source) -> bool:
         """Whether rows of infinite score are left out and counted by themselves: only on request, for it takes a column."""
@@ -327,7 +339,7 @@ class Grouping:
             somebody = attributes.frame.where(~any_null(attributes.user_columns()))
             about = somebody.select(*self._named_users(attributes), row, known, *self._attributes(attributes))
             rows = about if rows is None else rows.unionByName(about, allowMissingColumns=True)
-        return rows
+        return None if rows is None else self._chosen(rows)
 
     def _excluded(self, source: Source) -> DataFrame:
         """The items that each user's predictions leave out; a null matches nothing."""
@@ -340,7 +352,9 @@ class Grouping:
         arrays = F.struct(*self._array_columns(source))
         if source.role == "predictions" and self.sources.model_column is not None:
             arrays = F.when(column(self.sources.model_column).isNotNull(), arrays)
-        return source.frame.select(*self._named_users(source), *self._model_of(source), arrays.alias(_ROW))
+        return self._chosen(
+            source.frame.select(*self._named_users(source), *self._model_of(source), arrays.alias(_ROW))
+        )
 
     def _grouped_arrays(self, rows: DataFrame, n_rows: str, n_models: int = 1) -> DataFrame:
         """One row a user of a table of arrays: one of the user's rows, and how many there are, of each model."""

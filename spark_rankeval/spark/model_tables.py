@@ -287,7 +287,7 @@ class ModelTables:
         users = self.grouped(labels, by).select(hashed, nobody, ROWS, *attributes)
         states = run_on_workers(users, run, STATE_SCHEMA)
         packed = collected_states(states, merge_comparisons, bytes_each, have_places=bool(by))
-        return merged(map(unpack, packed))
+        return merged(unpack(each.state) for each in packed)
 
     def repeated_user(self, model: str) -> str:
         """A user who stands in several rows of a model, for a message; empty if there is none."""

@@ -63,8 +63,8 @@ def choose_plan(
     else:
         gathering = "best_by_score"
         words.append(
-            "They are kept by score (max_by); if equal scores at that boundary leave a user's value open, "
-            "the evaluation runs again and keeps by score and item."
+            "They are kept by score (max_by). If equal scores at that boundary leave a user's value open, this user is computed "
+            "again and keeps the best by score and item."
         )
     return Plan(gathering, keep, tuple(words))
 

@@ -18,6 +18,7 @@ from spark_rankeval.spark.grouping import Grouping, slice_column
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, type_of_count
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.spark.rejected import Quarantine
+from spark_rankeval.spark.settling import Settled, settled
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.exposures import slots_of
 from spark_rankeval.worker.facts import TOTALS
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from spark_rankeval.ranking.ragged import IntArray
     from spark_rankeval.request.readings import Reading, Value
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.spark.inputs import Sources
@@ -55,7 +57,7 @@ class Described(NamedTuple):
 
     figures: dict[str, dict[Key, ModelFigures]]  # by model and slice
     totals: dict[str, int]  # how large the tables of facts are, and how much of them cannot be used
-    n_unresolved: int  # of how many users the plan could not settle a value
+    words: tuple[str, ...]  # how predictions were brought together, a sentence each
 
 
 @dataclass(frozen=True)
@@ -180,9 +182,20 @@ class Scoring:
             conflicting_labels=ranking.conflicting_labels == "highest",
         ).frame()
 
-    def describe(self, plan: Plan, options: DescriptionOptions, *, totals: bool = False) -> Described:
-        """The figures of every metric, of those beside them and of every count, in one action."""
-        by_group = self.describe_values(plan, options, totals=totals)
+    def describe(self, options: DescriptionOptions, *, totals: bool = False) -> Described:
+        """The figures of every metric, of those beside them and of every count.
+
+        One action runs. If pruning cut ties that decide values, a second one computes their users again.
+        """
+        plan = self.plan(exact=False)
+        first = self._first_go(plan, options, totals=totals)
+        by_group, words = first.figures, plan.words
+        if not first.is_whole:
+            plan = self.plan(exact=True)
+            by_group = self.describe_values(plan, options, totals=totals)
+            words = (*plan.words, f"The evaluation ran twice: ties left the values of {first.n_open:,} user(s) open.")
+        elif first.n_open:
+            words = (*words, f"Ties left the values of {first.n_open:,} user(s) open, who were computed again.")
         task = self.reading.task
         names = {(metric.relevance, metric.label): metric.key for metric in self.metrics}
         n_values = len(self.reading.values)
@@ -200,28 +213,58 @@ class Scoring:
                     {name: each.mean for name, each in of_model(model, self.reading.beside, beside).items()},
                     self.counts_of(group, place),
                 )
-        unresolved = max(int(group.counts[UNRESOLVED].total) for group in by_group.values())
-        return Described(figures, _totals_of(by_group), unresolved if plan.gathering == "best_by_score" else 0)
+        return Described(figures, _totals_of(by_group), words)
+
+    def _first_go(self, plan: Plan, options: DescriptionOptions, *, totals: bool) -> Settled:
+        """The figures as of `describe_values`, of users whose value no tie leaves open."""
+        if plan.gathering == "best_by_score" and not slots_of(self.reading.task):
+            exact = self.plan(exact=True)
+            return settled(
+                self._states(plan, options, leaves_open=True),
+                self._groups(options, totals=totals),
+                lambda hashes: self._states(exact, options, only=hashes),
+            )
+        figures = self.describe_values(plan, options, totals=totals)
+        if plan.gathering != "best_by_score":
+            return Settled(figures, 0, is_whole=True)
+        n_open = max(int(group.counts[UNRESOLVED].total) for group in figures.values())
+        return Settled(figures, n_open, is_whole=n_open == 0)
 
     def describe_values(self, plan: Plan, options: DescriptionOptions, *, totals: bool = False) -> dict[Key, Figures]:
         """The same by the places of the values in the task, those beside them last.
 
         A value of all lists together is the mean of the figures, which then stand on as many users as have a list.
         """
-        task = self.reading.task
-        keys = tuple(slice_column(index) for index in range(len(self.sources.slices)))
-        grouping = self._grouping(plan)
-        frame = grouping.frame(with_user_hash=options.resamples)
-        groups = Groups(count_names(task), n_values_of(task), options, len(keys), roll(len(keys), totals=totals))
+        task, groups = self.reading.task, self._groups(options, totals=totals)
         if not slots_of(task):
-            run = state_of_batches(task, options, NO_USER, keys)
-            return collected(run_on_workers(frame, run, STATE_SCHEMA), groups)
-        roll_up = groups.roll
-        run = state_of_batches(task, options, NO_USER, keys, lambda key: [slice_as_text(part) for part in roll_up(key)])
+            return collected(self._states(plan, options), groups)
+        grouping, roll_up = self._grouping(plan), groups.roll
+        run = state_of_batches(
+            task, options, NO_USER, self._keys, lambda key: [slice_as_text(part) for part in roll_up(key)]
+        )
         groups.size()
-        packed, exposures = collected_rows(exposure_rows(frame, run, grouping.item_type(), have_slices=bool(keys)))
+        frame = grouping.frame(with_user_hash=options.resamples)
+        rows = exposure_rows(frame, run, grouping.item_type(), have_slices=bool(self._keys))
+        packed, exposures = collected_rows(rows)
         figures = figures_by_group(packed, groups)
         return with_corpus_values(figures, task, exposures, _totals_of(figures), options)
+
+    @property
+    def _keys(self) -> tuple[str, ...]:
+        return tuple(slice_column(index) for index in range(len(self.sources.slices)))
+
+    def _groups(self, options: DescriptionOptions, *, totals: bool) -> Groups:
+        task, n_keys = self.reading.task, len(self._keys)
+        return Groups(count_names(task), n_values_of(task), options, n_keys, roll(n_keys, totals=totals))
+
+    def _states(
+        self, plan: Plan, options: DescriptionOptions, *, only: IntArray | None = None, leaves_open: bool = False
+    ) -> DataFrame:
+        """The states of all partitions' users, or only of those whose ids have some hashes; as of `state_of_batches`."""
+        grouping = replace(self._grouping(plan), only=None if only is None else tuple(only.tolist()))
+        run = state_of_batches(self.reading.task, options, NO_USER, self._keys, leaves_open=leaves_open)
+        frame = grouping.frame(with_user_hash=options.resamples or leaves_open)
+        return run_on_workers(frame, run, STATE_SCHEMA)
 
     def counts_of(self, group: Figures, model: int) -> dict[str, Moments]:
         """The counts of a model, by its place, from those of all models."""

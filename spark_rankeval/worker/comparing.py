@@ -164,7 +164,7 @@ class _Pairs:
 @in_worker
 def merge_comparisons(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For ``mapInArrow``: one state instead of the many of a place. A partition has the rows of a place together."""
-    for states in unpacked_by_place(batches):
+    for _, states in unpacked_by_place(batches):
         # One after the other: all of them at once might not fit into memory.
         total = next(states)
         for state in states:

@@ -74,8 +74,8 @@ def placed(place: int | None, state: Mapping[str, Any]) -> pa.RecordBatch:
     )
 
 
-def unpacked_by_place(batches: Iterable[pa.RecordBatch]) -> Iterator[Iterator[dict[str, Any]]]:
+def unpacked_by_place(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, Iterator[dict[str, Any]]]]:
     """The states of rows, those of one place after those of another; each has to be read before the next."""
     cells = (cell for batch in batches for cell in zip(batch.column(PLACE), batch.column(STATE), strict=True))
-    for _, of_a_place in groupby(cells, key=lambda cell: cell[0].as_py()):
-        yield (unpack(state.as_py()) for _, state in of_a_place)
+    for place, of_a_place in groupby(cells, key=lambda cell: cell[0].as_py()):
+        yield place, (unpack(state.as_py()) for _, state in of_a_place)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -19,6 +19,7 @@ from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
 from spark_rankeval.worker.facts import in_parts
+from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import placed, unpacked_by_place
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import (
@@ -32,7 +33,7 @@ from spark_rankeval.worker.reading import (
     numbers,
     whole_numbers,
 )
-from spark_rankeval.worker.scoring import count_names, score
+from spark_rankeval.worker.scoring import UNRESOLVED, count_names, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -146,11 +147,14 @@ def state_of_batches(
     no_user: str,
     keys: tuple[str, ...] = (),
     slices_of: Callable[[Key], list[str]] | None = None,
+    *,
+    leaves_open: bool = False,
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the state of all users of a partition, in groups by the columns `keys`.
 
     Its counts are those of `count_names`. If `slices_of` gives the slices of a group as text, and any metric is of all lists together,
-    rows of exposure stand beside the state. Of rows that belong to nobody only the invalid rows are counted.
+    rows of exposure stand beside the state. Of rows that belong to nobody only the invalid rows are counted. If `leaves_open`, users whose
+    value a pruned tie leaves open are not in the state: a row of `OPEN_PLACE` has the hashes of their ids.
     """
     names = count_names(task)
     slots = slots_of(task)
@@ -159,11 +163,16 @@ def state_of_batches(
     def run(batches: Batches) -> Batches:
         exposures = ExposureAccumulator(slots, slices_of) if slots and slices_of is not None else None
         tables = _Tables(n_values_of(task), names, options, no_user, keys)
+        open_users = OpenUsers()
         kind = None
         for batch in chain.from_iterable(map(in_parts, batches)):
             kind = batch.schema.field(ITEMS).type.value_type
             scores = score(task, batch)
-            rows = tables.add(batch, [*scores.metrics, *scores.beside], scores.counts, scores.normalisers)
+            unresolved = None
+            if leaves_open and scores.counts[UNRESOLVED].any():
+                unresolved = (scores.counts[UNRESOLVED] > 0) & ~flags(batch.column(no_user))
+                open_users.add(whole_numbers(batch.column(USER_HASH))[unresolved])
+            rows = tables.add(batch, [*scores.metrics, *scores.beside], scores.counts, scores.normalisers, unresolved)
             if exposures is None:
                 yield from rows
                 continue
@@ -171,6 +180,8 @@ def state_of_batches(
             somebody = ~flags(batch.column(no_user))
             groups_of_users = groups([batch.column(name) for name in keys], batch.num_rows)
             yield from exposures.add(groups_of_users, somebody, scores.exposed)
+        if open_users.n:
+            yield placed(OPEN_PLACE, open_users.tree())
         if exposures is None:
             yield from tables.rows()
         elif kind is not None:
@@ -213,7 +224,7 @@ def state_of_columns(
 class _Users(NamedTuple):
     """Users of one or more batches: the columns that part them into groups, and arrays of an entry a user.
 
-    `about` has ``nobody``, and as far as there are any ``hashes``, ``weights`` and ``absent``: who is not evaluated, but makes a group.
+    `about` has ``nobody``; ``absent``: who is not in the state, but makes a group; and as far as there are any ``hashes`` and ``weights``.
     """
 
     keys: list[pa.Array]
@@ -260,17 +271,25 @@ class _Tables:
         self._pending: list[_Users] = []
 
     def add(
-        self, batch: pa.RecordBatch, values: list[Array], counts: Mapping[str, Array], normalisers: Mapping[int, Array]
+        self,
+        batch: pa.RecordBatch,
+        values: list[Array],
+        counts: Mapping[str, Array],
+        normalisers: Mapping[int, Array],
+        left_out: BoolArray | None = None,
     ) -> Batches:
-        """Take in the users of a batch; gives the rows that had to make room."""
+        """Take in the users of a batch, but for those left out; gives the rows that had to make room."""
         columns = columns_of(batch)
         about: dict[str, Array] = {"nobody": flags(columns[self._no_user])}
         if self._options.resamples:
             about["hashes"] = whole_numbers(columns[USER_HASH])
         if self._options.weighted:
             about["weights"] = numbers(columns[USER_WEIGHT])
-        if ABSENT in columns:
-            about["absent"] = flags(columns[ABSENT])
+        absent = [flags(columns[ABSENT])] if ABSENT in columns else []
+        # All batches have the same arrays: they are put together.
+        about["absent"] = reduce(
+            np.logical_or, [np.zeros(batch.num_rows, np.bool_) if left_out is None else left_out, *absent]
+        )
         keys = [columns[name] for name in self._keys]
         self._pending.append(_Users(keys, dict(enumerate(values)), dict(counts), dict(normalisers), about))
         # A group costs the same for few users as for many: small batches wait for one another.
@@ -288,7 +307,7 @@ class _Tables:
                 self._tables[key] = self._new()
             group = users.at(rows)
             # A group that nobody is in who is evaluated is a group all the same.
-            if "absent" in group.about and group.about["absent"].any():
+            if group.about["absent"].any():
                 group = group.at(np.flatnonzero(~group.about["absent"]))
             about, values = group.about, list(group.values.values())
             hashes, weights = about.get("hashes"), about.get("weights")
@@ -360,7 +379,10 @@ class MergedStates:
 @in_worker
 def merge_batches(batches: Batches) -> Batches:
     """For ``mapInArrow``: one row of states instead of the many of a place. A partition has the rows of a place together."""
-    for trees in unpacked_by_place(batches):
+    for place, trees in unpacked_by_place(batches):
+        if place == OPEN_PLACE:
+            yield placed(OPEN_PLACE, OpenUsers.of_trees(trees).tree())
+            continue
         merged = MergedStates()
         for tree in trees:
             merged.add(tree)

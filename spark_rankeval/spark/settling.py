@@ -1,0 +1,47 @@
+"""Users whose value a pruned tie leaves open: computed again by themselves, and merged with the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_rankeval.spark.describing import Groups, figures_by_group, packed_states
+from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
+from spark_rankeval.worker.packing import unpack
+from spark_rankeval.worker.states import as_states, merged_by_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.ranking.ragged import IntArray
+    from spark_rankeval.spark.describing import Figures
+    from spark_rankeval.worker.states import Key
+
+
+class Settled(NamedTuple):
+    """The figures of each group, and of how many users a value was left open at first."""
+
+    figures: dict[Key, Figures]
+    n_open: int
+    is_whole: bool  # whether these users are in the figures
+
+
+def settled(states: DataFrame, groups: Groups, again: Callable[[IntArray], DataFrame]) -> Settled:
+    """The figures of each group, from states that leave users open; `again` gives the states of users by the hashes of their ids.
+
+    The figures are not whole if there are more open users than can be named, or if the hash of one is another user's, too.
+    """
+    first = packed_states(states, groups)
+    open_users = OpenUsers.of_trees(unpack(each.state) for each in first if each.place == OPEN_PLACE)
+    others = [each.state for each in first if each.place != OPEN_PLACE]
+    if not open_users.n:
+        return Settled(figures_by_group(others, groups), 0, is_whole=True)
+    if len(open_users.hashes) < open_users.n:
+        return Settled({}, open_users.n, is_whole=False)
+    later = merged_by_key(as_states(unpack(each.state)) for each in packed_states(again(open_users.hashes), groups))
+    # Each state counts its users once for every count; the first will do.
+    n_later = sum(int(state.counts["n"][0]) for state in later.values())
+    if n_later != open_users.n:
+        return Settled({}, open_users.n, is_whole=False)
+    return Settled(figures_by_group(others, groups, later), open_users.n, is_whole=True)
