@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from pyspark.sql import functions as F
 from random_logs import assert_tricky, random_logs
 from shuffles import settings_of
 
-from spark_rankeval import evaluate, score_users, summarise
+from spark_rankeval import BCa, Facts, evaluate, score_users, summarise
 from spark_rankeval.spark import plan
 
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in (1, 5)]
@@ -59,11 +60,30 @@ def keeps_the_best(spark):
 
 def test_ties_cut_at_the_boundary_are_seen_and_settled(tables, pruned, keeps_the_best):
     # An older Spark sorts a user's predictions, which leaves no tie open.
-    settled = "ran twice" if keeps_the_best else "Spark 4.2 needs no sort"
+    settled = "who were computed again" if keeps_the_best else "Spark 4.2 needs no sort"
     assert settled in pruned.explain()
     predictions, labels = tables
     without_mass_ties = predictions.where("item < 1000 and user % 4 != 2")
-    assert "ran twice" not in run((without_mass_ties, labels)).explain()
+    assert "who were computed again" not in run((without_mass_ties, labels)).explain()
+
+
+def test_users_left_open_count_once_in_slices_models_and_samples(tables, keeps_the_best):
+    predictions, labels = tables
+    options = {
+        "score": "score",
+        "by": "group",
+        "facts": Facts(
+            attributes=labels.select("user", F.concat(F.lit("g"), F.col("user") % 3).alias("group")).distinct()
+        ),
+        "users": predictions.sparkSession.createDataFrame([(1,), (10_001,)], "user int"),
+        "ci": BCa(replicates=50),
+    }
+    models = {"a": predictions, "b": predictions.where("item % 5 != 0")}
+    judged = labels.groupBy("user").agg(F.collect_list("item").alias("item"))
+    pruned, whole = (evaluate(models, judged, METRICS[:4], **options, prune=prune) for prune in ("auto", "never"))
+    assert pruned.summary == whole.summary
+    assert {row.model for row in pruned.summary} == {"a", "b"}
+    assert ("who were computed again" in pruned.explain()) == keeps_the_best
 
 
 def test_the_window_of_older_sparks_gives_the_same(tables, whole, monkeypatch):
