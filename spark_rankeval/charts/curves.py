@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from spark_rankeval.charts.figures import Estimate
 
 _LINE_OF_TEXT = 15
-# Where names stand, the title of the upright axis is below them.
+# Names stand above the title of the upright axis.
 _ABOVE_TITLE = 26
-# Points are drawn as such where there is room between them.
+# More points have no room between them, and are not drawn.
 _MOST_POINTS = 25
 _HALF_A_DAY = 12 * 60 * 60 * 1000
 # What tells runs apart on the axis of so long a time, in milliseconds, or of a shorter one; an axis has ten marks or so.
@@ -67,7 +67,7 @@ def curve_chart(
     colour, shape = marks.looks(present, series, legend=legend, width=width, offset=_ABOVE_TITLE)
     records = [point.record() | {"at": _at(point, times), "ringed": point.note in ringed} for point in drawn]
     x = _horizontal(x_title, sorted(set(map(_place, drawn))), whole_numbers, times)
-    base = alt.Chart(marks.data(records)).encode(x=x, color=colour)
+    base = marks.chart_of(records).encode(x=x, color=colour)
     hints = [alt.Tooltip("series:N", title="model")] if any(present) else []
     hints += [alt.Tooltip("at:N", title=x_title), alt.Tooltip("shown:N", title=y_title)]
     hints.append(alt.Tooltip("note:N", title="run" if times else ""))
@@ -110,7 +110,7 @@ def _limits(limits: Sequence[tuple[str, float]], scale: alt.Scale) -> list[alt.C
     """Dashed lines from side to side, each with its words above its left end."""
     if not limits:
         return []
-    base = marks.chart_of(*({"limit": value, "words": words} for words, value in limits))
+    base = marks.chart_of({"limit": value, "words": words} for words, value in limits)
     y = alt.Y("limit:Q", scale=scale)
     rules: alt.Chart = base.mark_rule(strokeDash=[4, 3], color=marks.EDGE).encode(y=y)
     words: alt.Chart = base.mark_text(align="left", dx=3, dy=-6, color=marks.QUIET)
@@ -144,7 +144,7 @@ def _names(lines: Mapping[str, Sequence[Estimate]], gap: float) -> alt.Chart:
     """The names of the series at the ends of their lines, apart from one another."""
     places = spread_out([max(line, key=_place).value for line in lines.values()], gap)
     records = [{"series": name, "at": place} for name, place in zip(lines, places, strict=True)]
-    names: alt.Chart = marks.chart_of(*records).mark_text(align="left", dx=8, limit=160, fontWeight="bold")
+    names: alt.Chart = marks.chart_of(records).mark_text(align="left", dx=8, limit=160, fontWeight="bold")
     return names.encode(x=alt.value("width"), text="series:N")
 
 

@@ -84,7 +84,7 @@ def _bars(histogram: Histogram, series: Sequence[str], signed: int) -> alt.Chart
         if part.count
     ]
     users = alt.Tooltip("count:Q", title="users", format=",")
-    bars: alt.Chart = marks.chart_of(*records).mark_rect(stroke=marks.PAPER, strokeWidth=0.5)
+    bars: alt.Chart = marks.chart_of(records).mark_rect(stroke=marks.PAPER, strokeWidth=0.5)
     return bars.encode(
         x2="high:Q",
         y2=alt.Y2Datum(0),
@@ -97,13 +97,13 @@ def _lines(histogram: Histogram, x: alt.X, scale: alt.Scale, signed: int) -> lis
     """The interval of the mean shaded, a line at 0 of differences, and a dashed one at the mean."""
     layers: list[alt.Chart] = []
     if math.isfinite(histogram.low) and math.isfinite(histogram.high):
-        shade = marks.chart_of({"low": histogram.low, "high": histogram.high})
+        shade = marks.chart_of([{"low": histogram.low, "high": histogram.high}])
         layers.append(shade.mark_rect(color=marks.QUIET, opacity=0.25).encode(x=x, x2="high:Q"))
     at = alt.X("at:Q", scale=scale)
     if signed:
-        layers.append(marks.chart_of({"at": 0}).mark_rule(color=marks.INK).encode(x=at))
+        layers.append(marks.chart_of([{"at": 0}]).mark_rule(color=marks.INK).encode(x=at))
     if math.isfinite(histogram.mean):
-        mean = marks.chart_of({"at": histogram.mean})
+        mean = marks.chart_of([{"at": histogram.mean}])
         layers.append(mean.mark_rule(color=marks.INK, strokeDash=[4, 3]).encode(x=at))
     return layers
 
@@ -113,7 +113,7 @@ def _with_words(layers: list[alt.Chart], histogram: Histogram, width: int, heigh
     words = [text for text in (histogram.series, f"mean {number(histogram.mean)}", histogram.note) if text]
     above: dict[str, Any] = {}
     if width >= marks.ROOMY:
-        text = marks.chart_of({"words": "\n".join(words)}).mark_text(
+        text = marks.chart_of([{"words": "\n".join(words)}]).mark_text(
             align="left", baseline="top", dx=10, lineBreak="\n", color=marks.QUIET, limit=220
         )
         layers.append(text.encode(x=alt.value("width"), y=alt.value(0), text="words:N"))

@@ -75,17 +75,17 @@ def _estimates(
     line = _places(places, present if several else (), width)
     # All layers encode colours alike; otherwise Vega draws no legend.
     colour, shape = marks.looks(present, series, legend=several and has_legend, width=width)
-    base = alt.Chart(marks.data(each.record() for each in estimates)).encode(**line, color=colour)
+    base = marks.chart_of(each.record() for each in estimates).encode(**line, color=colour)
     layers: list[alt.Chart] = []
     if margins:
         ranges = [{"place": place, "from": -margin, "to": margin} for place, margin in margins.items()]
-        shade = marks.chart_of(*ranges).mark_rect(color=marks.FAINT, opacity=0.8)
+        shade = marks.chart_of(ranges).mark_rect(color=marks.FAINT, opacity=0.8)
         layers.append(shade.encode(x=alt.X("from:Q", **x), x2="to:Q", y=line["y"]))
     if signed:
-        layers.append(marks.chart_of({"at": 0}).mark_rule(color=marks.INK).encode(x=alt.X("at:Q", **x)))
+        layers.append(marks.chart_of([{"at": 0}]).mark_rule(color=marks.INK).encode(x=alt.X("at:Q", **x)))
     references = [{"series": name, "at": value} for name, value in reference.items() if math.isfinite(value)]
     if references:
-        dashed = marks.chart_of(*references).mark_rule(strokeDash=[4, 3], opacity=0.7)
+        dashed = marks.chart_of(references).mark_rule(strokeDash=[4, 3], opacity=0.7)
         layers.append(dashed.encode(x=alt.X("at:Q", **x), color=colour))
     known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
     layers.append(known.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **x), x2="high:Q"))
@@ -130,9 +130,9 @@ def _spreads(rows: Sequence[SummaryRow], has_legend: bool, *, series: Sequence[s
     x = _horizontal("a user's value", [end for row in rows for end in (row.minimum, row.maximum)], width)
     colour, shape = marks.looks(present, series, legend=several and has_legend, width=width)
     line = {**_places(places, present if several else (), width), "color": colour}
-    base = alt.Chart(marks.data(records)).encode(**line)
+    base = marks.chart_of(records).encode(**line)
     thick = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=6, opacity=0.4)
-    tick = marks.chart_of(*ticks).mark_tick(thickness=2, size=12)
+    tick = marks.chart_of(ticks).mark_tick(thickness=2, size=12)
     dots = base.transform_filter("isValid(datum.mean)").mark_point(filled=True, size=50, opacity=1)
     hints = ["place:N", "series:N", "mean:Q", "least:Q", "greatest:Q"]
     layers = [

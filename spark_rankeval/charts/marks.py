@@ -42,11 +42,6 @@ _UNIT = 1.0
 _MOST_LISTED = 12
 
 
-def data(records: Iterable[Mapping[str, Any]]) -> alt.InlineData:
-    """Records as they are: a table of pandas would be limited in length and stand apart from its chart."""
-    return alt.InlineData(values=[dict(record) for record in records])
-
-
 def domain(values: Iterable[float], *, floor: float | None = None) -> list[float]:
     """From the smallest to the largest finite figure, with room at both ends but not below a floor.
 
@@ -145,13 +140,13 @@ def heading(title: str, reading: Sequence[str]) -> alt.Title:
 
 def nothing(title: str, why: str, width: int) -> alt.Chart:
     """The chart of no figure, which says so."""
-    text: alt.Chart = chart_of({"why": why}).mark_text(color=QUIET, fontSize=12).encode(text="why:N")
+    text: alt.Chart = chart_of([{"why": why}]).mark_text(color=QUIET, fontSize=12).encode(text="why:N")
     return text.properties(width=width, height=60, title=heading(title, []), description=f"{title}: {why}")
 
 
-def chart_of(*records: Mapping[str, Any]) -> alt.Chart:
-    """A chart of these records, without a mark yet."""
-    return alt.Chart(data(records))
+def chart_of(records: Iterable[Mapping[str, Any]]) -> alt.Chart:
+    """A chart without a mark. Its records stay as they are: a table of pandas would be limited in length."""
+    return alt.Chart(alt.InlineData(values=list(records)))
 
 
 def by_size(

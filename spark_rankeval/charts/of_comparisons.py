@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.charts.choice import MOST_LINES, chosen, largest
 from spark_rankeval.charts.figures import PURPOSE, WIDTH, Bin, Estimate, Histogram
@@ -13,7 +13,7 @@ from spark_rankeval.records.bins import Grid, coarsened
 from spark_rankeval.tables.numbers import in_one_format
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.charts.marks import Drawing
@@ -71,11 +71,11 @@ class ComparisonPlots:
         whose = models[0] if len(models) == 1 else "models"
         return _chart(
             _differences(rows, [row.name for row in rows]),
-            f"Differences of {whose} to {self.baseline}",
-            f"difference to {self.baseline}",
             [self._reading()],
-            self.models,
-            width,
+            title=f"Differences of {whose} to {self.baseline}",
+            x_title=f"difference to {self.baseline}",
+            series=self.models,
+            width=width,
         )
 
     def slices(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
@@ -97,12 +97,12 @@ class ComparisonPlots:
             reading.append("The slices with the most users.")
         return _chart(
             _differences(shown, [row.slice for row in shown]),
-            f"{name}: differences to {self.baseline} by slice",
-            f"difference of {name}",
             reading,
-            self.models,
-            width,
-            {row.model: row.difference for row in of_all},
+            title=f"{name}: differences to {self.baseline} by slice",
+            x_title=f"difference of {name}",
+            series=self.models,
+            reference={row.model: row.difference for row in of_all},
+            width=width,
         )
 
     def histogram(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
@@ -179,47 +179,27 @@ def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: 
     shown = chosen(rows, metrics)[:MOST_LINES]
     several = len({row.metric for row in shown}) > 1
     written = in_one_format((row.difference for row in shown), sign="+")
-    estimates = [
-        Estimate(
-            row.name if several else "",
-            f"{row.model} − {row.other}",
-            row.difference,
-            row.interval_low,
-            row.interval_high,
-            "" if several else f"{written(row.difference)}  {row.verdict}",
-            0.0 if several else row.margin,
-        )
-        for row in shown
-    ]
+    estimates = []
+    for row in shown:
+        figures = (row.difference, row.interval_low, row.interval_high)
+        place = f"{row.model} − {row.other}"
+        if several:
+            estimates.append(Estimate(row.name, place, *figures))
+        else:
+            estimates.append(Estimate("", place, *figures, f"{written(row.difference)}  {row.verdict}", row.margin))
     names = list(dict.fromkeys(row.name for row in shown)) if several else [""]
     reading = [f"Line: {level * 100:.6g}% interval; those of a metric's pairs hold together (Tukey)."]
     title = "Differences of all pairs of models" + ("" if several or not shown else f": {shown[0].name}")
-    return _chart(estimates, title, "difference of the means", reading, names, width)
+    return _chart(estimates, reading, title=title, x_title="difference of the means", series=names, width=width)
 
 
-def _chart(
-    estimates: Sequence[Estimate],
-    title: str,
-    x_title: str,
-    reading: list[str],
-    series: Sequence[str],
-    width: int,
-    reference: Mapping[str, float] | None = None,
-) -> Drawing:
+def _chart(estimates: Sequence[Estimate], reading: list[str], **options: Any) -> Drawing:
+    """Differences as a forest plot, with further options of `forest_chart`."""
     with needs_extra("report", PURPOSE):
         from spark_rankeval.charts.lines import forest_chart
     if any(estimate.margin for estimate in estimates):
         reading = [*reading, "Shaded: differences that do not matter, by the margin."]
-    return forest_chart(
-        estimates,
-        title=title,
-        reading=reading,
-        x_title=x_title,
-        series=series,
-        reference=reference,
-        signed=True,
-        width=width,
-    )
+    return forest_chart(estimates, reading=reading, signed=True, **options)
 
 
 def _differences(rows: Sequence[ComparisonRow], places: Sequence[str]) -> list[Estimate]:

@@ -147,7 +147,7 @@ def _what(row: SummaryRow) -> dict[str, object]:
         "dialect": row.dialect,
         "user_weight": row.user_weight,
         "interval": asked_for(row.interval_method) or "none",
-        # NaN, where none was asked for, is not equal to itself.
+        # NaN, if none was asked for, is not equal to itself.
         "level": row.interval_level if row.interval_method else None,
         "over_all": row.over_all,
     }

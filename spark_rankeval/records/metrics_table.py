@@ -11,34 +11,18 @@ from spark_rankeval.records.summary import SummaryRow
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# The attributes of `SummaryRow` that columns call otherwise.
+_ATTRIBUTES = {
+    "k": "cutoff", "value": "mean", "low": "interval_low", "high": "interval_high", "level": "interval_level",
+    "interval": "interval_method", "n": "n_users", "undefined": "n_undefined", "zeros": "n_zero", "effective_n": "effective_n_users",
+}  # fmt: skip
+_NAMES = (
+    "model", "dialect", "metric", "k", "relevance", "slice", "value", "low", "high", "level", "interval", "n", "undefined", "std",
+    "standard_error", "minimum", "median", "maximum", "zeros", "quantiles", "user_weight", "effective_n", "definition", "over_all",
+    "moments",
+)  # fmt: skip
 #: The attribute of `SummaryRow` that is in a column, by the column.
-COLUMNS = {
-    "model": "model",
-    "dialect": "dialect",
-    "metric": "metric",
-    "k": "cutoff",
-    "relevance": "relevance",
-    "slice": "slice",
-    "value": "mean",
-    "low": "interval_low",
-    "high": "interval_high",
-    "level": "interval_level",
-    "interval": "interval_method",
-    "n": "n_users",
-    "undefined": "n_undefined",
-    "std": "std",
-    "standard_error": "standard_error",
-    "minimum": "minimum",
-    "median": "median",
-    "maximum": "maximum",
-    "zeros": "n_zero",
-    "quantiles": "quantiles",
-    "user_weight": "user_weight",
-    "effective_n": "effective_n_users",
-    "definition": "definition",
-    "over_all": "over_all",
-    "moments": "moments",
-}
+COLUMNS = {name: _ATTRIBUTES.get(name, name) for name in _NAMES}
 #: The columns that tell runs apart, and when they were.
 RUN_ID, TIME = "run_id", "time"
 _KINDS = {item.name: item.type for item in fields(SummaryRow)}
@@ -63,9 +47,10 @@ def row_of(record: Mapping[str, Any]) -> SummaryRow:
             values[attribute] = int(value)
     values["quantiles"] = dict(record["quantiles"] or {})
     known = not math.isnan(values["interval_low"])
+    why_not = _NO_INTERVAL if values["interval_method"] else "not asked for"
     return SummaryRow(
         **values,
-        no_interval="" if known else _NO_INTERVAL if values["interval_method"] else "not asked for",
+        no_interval="" if known else why_not,
         over_all=bool(record.get("over_all")),
         moments=record.get("moments") or "",
     )

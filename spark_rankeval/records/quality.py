@@ -23,7 +23,7 @@ _OF_USERS = {
     "n_invalid_weights": "users without a usable weight, left out",
 }
 _TOTALS = {count.total_name: count.words for count in ALL_COUNTS}
-# What stands where nobody counted: users in both tables are not known then.
+# Counts that were not made are 0, but users in both tables are not known then.
 _NOT_COUNTED: dict[str, float | None] = {count.total_name: 0.0 if count.is_sum else 0 for count in ALL_COUNTS}
 _NOT_COUNTED["n_in_both"] = None
 #: What each number of `DataQuality` counts, in the order of `DataQuality.to_dict`.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Row = TypeVar("Row", SummaryRow, ComparisonRow)
 
 
-# As `slice_name` writes them: a value is quoted where it could be taken for something else.
+# As `slice_name` writes them: a value is quoted if it could be taken for something else.
 _PIECE = re.compile(
     r"""(?:^|,\ )(?P<attribute>[^=]+)=(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^,'"](?:[^,]|,(?!\ ))*|)""", re.VERBOSE
 )

@@ -16,6 +16,7 @@ from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, fitted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_rankeval.metrics.base import Metric
     from spark_rankeval.statistics.description import Description
 
 _NOT_ASKED = "not asked for"
@@ -46,7 +47,7 @@ class SummaryRow(AskedFor):
 
     Attributes:
         model: the name that the caller gave the predictions.
-        dialect: whose conventions filled what was not set.
+        dialect: its conventions filled what was not set.
         metric: the label of the metric, by which programs know it: its own name, or the one that a dict gave it.
         relevance: the column of grades, if several were named; else empty.
         definition: the metric with every parameter written out.
@@ -209,11 +210,18 @@ def summary_row(
 
 
 def _bounds_of(definition: str) -> tuple[float, float]:
-    """The least and the largest value of a metric; a metric that is not known has none."""
     try:
         return parse_metric(definition).resolve().bounds
     except MetricError:
         return UNBOUNDED
+
+
+def known_metric(text: str) -> Metric | None:
+    """The metric of a text; None if it is the label of a caller's own column."""
+    try:
+        return parse_metric(text)
+    except MetricError:
+        return None
 
 
 def as_json_value(value: Any) -> Any:
