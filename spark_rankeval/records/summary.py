@@ -129,12 +129,12 @@ class SummaryRow(AskedFor):
         return {name: str(value) if value in _INFINITIES else as_json_value(value) for name, value in stored.items()}
 
     @classmethod
-    def from_stored(cls, stored: Mapping[str, Any]) -> SummaryRow:
+    def from_stored(cls, told: Mapping[str, Any]) -> SummaryRow:
         """The row of `stored`; what is of no row is a `TypeError` or a `ValueError`."""
         kinds = {item.name: item.type for item in fields(cls)}
-        stored = {
+        stored: dict[str, Any] = {
             name: float(value) if kinds.get(name, "float") == "float" and value in ("inf", "-inf") else value
-            for name, value in stored.items()
+            for name, value in told.items()
         }
         values = {name: value for name, value in stored.items() if name in kinds}
         values = {name: math.nan if value is None and name != "cutoff" else value for name, value in values.items()}
