@@ -30,7 +30,7 @@ def histogram_chart(
 ) -> marks.Drawing:
     """Bars of the share of users, all panels on the same axes, with a line at the mean and its interval shaded.
 
-    Signed values are differences: 1: positive ones are gains; −1: they are losses. Losses are grey.
+    Of differences, `signed` is 1 if positive ones are gains, −1 if they are losses; losses are grey. Else it is 0.
     """
     drawn = [histogram for histogram in histograms if histogram.bins]
     if not drawn:

@@ -39,7 +39,7 @@ def cutoff_points(rows: Sequence[SummaryRow], metric: str | Metric) -> list[tupl
 
 
 def recall_points(rows: Sequence[SummaryRow]) -> list[tuple[float, SummaryRow]]:
-    """The rows of interpolated precision with their recall; if there are none, or several definitions, an error likewise."""
+    """The rows of interpolated precision with their recall; errors as those of `cutoff_points`."""
     asked = parse_metric("iprec")
     return _points([row for row in rows if fits(asked, row.definition)], "iprec", "recall", "recall")
 
