@@ -1,4 +1,4 @@
-"""Which metrics and slices a chart shows: those that a caller names, or as many as a reader takes in."""
+"""Which metrics and slices a chart shows: those that a caller names, or as many as fit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Sliced = TypeVar("Sliced", bound="SummaryRow | ComparisonRow")
 
 
 def headline_keys(rows: Sequence[SummaryRow]) -> list[str]:
-    """The metrics to begin with: all, but of a metric at many cutoffs the usual ones, and no points of a recall curve."""
+    """The metrics to begin with: no points of a recall curve, and of a metric at many cutoffs the usual ones."""
     families: dict[tuple[str, str], list[SummaryRow]] = {}
     for row in rows:
         name = row.definition.partition("(")[0].partition("@")[0]
@@ -51,8 +51,7 @@ def one_of_each(rows: Sequence[SummaryRow]) -> list[str]:
     kinds: dict[str, list[str]] = {}
     for key in headline_keys(rows):
         kinds.setdefault(re.sub(r"@\d+(?=$| \[)", "", key), []).append(key)
-    at_ten = [[key for key in keys if cutoffs[key] == 10] for keys in kinds.values()]
-    return [(ten or [keys[len(keys) // 2]])[0] for ten, keys in zip(at_ten, kinds.values(), strict=True)]
+    return [next((key for key in keys if cutoffs[key] == 10), keys[len(keys) // 2]) for keys in kinds.values()]
 
 
 def largest(rows: Sequence[Sliced]) -> list[Sliced]:
@@ -65,52 +64,35 @@ def largest(rows: Sequence[Sliced]) -> list[Sliced]:
 
 
 def chosen(rows: Sequence[Row], metrics: Metrics) -> list[Row]:
-    """The rows of metrics, metric by metric.
-
-    Args:
-        rows: of a summary or a comparison.
-        metrics: which ones; None: all.
-
-    Raises:
-        UnknownMetricError: no row is of one of them.
-    """
+    """The rows of metrics, or of all, metric by metric; a metric without a row is an `UnknownMetricError`."""
     keys = list(dict.fromkeys(map(_key, rows)))
-    found = []
-    for name in _asked_for(metrics, keys):
+    if metrics is None:
+        metrics = keys
+    of_metrics = []
+    for name in [metrics] if isinstance(metrics, str | Metric) else metrics:
         exact = [row for row in rows if name in (_key(row), row.metric)]
         of_name = exact or [row for row in rows if reads_as(row.metric, name)]
         if not of_name:
             known = ", ".join(keys) or "none"
             msg = f"there is no metric {str(name)!r} to draw; {did_you_mean(name, keys)}there are {known}"
             raise UnknownMetricError(msg)
-        found += of_name
-    return found
+        of_metrics += of_name
+    return of_metrics
 
 
 def of_one_metric(rows: Sequence[SummaryRow], metric: str | Metric) -> list[SummaryRow]:
-    """The rows of a single metric.
-
-    Raises:
-        UnknownMetricError: no row, or rows of several metrics, answer to the name.
-    """
-    found = chosen(rows, [metric])
-    keys = list(dict.fromkeys(row.key for row in found))
+    """The rows of a single metric; if there are none, or several metrics, it is an `UnknownMetricError`."""
+    of_metric = chosen(rows, [metric])
+    keys = list(dict.fromkeys(row.key for row in of_metric))
     if len(keys) > 1:
         msg = f"{str(metric)!r} is ambiguous: {', '.join(map(repr, keys))} answer to it; draw one of these"
         raise UnknownMetricError(msg)
-    return found
+    return of_metric
 
 
 def answers(row: SummaryRow, metric: str | Metric) -> bool:
     """Whether a row is of a metric, by any of its names."""
     return metric in (row.key, row.metric) or reads_as(row.metric, metric)
-
-
-def _asked_for(metrics: Metrics, known: Sequence[str]) -> list[str | Metric]:
-    """The metrics that a caller named, or all."""
-    if metrics is None:
-        return list(known)
-    return [metrics] if isinstance(metrics, str | Metric) else list(metrics)
 
 
 def _key(row: SummaryRow | ComparisonRow | PairRow) -> str:

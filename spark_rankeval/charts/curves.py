@@ -4,38 +4,22 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
+from spark_rankeval.charts import marks
 from spark_rankeval.charts.figures import WIDTH, with_interval
-from spark_rankeval.charts.marks import (
-    EDGE,
-    INK,
-    QUIET,
-    ROOMY,
-    axis,
-    dash,
-    data,
-    domain,
-    heading,
-    layered,
-    listed,
-    looks,
-    nothing,
-    text_colour,
-    upright,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from spark_rankeval.charts.figures import Estimate
 
 _LINE_OF_TEXT = 15
-# Where names stand, the title of the upright axis is below them.
+# Names stand above the title of the upright axis.
 _ABOVE_TITLE = 26
-# Points are drawn as such where there is room between them.
+# More points have no room between them, and are not drawn.
 _MOST_POINTS = 25
 _HALF_A_DAY = 12 * 60 * 60 * 1000
 # What tells runs apart on the axis of so long a time, in milliseconds, or of a shorter one; an axis has ten marks or so.
@@ -64,120 +48,108 @@ def curve_chart(
 ) -> alt.Chart | alt.LayerChart:
     """Lines with bands from the lower to the upper end of each interval.
 
-    Args:
-        estimates: their places are numbers; those without a value are not drawn.
-        title: what is drawn.
-        reading: lines that say what the marks are.
-        x_title: what the places are.
-        y_title: what the values are.
-        series: all models that have a colour, drawn or not.
-        whole_numbers: places are whole numbers.
-        times: places are times, in milliseconds since 1970; the axis of values then begins near the least of them.
-        limits: values that are drawn as lines, with what is written on each.
-        ringed: the notes of the points that are to be seen as other than the rest.
-        width: of the drawing without its labels, in pixels.
-        height: of it, in pixels.
+    Places are numbers; times are milliseconds since 1970, and the axis of values then begins near the least of them.
+    Limits are drawn as lines with their words. Points whose note is in `ringed` have a ring.
     """
-    drawn = [one for one in estimates if math.isfinite(one.value)]
+    drawn = [point for point in estimates if math.isfinite(point.value)]
     if not drawn:
-        return nothing(title, "no user has a value", width)
-    places = sorted({float(one.place) for one in drawn})
-    present = [name for name in series if any(one.series == name for one in drawn)]
-    ends = [end for one in drawn for end in (one.value, one.low, one.high)] + [value for _, value in limits]
-    reach = domain(ends, floor=None if times else 0.0)
-    beside = len(present) > 1 and width >= ROOMY and len(present) * _LINE_OF_TEXT <= height
-    legend = len(present) > 1 and not beside
-    x_axis = axis(title=x_title, grid=False, domain=True, domainColor=EDGE)
-    if whole_numbers:
-        x_axis = axis(title=x_title, grid=False, domain=True, domainColor=EDGE, format="d", tickMinStep=1)
-        x_axis.values = places if len(places) <= 6 else alt.Undefined
-    room = _HALF_A_DAY if times else 1
-    span = [places[0], places[-1]] if len(places) > 1 else [places[0] - room, places[0] + room]
-    if times:
-        x_axis.format = next(form for longest, form in _TIME_FORMATS if span[1] - span[0] < longest)
-        x_axis.labelOverlap = True
-    x_scale = alt.Scale(domain=span, nice=False, type="utc") if times else alt.Scale(domain=span, nice=False)
+        return marks.nothing(title, "no user has a value", width)
+    ordered = sorted(drawn, key=_place)
+    lines = {name: [point for point in ordered if point.series == name] for name in series}
+    lines = {name: line for name, line in lines.items() if line}
+    present, texts = list(lines), [_ends(name, line, times) for name, line in lines.items()]
+    beside = len(present) > 1 and width >= marks.ROOMY and len(present) * _LINE_OF_TEXT <= height
+    ends = [end for point in drawn for end in (point.value, point.low, point.high)]
+    reach = marks.domain([*ends, *(value for _, value in limits)], floor=None if times else 0.0)
+    y: dict[str, Any] = {"scale": alt.Scale(domain=reach, nice=False), "axis": marks.axis(**marks.upright(y_title))}
     # All layers encode colours alike; otherwise Vega draws no legend.
-    colour, shape = looks(present, series, legend=legend, width=width, offset=_ABOVE_TITLE)
-    base = alt.Chart(
-        data({**one.record(), "at": _at(one, times), "ringed": one.note in ringed} for one in drawn)
-    ).encode(
-        x=alt.X("place:T" if times else "place:Q", scale=x_scale, axis=x_axis),
-        color=colour,
-    )
-    y_scale = alt.Scale(domain=reach, nice=False)
-    y = alt.Y("value:Q", scale=y_scale, axis=axis(**upright(y_title)))
+    legend = len(present) > 1 and not beside
+    colour, shape = marks.looks(present, series, legend=legend, width=width, offset=_ABOVE_TITLE)
+    records = [point.record() | {"at": _at(point, times), "ringed": point.note in ringed} for point in drawn]
+    x = _horizontal(x_title, sorted(set(map(_place, drawn))), whole_numbers, times)
+    base = marks.chart_of(records).encode(x=x, color=colour)
     hints = [alt.Tooltip("series:N", title="model")] if any(present) else []
-    hints += [
-        alt.Tooltip("at:N", title=x_title),
-        alt.Tooltip("shown:N", title=y_title),
-        alt.Tooltip("note:N", title="run" if times else ""),
-    ]
-    between = {"y": alt.Y("low:Q", scale=y_scale, axis=axis(**upright(y_title))), "y2": "high:Q"}
-    known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
-    layers = _limits(limits, y_scale)
-    if len(places) > 1:
-        layers.append(known.mark_area(opacity=0.16).encode(**between))
-        layers.append(base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash(present, series)))
-    else:
-        layers.append(known.mark_rule(strokeWidth=2).encode(**between))
-    size = 40 if len(places) <= _MOST_POINTS else 0
-    points = base.mark_point(filled=True, size=size or 60, opacity=1 if size else 0)
-    layers.append(points.encode(y=y, shape=shape, tooltip=hints))
+    hints += [alt.Tooltip("at:N", title=x_title), alt.Tooltip("shown:N", title=y_title)]
+    hints.append(alt.Tooltip("note:N", title="run" if times else ""))
+    points: dict[str, Any] = {"y": alt.Y("value:Q", **y), "tooltip": hints}
+    layers = [*_limits(limits, y["scale"]), *_lines(base, drawn, y, marks.dash(present, series))]
+    layers.append(_points(base, drawn).encode(shape=shape, **points))
     if ringed:
         rings = base.transform_filter("datum.ringed").mark_point(filled=False, size=180, strokeWidth=1.5, opacity=1)
-        layers.append(rings.encode(y=y, color=alt.value(INK), shape=alt.value("circle"), tooltip=hints))
+        layers.append(rings.encode(color=alt.value(marks.INK), shape=alt.value("circle"), **points))
     if beside:
-        layers.append(_labels(drawn, present, series, reach, height, y_scale))
-    said = [f"limit {name}" for name, _ in limits]
-    chart = layered(
-        layers,
-        width=width,
-        height=height,
-        title=heading(title, reading),
-        description=f"Line chart of {y_title} against {x_title}. {listed(_ends(drawn, present, times) + said)}.",
+        names = _names(lines, _LINE_OF_TEXT * (reach[1] - reach[0]) / height)
+        layers.append(names.encode(y=alt.Y("at:Q", scale=y["scale"]), color=marks.text_colour(present, series)))
+    about = marks.listed([*texts, *(f"limit {name}" for name, _ in limits)])
+    chart = marks.layered(layers, width=width, height=height, title=marks.heading(title, reading)).properties(
+        description=f"Line chart of {y_title} against {x_title}. {about}."
     )
     # The names have colours of their own, fit for text.
     return chart.resolve_scale(color="independent") if beside else chart
+
+
+def _place(point: Estimate) -> float:
+    return float(point.place)
+
+
+def _horizontal(title: str, places: Sequence[float], whole_numbers: bool, times: bool) -> alt.X:
+    room = _HALF_A_DAY if times else 1
+    span = [places[0], places[-1]] if len(places) > 1 else [places[0] - room, places[0] + room]
+    axis = marks.axis(title=title, grid=False, domain=True, domainColor=marks.EDGE)
+    if whole_numbers:
+        axis.format, axis.tickMinStep = "d", 1
+        axis.values = places if len(places) <= 6 else alt.Undefined
+    if not times:
+        return alt.X("place:Q", scale=alt.Scale(domain=span, nice=False), axis=axis)
+    axis.format = next(form for longest, form in _TIME_FORMATS if span[1] - span[0] < longest)
+    axis.labelOverlap = True
+    return alt.X("place:T", scale=alt.Scale(domain=span, nice=False, type="utc"), axis=axis)
 
 
 def _limits(limits: Sequence[tuple[str, float]], scale: alt.Scale) -> list[alt.Chart]:
     """Dashed lines from side to side, each with its words above its left end."""
     if not limits:
         return []
-    base = alt.Chart(data({"limit": value, "words": words} for words, value in limits))
+    base = marks.chart_of({"limit": value, "words": words} for words, value in limits)
     y = alt.Y("limit:Q", scale=scale)
-    rules: alt.Chart = base.mark_rule(strokeDash=[4, 3], color=EDGE).encode(y=y)
-    words: alt.Chart = base.mark_text(align="left", dx=3, dy=-6, color=QUIET)
+    rules: alt.Chart = base.mark_rule(strokeDash=[4, 3], color=marks.EDGE).encode(y=y)
+    words: alt.Chart = base.mark_text(align="left", dx=3, dy=-6, color=marks.QUIET)
     return [rules, words.encode(y=y, x=alt.value(0), text="words:N")]
 
 
-def _at(one: Estimate, times: bool) -> str:
+def _lines(base: alt.Chart, drawn: Sequence[Estimate], y: dict[str, Any], dash: alt.StrokeDash) -> list[alt.Chart]:
+    """The lines and their bands; of points at a single place, their intervals."""
+    known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
+    ends: dict[str, Any] = {"y": alt.Y("low:Q", **y), "y2": "high:Q"}
+    if len(set(map(_place, drawn))) == 1:
+        return [known.mark_rule(strokeWidth=2).encode(**ends)]
+    line: alt.Chart = base.mark_line(strokeWidth=2).encode(y=alt.Y("value:Q", **y), strokeDash=dash)
+    return [known.mark_area(opacity=0.16).encode(**ends), line]
+
+
+def _points(base: alt.Chart, drawn: Sequence[Estimate]) -> alt.Chart:
+    """The points, which are not to be seen if there are too many, but still have their tooltips."""
+    are_few = len(set(map(_place, drawn))) <= _MOST_POINTS
+    points: alt.Chart = base.mark_point(filled=True, size=40 if are_few else 60, opacity=1 if are_few else 0)
+    return points
+
+
+def _at(point: Estimate, times: bool) -> str:
     """A place in words."""
-    place = float(one.place)
+    place = _place(point)
     return f"{datetime.fromtimestamp(place / 1000, UTC):%Y-%m-%d %H:%M}" if times else f"{place:g}"
 
 
-def _labels(
-    drawn: Sequence[Estimate],
-    present: Sequence[str],
-    series: Sequence[str],
-    reach: Sequence[float],
-    height: int,
-    scale: alt.Scale,
-) -> alt.Chart:
+def _names(lines: Mapping[str, Sequence[Estimate]], gap: float) -> alt.Chart:
     """The names of the series at the ends of their lines, apart from one another."""
-    last = [max((one for one in drawn if one.series == name), key=lambda one: float(one.place)) for name in present]
-    apart = spread_out([one.value for one in last], _LINE_OF_TEXT * (reach[1] - reach[0]) / height)
-    records = [{"series": one.series, "at": at} for one, at in zip(last, apart, strict=True)]
-    names: alt.Chart = alt.Chart(data(records)).mark_text(align="left", dx=8, limit=160, fontWeight="bold")
-    return names.encode(
-        x=alt.value("width"), y=alt.Y("at:Q", scale=scale), text="series:N", color=text_colour(present, series)
-    )
+    places = spread_out([max(line, key=_place).value for line in lines.values()], gap)
+    records = [{"series": name, "at": place} for name, place in zip(lines, places, strict=True)]
+    names: alt.Chart = marks.chart_of(records).mark_text(align="left", dx=8, limit=160, fontWeight="bold")
+    return names.encode(x=alt.value("width"), text="series:N")
 
 
 def spread_out(places: Sequence[float], gap: float) -> list[float]:
-    """Places moved as little as can be (in squares) so that they are a gap apart, in their order.
+    """Places moved as little as can be (in squares) so that they are a gap apart.
 
     >>> spread_out([1.0, 1.0, 5.0], 1.0)
     [0.5, 1.5, 5.0]
@@ -198,12 +170,8 @@ def spread_out(places: Sequence[float], gap: float) -> list[float]:
     return moved
 
 
-def _ends(drawn: Sequence[Estimate], present: Sequence[str], times: bool) -> list[str]:
-    """Where each line begins and ends, in words."""
-    texts = []
-    for name in present:
-        points = sorted((one for one in drawn if one.series == name), key=lambda one: float(one.place))
-        ends = [points[0]] if len(points) == 1 else [points[0], points[-1]]
-        line = ", ".join(f"{with_interval(one)} at {_at(one, times)}" for one in ends)
-        texts.append(f"{name}: {line}" if name else line)
-    return texts
+def _ends(name: str, line: Sequence[Estimate], times: bool) -> str:
+    """Where a line begins and ends, in words."""
+    ends = [line[0]] if len(line) == 1 else [line[0], line[-1]]
+    words = ", ".join(f"{with_interval(point)} at {_at(point, times)}" for point in ends)
+    return f"{name}: {words}" if name else words

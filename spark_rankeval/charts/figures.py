@@ -19,13 +19,12 @@ class Estimate:
     """A mean or a difference of means with its interval.
 
     Attributes:
-        series: whose it is, which is its colour: a model; empty where there is one without a name.
+        series: the model, which decides the colour.
         place: where it stands: a cutoff, a recall, or the name of a line.
-        value: NaN: undefined.
-        low: the lower end of its interval; NaN: there is none.
-        high: the upper end.
+        value: NaN if it is undefined.
+        low: the lower end of its interval; NaN if there is none.
         note: what is written beside it.
-        margin: of a difference, what does not matter.
+        margin: the difference that does not matter.
     """
 
     series: str
@@ -39,13 +38,8 @@ class Estimate:
     def record(self) -> dict[str, Any]:
         """As data of a chart, which know no NaN."""
         figures = {"value": self.value, "low": self.low, "high": self.high}
-        return {
-            "series": self.series,
-            "place": self.place,
-            **{name: value if math.isfinite(value) else None for name, value in figures.items()},
-            "shown": with_interval(self),
-            "note": self.note,
-        }
+        known = {name: value if math.isfinite(value) else None for name, value in figures.items()}
+        return {"series": self.series, "place": self.place, **known, "shown": with_interval(self), "note": self.note}
 
 
 def with_interval(estimate: Estimate) -> str:
@@ -70,11 +64,10 @@ class Histogram:
 
     Attributes:
         series: the model.
-        bins: from left to right, none of them overlapping; empty ones may be left out.
-        n_users: how many users shares are of; more than the bins hold where some stand apart.
-        mean: of the users; NaN: there is none.
-        low: the lower end of the mean's interval; NaN: there is none.
-        high: the upper end.
+        bins: from left to right; empty ones may be left out.
+        n_users: what shares are of; more users than the bins hold if some are not drawn.
+        mean: of the users; NaN if there is none.
+        low: the lower end of the mean's interval; NaN if there is none.
         note: what is written in the panel.
     """
 
@@ -84,27 +77,4 @@ class Histogram:
     mean: float
     low: float = math.nan
     high: float = math.nan
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The values of a model's users.
-
-    Attributes:
-        series: the model.
-        place: the metric.
-        least: the smallest value of a user.
-        greatest: the largest value.
-        mean: of the users.
-        quantiles: value by share of the users; in the order of the shares.
-        note: what is written beside it.
-    """
-
-    series: str
-    place: str
-    least: float
-    greatest: float
-    mean: float
-    quantiles: tuple[tuple[float, float], ...] = ()
     note: str = ""

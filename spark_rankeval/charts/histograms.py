@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
+from spark_rankeval.charts import marks
 from spark_rankeval.charts.figures import WIDTH
-from spark_rankeval.charts.marks import (
-    EDGE,
-    INK,
-    PALETTE,
-    PAPER,
-    QUIET,
-    ROOMY,
-    Drawing,
-    axis,
-    data,
-    heading,
-    layered,
-    listed,
-    nothing,
-    places_of,
-    upright,
-)
 from spark_rankeval.tables.numbers import number
 
 if TYPE_CHECKING:
@@ -43,116 +27,97 @@ def histogram_chart(
     signed: int = 0,
     width: int = WIDTH,
     height: int = 140,
-) -> Drawing:
+) -> marks.Drawing:
     """Bars of the share of users, all panels on the same axes, with a line at the mean and its interval shaded.
 
-    Args:
-        histograms: a panel each.
-        title: what is drawn.
-        reading: lines that say what the marks are.
-        x_title: what the values are.
-        series: all models that have a colour, drawn or not.
-        signed: values are differences, and 1: positive ones are gains, −1: they are losses; 0: values are no differences.
-            Losses are grey.
-        width: of the drawing without its labels, in pixels.
-        height: of a panel, in pixels.
+    Of differences, `signed` is 1 if positive ones are gains, −1 if they are losses; losses are grey. Else it is 0.
     """
-    drawn = [one for one in histograms if one.bins]
+    drawn = [histogram for histogram in histograms if histogram.bins]
     if not drawn:
-        return nothing(title, "no user has a value" if not signed else "no user has another value", width)
-    ends = [end for one in drawn for each in one.bins for end in (each.low, each.high)]
-    ends += [end for one in drawn for end in (one.mean, one.low, one.high) if math.isfinite(end)] + (
-        [0.0] if signed else []
-    )
-    tallest = max(each.count / one.n_users for one in drawn for each in one.bins)
+        return marks.nothing(title, "no user has a value" if not signed else "no user has another value", width)
+    ends = [end for histogram in drawn for part in histogram.bins for end in (part.low, part.high)]
+    means = [end for histogram in drawn for end in (histogram.mean, histogram.low, histogram.high)]
+    ends += filter(math.isfinite, means)
+    if signed:
+        ends.append(0.0)
+    tallest = max(part.count / histogram.n_users for histogram in drawn for part in histogram.bins)
     x = alt.Scale(domain=[min(ends), max(ends)], nice=False)
     y = alt.Scale(domain=[0, 1.08 * tallest], nice=False)
-    panels = [
-        _panel(one, x_title if one is drawn[-1] else "", x, y, series, signed, width, height, first=one is drawn[0])
-        for one in drawn
-    ]
-    whole: alt.LayerChart | alt.VConcatChart = (
-        panels[0] if len(panels) == 1 and width >= ROOMY else alt.vconcat(*panels, spacing=12)
-    )
-    texts = []
-    for one in drawn:
-        mode = max(one.bins, key=lambda each: each.count)
-        shape = f"most users between {number(mode.low)} and {number(mode.high)}, mean {number(one.mean)}"
-        texts.append(": ".join(filter(None, (one.series, shape))) + (f", {one.note}" if one.note else ""))
-    return whole.properties(title=heading(title, reading), description=f"Histogram of {x_title}. {listed(texts)}.")
+    panels = []
+    for histogram in drawn:
+        x_axis = marks.number_axis(
+            (x_title if histogram is drawn[-1] else "") or None,
+            signed=bool(signed),
+            grid=False,
+            domain=True,
+            domainColor=marks.EDGE,
+        )
+        upright = marks.upright("share of users" if histogram is drawn[0] else "")
+        axes: dict[str, Any] = {
+            "x": alt.X("low:Q", scale=x, axis=x_axis),
+            "y": alt.Y("share:Q", scale=y, axis=marks.axis(**upright, format="~%", tickCount=4)),
+        }
+        layers = [_bars(histogram, series, signed).encode(**axes), *_lines(histogram, axes["x"], x, signed)]
+        panels.append(_with_words(layers, histogram, width, height))
+    is_one = len(panels) == 1 and width >= marks.ROOMY
+    chart: alt.LayerChart | alt.VConcatChart = panels[0] if is_one else alt.vconcat(*panels, spacing=12)
+    about = f"Histogram of {x_title}. {marks.listed(list(map(_in_words, drawn)))}."
+    return chart.properties(title=marks.heading(title, reading), description=about)
 
 
-def _panel(
-    histogram: Histogram,
-    x_title: str,
-    x_scale: alt.Scale,
-    y_scale: alt.Scale,
-    series: Sequence[str],
-    signed: int,
-    width: int,
-    height: int,
-    *,
-    first: bool,
-) -> alt.LayerChart:
-    colour = PALETTE[places_of([*series, histogram.series])[histogram.series] % len(PALETTE)]
+def _in_words(histogram: Histogram) -> str:
+    mode = max(histogram.bins, key=lambda part: part.count)
+    shape = f"most users between {number(mode.low)} and {number(mode.high)}, mean {number(histogram.mean)}"
+    return ": ".join(filter(None, (histogram.series, shape))) + (f", {histogram.note}" if histogram.note else "")
+
+
+def _bars(histogram: Histogram, series: Sequence[str], signed: int) -> alt.Chart:
+    place = marks.places_of([*series, histogram.series])[histogram.series]
+    colour = marks.PALETTE[place % len(marks.PALETTE)]
     records = [
         {
-            "low": each.low,
-            "high": each.high,
-            "share": each.count / histogram.n_users,
-            "count": each.count,
-            "fill": colour if (each.low + each.high) * signed >= 0 else EDGE,
+            **vars(part),
+            "share": part.count / histogram.n_users,
+            "fill": colour if (part.low + part.high) * signed >= 0 else marks.EDGE,
         }
-        for each in histogram.bins
-        if each.count
+        for part in histogram.bins
+        if part.count
     ]
-    x_axis = axis(title=x_title or None, grid=False, format="+.3~g" if signed else ".3~g", domain=True)
-    x_axis.domainColor = EDGE
-    x_axis.labelExpr = "datum.value == 0 ? '0' : datum.label"
-    y_axis = axis(**upright("share of users" if first else ""), format="~%", tickCount=4)
-    x = alt.X("low:Q", scale=x_scale, axis=x_axis)
-    bars = (
-        alt.Chart(data(records))
-        .mark_rect(stroke=PAPER, strokeWidth=0.5)
-        .encode(
-            x=x,
-            x2="high:Q",
-            y=alt.Y("share:Q", scale=y_scale, axis=y_axis),
-            y2=alt.Y2Datum(0),
-            color=alt.Color("fill:N", scale=None),
-            tooltip=[
-                "low:Q",
-                "high:Q",
-                alt.Tooltip("count:Q", title="users", format=","),
-                alt.Tooltip("share:Q", format=".1%"),
-            ],
-        )
+    users = alt.Tooltip("count:Q", title="users", format=",")
+    bars: alt.Chart = marks.chart_of(records).mark_rect(stroke=marks.PAPER, strokeWidth=0.5)
+    return bars.encode(
+        x2="high:Q",
+        y2=alt.Y2Datum(0),
+        color=alt.Color("fill:N", scale=None),
+        tooltip=["low:Q", "high:Q", users, alt.Tooltip("share:Q", format=".1%")],
     )
-    layers = [bars]
+
+
+def _lines(histogram: Histogram, x: alt.X, scale: alt.Scale, signed: int) -> list[alt.Chart]:
+    """The interval of the mean shaded, a line at 0 of differences, and a dashed one at the mean."""
+    layers: list[alt.Chart] = []
     if math.isfinite(histogram.low) and math.isfinite(histogram.high):
-        span = alt.Chart(data([{"low": histogram.low, "high": histogram.high}]))
-        layers.append(span.mark_rect(color=QUIET, opacity=0.25).encode(x=x, x2="high:Q"))
+        shade = marks.chart_of([{"low": histogram.low, "high": histogram.high}])
+        layers.append(shade.mark_rect(color=marks.QUIET, opacity=0.25).encode(x=x, x2="high:Q"))
+    at = alt.X("at:Q", scale=scale)
     if signed:
-        layers.append(alt.Chart(data([{"at": 0}])).mark_rule(color=INK).encode(x=alt.X("at:Q", scale=x_scale)))
+        layers.append(marks.chart_of([{"at": 0}]).mark_rule(color=marks.INK).encode(x=at))
     if math.isfinite(histogram.mean):
-        mean = alt.Chart(data([{"at": histogram.mean}]))
-        layers.append(mean.mark_rule(color=INK, strokeDash=[4, 3]).encode(x=alt.X("at:Q", scale=x_scale)))
+        mean = marks.chart_of([{"at": histogram.mean}])
+        layers.append(mean.mark_rule(color=marks.INK, strokeDash=[4, 3]).encode(x=at))
+    return layers
+
+
+def _with_words(layers: list[alt.Chart], histogram: Histogram, width: int, height: int) -> alt.LayerChart:
+    """The panel with its words beside it or, if it is narrow, above it."""
     words = [text for text in (histogram.series, f"mean {number(histogram.mean)}", histogram.note) if text]
-    if width >= ROOMY:
-        text = alt.Chart(data([{"words": "\n".join(words)}]))
-        layers.append(
-            text.mark_text(align="left", baseline="top", dx=10, lineBreak="\n", color=QUIET, limit=220).encode(
-                x=alt.value("width"), y=alt.value(0), text="words:N"
-            )
+    above: dict[str, Any] = {}
+    if width >= marks.ROOMY:
+        text = marks.chart_of([{"words": "\n".join(words)}]).mark_text(
+            align="left", baseline="top", dx=10, lineBreak="\n", color=marks.QUIET, limit=220
         )
-    # A narrow panel has no room beside it.
-    above = (
-        {}
-        if width >= ROOMY
-        else {
-            "title": alt.Title(
-                " · ".join(words).replace("\n", "; "), anchor="start", fontSize=11, fontWeight="normal", color=QUIET
-            )
-        }
-    )
-    return layered(layers, width=width, height=height, **above)
+        layers.append(text.encode(x=alt.value("width"), y=alt.value(0), text="words:N"))
+    else:
+        title = " · ".join(words).replace("\n", "; ")
+        above["title"] = alt.Title(title, anchor="start", fontSize=11, fontWeight="normal", color=marks.QUIET)
+    return marks.layered(layers, width=width, height=height, **above)

@@ -1,29 +1,31 @@
-"""What charts have in common: the figures they take, colours, axes, and what is drawn where there is nothing to draw."""
+"""What charts have in common: colours, axes, panels, and what is drawn if there is nothing to draw."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import zlib
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import altair as alt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.VConcatChart
+Item = TypeVar("Item")
 
 #: Okabe and Ito's colours, which colour-blind people tell apart; the light ones darkened to a contrast of 3 on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#B8558F", "#B07A00", "#3B8FC4", "#555555")
 # The same hues with the contrast that text needs, 4.5 on white.
 _TEXTS = ("#0072B2", "#B34F00", "#00795A", "#A3457C", "#8A5F00", "#2A74A4", "#555555")
+_LIGHT = ("#56B4E9", "#F0883E", "#2FC79A", "#E08FBF", "#E5B73B", "#A5D8F5", "#B8BDC4")
 INK, QUIET, EDGE, FAINT = "#222222", "#666666", "#999999", "#DDDDDD"
 PAPER = "#FFFFFF"
 #: What each colour of the drawings is on a dark ground.
 ON_DARK = {
-    **dict(zip(PALETTE, ("#56B4E9", "#F0883E", "#2FC79A", "#E08FBF", "#E5B73B", "#A5D8F5", "#B8BDC4"), strict=True)),
-    **dict(zip(_TEXTS, ("#56B4E9", "#F0883E", "#2FC79A", "#E08FBF", "#E5B73B", "#A5D8F5", "#B8BDC4"), strict=True)),
+    **dict(zip(PALETTE, _LIGHT, strict=True)),
+    **dict(zip(_TEXTS, _LIGHT, strict=True)),
     INK: "#E8EAED",
     QUIET: "#A9AFB7",
     EDGE: "#7C838C",
@@ -35,22 +37,13 @@ _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 _DASHES = ([1, 0], [6, 3], [2, 2])
 #: Wide enough for labels beside the marks.
 ROOMY = 420
-#: Figures up to this have an axis of their own: a gain of 7 would press them together.
-UNIT = 1.0
+# Figures up to this have an axis of their own: a gain of 7 would press them together.
+_UNIT = 1.0
 _MOST_LISTED = 12
 
 
-def data(records: Iterable[Mapping[str, Any]]) -> alt.InlineData:
-    """Records as they are: a table of pandas would be limited in length and stand apart from its chart."""
-    return alt.InlineData(values=[dict(record) for record in records])
-
-
 def domain(values: Iterable[float], *, floor: float | None = None) -> list[float]:
-    """From the smallest to the largest figure, with room at both ends; of one figure, some room around it.
-
-    Args:
-        values: some may be NaN.
-        floor: what the axis begins at, if no figure is smaller; it also takes no room below, where figures reach it.
+    """From the smallest to the largest finite figure, with room at both ends but not below a floor.
 
     >>> domain([0.5]), domain([0.0, 1.0], floor=0.0), domain([])
     ([0.45, 0.55], [0.0, 1.05], [0.0, 1.0])
@@ -68,15 +61,7 @@ def domain(values: Iterable[float], *, floor: float | None = None) -> list[float
 def looks(
     shown: Sequence[str], series: Sequence[str], *, legend: bool, width: int, offset: int = 10
 ) -> tuple[alt.Color, alt.Shape]:
-    """The colour of a series, and the shape of its points for who does not see the colour.
-
-    Args:
-        shown: the series that are drawn.
-        series: all that have a colour, drawn or not.
-        legend: whether the names stand above the chart.
-        width: of the chart, in pixels; names are cut to fit.
-        offset: how far above the names stand, in pixels.
-    """
+    """The colour of each series that is shown, and the shape of its points for readers who do not see the colour."""
     columns = min(len(shown), 3 if width >= ROOMY else 2) or 1
     names = alt.Legend(
         title=None,
@@ -95,22 +80,21 @@ def looks(
 
 
 def dash(shown: Sequence[str], series: Sequence[str]) -> alt.StrokeDash:
-    """The dashes of a series's line, for more models than colours; arguments as of `looks`."""
-    scale = _looks(shown, series, [one for one in _DASHES for _ in PALETTE])
+    """The dashes of each line, for more models than colours."""
+    scale = _looks(shown, series, [pattern for pattern in _DASHES for _ in PALETTE])
     return alt.StrokeDash("series:N", scale=scale, sort=list(shown), legend=None)
 
 
 def text_colour(shown: Sequence[str], series: Sequence[str]) -> alt.Color:
-    """The colour of a series's name; arguments as of `looks`."""
+    """The colour of each series's name."""
     return alt.Color("series:N", scale=_looks(shown, series, _TEXTS), sort=list(shown), legend=None)
 
 
 def places_of(series: Iterable[str]) -> dict[str, int]:
-    """The place of each series in the palette, and beyond its end in further rounds of it, by its name.
+    """The place of each series in the palette, or in further rounds of it, by its name.
 
-    A model has one colour in every chart and page, in whatever order and beside whichever others it stands. Only where two
-    names would have the same, one of them has the next that is free among all series, drawn or not; the last colour, a grey,
-    is for those who find no other.
+    So a model has one colour in every chart and page. If two names would have the same, one of them takes the next free
+    colour; the last one, a grey, is for series that find no other.
 
     >>> places_of(["als", "popularity"]) == places_of(["popularity", "als"]), places_of([""])
     (True, {'': 0})
@@ -132,15 +116,15 @@ def _looks(shown: Sequence[str], series: Sequence[str], chosen: Sequence[Any]) -
 
 def axis(**options: Any) -> alt.Axis:
     """An axis that says no more than it must."""
-    quiet: dict[str, Any] = {
-        "gridColor": FAINT,
-        "domain": False,
-        "ticks": False,
-        "labelColor": QUIET,
-        "labelPadding": 6,
-        "titleLimit": 260,
-    }
-    return alt.Axis(**(quiet | {"titleColor": QUIET, "titleFontWeight": "normal", "tickCount": 6} | options))
+    colours: dict[str, Any] = {"gridColor": FAINT, "labelColor": QUIET, "titleColor": QUIET}
+    marks: dict[str, Any] = {"domain": False, "ticks": False, "tickCount": 6, "labelPadding": 6}
+    return alt.Axis(**(colours | marks | {"titleLimit": 260, "titleFontWeight": "normal"} | options))
+
+
+def number_axis(title: str | None, *, signed: bool, **options: Any) -> alt.Axis:
+    """An axis of figures or, if they are signed, of differences."""
+    label = "datum.value == 0 ? '0' : datum.label"
+    return axis(title=title, format="+.3~g" if signed else ".3~g", labelExpr=label, **options)
 
 
 def upright(title: str) -> dict[str, Any]:
@@ -149,28 +133,33 @@ def upright(title: str) -> dict[str, Any]:
 
 
 def heading(title: str, reading: Sequence[str]) -> alt.Title:
-    """The title, and below it how to read the chart.
-
-    Args:
-        title: what is drawn.
-        reading: lines that say what the marks are.
-    """
-    return alt.Title(
-        title,
-        subtitle=list(reading),
-        anchor="start",
-        color=INK,
-        subtitleColor=QUIET,
-        subtitlePadding=4,
-        offset=14,
-        fontSize=14,
-    )
+    """The title, and below it how to read the chart."""
+    below: dict[str, Any] = {"subtitle": list(reading), "subtitleColor": QUIET, "subtitlePadding": 4}
+    return alt.Title(title, anchor="start", color=INK, offset=14, fontSize=14, **below)
 
 
 def nothing(title: str, why: str, width: int) -> alt.Chart:
     """The chart of no figure, which says so."""
-    text: alt.Chart = alt.Chart(data([{"why": why}])).mark_text(color=QUIET, fontSize=12).encode(text="why:N")
+    text: alt.Chart = chart_of([{"why": why}]).mark_text(color=QUIET, fontSize=12).encode(text="why:N")
     return text.properties(width=width, height=60, title=heading(title, []), description=f"{title}: {why}")
+
+
+def chart_of(records: Iterable[Mapping[str, Any]]) -> alt.Chart:
+    """A chart without a mark. Its records stay as they are: a table of pandas would be limited in length."""
+    return alt.Chart(alt.InlineData(values=list(records)))
+
+
+def by_size(
+    items: Sequence[Item],
+    place: Callable[[Item], object],
+    ends: Callable[[Item], Iterable[float]],
+    panel: Callable[[list[Item], bool], alt.LayerChart],
+) -> alt.LayerChart | alt.VConcatChart:
+    """A panel of the items at places with small figures and, below it, one of the others; the first has the legend."""
+    large = {place(item) for item in items if any(abs(end) > _UNIT for end in ends(item))}
+    groups = [[item for item in items if place(item) not in large], [item for item in items if place(item) in large]]
+    panels = [panel(group, group is groups[0] or not groups[0]) for group in groups if group]
+    return panels[0] if len(panels) == 1 else alt.vconcat(*panels).resolve_scale(x="independent")
 
 
 def layered(layers: Sequence[alt.Chart], **properties: Any) -> alt.LayerChart:

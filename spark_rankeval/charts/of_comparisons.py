@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.charts.choice import MOST_LINES, chosen, largest
 from spark_rankeval.charts.figures import PURPOSE, WIDTH, Bin, Estimate, Histogram
@@ -13,7 +13,7 @@ from spark_rankeval.records.bins import Grid, coarsened
 from spark_rankeval.tables.numbers import in_one_format
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.charts.marks import Drawing
@@ -26,13 +26,7 @@ _FINE, _REACH, _MOST_BINS = 16, 16, 40
 
 
 class CountedDifferences(NamedTuple):
-    """Users by their differences.
-
-    Attributes:
-        row: one of the metric.
-        histograms: one a model.
-        beyond: whether somebody is beyond the outer bins.
-    """
+    """Users by their differences of a metric, a histogram a model; some users may lie beyond the outer bins."""
 
     row: ComparisonRow
     histograms: list[Histogram]
@@ -48,8 +42,8 @@ class ComparisonPlots:
         sliced: of slices.
         baseline: the model that the others are compared with.
         level: of the intervals.
-        models: all of them; their colours go by their names.
-        users_by_difference: counts the users by their difference of a metric, on Spark, for histograms; None: nobody knows them.
+        models: all models; their names decide their colours.
+        users_by_difference: counts users by their difference of a metric, on Spark; None: users are not known.
     """
 
     rows: tuple[ComparisonRow, ...]
@@ -63,7 +57,7 @@ class ComparisonPlots:
         return "plot(metrics=None), or one of plot.slices(metric), plot.histogram(metric)"
 
     def __call__(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
-        """Differences to the baseline with their intervals, and what does not matter shaded.
+        """Differences to the baseline with their intervals; differences within the margin are shaded.
 
         Args:
             metrics: which ones; None: all, up to 40 lines.
@@ -75,17 +69,17 @@ class ComparisonPlots:
         rows = chosen(self.rows, metrics)[:MOST_LINES]
         models = list(dict.fromkeys(row.model for row in rows))
         whose = models[0] if len(models) == 1 else "models"
-        return difference_chart(
+        return _chart(
             _differences(rows, [row.name for row in rows]),
-            f"Differences of {whose} to {self.baseline}",
-            f"difference to {self.baseline}",
-            [f"Line: {self.level * 100:.6g}% interval of the mean difference, of each by itself (t)."],
-            self.models,
-            width,
+            [self._reading()],
+            title=f"Differences of {whose} to {self.baseline}",
+            x_title=f"difference to {self.baseline}",
+            series=self.models,
+            width=width,
         )
 
     def slices(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
-        """Differences to the baseline in every slice as a forest plot, with a dashed line where all users are.
+        """Differences to the baseline in every slice as a forest plot, with a dashed line for all users.
 
         Args:
             metric: which one; None: the first.
@@ -94,29 +88,27 @@ class ComparisonPlots:
         Raises:
             UnknownMetricError: it is not in the comparison.
         """
-        of_all = chosen(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
+        of_all = self._rows_of(metric)
         key, name = (of_all[0].metric, of_all[0].name) if of_all else ("", "")
         rows = [row for row in self.sliced if row.metric == key]
         shown = largest(rows)
-        reading = [
-            f"Line: {self.level * 100:.6g}% interval of the mean difference, of each by itself (t). Dashed: all users."
-        ]
+        reading = [f"{self._reading()} Dashed: all users."]
         if len(shown) < len(rows):
             reading.append("The slices with the most users.")
-        return difference_chart(
+        return _chart(
             _differences(shown, [row.slice for row in shown]),
-            f"{name}: differences to {self.baseline} by slice",
-            f"difference of {name}",
             reading,
-            self.models,
-            width,
-            {row.model: row.difference for row in of_all},
+            title=f"{name}: differences to {self.baseline} by slice",
+            x_title=f"difference of {name}",
+            series=self.models,
+            reference={row.model: row.difference for row in of_all},
+            width=width,
         )
 
     def histogram(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
-        """How many users differ by how much, counted on Spark with one aggregation; nobody is collected.
+        """How many users differ by how much, counted on Spark by one aggregation.
 
-        Users for whom both models are equal are no bar, which would hide the others; their number stands beside.
+        Users for whom both models are equal have no bar, which would hide the others; their number stands beside.
 
         Args:
             metric: which one; None: the first.
@@ -134,7 +126,7 @@ class ComparisonPlots:
         if self.users_by_difference is None:
             msg = "this comparison does not know its users' differences: make it with compare(…)"
             raise InputError(msg)
-        rows = chosen(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
+        rows = self._rows_of(metric)
         # Equal differences have no spread, and that of one user is not known.
         scales = [scale for row in rows for scale in (row.std, 2 * abs(row.difference) / _REACH) if scale > 0]
         spread = max(scales, default=1.0)
@@ -148,10 +140,10 @@ class ComparisonPlots:
         histograms = []
         for row in rows:
             users = sorted(counts.get(row.model, {}).items())
-            columns = tuple(Bin(*grid.edges(index), count) for index, count in users)
+            bars = tuple(Bin(*grid.edges(index), count) for index, count in users)
             ends = (row.difference, row.interval_low, row.interval_high)
             note = f"{row.wins:,} better, {row.losses:,} worse\n{row.ties:,} equal: not drawn"
-            histograms.append(Histogram(row.model, columns, row.n_users, *ends, note))
+            histograms.append(Histogram(row.model, bars, row.n_users, *ends, note))
         return CountedDifferences(rows[0], histograms, beyond)
 
     def draw_users(self, counted: CountedDifferences, *, width: int = WIDTH) -> Drawing:
@@ -175,58 +167,42 @@ class ComparisonPlots:
             width=width,
         )
 
+    def _rows_of(self, metric: str | Metric | None) -> list[ComparisonRow]:
+        return chosen(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
+
+    def _reading(self) -> str:
+        return f"Line: {self.level * 100:.6g}% interval of the mean difference, of each by itself (t)."
+
 
 def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: int) -> Drawing:
-    """The differences of all pairs of models with their joint intervals; see `PairwiseComparison.plot`."""
+    """The differences of all pairs of models with their joint intervals."""
     shown = chosen(rows, metrics)[:MOST_LINES]
     several = len({row.metric for row in shown}) > 1
     written = in_one_format((row.difference for row in shown), sign="+")
-    estimates = [
-        Estimate(
-            row.name if several else "",
-            f"{row.model} − {row.other}",
-            row.difference,
-            row.interval_low,
-            row.interval_high,
-            "" if several else f"{written(row.difference)}  {row.verdict}",
-            0.0 if several else row.margin,
-        )
-        for row in shown
-    ]
+    estimates = []
+    for row in shown:
+        figures = (row.difference, row.interval_low, row.interval_high)
+        place = f"{row.model} − {row.other}"
+        if several:
+            estimates.append(Estimate(row.name, place, *figures))
+        else:
+            estimates.append(Estimate("", place, *figures, f"{written(row.difference)}  {row.verdict}", row.margin))
     names = list(dict.fromkeys(row.name for row in shown)) if several else [""]
     reading = [f"Line: {level * 100:.6g}% interval; those of a metric's pairs hold together (Tukey)."]
     title = "Differences of all pairs of models" + ("" if several or not shown else f": {shown[0].name}")
-    return difference_chart(estimates, title, "difference of the means", reading, names, width)
+    return _chart(estimates, reading, title=title, x_title="difference of the means", series=names, width=width)
 
 
-def difference_chart(
-    estimates: Sequence[Estimate],
-    title: str,
-    x_title: str,
-    reading: list[str],
-    series: Sequence[str],
-    width: int,
-    reference: Mapping[str, float] | None = None,
-) -> Drawing:
-    """Differences as a forest plot."""
+def _chart(estimates: Sequence[Estimate], reading: list[str], **options: Any) -> Drawing:
+    """Differences as a forest plot, with further options of `forest_chart`."""
     with needs_extra("report", PURPOSE):
-        from spark_rankeval.charts.forest import forest_chart
-    if any(one.margin for one in estimates):
+        from spark_rankeval.charts.lines import forest_chart
+    if any(estimate.margin for estimate in estimates):
         reading = [*reading, "Shaded: differences that do not matter, by the margin."]
-    return forest_chart(
-        estimates,
-        title=title,
-        reading=reading,
-        x_title=x_title,
-        series=series,
-        reference=reference,
-        signed=True,
-        width=width,
-    )
+    return forest_chart(estimates, reading=reading, signed=True, **options)
 
 
 def _differences(rows: Sequence[ComparisonRow], places: Sequence[str]) -> list[Estimate]:
-
     written = in_one_format((row.difference for row in rows), sign="+")
     return [
         Estimate(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_rankeval.charts.choice import MOST_LINES, answers, chosen, headline_keys, largest, of_one_metric
-from spark_rankeval.charts.figures import PURPOSE, WIDTH, Bin, Estimate, Histogram, Spread
+from spark_rankeval.charts.figures import PURPOSE, WIDTH, Bin, Estimate, Histogram
 from spark_rankeval.errors import MetricError, UnknownMetricError, did_you_mean
 from spark_rankeval.extras import check_extra, needs_extra
 from spark_rankeval.metrics.curves import expand
@@ -42,9 +42,9 @@ class ResultPlots:
     Attributes:
         rows: of the summary.
         columns: of the per-user table, by the rows' keys.
-        models: all of them; their colours go by their names.
-        users_by_value: counts the users by their value in a column of the per-user table, on Spark, for histograms.
-        notes: whether a chart says what its figures could be taken for; a page says it once for all of its charts.
+        models: all models; their names decide their colours.
+        users_by_value: counts users by their value in a column of the per-user table, on Spark.
+        notes: whether charts have the notes of a result; a page has them once for all of its charts.
     """
 
     rows: tuple[SummaryRow, ...]
@@ -85,14 +85,14 @@ class ResultPlots:
         """Means with their intervals, models side by side.
 
         Args:
-            metrics: which ones; None: all but the many points of a curve, of which some usual cutoffs stand for the others.
+            metrics: which ones; None: all, but of a metric at many cutoffs only the usual ones.
             width: of the drawing without its labels, in pixels.
 
         Raises:
             UnknownMetricError: one is not in the result.
         """
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.forest import forest_chart
+            from spark_rankeval.charts.lines import forest_chart
         rows = chosen(self._of_all(), metrics)
         several = len({row.model for row in rows}) > 1
         alone = several and len({row.key for row in rows}) == 1
@@ -106,7 +106,7 @@ class ResultPlots:
         if len(headline) < len(keys):
             reading.append(f"{len(headline)} of {len(keys)} metrics; curves have the others.")
         return forest_chart(
-            [_mean(row, row.model if alone else row.name, written) for row in shown],
+            [_estimate(row, row.model, row.model if alone else row.name, written(row.mean)) for row in shown],
             title=f"Mean {rows[0].name} by model" if alone else "Means over users",
             reading=[*reading, *self._notes(shown)],
             x_title="mean over users",
@@ -140,10 +140,8 @@ class ResultPlots:
         Raises:
             UnknownMetricError: the result has no such curve, or several definitions of it.
         """
-        points = recall_points(self._of_all())
-        return self._lines(
-            points, "Precision against recall", "recall", "mean interpolated precision", [], width, whole=False
-        )
+        words = ("Precision against recall", "recall", "mean interpolated precision")
+        return self._lines(recall_points(self._of_all()), *words, [], width, whole=False)
 
     def _lines(
         self,
@@ -160,19 +158,14 @@ class ResultPlots:
             from spark_rankeval.charts.curves import curve_chart
         names = {(row.model, row.relevance): _series(row) for _, row in points}
         ordered = [name for model in self.models for (whose, _), name in names.items() if whose == model]
-        # Where models have no curve of their own relevance, their colours stay those of other charts.
+        # If each model has one curve, colours are those of other charts.
         series = list(self.models) if set(ordered) <= set(self.models) else ordered
+        rows = [row for _, row in points]
+        reading = [interval_reading(rows, "band", "at each point by itself"), *more, *self._notes(rows)]
         return curve_chart(
-            [
-                Estimate(_series(row), place, row.mean, row.interval_low, row.interval_high, f"{row.n_users:,} users")
-                for place, row in points
-            ],
+            [_estimate(row, _series(row), place, f"{row.n_users:,} users") for place, row in points],
             title=title,
-            reading=[
-                interval_reading([row for _, row in points], "band", "at each point by itself"),
-                *more,
-                *self._notes([row for _, row in points]),
-            ],
+            reading=reading,
             x_title=x_title,
             y_title=y_title,
             series=series,
@@ -181,7 +174,7 @@ class ResultPlots:
         )
 
     def slices(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
-        """A metric in every slice of the users as a forest plot, with a dashed line where all users are.
+        """A metric in every slice of the users as a forest plot, with a dashed line for all users.
 
         Args:
             metric: which one; None: the first.
@@ -191,7 +184,7 @@ class ResultPlots:
             UnknownMetricError: it is not in the result.
         """
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.forest import forest_chart
+            from spark_rankeval.charts.lines import forest_chart
         of_all = of_one_metric(self._of_all(), self.rows[0].key if metric is None else metric)
         key, name = of_all[0].key, of_all[0].name
         rows = [row for row in self.rows if row.slice != "all" and row.key == key]
@@ -203,7 +196,7 @@ class ResultPlots:
         if len(shown) < len(rows):
             reading.append(f"The {len({row.slice for row in shown})} slices of {names} with the most users.")
         return forest_chart(
-            [_mean(row, row.slice, written, of_users=True) for row in shown],
+            [_estimate(row, row.model, row.slice, f"{written(row.mean)}  {_users(row)}") for row in shown],
             title=f"{name} by slice of the users",
             reading=[*reading, *self._notes(of_all)],
             x_title=f"mean {name}",
@@ -225,8 +218,9 @@ class ResultPlots:
             UnknownMetricError: one is not in the result.
         """
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.quantiles import quantile_chart
-        rows = chosen(self._of_all(), headline_keys(self._of_all()) if metrics is None else metrics)
+            from spark_rankeval.charts.lines import quantile_chart
+        of_all = self._of_all()
+        rows = chosen(of_all, headline_keys(of_all) if metrics is None else metrics)
         shares = sorted({share for row in rows for share in row.quantiles})
         reading = ["Thin line: from the least to the greatest value of a user. Dot: mean."]
         if len(shares) > 1:
@@ -235,33 +229,18 @@ class ResultPlots:
             )
         elif shares:
             reading.append("Tick: median.")
-        return quantile_chart(
-            [
-                Spread(
-                    row.model,
-                    row.name,
-                    row.minimum,
-                    row.maximum,
-                    row.mean,
-                    tuple(sorted(row.quantiles.items())),
-                    f"{row.n_zero / row.n_users:.0%} at 0" if row.n_users else "",
-                )
-                for row in rows[:MOST_LINES]
-            ],
-            title="Users' values",
-            reading=[*reading, *self._notes(rows[:MOST_LINES])],
-            series=self.models,
-            width=width,
-        )
+        shown = rows[:MOST_LINES]
+        reading += self._notes(shown)
+        return quantile_chart(shown, title="Users' values", reading=reading, series=self.models, width=width)
 
     def histogram(self, metric: str | Metric, *, bins: int = 20, width: int = WIDTH) -> Drawing:
-        """How many users have which value, counted on Spark with one aggregation of `per_user`; nobody is collected.
+        """How many users have which value, counted on Spark by one aggregation of `per_user`.
 
-        Of a fresh result that is another evaluation; of one that was written, or of a stored table, a look at a column.
+        For a fresh result this evaluates again. For a written result or a stored table it reads one column.
 
         Args:
             metric: which one.
-            bins: how many, from the least to the greatest value, or from 0 to 1 where these lie in between.
+            bins: how many, from the least to the greatest value, or from 0 to 1 if all values lie there.
             width: of the drawing without its labels, in pixels.
 
         Raises:
@@ -287,9 +266,9 @@ class ResultPlots:
         histograms = []
         for row in known:
             users = counts.get(row.model, {})
-            columns = tuple(Bin(*grid.edges(index), count) for index, count in sorted(users.items()))
+            bars = tuple(Bin(*grid.edges(index), count) for index, count in sorted(users.items()))
             ends = (row.mean, row.interval_low, row.interval_high)
-            histograms.append(Histogram(row.model, columns, sum(users.values()), *ends, f"{row.n_users:,} users"))
+            histograms.append(Histogram(row.model, bars, sum(users.values()), *ends, _users(row)))
         return rows, histograms
 
     def draw_users(self, counted: tuple[list[SummaryRow], list[Histogram]], *, width: int = WIDTH) -> Drawing:
@@ -310,18 +289,19 @@ class ResultPlots:
         )
 
     def _notes(self, rows: Sequence[SummaryRow]) -> list[str]:
-        """What the figures of a chart could be taken for, in lines that fit below its title."""
+        """The note of a result, in lines that fit below the title of a chart."""
         return textwrap.wrap(note_of_definitions(rows), _LINE) if self.notes else []
 
     def _of_all(self) -> list[SummaryRow]:
         return [row for row in self.rows if row.slice == "all"]
 
 
-def _mean(row: SummaryRow, place: str, written: Callable[[float], str], *, of_users: bool = False) -> Estimate:
+def _estimate(row: SummaryRow, series: str, place: str | float, note: str) -> Estimate:
+    return Estimate(series, place, row.mean, row.interval_low, row.interval_high, note)
 
-    users = f"{row.n_users:,} users" if row.n_users else "no users"
-    note = f"{written(row.mean)}  {users}" if of_users else written(row.mean)
-    return Estimate(row.model, place, row.mean, row.interval_low, row.interval_high, note)
+
+def _users(row: SummaryRow) -> str:
+    return f"{row.n_users:,} users" if row.n_users else "no users"
 
 
 def interval_reading(rows: Sequence[SummaryRow], mark: str, how: str = "") -> str:

@@ -11,13 +11,7 @@ Counts: TypeAlias = dict[str, dict[int, int]]
 
 @dataclass(frozen=True)
 class Grid:
-    """Bins of equal width; what lies beyond the outer ones is counted with them.
-
-    Attributes:
-        low: where the first bin begins.
-        width: of a bin.
-        n: how many.
-    """
+    """So many bins of equal width from a value on; what lies beyond the outer ones is counted with them."""
 
     low: float
     width: float
@@ -34,13 +28,13 @@ def coarsened(counts: Counts, grid: Grid, at_most: int) -> tuple[Counts, Grid]:
     >>> coarsened({"als": {2: 5, 3: 1, 5: 2}}, Grid(0.0, 0.5, 8), at_most=2)
     ({'als': {1: 6, 2: 2}}, Grid(low=0.0, width=1.0, n=4))
     """
-    taken = {index for mine in counts.values() for index in mine}
+    taken = {index for users in counts.values() for index in users}
     while taken and max(taken) - min(taken) >= at_most:
         joined: Counts = {}
-        for model, mine in counts.items():
+        for model, users in counts.items():
             pairs = joined.setdefault(model, {})
-            for index, count in mine.items():
+            for index, count in users.items():
                 pairs[index // 2] = pairs.get(index // 2, 0) + count
         counts, grid = joined, Grid(grid.low, 2 * grid.width, -(-grid.n // 2))
-        taken = {index for mine in counts.values() for index in mine}
+        taken = {index for users in counts.values() for index in users}
     return counts, grid

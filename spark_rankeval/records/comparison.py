@@ -25,33 +25,33 @@ class ComparisonRow(AskedFor):
         baseline: what it is compared with.
         slice: which users, such as ``country=DE``; ``all``.
         n_users: how many users these are.
-        n_undefined: how many users of either table are left out, because one of the two or both have no value.
-        mean: the model's mean over these users, which may be another than that over all of the model's users.
+        n_undefined: how many users are left out, because the model, the baseline or both have no value.
+        mean: the model's mean over these users, which may differ from that over all of the model's users.
         baseline_mean: the baseline's mean over the same.
         difference: the mean of the users' differences, model − baseline.
-        relative_lift: difference / |baseline's mean|; NaN where that is 0.
+        relative_lift: difference / |baseline's mean|; NaN if that is 0.
         std: the standard deviation of the users' differences, divisor n − 1.
         standard_error: of the difference, std / √n.
-        interval_low: the lower end of the interval of the difference, within the metric's bounds; NaN where there is none.
+        interval_low: the lower end of the interval of the difference, within the metric's bounds; NaN if there is none.
         interval_high: its upper end.
         p_t: the two-sided p-value of the paired t test.
-        p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign; exact where
-            up to 16 users differ, or all by as much. NaN of slices with more, for which no signs are drawn.
-        p: of what the verdict states, corrected for all comparisons of all users, or for all of slices: without a margin that of
-            the test which was asked for, with one the larger of that and `p_margin`, or `p_margin`. Slices: p_sign_flip, or p_t.
+        p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign. It is exact
+            if up to 16 users differ, or all by as much. Slices with more users draw no signs and have NaN.
+        p: of what the verdict states, corrected for all comparisons of all users, or for all of slices. Without a margin it is
+            that of `test`; with one, the larger of that and `p_margin`, or `p_margin`. Slices: p_sign_flip, or p_t.
         cohens_d: difference / std, the effect size.
-        wins: how many users are better off, having a larger value; of a metric whose smaller values are better, a smaller one.
+        wins: how many users are better off: their value is larger, or smaller if smaller values are better.
         ties: for how many users both are equal.
         losses: how many users are worse off.
         margin: the difference that does not matter.
         larger_is_better: whether a larger value of the metric is better.
         verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
         sentence: the same in a sentence, with the figures.
-        interval_method: ``t``; ``clopper_pearson`` where all users have the same difference.
-        p_test: what p is of: ``exact`` (all signs of the users who differ), ``sign_flip`` (drawn), ``t``, or ``clopper_pearson`` (a
-            margin, where all users have the same difference).
-        p_margin: with a margin the two-sided p-value, not corrected, of what lies nearest: that the difference is beyond ±margin,
-            or within.
+        interval_method: ``t``; ``clopper_pearson`` if all users have the same difference.
+        p_test: what p is of: ``exact`` (all signs of the users who differ), ``sign_flip`` (drawn), ``t``, or ``clopper_pearson``
+            (with a margin, if all users have the same difference).
+        p_margin: with a margin, the uncorrected two-sided p-value of the nearer of two statements: that the difference is beyond
+            ±margin, or within.
         asked: what the caller called the metric, such as ``map@10`` for ``ap@10``; empty: as `metric` has it.
     """
 
@@ -95,15 +95,16 @@ Row = TypeVar("Row", bound=_OfMetric)
 
 
 def rows_of_metric(rows: Sequence[Row], metric: str | Metric) -> list[Row]:
-    """The rows with this label; if there is none, those whose label reads as the metric."""
+    """The rows with this label; if there are none, those whose label reads as the metric."""
     return [row for row in rows if row.metric == metric] or [row for row in rows if reads_as(row.metric, metric)]
 
 
 def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
-    """The rows in which the model is worse than the baseline, by however little, the worst first."""
+    """The rows in which the model is worse than the baseline, the worst first."""
     gains = [(row.difference if row.larger_is_better else -row.difference, row) for row in rows]
-    # What is undefined is no loss, and has no place in an order.
-    return [row for _, row in sorted(((gain, row) for gain, row in gains if gain < 0), key=lambda pair: pair[0])]
+    # An undefined difference is no loss, and has no place in an order.
+    losses = [(gain, row) for gain, row in gains if gain < 0]
+    return [row for _, row in sorted(losses, key=lambda pair: pair[0])]
 
 
 @dataclass(frozen=True)
@@ -123,12 +124,12 @@ class PairRow(AskedFor):
         interval_high: its upper end.
         q: |difference| / √(residual mean square / n); of ``games_howell`` / √(variance of the users' differences / 2n).
         p_tukey: of q by the studentized range; corrected for the number of pairs.
-        p_randomised: of the test that permutes models within each user; NaN where it was not asked for.
-        p: that of the two which was asked for; with a margin of what the verdict states.
+        p_randomised: of the test that permutes models within each user; NaN if it was not asked for.
+        p: the one of the two that was asked for; with a margin, of what the verdict states.
         margin: the difference that does not matter.
         verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
         sentence: the same in a sentence, with the figures.
-        interval_method: ``tukey`` or ``games_howell``; ``clopper_pearson`` where no user differs from another.
+        interval_method: ``tukey`` or ``games_howell``; ``clopper_pearson`` if no user differs from another.
         asked: what the caller called the metric; empty: as `metric` has it.
     """
 

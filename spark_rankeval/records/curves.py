@@ -12,19 +12,14 @@ from spark_rankeval.metrics.curves import expand
 from spark_rankeval.metrics.naming import column_name, parse_metric
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.records.summary import SummaryRow
 
 
 def cutoff_curve(rows: Sequence[SummaryRow], metric: str | Metric) -> pd.DataFrame:
-    """The rows of a metric against their cutoffs; see `Result.curve`.
-
-    Raises:
-        MetricError: the name is not known.
-        UnknownMetricError: no row is of that metric, or rows of several definitions are.
-    """
+    """The rows of a metric against their cutoffs; see `Result.curve`."""
     if isinstance(metric, str) and len(expand(metric)) > 1 and "@" not in metric:
         msg = f"{metric!r} is a curve against recall, not against a cutoff: take result.precision_recall_curve()"
         raise UnknownMetricError(msg)
@@ -32,48 +27,40 @@ def cutoff_curve(rows: Sequence[SummaryRow], metric: str | Metric) -> pd.DataFra
 
 
 def recall_curve(rows: Sequence[SummaryRow]) -> pd.DataFrame:
-    """The rows of interpolated precision against their recall; see `Result.precision_recall_curve`.
-
-    Raises:
-        UnknownMetricError: no row is of ``iprec``, or rows of several definitions are.
-    """
+    """The rows of interpolated precision against their recall; see `Result.precision_recall_curve`."""
     return _table(recall_points(rows), "recall")
 
 
 def cutoff_points(rows: Sequence[SummaryRow], metric: str | Metric) -> list[tuple[int | None, SummaryRow]]:
-    """The rows of a metric with their cutoffs, as `cutoff_curve` has them."""
+    """The rows of a metric with their cutoffs; if there are none, or several definitions, an `UnknownMetricError`."""
     asked = parse_metric(metric)
-    mine = [row for row in rows if fits(dataclasses.replace(asked, k=row.cutoff), row.definition)]
-    return _points(mine, str(asked), "cutoff", lambda found: found.k)
+    of_metric = [row for row in rows if fits(dataclasses.replace(asked, k=row.cutoff), row.definition)]
+    return _points(of_metric, str(asked), "cutoff", "k")
 
 
 def recall_points(rows: Sequence[SummaryRow]) -> list[tuple[float, SummaryRow]]:
-    """The rows of interpolated precision with their recall, as `recall_curve` has them."""
+    """The rows of interpolated precision with their recall; errors as those of `cutoff_points`."""
     asked = parse_metric("iprec")
-    mine = [row for row in rows if fits(asked, row.definition)]
-    return _points(mine, "iprec", "recall", lambda found: found.recall)  # type: ignore[attr-defined] # iprec has it
+    return _points([row for row in rows if fits(asked, row.definition)], "iprec", "recall", "recall")
 
 
-def _points(
-    rows: Sequence[SummaryRow], name: str, axis: str, place: Callable[[Metric], Any]
-) -> list[tuple[Any, SummaryRow]]:
-    found = [(row, parse_metric(row.definition)) for row in rows]
-    others = {"k": None} if axis == "cutoff" else {axis: 0.0}
-    definitions = {str(dataclasses.replace(metric, **others)) for _, metric in found}
+def _points(rows: Sequence[SummaryRow], name: str, axis: str, parameter: str) -> list[tuple[Any, SummaryRow]]:
+    metrics = [parse_metric(row.definition) for row in rows]
+    alike: dict[str, Any] = {parameter: None if parameter == "k" else 0.0}
+    definitions = {str(dataclasses.replace(metric, **alike)) for metric in metrics}
     if len(definitions) != 1:
         several = "; it has several definitions of it: " + ", ".join(sorted(definitions)) if definitions else ""
         example = "ndcg@1..100" if axis == "cutoff" else "precision_recall_curve"
         msg = f"this result has no curve of {name!r}{several}. Say which, with its parameters, or ask for one: {example!r}"
         raise UnknownMetricError(msg)
-    return [(place(metric), row) for row, metric in found]
+    return [(getattr(metric, parameter), row) for row, metric in zip(rows, metrics, strict=True)]
 
 
 def _table(points: Sequence[tuple[Any, SummaryRow]], axis: str) -> pd.DataFrame:
     columns = ["model", "relevance", axis, "mean", "standard_error", "n_users"]
     records = [(row.model, row.relevance, place, row.mean, row.standard_error, row.n_users) for place, row in points]
-    return pd.DataFrame(records, columns=columns).sort_values(
-        ["model", "relevance", axis], ignore_index=True, kind="stable"
-    )
+    table = pd.DataFrame(records, columns=columns)
+    return table.sort_values(["model", "relevance", axis], ignore_index=True, kind="stable")
 
 
 def fits(asked: Metric, definition: str) -> bool:

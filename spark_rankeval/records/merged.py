@@ -24,34 +24,29 @@ if TYPE_CHECKING:
 
     Key = tuple[str, str, str]
 
+# What all rows of a figure have alike.
+_SHARED = ("model", "dialect", "relevance", "definition", "cutoff", "over_all", "user_weight", "asked")
 NO_BOOTSTRAP = "a bootstrap needs the users, and a merged summary has their sums alone"
 
 
 def merged_rows(summaries: Mapping[str, Sequence[SummaryRow]]) -> tuple[SummaryRow, ...]:
-    """The rows of a summary over the users of several.
+    """The rows of a summary over the users of several, which messages call by their names.
 
-    Counts, extremes, mean, standard deviation, standard error and Student's interval are those of one evaluation of all users,
-    to the last bit, where no user is in two of them; one who is counts in each. Median and quantiles, which sums do not tell,
-    are NaN, and so are the ends of a bootstrap's interval. A model or slice that is not in a summary has no user there.
-
-    Args:
-        summaries: rows by a name for messages, such as that of the run.
-
-    Raises:
-        MergeError: summaries are of different metrics, definitions, slices or intervals, or do not hold their sums.
+    If no user is in two of them, counts, extremes, mean, spread and Student's interval are those of one evaluation, to the last
+    bit. Sums do not tell the median, the quantiles and a bootstrap's interval: these are NaN.
     """
     _check_alike(summaries)
     groups: dict[Key, list[SummaryRow]] = {}
     for name, rows in summaries.items():
-        mine: set[Key] = set()
+        keys: set[Key] = set()
         for row in rows:
             key = (row.model, row.slice, row.key)
-            if key in mine:
+            if key in keys:
                 msg = (
                     f"{_words(row)} stands twice in {name}: give the rows of different runs apart, or with their run_id"
                 )
                 raise MergeError(msg)
-            mine.add(key)
+            keys.add(key)
             groups.setdefault(key, []).append(row)
             if row.n_users and not row.moments:
                 msg = (
@@ -79,35 +74,21 @@ def _merged(rows: Sequence[SummaryRow]) -> SummaryRow:
     return summary_row(
         first.metric,
         Description(moments, interval, math.nan, dict.fromkeys(shares, math.nan), weighted),
-        model=first.model,
-        dialect=first.dialect,
-        relevance=first.relevance,
-        definition=first.definition,
-        cutoff=first.cutoff,
-        over_all=first.over_all,
         slice_=first.slice,
-        user_weight=first.user_weight,
         standard=max(row.standard for row in rows),
-        asked=first.asked,
+        **{name: getattr(first, name) for name in _SHARED},
     )
 
 
 def _figures(rows: Sequence[SummaryRow], sums: Sums) -> tuple[Moments, Mean | None, Interval | None]:
-    """What exact sums say: the moments, the mean where users have weights, and the interval where one was asked for.
-
-    Raises:
-        ArithmeticError, ValueError: no values have such sums.
-    """
-    first, found = rows[0], [row for row in rows if row.n_users]
-    counts = {
-        "n": sum(row.n_users for row in rows),
-        "n_undefined": sum(row.n_undefined for row in rows),
-    }
+    """The moments, the mean if users have weights, and the interval if one was asked for."""
+    first, with_users = rows[0], [row for row in rows if row.n_users]
+    counts = {"n": sum(row.n_users for row in rows), "n_undefined": sum(row.n_undefined for row in rows)}
     moments = moments_of_sums(
         **counts,
         n_zero=sum(row.n_zero for row in rows),
-        least=min((row.minimum for row in found), default=math.nan),
-        greatest=max((row.maximum for row in found), default=math.nan),
+        least=min((row.minimum for row in with_users), default=math.nan),
+        greatest=max((row.maximum for row in with_users), default=math.nan),
         sums=sums,
     )
     weighted = None
@@ -166,20 +147,21 @@ def _what(row: SummaryRow) -> dict[str, object]:
         "dialect": row.dialect,
         "user_weight": row.user_weight,
         "interval": asked_for(row.interval_method) or "none",
-        # NaN, where none was asked for, is not equal to itself.
+        # NaN, if none was asked for, is not equal to itself.
         "level": row.interval_level if row.interval_method else None,
         "over_all": row.over_all,
     }
 
 
-def _all_equal(what: str, found: Mapping[str, set[str]]) -> None:
-    for name, mine in found.items():
-        first, reference = next(iter(found.items()))
-        if mine != reference:
-            told = [", ".join(sorted(one)) or "none" for one in (reference, mine)]
-            msg = f"the {what} are not the same: {told[0]} in {first}, and {told[1]} in {name}"
+def _all_equal(what: str, names_in: Mapping[str, set[str]]) -> None:
+    first, reference = next(iter(names_in.items()), ("", set()))
+    for summary, names in names_in.items():
+        if names != reference:
+            here, there = (", ".join(sorted(each)) or "none" for each in (names, reference))
+            msg = f"the {what} are not the same: {there} in {first}, and {here} in {summary}"
             raise MergeError(msg)
 
 
 def _words(row: SummaryRow) -> str:
-    return " of ".join(filter(None, [row.key, repr(row.model) * bool(row.model), row.slice * (row.slice != "all")]))
+    model = f" of {row.model!r}" if row.model else ""
+    return row.key + model + (f" of {row.slice}" if row.slice != "all" else "")

@@ -1,8 +1,9 @@
-"""The long table of metrics that the runs of a job share: what of a summary's row each of its columns holds."""
+"""The long table of metrics that the runs of a job share: what each of its columns holds of a summary's row."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.records.summary import SummaryRow
@@ -10,38 +11,21 @@ from spark_rankeval.records.summary import SummaryRow
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# The attributes of `SummaryRow` that columns call otherwise.
+_ATTRIBUTES = {
+    "k": "cutoff", "value": "mean", "low": "interval_low", "high": "interval_high", "level": "interval_level",
+    "interval": "interval_method", "n": "n_users", "undefined": "n_undefined", "zeros": "n_zero", "effective_n": "effective_n_users",
+}  # fmt: skip
+_NAMES = (
+    "model", "dialect", "metric", "k", "relevance", "slice", "value", "low", "high", "level", "interval", "n", "undefined", "std",
+    "standard_error", "minimum", "median", "maximum", "zeros", "quantiles", "user_weight", "effective_n", "definition", "over_all",
+    "moments",
+)  # fmt: skip
 #: The attribute of `SummaryRow` that is in a column, by the column.
-COLUMNS = {
-    "model": "model",
-    "dialect": "dialect",
-    "metric": "metric",
-    "k": "cutoff",
-    "relevance": "relevance",
-    "slice": "slice",
-    "value": "mean",
-    "low": "interval_low",
-    "high": "interval_high",
-    "level": "interval_level",
-    "interval": "interval_method",
-    "n": "n_users",
-    "undefined": "n_undefined",
-    "std": "std",
-    "standard_error": "standard_error",
-    "minimum": "minimum",
-    "median": "median",
-    "maximum": "maximum",
-    "zeros": "n_zero",
-    "quantiles": "quantiles",
-    "user_weight": "user_weight",
-    "effective_n": "effective_n_users",
-    "definition": "definition",
-    "over_all": "over_all",
-    "moments": "moments",
-}
+COLUMNS = {name: _ATTRIBUTES.get(name, name) for name in _NAMES}
 #: The columns that tell runs apart, and when they were.
 RUN_ID, TIME = "run_id", "time"
-_COUNTS = ("n", "undefined", "zeros")
-_FLOATS = ("value", "low", "high", "level", "std", "standard_error", "minimum", "median", "maximum", "effective_n")
+_KINDS = {item.name: item.type for item in fields(SummaryRow)}
 _NO_INTERVAL = "the table of metrics does not say why"
 
 
@@ -51,27 +35,22 @@ def values_of(row: SummaryRow) -> list[Any]:
 
 
 def row_of(record: Mapping[str, Any]) -> SummaryRow:
-    """The row of a summary from one of the table, by column.
+    """The row of a summary from one of the table, which says all but why there is no interval; null is NaN in figures.
 
-    Why there is no interval is the one thing that the table does not hold.
-
-    Args:
-        record: at least the columns of `COLUMNS`; null is NaN in figures. Tables of an earlier version lack the last two.
-
-    Raises:
-        KeyError: a column is not there.
+    Tables of an earlier version lack the last two columns. Any other column that is not there is a `KeyError`.
     """
     values = {attribute: record[name] for name, attribute in COLUMNS.items() if name not in ("over_all", "moments")}
-    for name in _FLOATS:
-        value = values[COLUMNS[name]]
-        values[COLUMNS[name]] = math.nan if value is None else float(value)
-    for name in _COUNTS:
-        values[COLUMNS[name]] = int(record[name])
+    for attribute, value in values.items():
+        if _KINDS[attribute] == "float":
+            values[attribute] = math.nan if value is None else float(value)
+        elif _KINDS[attribute] == "int":
+            values[attribute] = int(value)
     values["quantiles"] = dict(record["quantiles"] or {})
     known = not math.isnan(values["interval_low"])
+    why_not = _NO_INTERVAL if values["interval_method"] else "not asked for"
     return SummaryRow(
         **values,
-        no_interval="" if known else _NO_INTERVAL if values["interval_method"] else "not asked for",
+        no_interval="" if known else why_not,
         over_all=bool(record.get("over_all")),
         moments=record.get("moments") or "",
     )

@@ -23,7 +23,7 @@ _OF_USERS = {
     "n_invalid_weights": "users without a usable weight, left out",
 }
 _TOTALS = {count.total_name: count.words for count in ALL_COUNTS}
-# What stands where nobody counted: users in both tables are not known then.
+# Counts that were not made are 0, but users in both tables are not known then.
 _NOT_COUNTED: dict[str, float | None] = {count.total_name: 0.0 if count.is_sum else 0 for count in ALL_COUNTS}
 _NOT_COUNTED["n_in_both"] = None
 #: What each number of `DataQuality` counts, in the order of `DataQuality.to_dict`.
@@ -39,16 +39,16 @@ _ERROR_OF = {"n_infinite_scores": "n_invalid_predictions", "n_negative_grades": 
 class DataQuality:
     """What the users and their rows were like.
 
-    Beside the attributes below it has, as an attribute, the sum over all users of every count that a per-user table has, such as
-    ``quality.n_predictions``, ``quality.n_hanging_on_ties`` or ``quality.n_excluded``; `to_dict` has them all.
+    The sum over all users of every count of a per-user table is an attribute, too, such as ``quality.n_predictions``,
+    ``quality.n_hanging_on_ties`` or ``quality.n_excluded``; `to_dict` has them all.
 
     Attributes:
         n_users: all users, of either table.
         n_without_relevant: users without a relevant label; most metrics are not defined for them.
         n_without_predictions: users for whom nothing was predicted.
         n_without_labels: users without any label, relevant or not.
-        n_without_weight: users whose weight is 0, who are in no figure of the summary.
-        n_invalid_weights: users whose weight is missing, negative, NaN or infinite, who are in none either.
+        n_without_weight: users whose weight is 0; no figure of the summary counts them.
+        n_invalid_weights: users whose weight is missing, negative, NaN or infinite; no figure counts them either.
         totals: the sums of the counts by name; ``n_in_both`` is None if nobody counted it.
     """
 
@@ -61,7 +61,7 @@ class DataQuality:
     totals: Mapping[str, float | None] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        """Give every count a number; nobody knows how many users are in both tables unless they were counted."""
+        """Give every count a number, but not the users in both tables, who are not known unless they were counted."""
         totals = {name: self.totals.get(name, default) for name, default in _NOT_COUNTED.items()}
         object.__setattr__(self, "totals", totals)
 
@@ -77,11 +77,7 @@ class DataQuality:
 
     @classmethod
     def of(cls, **counts: float | None) -> DataQuality:
-        """From all numbers by name, as `to_dict` gives them.
-
-        Raises:
-            TypeError: there is no such number.
-        """
+        """From all numbers by name, as `to_dict` gives them; another name is a `TypeError`."""
         unknown = [name for name in counts if name not in MEANING]
         if unknown:
             msg = f"there is no count {unknown[0]!r}"
@@ -91,12 +87,7 @@ class DataQuality:
 
     @classmethod
     def from_moments(cls, moments: Mapping[str, Moments], weighted: Mean | None = None) -> DataQuality:
-        """From the moments of the per-user counts.
-
-        Args:
-            moments: by the counts' names.
-            weighted: a weighted mean of any metric, if users have weights.
-        """
+        """From the moments of the per-user counts by their names and, if users have weights, a weighted mean of any metric."""
         relevant = moments["n_relevant"]
         return cls(
             n_users=relevant.n,
@@ -114,10 +105,7 @@ class DataQuality:
 
     @classmethod
     def of_models(cls, qualities: Sequence[DataQuality]) -> DataQuality:
-        """Of several models, evaluated on the same users and labels: what depends on predictions is added up.
-
-        A user for whom two models predicted nothing counts twice as one without predictions.
-        """
+        """Of several models, evaluated on the same users and labels: what depends on predictions is added up."""
         added = {name: _sum([quality.to_dict()[name] for quality in qualities]) for name in _OF_PREDICTIONS}
         first = qualities[0].to_dict()
         first["n_without_predictions"] = sum(quality.n_without_predictions for quality in qualities)
@@ -125,7 +113,7 @@ class DataQuality:
 
     @classmethod
     def of_days(cls, qualities: Sequence[DataQuality]) -> DataQuality:
-        """Of evaluations of different rows: everything is added up, and a user of several of them counts in each."""
+        """Of evaluations of different rows: everything is added up; a user in several of them counts in each."""
         return cls.of(**{name: _sum([quality.to_dict()[name] for quality in qualities]) for name in MEANING})
 
     @property
@@ -140,7 +128,7 @@ class DataQuality:
 
     @property
     def n_in_both_at_most(self) -> int:
-        """As many users as can have labels and predictions: `n_in_both`, if that is known."""
+        """The most users that can have labels and predictions: `n_in_both`, if that is known."""
         most = min(self.n_labelled, self.n_users - self.n_without_predictions)
         return most if self.n_in_both is None else int(self.n_in_both)
 
@@ -148,8 +136,7 @@ class DataQuality:
     def is_apart(self) -> bool:
         """Whether fewer than one in ten users with labels have predictions.
 
-        If the others count as 0, a metric of at most 1 has then a mean below 0.1, however good the predictions are: more often
-        the tables name users differently.
+        A metric of at most 1 then has a mean below 0.1 if the other users count as 0. Mostly the tables name users differently.
         """
         return 10 * self.n_in_both_at_most < self.n_labelled
 
@@ -157,7 +144,7 @@ class DataQuality:
         """How many rows of each kind are errors; only those above 0.
 
         Args:
-            weights: of `OnInvalid`: by how much each count adds to the number of errors.
+            weights: how much each count adds to the number of errors, as `OnInvalid` says.
         """
         errors = dict.fromkeys([*_ERRORS, "n_invalid_weights"], 0)
         for name, weight in weights.items():

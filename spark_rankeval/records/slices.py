@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Row = TypeVar("Row", SummaryRow, ComparisonRow)
 
 
-# As `slice_name` writes them: a value is quoted where it could be taken for something else.
+# As `slice_name` writes them: a value is quoted if it could be taken for something else.
 _PIECE = re.compile(
     r"""(?:^|,\ )(?P<attribute>[^=]+)=(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^,'"](?:[^,]|,(?!\ ))*|)""", re.VERBOSE
 )
@@ -35,12 +35,9 @@ EVERY: Final = _Every.EVERY
 
 
 def roll(n_attributes: int, *, totals: bool = False, n_before: int = 0) -> Callable[[Key], Iterator[Key]]:
-    """What slices the users of a key belong to: all users, their own slice, and on request every total in between.
+    """The slices that users of a key belong to: all users, their own slice, and on request the totals of a cube.
 
-    Args:
-        n_attributes: how many attributes part the users.
-        totals: with totals over some of the attributes, as a cube has them.
-        n_before: how many entries of the key come first that are no attributes, and stay as they are.
+    The first `n_before` entries of the key are no attributes, and stay as they are.
 
     >>> [key for key in roll(2, totals=True)(("DE", "ios")) if EVERY not in key]
     [('DE', 'ios')]
@@ -58,7 +55,7 @@ def roll(n_attributes: int, *, totals: bool = False, n_before: int = 0) -> Calla
 
 
 def slice_name(attributes: Sequence[str], values: Key) -> str:
-    """A slice in words; no values at all are the group of a table without a row, which is of all users.
+    """A slice in words; no values at all are all users, as a table without a row has them.
 
     >>> slice_name(["country", "device"], ("DE", "ios")), slice_name(["country", "device"], (EVERY, None))
     ('country=DE, device=ios', 'device=null')
@@ -67,13 +64,15 @@ def slice_name(attributes: Sequence[str], values: Key) -> str:
     >>> slice_name(["a", "b"], ("1, b=2", EVERY)), slice_name(["a"], ("",))
     ("a='1, b=2'", "a=''")
     """
+    pairs = zip(attributes, values, strict=True) if values else ()
+    return ", ".join(f"{name}={_value_in_words(value)}" for name, value in pairs if value is not EVERY) or "all"
+
+
+def _value_in_words(value: Any) -> Any:
+    if value is None:
+        return "null"
     # Text that reads as something else is quoted: two slices of one name could not be told apart.
-    said = [
-        f"{name}={'null' if value is None else repr(value) if _misleads(str(value)) else value}"
-        for name, value in zip(attributes, values or [EVERY] * len(attributes), strict=True)
-        if value is not EVERY
-    ]
-    return ", ".join(said) or "all"
+    return repr(value) if _misleads(str(value)) else value
 
 
 def attributes_of(name: str) -> tuple[str, ...]:
@@ -82,7 +81,7 @@ def attributes_of(name: str) -> tuple[str, ...]:
     >>> attributes_of("country=DE, device='a, b=1'"), attributes_of("all")
     (('country', 'device'), ())
     """
-    return () if name == "all" else tuple(found["attribute"] for found in _PIECE.finditer(name))
+    return tuple(_pieces(name))
 
 
 def _misleads(value: str) -> bool:
@@ -94,17 +93,12 @@ def in_order(keys: Sequence[Key]) -> list[Key]:
     return sorted(keys, key=lambda key: (-sum(v is EVERY for v in key), [("" if v is EVERY else str(v)) for v in key]))
 
 
-def in_given_order(names: Iterable[str], order: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Names of slices, all users first, then totals, then slices, each by the values in an order that somebody gave.
+def _in_given_order(names: Iterable[str], order: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Names of slices, all users first, then totals, then slices, each by the given order of an attribute's values.
 
-    Args:
-        names: of slices, once each; values that are not in the order come behind those that are, as they came.
-        order: by attribute its values.
+    Values that are not in the order come behind, as they came. An attribute or value of no slice is an `OptionError`.
 
-    Raises:
-        OptionError: no slice has such an attribute, or such a value of it.
-
-    >>> in_given_order(["all", "age=old", "age=young", "age=null"], {"age": ["young", "old"]})
+    >>> _in_given_order(["all", "age=old", "age=young", "age=null"], {"age": ["young", "old"]})
     ['all', 'age=young', 'age=old', 'age=null']
     """
     parted = {name: _pieces(name) for name in names}
@@ -125,22 +119,19 @@ def in_given_order(names: Iterable[str], order: Mapping[str, Sequence[Any]]) -> 
             raise OptionError(msg)
         places[attribute] = {piece: place for place, piece in enumerate(dict.fromkeys([*given, *known]))}
     attributes = list(places)
-    return sorted(
-        parted,
-        key=lambda name: (
-            len(parted[name]),
-            [(attributes.index(attribute), places[attribute][piece]) for attribute, piece in parted[name].items()],
-        ),
-    )
+
+    def place(name: str) -> tuple[int, list[tuple[int, int]]]:
+        pieces = parted[name].items()
+        return len(pieces), [(attributes.index(attribute), places[attribute][piece]) for attribute, piece in pieces]
+
+    return sorted(parted, key=place)
 
 
 def by_slice(rows: Sequence[Row], order: Mapping[str, Sequence[Any]]) -> tuple[Row, ...]:
-    """Rows of a summary or a comparison, those of slices in a given order; of one slice they keep theirs, and their models' order.
-
-    Raises:
-        OptionError: no slice has such an attribute or value.
-    """
-    places = {name: place for place, name in enumerate(in_given_order(dict.fromkeys(row.slice for row in rows), order))}
+    """Rows of a summary or a comparison with their slices in a given order; models and the rows of a slice keep theirs."""
+    places = {
+        name: place for place, name in enumerate(_in_given_order(dict.fromkeys(row.slice for row in rows), order))
+    }
     models = {model: place for place, model in enumerate(dict.fromkeys(row.model for row in rows))}
     whole_models = [row.model for row in rows] == sorted((row.model for row in rows), key=models.__getitem__)
     return tuple(sorted(rows, key=lambda row: (models[row.model] * whole_models, places[row.slice])))
@@ -148,5 +139,5 @@ def by_slice(rows: Sequence[Row], order: Mapping[str, Sequence[Any]]) -> tuple[R
 
 def _pieces(name: str) -> dict[str, str]:
     """The parts of a slice's name by attribute, such as ``country=DE``; none of all users."""
-    found = [] if name == "all" else list(_PIECE.finditer(name))
-    return {part["attribute"]: part[0].removeprefix(", ") for part in found}
+    parts = [] if name == "all" else _PIECE.finditer(name)
+    return {part["attribute"]: part[0].removeprefix(", ") for part in parts}

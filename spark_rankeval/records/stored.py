@@ -43,19 +43,11 @@ def stored_values(
 
 
 def read_stored(stored: Mapping[str, Any]) -> Stored:
-    """What `Result.to_dict` made of a result, or what a job's manifest says of one.
-
-    Raises:
-        InputError: it is neither.
-    """
+    """What `Result.to_dict` made of a result, or what a job's manifest says of one; anything else is an `InputError`."""
     try:
         summary = tuple(map(SummaryRow.from_stored, stored["summary"]))
-        columns, plan, notes = (
-            dict(stored.get("columns", {})),
-            tuple(stored.get("plan", ())),
-            tuple(stored.get("notes", ())),
-        )
-        result = Stored(summary, qualities_in(stored, summary), columns, plan, notes)
+        plan, notes = tuple(stored.get("plan", ())), tuple(stored.get("notes", ()))
+        result = Stored(summary, qualities_in(stored, summary), dict(stored.get("columns", {})), plan, notes)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise InputError(f"{_NO_RESULT} ({type(error).__name__}: {error})") from error
     if not summary:
@@ -64,11 +56,7 @@ def read_stored(stored: Mapping[str, Any]) -> Stored:
 
 
 def read_text(text: str) -> Any:
-    """What a text of JSON says.
-
-    Raises:
-        InputError: it is none.
-    """
+    """What a text of JSON says; a text that is none is an `InputError`."""
     try:
         return json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
@@ -83,7 +71,7 @@ def qualities_in(stored: Mapping[str, Any], rows: Sequence[SummaryRow]) -> dict[
 
 
 def no_users(why: str) -> Callable[..., NoReturn]:
-    """What stands where a result has its table of users: it raises an `InputError` that says why there is none."""
+    """The table of users of a result that has none: an `InputError` that says why."""
 
     def refuse(*_: object) -> NoReturn:
         raise InputError(why)
@@ -91,7 +79,6 @@ def no_users(why: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-#: What stands there in a result that was read back.
 READ_BACK = no_users(
     "a result that was read back has no users' values: read the table that result.write(path) wrote, and summarise it, as in "
     "summarise(spark.read.parquet(path))"

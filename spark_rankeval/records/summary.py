@@ -16,6 +16,7 @@ from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, fitted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_rankeval.metrics.base import Metric
     from spark_rankeval.statistics.description import Description
 
 _NOT_ASKED = "not asked for"
@@ -29,14 +30,14 @@ _SHARE = re.compile(r"q[\d.]")
 
 
 class AskedFor:
-    """A row about a metric, which has the label `metric`, and `asked`, what the caller called it; empty: as the label has it."""
+    """A row about a metric: its label, and what the caller called it; empty: as the label has it."""
 
     metric: str
     asked: str
 
     @property
     def name(self) -> str:
-        """What people read instead of the metric's label: what the caller called it."""
+        """The metric as people read it: what the caller called it."""
         return self.asked or self.metric
 
 
@@ -46,41 +47,41 @@ class SummaryRow(AskedFor):
 
     Attributes:
         model: the name that the caller gave the predictions.
-        dialect: whose conventions filled what was not set.
+        dialect: its conventions filled what was not set.
         metric: the label of the metric, by which programs know it: its own name, or the one that a dict gave it.
-        relevance: the column of grades, where several were named; else empty.
+        relevance: the column of grades, if several were named; else empty.
         definition: the metric with every parameter written out.
         cutoff: k, or None for the whole list.
         slice: which users, such as ``country=DE``; ``all``.
-        mean: over the users where the metric is defined; NaN over none.
-        n_users: how many users the mean stands on.
+        mean: over the users for whom the metric is defined; NaN over none.
+        n_users: how many users the mean is over.
         n_undefined: how many users it leaves out, because the metric is not defined for them.
         std: the standard deviation between users, divisor n − 1; NaN for fewer than two.
-        standard_error: of the mean; std / √n where users have no weights.
+        standard_error: of the mean; std / √n if users have no weights.
         minimum: the smallest value of a user.
         maximum: the largest value of a user.
         n_zero: how many users have the value 0.
-        interval_low: the lower end of the mean's confidence interval; NaN where there is none.
+        interval_low: the lower end of the mean's confidence interval; NaN if there is none.
         interval_high: the upper end.
         interval_level: the share of such intervals that hold the true mean.
-        interval_method: ``t`` (Student), ``percentile`` or ``bca`` (bootstraps); ``clopper_pearson`` in place of ``t`` where all
-            values are 0 or 1, or all are one; empty where none was asked for. No interval leaves the metric's bounds.
-        no_interval: why there is no interval; empty where there is one.
-        median: half of the users have less; between two users' values each of which is known to within 1/256 of itself, and
-            exactly where few users have nearly the same value. NaN over no user, and where no quantile was asked for.
+        interval_method: ``t`` (Student), ``percentile`` or ``bca`` (bootstraps); ``clopper_pearson`` instead of ``t`` if all values
+            are 0 or 1, or all are equal; empty if none was asked for. No interval leaves the metric's bounds.
+        no_interval: why there is no interval; empty if there is one.
+        median: half of the users have less. It lies between two users' values, each known to within 1/256 of itself, and exactly
+            if few users have nearly the same value. NaN over no user, or if no quantile was asked for.
         quantiles: the values below which a share of the users lies, by the shares that were asked for, as exact as the
             median. Tables have a column of each, such as ``q0.25``; 0.5 is the median.
         user_weight: the column of users' weights; empty: each user counts the same; ``self-normalised``: of SNIPS, whose mean is a
-            quotient of two sums over all users, a user's value counting by the second one. Mean, std, standard error and interval
-            are weighted by it; minimum, maximum, n_zero, median and quantiles count each user once.
+            quotient of two sums over all users. Mean, std, standard error and interval are weighted by it; minimum, maximum,
+            n_zero, median and quantiles count each user once.
         effective_n_users: how many users of equal weights would do as well, (Σw)² / Σw² (Kish 1965); n_users without weights.
-        over_all: the mean is over every user, so that one undefined value makes it undefined. No column of tables.
-        moments: the exact sums behind mean and spread, as text, of which `merge` makes the figures of several evaluations; empty
-            where values are too large for exact sums. No column of tables; JSON and a job's table of metrics have it.
-        standard: what dialect ``standard`` means by the metric, where few systems define it as this row does and nobody said
-            that this is meant; else empty. No column of tables; JSON has it.
-        standard_mean: the mean by that definition; NaN where it was not computed. Likewise.
-        asked: what the caller called the metric, such as ``map@10`` for ``ap@10``; empty: as `metric` has it. People are shown it.
+        over_all: the mean is over every user, so one undefined value makes it undefined. No column of tables.
+        moments: the exact sums behind mean and spread, as text, from which `merge` makes the figures of several evaluations; empty
+            if values are too large for exact sums. No column of tables; JSON and a job's table of metrics have it.
+        standard: what dialect ``standard`` means by the metric, if few systems define it as this row does and the caller did not
+            choose this definition; else empty. No column of tables; JSON has it.
+        standard_mean: the mean by that definition; NaN if it was not computed. Likewise.
+        asked: what the caller called the metric, such as ``map@10`` for ``ap@10``; empty: as `metric` has it.
     """
 
     model: str
@@ -123,29 +124,25 @@ class SummaryRow(AskedFor):
 
     def stored(self) -> dict[str, Any]:
         """All of the row by name, as JSON has it: NaN is None, and infinities are the texts ``inf`` and ``-inf``."""
-        told = self.record() | {name: getattr(self, name) for name in _STORED}
-        told["quantile_shares"] = list(self.quantiles)
-        return {name: str(value) if value in _INFINITIES else as_json_value(value) for name, value in told.items()}
+        stored = self.record() | {name: getattr(self, name) for name in _STORED}
+        stored["quantile_shares"] = list(self.quantiles)
+        return {name: str(value) if value in _INFINITIES else as_json_value(value) for name, value in stored.items()}
 
     @classmethod
     def from_stored(cls, told: Mapping[str, Any]) -> SummaryRow:
-        """The row of `stored`.
-
-        Raises:
-            TypeError, ValueError: it is of no row.
-        """
+        """The row of `stored`; what is of no row is a `TypeError` or a `ValueError`."""
         kinds = {item.name: item.type for item in fields(cls)}
-        infinite = {
-            name: float(value)
+        stored: dict[str, Any] = {
+            name: float(value) if kinds.get(name, "float") == "float" and value in ("inf", "-inf") else value
             for name, value in told.items()
-            if kinds.get(name, "float") == "float" and value in ("inf", "-inf")
         }
-        told = {**told, **infinite}
-        values = {name: value for name, value in told.items() if name in kinds}
+        values = {name: value for name, value in stored.items() if name in kinds}
         values = {name: math.nan if value is None and name != "cutoff" else value for name, value in values.items()}
-        quantiles = {float(name[1:]): value for name, value in told.items() if name not in kinds and _SHARE.match(name)}
+        quantiles = {
+            float(name[1:]): value for name, value in stored.items() if name not in kinds and _SHARE.match(name)
+        }
         # What an earlier version stored does not say whether a median that is NaN was asked for.
-        if MEDIAN in told.get("quantile_shares", ()) or not math.isnan(values.get("median", math.nan)):
+        if MEDIAN in stored.get("quantile_shares", ()) or not math.isnan(values.get("median", math.nan)):
             quantiles[MEDIAN] = values["median"]
         known = {share: math.nan if value is None else value for share, value in sorted(quantiles.items())}
         asked = values.pop("asked", "")
@@ -153,12 +150,12 @@ class SummaryRow(AskedFor):
 
     @property
     def key(self) -> str:
-        """What names the row among those of its model: the metric's label, and the relevance where there are several."""
+        """What names the row among those of its model: the metric's label, and the relevance if there are several."""
         return f"{self.metric} [{self.relevance}]" if self.relevance else self.metric
 
     @property
     def name(self) -> str:
-        """What people read instead of the key: the metric as it was asked for, and the relevance where there are several."""
+        """The key as people read it: the metric as it was asked for, and the relevance if there are several."""
         return f"{super().name} [{self.relevance}]" if self.relevance else super().name
 
 
@@ -166,35 +163,12 @@ def summary_row(
     label: str,
     figures: Description,
     *,
-    model: str,
-    dialect: str,
-    relevance: str,
     definition: str,
-    cutoff: int | None,
     over_all: bool,
     slice_: str = "all",
-    user_weight: str = "",
-    standard: str = "",
-    standard_mean: float = math.nan,
-    asked: str = "",
+    **about: Any,
 ) -> SummaryRow:
-    """One row of the summary.
-
-    Args:
-        label: of the metric.
-        figures: those over the users.
-        model: the name of the predictions.
-        dialect: the dialect's name.
-        relevance: the column of grades, where several were named.
-        definition: the metric with every parameter written out.
-        cutoff: k.
-        over_all: the mean is over every user, so that one undefined value makes it undefined.
-        slice_: which users.
-        user_weight: the column of their weights.
-        standard: what most systems mean by the metric, where this row has another definition and nobody asked for that.
-        standard_mean: the mean by it.
-        asked: what the caller called the metric; empty: by its label.
-    """
+    """A row of figures over users; `about` holds the attributes of `SummaryRow` that say what the figures are about."""
     moments, weighted = figures.moments, figures.weighted
     interval = Interval.missing(math.nan, "", _NOT_ASKED) if figures.interval is None else figures.interval
     if weighted is None:
@@ -207,16 +181,12 @@ def summary_row(
     sums = moments.sums if weighted is None else weighted.sums
     spoilt = over_all and moments.n_undefined > 0
     if spoilt and interval.method:
-        interval = Interval.missing(
-            interval.level, interval.method, "the mean is over all users, and some have no value"
-        )
+        reason = "the mean is over all users, and some have no value"
+        interval = Interval.missing(interval.level, interval.method, reason)
     return SummaryRow(
-        model=model,
-        dialect=dialect,
+        **about,
         metric=label,
-        relevance=relevance,
         definition=definition,
-        cutoff=cutoff,
         slice=slice_,
         mean=math.nan if spoilt else mean,
         n_users=moments.n,
@@ -233,24 +203,27 @@ def summary_row(
         interval_level=interval.level,
         interval_method=interval.method,
         no_interval=interval.reason,
-        user_weight=user_weight,
         effective_n_users=effective_n,
         over_all=over_all,
         moments="" if sums is None else as_text(sums),
-        standard=standard,
-        standard_mean=standard_mean,
-        asked=asked,
     )
 
 
 def _bounds_of(definition: str) -> tuple[float, float]:
-    """The least and the largest value of a metric; of one that nobody knows here there are none."""
     try:
         return parse_metric(definition).resolve().bounds
     except MetricError:
         return UNBOUNDED
 
 
+def known_metric(text: str) -> Metric | None:
+    """The metric of a text; None if it is the label of a caller's own column."""
+    try:
+        return parse_metric(text)
+    except MetricError:
+        return None
+
+
 def as_json_value(value: Any) -> Any:
-    """A value as JSON can hold it: NaN and infinities are null."""
+    """A value as JSON has it: NaN and infinities are null."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -64,13 +64,13 @@ class Contents:
         title: of the page.
         summary: the rows of the evaluation.
         qualities: what the users and their rows were like, by model.
-        plan: in sentences, how the data was brought together.
+        plan: how the data was brought together, in sentences.
         plots: the charts of the result.
-        notes: what the figures could be taken for and are not.
-        comparison: of models with a baseline; None: none.
-        gates: the conditions that the run had to meet, in order.
+        notes: what the figures are not, in sentences.
+        comparison: of models with a baseline; None: there is none.
+        gates: the conditions that the run had to meet.
         dialects: the rows of a map of dialects.
-        distributions: metrics whose users' values are counted on Spark for histograms.
+        distributions: metrics whose users are counted on Spark for histograms.
         manifest: what else belongs to the record of the run: values by name, or mappings of such.
     """
 

@@ -1,12 +1,12 @@
-"""The page of a report: its sections in order, and the template that writes them."""
+"""The pages of a report and of a history: their sections in order, and the template that writes them."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jinja2
 from markupsafe import Markup
@@ -19,6 +19,7 @@ from spark_rankeval.report import tables
 from spark_rankeval.report.pictures import picture
 from spark_rankeval.tables.comparison import differences_table, exceptions, margins_in_words, name_of_test
 from spark_rankeval.tables.dialects import dialects_table
+from spark_rankeval.tables.history import history_table
 from spark_rankeval.tables.quality import apart_in_words
 from spark_rankeval.tables.summary import means_table, missing_intervals
 from spark_rankeval.version import __version__
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report.contents import Comparison, Contents
     from spark_rankeval.report.pictures import Picture
+    from spark_rankeval.tables.history import HistoryRow
     from spark_rankeval.tables.table import Table
 
 # Charts of slices, of curves and of users are drawn for so many metrics, the first ones: a page is to be read.
@@ -41,18 +43,7 @@ _MOST_LINES = 16
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page.
-
-    Attributes:
-        id: where links lead.
-        heading: its name.
-        words: paragraphs.
-        points: a list of sentences.
-        pictures: its charts.
-        tables: to read at once.
-        folded: to unfold; each by its summary.
-        alarm: whether something in it needs attention.
-    """
+    """A part of the page: paragraphs, a list of sentences, charts, tables, and tables to unfold."""
 
     id: str
     heading: str
@@ -60,7 +51,7 @@ class Section:
     points: Sequence[str] = ()
     pictures: Sequence[Picture] = ()
     tables: Sequence[Table] = ()
-    folded: Sequence[Table] = field(default=())
+    folded: Sequence[Table] = ()
     alarm: bool = False
 
 
@@ -70,13 +61,7 @@ def page(contents: Contents) -> str:
 
 
 def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section]) -> str:
-    """Sections as one HTML document.
-
-    Args:
-        title: of the page.
-        facts: what stands below the title, by name; when the page is made follows.
-        sections: one at least.
-    """
+    """Sections, one at least, as one HTML document; facts by name stand below the title."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("spark_rankeval.report", "templates"),
         autoescape=True,
@@ -99,7 +84,7 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
 def _facts(contents: Contents) -> list[tuple[str, str]]:
     models = [model for model in contents.plots.models if model]
     slices = {row.slice for row in contents.summary} - {"all"}
-    dialects = list(dict.fromkeys(row.dialect for row in contents.summary if row.dialect))
+    dialects = dict.fromkeys(row.dialect for row in contents.summary if row.dialect)
     facts = _which_run(contents.manifest)
     if models:
         facts.append(("models", ", ".join(models)))
@@ -108,8 +93,7 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
     facts.append(("metrics", f"{len({row.key for row in contents.summary}):,}"))
     if slices:
         facts.append(("slices", f"{len(slices):,}"))
-    weights = list(dict.fromkeys(row.user_weight for row in contents.summary))
-    weights = [name for name in weights if name not in ("", SELF_NORMALISED)]
+    weights = dict.fromkeys(row.user_weight for row in contents.summary if row.user_weight not in ("", SELF_NORMALISED))
     if weights:
         facts.append(("users weighted by", ", ".join(weights)))
     if dialects:
@@ -130,7 +114,7 @@ def _which_run(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _sections(contents: Contents) -> Iterator[Section]:
     if contents.comparison is not None:
-        # All that the page shows have their colours together, a baseline that the result lacks among them.
+        # All models of the page share the colours, with a baseline that the result lacks.
         models = list(dict.fromkeys([*contents.plots.models, *contents.comparison.plot.models]))
         contents = replace(contents, plots=replace(contents.plots, models=models))
     of_all = [row for row in contents.summary if row.slice == "all"]
@@ -138,36 +122,25 @@ def _sections(contents: Contents) -> Iterator[Section]:
         yield _gates(contents)
     apart = {model: quality for model, quality in contents.qualities.items() if quality.is_apart}
     if apart:
-        words = [
-            f"model {model!r}: {apart_in_words(quality)}" if model else apart_in_words(quality)
-            for model, quality in apart.items()
-        ]
+        words = [(f"model {model!r}: " if model else "") + apart_in_words(quality) for model, quality in apart.items()]
         yield Section("apart", "Before you read on", words=words, alarm=True)
     yield _means(contents, of_all)
     if contents.comparison is not None:
         yield _differences(contents.comparison, contents.plots.models, contents.distributions)
     curves = [partial(contents.plots.curve, name) for name in _curves(of_all)]
     if curves:
-        yield Section(
-            "cutoffs",
-            "Metric against cutoff",
-            words=["How the means grow with the length of the list that is looked at."],
-            pictures=_drawn(curves),
-        )
+        words = ["How the means grow with the length of the list that is looked at."]
+        yield Section("cutoffs", "Metric against cutoff", words=words, pictures=list(map(picture, curves)))
     # The curve may not have been asked for.
     with suppress(UnknownMetricError):
-        yield Section("precision-recall", "Precision and recall", pictures=_drawn([contents.plots.precision_recall]))
+        yield Section("precision-recall", "Precision and recall", pictures=[picture(contents.plots.precision_recall)])
     if len(of_all) < len(contents.summary):
-        yield _slices(contents)
+        yield _slices(contents, of_all)
     yield _users(contents, of_all)
     yield _definitions(contents, of_all)
     if contents.qualities:
         yield Section("data", "Data quality", tables=[tables.quality_table(contents.qualities)])
     yield Section("manifest", "How it was made", points=contents.plan, tables=tables.manifest_tables(contents.manifest))
-
-
-def _drawn(draws: Sequence[Callable[..., Drawing]]) -> list[Picture]:
-    return [picture(lambda width, draw=draw: draw(width=width)) for draw in draws]  # type: ignore[misc] # bound now
 
 
 def _gates(contents: Contents) -> Section:
@@ -179,30 +152,32 @@ def _gates(contents: Contents) -> Section:
 
 
 def _means(contents: Contents, of_all: list[SummaryRow]) -> Section:
-    keys = set(headline_keys(of_all))
-    shown = [row for row in of_all if row.key in keys]
-    folded = [means_table("All means", of_all)] if len(shown) < len(of_all) else []
+    shown = _headline(of_all, of_all)
     return Section(
         "means",
         "Means",
         words=[*contents.notes, *missing_intervals(of_all)],
-        pictures=_drawn([contents.plots.means]),
+        pictures=[picture(contents.plots.means)],
         tables=[means_table("The same in figures", shown)],
-        folded=folded,
+        folded=[means_table("All means", of_all)] if len(shown) < len(of_all) else [],
     )
+
+
+def _headline(rows: Sequence[SummaryRow], of_all: Sequence[SummaryRow]) -> list[SummaryRow]:
+    """The rows of the metrics to begin with."""
+    keys = set(headline_keys(of_all))
+    return [row for row in rows if row.key in keys]
 
 
 def _differences(comparison: Comparison, models: Sequence[str], distributions: Sequence[str]) -> Section:
     rows, sliced = comparison.rows, comparison.sliced
     plot = replace(comparison.plot, models=models)
     known = {row.metric for row in rows}
-    draws: list[Callable[..., Drawing]] = [plot]
-    # Counted once, drawn in several widths.
+    # Users are counted once, and drawn in several widths.
     counted = [plot.count_users(metric) for metric in distributions if metric in known]
-    draws += [partial(plot.draw_users, users) for users in counted]
-    draws += [
-        partial(plot.slices, metric) for metric in list(dict.fromkeys(row.metric for row in sliced))[:_MOST_SLICED]
-    ]
+    metrics = list(dict.fromkeys(row.metric for row in sliced))[:_MOST_SLICED]
+    draws: list[Callable[..., Drawing]] = [plot, *(partial(plot.draw_users, users) for users in counted)]
+    draws += [partial(plot.slices, metric) for metric in metrics]
     corrected = "not corrected" if comparison.correction == "none" else f"corrected ({comparison.correction})"
     words = [
         f"Each model against {comparison.baseline}, on the users for whom both have a value. p is of "
@@ -218,14 +193,14 @@ def _differences(comparison: Comparison, models: Sequence[str], distributions: S
         "differences",
         "Which model is better",
         words=words,
-        pictures=_drawn(draws),
+        pictures=list(map(picture, draws)),
         tables=[differences_table(rows, comparison.level, caption)],
         folded=[differences_table(sliced, comparison.level, by_slice, slices=True)] if sliced else [],
     )
 
 
 def _curves(rows: Sequence[SummaryRow]) -> list[str]:
-    """The definitions, without their cutoffs, that have several of them."""
+    """The definitions with several cutoffs, without these."""
     cutoffs: dict[str, set[int]] = {}
     for row in rows:
         if row.cutoff is not None:
@@ -233,41 +208,39 @@ def _curves(rows: Sequence[SummaryRow]) -> list[str]:
     return [name for name, of_name in cutoffs.items() if len(of_name) >= _CURVE][:_MOST_CURVES]
 
 
-def _slices(contents: Contents) -> Section:
+def _slices(contents: Contents, of_all: list[SummaryRow]) -> Section:
     rows = [row for row in contents.summary if row.slice != "all"]
     present = {row.key for row in rows}
-    of_all = [row for row in contents.summary if row.slice == "all"]
     keys = [key for key in one_of_each(of_all) if key in present]
-    headline = set(headline_keys(of_all))
-    chosen = [row for row in rows if row.key in headline]
     return Section(
         "slices",
         "Slices of the users",
         words=["Slices of few users have wide intervals: a dot apart from the dashed line is no finding by itself."],
-        pictures=_drawn([partial(contents.plots.slices, key) for key in keys[:_MOST_SLICED]]),
-        folded=[means_table("Means by slice", chosen, slices=True)],
+        pictures=[picture(partial(contents.plots.slices, key)) for key in keys[:_MOST_SLICED]],
+        folded=[means_table("Means by slice", _headline(rows, of_all), slices=True)],
     )
 
 
 def _users(contents: Contents, of_all: list[SummaryRow]) -> Section:
     keys = one_of_each(of_all)
-    headline = set(headline_keys(of_all))
-    chosen = [row for row in of_all if row.key in headline]
-    # Counted once, drawn in several widths.
+    chosen = _headline(of_all, of_all)
+    # Users are counted once, and drawn in several widths.
     counted = [contents.plots.count_users(metric) for metric in contents.distributions]
     draws: list[Callable[..., Drawing]] = [partial(contents.plots.draw_users, users) for users in counted]
     # Figures of different sizes would press one another together; those from 0 to 1 are the usual ones.
     small = [key for key in keys if all(abs(row.maximum) <= 1 for row in chosen if row.key == key)] or keys
     lines = max(_MOST_LINES // len(contents.plots.models), 1)
     draws.append(partial(contents.plots.quantiles, small[:lines]))
-    return Section("users", "From user to user", pictures=_drawn(draws), folded=[tables.quantiles_table(chosen)])
+    return Section(
+        "users", "From user to user", pictures=list(map(picture, draws)), folded=[tables.quantiles_table(chosen)]
+    )
 
 
 def _definitions(contents: Contents, of_all: list[SummaryRow]) -> Section:
     keys = set(headline_keys(of_all))
     shown = [row for row in contents.dialects if row.metric in keys] or contents.dialects
     several = [dialects_table(shown)] if shown else []
-    # Of a curve the usual points tell what dialects make of it.
+    # Usual points of a curve tell what dialects make of it.
     every = [dialects_table(contents.dialects, "All metrics under other dialects")]
     return Section(
         "definitions",
@@ -275,3 +248,33 @@ def _definitions(contents: Contents, of_all: list[SummaryRow]) -> Section:
         tables=[tables.definitions_table(of_all), *several],
         folded=every if len(shown) < len(contents.dialects) else [],
     )
+
+
+class Part(NamedTuple):
+    """A metric over the runs, the earliest first: `draw` makes its chart in a width, `failed` says by id why runs failed."""
+
+    key: str
+    draw: Callable[..., Drawing]
+    rows: Sequence[HistoryRow]
+    failed: Mapping[str, str]
+
+
+def history_page(title: str, parts: Sequence[Part]) -> str:
+    """The page as one HTML document."""
+    times = {run: time for part in parts for run, time, _ in part.rows}
+    failed = {run for part in parts for run in part.failed} & times.keys()
+    facts = [("runs", f"{len(times):,}")]
+    if failed:
+        facts.append(("failed", f"{len(failed):,}"))
+    facts.append(("metrics", f"{len(parts):,}"))
+    if times:
+        facts += [("first", f"{min(times.values()):%Y-%m-%d %H:%M}"), ("last", f"{max(times.values()):%Y-%m-%d %H:%M}")]
+    sections = [_section_of(place, part) for place, part in enumerate(parts)]
+    return document(title, facts, sections or [Section("runs", "Runs", words=["There is no run to show."])])
+
+
+def _section_of(place: int, part: Part) -> Section:
+    newest_first = sorted(part.rows, key=lambda each: each.time, reverse=True)
+    caption = "The same in figures, the newest run first"
+    table = history_table(newest_first, part.failed, caption)
+    return Section(f"metric-{place}", part.key, pictures=[picture(part.draw)], tables=[table])

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 WIDE, NARROW = 740, 336
 # Labels take about so much of it; if they take more or less, the chart is drawn again.
 _LABELS, _TOLERANCE = {WIDE: 190, NARROW: 90}, 40
+_NUMBER = re.compile(r"-?\d+\.\d+(e-?\d+)?")
 _SVG = "http://www.w3.org/2000/svg"
 _KEPT = {
     "d", "x", "y", "x1", "x2", "y1", "y2", "width", "height", "transform", "fill", "fill-opacity", "stroke",
@@ -37,15 +38,7 @@ _CONFIG: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart in a page.
-
-    Attributes:
-        title: what is drawn.
-        reading: how to read it, in sentences.
-        alternative: the same in words, for who does not see it.
-        wide: SVG for desks and paper.
-        narrow: SVG for phones.
-    """
+    """A chart in a page: how to read it, the same in words for readers who do not see it, and SVG in two widths."""
 
     title: str
     reading: str
@@ -54,12 +47,8 @@ class Picture:
     narrow: str
 
 
-def picture(draw: Callable[[int], Drawing]) -> Picture:
-    """Draw a chart in both widths.
-
-    Args:
-        draw: makes the chart of a width, which is that without its labels.
-    """
+def picture(draw: Callable[..., Drawing]) -> Picture:
+    """A chart in both widths; `draw` makes it in a width without its labels."""
     # Charts are checked against their schema in the tests; here that would take most of the time.
     with debug_mode(False):
         spec, wide = _fitting(draw, WIDE)
@@ -68,13 +57,13 @@ def picture(draw: Callable[[int], Drawing]) -> Picture:
     return Picture(title["text"], " ".join(title.get("subtitle", [])), spec["description"], wide, narrow)
 
 
-def _fitting(draw: Callable[[int], Drawing], target: int) -> tuple[dict[str, Any], str]:
+def _fitting(draw: Callable[..., Drawing], target: int) -> tuple[dict[str, Any], str]:
     width = target - _LABELS[target]
-    spec = draw(width).to_dict(validate=False)
+    spec = draw(width=width).to_dict(validate=False)
     svg = _svg(spec)
     over = float(svg.get("width", target)) - target
     if not -_TOLERANCE <= over <= 0:
-        svg = _svg(draw(max(int(width - over), target // 3)).to_dict(validate=False))
+        svg = _svg(draw(width=max(int(width - over), target // 3)).to_dict(validate=False))
     return spec, ET.tostring(svg, encoding="unicode", short_empty_elements=True)
 
 
@@ -96,13 +85,8 @@ def _lean(root: ET.Element) -> ET.Element:
         for name, value in list(parent.attrib.items()):
             if name not in _KEPT or (name, value) in (("opacity", "1"), ("transform", "translate(0,0)")):
                 del parent.attrib[name]
-            elif name in ("d", "transform") or name in ("x1", "x2", "y1", "y2"):
-                parent.set(
-                    name,
-                    re.sub(
-                        r"-?\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), value
-                    ),
-                )
+            elif name in ("d", "transform", "x1", "x2", "y1", "y2"):
+                parent.set(name, _NUMBER.sub(_rounded, value))
     for parent in list(root.iter()):
         for child in list(parent):
             if _draws_nothing(child):
@@ -110,6 +94,10 @@ def _lean(root: ET.Element) -> ET.Element:
     root.set("aria-hidden", "true")
     root.set("focusable", "false")
     return root
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
 def _draws_nothing(element: ET.Element) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.dialects.explained import formula_in_words
-from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.quality import MEANING, OF_WEIGHTS
+from spark_rankeval.records.summary import known_metric
 from spark_rankeval.tables.numbers import DASH, in_one_format
 from spark_rankeval.tables.summary import METRIC, MODEL
 from spark_rankeval.tables.table import Cell, Column, Table, words
@@ -28,13 +27,7 @@ MOST_ROWS = 400
 
 
 class PageTable(NamedTuple):
-    """A table as a page shows it.
-
-    Attributes:
-        table: without pictures.
-        groups: the rows that are shown; neighbours with the same first cell are a group.
-        n_left_out: how many rows are not shown.
-    """
+    """A table as a page shows it: without pictures, its rows in groups of neighbours with the same first cell."""
 
     table: Table
     groups: list[tuple[Cell, list[list[Cell]]]]
@@ -68,35 +61,30 @@ def gates_table(gates: Sequence[Gate]) -> Table:
 
 def definitions_table(rows: Sequence[SummaryRow]) -> Table:
     """By which definition each number is: a row a definition, cutoffs and recalls of one together."""
-    families: dict[tuple[str, str, str], list[str]] = {}
-    formulas: dict[tuple[str, str, str], str] = {}
+    families: dict[tuple[str, str, str], list[SummaryRow]] = {}
     for row in rows:
-        general = re.sub(r"@\d+$", "@k", row.definition)
-        general = re.sub(r"(?<=recall=)[\d.]+", "r", general)
-        family = (general, row.dialect, row.relevance)
-        formulas.setdefault(family, _formula(row.definition))
-        if row.name not in families.setdefault(family, []):
-            families[family].append(row.name)
-    columns: list[Column[tuple[tuple[str, str, str], list[str]]]] = [
-        words("metric", lambda each: _named(each[1])),
-        words("dialect", lambda each: each[0][1]),
-        words("definition", lambda each: each[0][0]),
-        words("what it is", lambda each: formulas[each[0]]),
+        families.setdefault((_general(row), row.dialect, row.relevance), []).append(row)
+    columns: list[Column[list[SummaryRow]]] = [
+        words("metric", lambda family: _named(list(dict.fromkeys(row.name for row in family)))),
+        words("dialect", lambda family: family[0].dialect),
+        words("definition", lambda family: _general(family[0])),
+        words("what it is", lambda family: _formula(family[0].definition)),
     ]
-    return Table(list(families.items()), columns, caption="By which definition each number is")
+    return Table(list(families.values()), columns, caption="By which definition each number is")
+
+
+def _general(row: SummaryRow) -> str:
+    """A definition without its cutoff and recall."""
+    return re.sub(r"(?<=recall=)[\d.]+", "r", re.sub(r"@\d+$", "@k", row.definition))
 
 
 def _named(metrics: Sequence[str]) -> str:
-    """All metrics of a definition, or the first and the last of many."""
     return ", ".join(metrics) if len(metrics) <= 4 else f"{metrics[0]} … {metrics[-1]} ({len(metrics)})"
 
 
 def _formula(definition: str) -> str:
-    """The metric's formula and choices in words; empty of what is no metric of ours."""
-    try:
-        return formula_in_words(parse_metric(definition))
-    except MetricError:
-        return ""
+    metric = known_metric(definition)
+    return "" if metric is None else formula_in_words(metric)
 
 
 def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
@@ -124,9 +112,9 @@ def quantiles_table(rows: Sequence[SummaryRow]) -> Table:
     columns: list[Column[SummaryRow]] = [
         METRIC,
         *([MODEL] if any(row.model for row in rows) else []),
-        _values("least", rows, lambda row: row.minimum),
+        _values("least", rows, attrgetter("minimum")),
         *(_quantile(share, rows) for share in shares),
-        _values("greatest", rows, lambda row: row.maximum),
+        _values("greatest", rows, attrgetter("maximum")),
         Column("users at 0", lambda row: f"{row.n_zero:,}"),
     ]
     return Table(rows, columns, caption="Users' values")
@@ -138,7 +126,6 @@ def _quantile(share: float, rows: Sequence[SummaryRow]) -> Column[SummaryRow]:
 
 
 def _values(heading: str, rows: Sequence[SummaryRow], value: Callable[[SummaryRow], float]) -> Column[SummaryRow]:
-    """A column of figures in one format."""
     written = in_one_format(map(value, rows))
     return Column(heading, lambda row: written(value(row)))
 

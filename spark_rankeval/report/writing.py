@@ -14,12 +14,7 @@ from spark_rankeval.report.contents import Contents, Gate
 
 
 def write_report(path: str | os.PathLike[str], **contents: Any) -> Path:
-    """Write the page of `Contents`; see `Result.report`.
-
-    Args:
-        path: of the file.
-        contents: the fields of `Contents`.
-    """
+    """Write the page of `Contents`, given by its fields; see `Result.report`."""
     target = checked_path(path)
     comparison = contents.get("comparison")
     if comparison is not None and not all(hasattr(comparison, name) for name in ("rows", "sliced", "baseline")):
@@ -31,20 +26,11 @@ def write_report(path: str | os.PathLike[str], **contents: Any) -> Path:
             raise OptionError(msg)
     with needs_extra("report", "reports"):
         from spark_rankeval.report.page import page
-    text = page(Contents(**contents))
-    return write_page(target, text)
+    return write_page(target, page(Contents(**contents)))
 
 
 def checked_path(path: str | os.PathLike[str], content: str = "report") -> Path:
-    """The place of a file, before its content is made.
-
-    Args:
-        path: of the file.
-        content: what messages call it.
-
-    Raises:
-        OptionError: there is no folder for it on this machine.
-    """
+    """The place of a file, before its content is made; if this machine has no folder for it, an `OptionError`."""
     target = Path(path)
     if not target.parent.is_dir() or target.is_dir() or "://" in os.fspath(path):
         what = "a folder" if target.is_dir() else "in no folder of this machine"
@@ -54,19 +40,7 @@ def checked_path(path: str | os.PathLike[str], content: str = "report") -> Path:
 
 
 def write_page(target: Path, text: str, content: str = "report") -> Path:
-    """Write a file, at once and whole.
-
-    Args:
-        target: of `checked_path`.
-        text: of the page.
-        content: what messages call it.
-
-    Returns:
-        the path.
-
-    Raises:
-        OptionError: nothing can be written there.
-    """
+    """Write a file at a path of `checked_path`, at once and whole; if it cannot be written, an `OptionError`."""
     try:
         _replace(target, text)
     except OSError as error:
@@ -76,15 +50,7 @@ def write_page(target: Path, text: str, content: str = "report") -> Path:
 
 
 def text_of(path: str | os.PathLike[str], content: str) -> str:
-    """The text of a file on this machine.
-
-    Args:
-        path: of the file.
-        content: what messages call it.
-
-    Raises:
-        OptionError: it cannot be read.
-    """
+    """The text of a file on this machine; if it cannot be read, an `OptionError`."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -93,7 +59,7 @@ def text_of(path: str | os.PathLike[str], content: str) -> str:
 
 
 def _replace(target: Path, text: str) -> None:
-    # Whoever looks at the path meanwhile sees the old file or the new one.
+    # Readers of the path see the old file or the new one, never a part.
     beside = target.with_name(f".report-{uuid.uuid4().hex}.tmp")
     try:
         # Its rights are those of any file that is opened: the umask's, or those of the report that it replaces.

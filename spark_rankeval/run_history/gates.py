@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -11,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spark_rankeval.checks import is_number
-from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.errors import ConfigurationError, did_you_mean
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.report import Gate
 from spark_rankeval.report.tables import gates_table
@@ -36,8 +35,8 @@ _LEAST = ("min", "max_drop", "max_drop_share")
 # The model, slice and key of a row.
 _Figure = tuple[str, str, str]
 _figure_of: Callable[[SummaryRow], _Figure] = attrgetter("model", "slice", "key")
-#: In the place of a slice: each of them.
-EVERY_SLICE = "*"
+# In the place of a slice: each of them.
+_EVERY_SLICE = "*"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +86,9 @@ class GateOutcome(Gate):
 
     Attributes:
         metric: the label of the metric.
-        model: whose figure.
-        slice: of which users.
-        on: which figure.
+        model: the model.
+        slice: of the users.
+        on: the figure: ``mean``, ``ci_low`` or ``ci_high``.
         rule: the condition's name, such as ``max_drop``.
         value: the figure; NaN if it is not defined.
         limit: the least or greatest value that passes; NaN if the condition looks back and there is no earlier run.
@@ -126,16 +125,13 @@ def read_gates(settings: Mapping[str, Any]) -> tuple[GateRule, ...]:
 
 
 def _problems(conditions: object) -> Iterator[str]:
-    """What is wrong with a table of conditions."""
     if not isinstance(conditions, Mapping):
         yield f"must be a table of conditions, such as {{ min = 0.3 }}; found {conditions!r}"
         return
     known = [item.name for item in fields(GateRule)]
     for key in conditions:
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            yield f"has an unknown key {key!r}; {hint}allowed: {', '.join(known)}"
+            yield f"has an unknown key {key!r}; {did_you_mean(key, known)}allowed: {', '.join(known)}"
     for name in CONDITIONS:
         value = conditions.get(name, 0.0)
         if not is_number(value) or not math.isfinite(value):
@@ -162,37 +158,29 @@ def check_known(
     slices: bool = True,
     model: str | None = None,
 ) -> None:
-    """Refuse gates of figures that an evaluation will not have, before it runs.
+    """Refuse gates of figures that an evaluation of these metrics' keys will not have, all at once, before it runs.
 
-    Args:
-        rules: the gates.
-        keys: of the evaluation's metrics, as `SummaryRow.key` has them.
-        intervals: whether means will have intervals.
-        slices: whether there will be slices.
-        model: the only model, if there will be one; empty: it has no name. None: there will be several, or nobody knows yet.
-
-    Raises:
-        ConfigurationError: all of them at once.
+    The model is the only one, empty if it has no name; None if there are several, or they are not known yet.
     """
     problems = []
     for rule in rules:
+        gate = f"gates.{rule.metric!r}"
         if not any(names(rule.metric, key) for key in keys):
-            near = difflib.get_close_matches(rule.metric.lower(), keys, n=2)
-            hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-            problems.append(f"gates.{rule.metric!r} is of no metric of the evaluation; {hint}it has: {', '.join(keys)}")
+            near = did_you_mean(rule.metric, keys)
+            problems.append(f"{gate} is of no metric of the evaluation; {near}it has: {', '.join(keys)}")
         if rule.on != "mean" and not intervals:
-            problems.append(f"gates.{rule.metric!r} has on = {rule.on!r}, and no interval is asked for (ci)")
+            problems.append(f"{gate} has on = {rule.on!r}, and no interval is asked for (ci)")
         if rule.slice != "all" and not slices:
-            problems.append(f"gates.{rule.metric!r} has slice = {rule.slice!r}, and no slices are asked for (by)")
+            problems.append(f"{gate} has slice = {rule.slice!r}, and no slices are asked for (by)")
         if rule.model is not None and model is not None and rule.model != model:
             there = f"the only model is {model!r}" if model else "the only model has no name"
-            problems.append(f"gates.{rule.metric!r} has model = {rule.model!r}, and {there}")
+            problems.append(f"{gate} has model = {rule.model!r}, and {there}")
     if problems:
         raise ConfigurationError("; ".join(problems))
 
 
 def names(text: str, key: str) -> bool:
-    """Whether a text names the metric of a row's key: it is the key, the label in it, or another spelling of that."""
+    """Whether a text names the metric of a row's key: by the key, its label, or another spelling of that."""
     label = key.partition(" [")[0]
     return text in (key, label) or reads_as(label, text)
 
@@ -202,54 +190,42 @@ def check_gates(
 ) -> list[GateOutcome]:
     """Whether figures meet their gates: an outcome a condition, model and slice, in the order of the rules.
 
-    A figure that is not defined fails, and so does a gate of a model or slice that is not there. What looks back passes if no
-    earlier run has the figure, and says so. Numbers are compared as the decimals that they are written as.
+    An undefined figure fails, and so does a gate of a model or slice that is not there. A gate that looks back passes if no
+    earlier run has the figure, and says so. Numbers are compared as they are written in decimals.
 
     Args:
         rules: the gates.
         rows: the summary of the run.
-        earlier: rows of good runs before it with the runs' names, the newest first. A row counts if it is the same figure:
-            of the same definition, dialect and users' weights; for a gate on an interval also of its method and level.
+        earlier: rows of good runs before it with the runs' names, the newest first. A row counts if it has the same definition,
+            dialect and users' weights and, for a gate on an interval, the same method and level.
     """
     outcomes = []
     earlier_of = _by_figure(earlier)
     for rule in rules:
-        chosen = rows_of(rule, rows)
-        outcomes += [
-            _outcome(rule, condition, row, earlier_of.get(_figure_of(row), ()))
-            for row in chosen
-            for condition in rule.conditions
-        ]
+        chosen = _rows_of(rule, rows)
+        for row in chosen:
+            before = earlier_of.get(_figure_of(row), ())
+            outcomes += [_outcome(rule, condition, row, before) for condition in rule.conditions]
         if not chosen:
             outcomes.append(_absent(rule, [row for row in rows if names(rule.metric, row.key)]))
     return outcomes
 
 
-def rows_of(rule: GateRule, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
+def _rows_of(rule: GateRule, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
     """The rows that a gate is about."""
     keys = {key for key in {row.key for row in rows} if names(rule.metric, key)}
-    return [
-        row for row in rows if row.key in keys and rule.model in (None, row.model) and _is_of(rule.slice, row.slice)
-    ]
+    slices = {row.slice for row in rows} - {"all"} if rule.slice == _EVERY_SLICE else {rule.slice}
+    return [row for row in rows if row.key in keys and row.slice in slices and rule.model in (None, row.model)]
 
 
 def lacking_rows(
     rules: Iterable[GateRule], rows: Sequence[SummaryRow], earlier: Iterable[tuple[str, SummaryRow]]
 ) -> list[tuple[str, list[SummaryRow]]]:
-    """The rows of a run whose gates look back, and that no earlier run has the figure of.
-
-    Args:
-        rules: the gates.
-        rows: the summary of the run.
-        earlier: rows of earlier runs, with the runs' names.
-
-    Returns:
-        by the figure that is looked at, such as ``mean``, the rows.
-    """
+    """The rows whose gates look back at a figure that no earlier run has; by that figure, such as ``mean``."""
     earlier_of = _by_figure(earlier)
     by_figure: dict[str, dict[_Figure, SummaryRow]] = {}
     for rule in rules:
-        for row in rows_of(rule, rows) if rule.looks_back else ():
+        for row in _rows_of(rule, rows) if rule.looks_back else ():
             if not any(_same(other, row, rule.on) for _, other in earlier_of.get(_figure_of(row), ())):
                 by_figure.setdefault(rule.on, {})[_figure_of(row)] = row
     return [(on, list(lacking.values())) for on, lacking in by_figure.items()]
@@ -262,13 +238,9 @@ def _by_figure(rows: Iterable[tuple[str, SummaryRow]]) -> dict[_Figure, list[tup
     return by_figure
 
 
-def _is_of(asked: str, slice_: str) -> bool:
-    return slice_ != "all" if asked == EVERY_SLICE else slice_ == asked
-
-
 def _absent(rule: GateRule, rows: Sequence[SummaryRow]) -> GateOutcome:
-    """The outcome of a gate whose model or slice is not among the rows of its metric."""
-    name = _name(rule.metric, rule.model or "", "each slice" if rule.slice == EVERY_SLICE else rule.slice)
+    """The outcome of a gate whose model or slice is missing among the rows of its metric."""
+    name = _name(rule.metric, rule.model or "", "each slice" if rule.slice == _EVERY_SLICE else rule.slice)
     condition = ", ".join(f"{name} {value:g}" for name, value in rule.conditions.items())
     about = (rule.metric, rule.model or "", rule.slice, rule.on, next(iter(rule.conditions)))
     return GateOutcome(name, condition, _why_absent(rule, rows), False, *about, math.nan, math.nan, "")
@@ -288,13 +260,9 @@ def _why_absent(rule: GateRule, rows: Sequence[SummaryRow]) -> str:
 
 
 class _Limit(NamedTuple):
-    """What a condition comes to.
+    """A condition in words, the least or greatest value that passes, and the earlier run with its figure.
 
-    Attributes:
-        words: the condition in words.
-        value: the least or greatest value that passes; None if the condition looks back and there is no earlier run.
-        run: the earlier run; empty without one.
-        before: its figure.
+    The value is None if the condition looks back and there is no earlier run.
     """
 
     words: str
@@ -369,7 +337,7 @@ def _same(earlier: SummaryRow, row: SummaryRow, on: str) -> bool:
     aspects = attrgetter("model", "slice", "key", "definition", "dialect", "user_weight")
     if aspects(earlier) != aspects(row) or not math.isfinite(_figure(earlier, on)):
         return False
-    # Which interval the values allow is no choice of anybody's.
+    # The interval that was asked for counts, not the one that the values allow.
     intervals = {(asked_for(each.interval_method), each.interval_level) for each in (earlier, row)}
     return on == "mean" or len(intervals) == 1
 
@@ -382,12 +350,8 @@ def _why_undefined(row: SummaryRow, on: str) -> str:
 
 
 def _name(metric: str, model: str, slice_: str) -> str:
-    words = [metric]
-    if model:
-        words.append(f"of {model}")
-    if slice_ != "all":
-        words.append(f"in {slice_}")
-    return " ".join(words)
+    of_model = f" of {model}" if model else ""
+    return metric + of_model + (f" in {slice_}" if slice_ != "all" else "")
 
 
 def failed(outcomes: Iterable[GateOutcome]) -> list[str]:

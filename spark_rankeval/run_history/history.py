@@ -5,20 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from pyspark.sql import functions as F
 
 from spark_rankeval.charts.choice import headline_keys
+from spark_rankeval.charts.figures import PURPOSE, WIDTH, Estimate
+from spark_rankeval.charts.of_results import interval_reading
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError, UnknownMetricError
 from spark_rankeval.extras import needs_extra
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, row_of, values_of
 from spark_rankeval.report.writing import checked_path, write_page
-from spark_rankeval.run_history.gates import names
-from spark_rankeval.run_history.plots import HistoryPlots
+from spark_rankeval.run_history.gates import FIGURES, names
 from spark_rankeval.spark.storage import replaced_files_explained
 from spark_rankeval.tables.history import HistoryRow, figure_in_words, history_on_screen
 from spark_rankeval.tables.text import as_text
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from spark_rankeval.run_history.gates import GateRule
 
 
-# So many are listed where one is not found.
+# So many are listed if one is not found.
 _MOST_NAMED = 20
 
 
@@ -72,7 +74,7 @@ class History:
 
     Attributes:
         rows: a run's id, its time and a row of its summary.
-        failed: why runs failed, such as ``gates failed``, by their ids; they are marked. The table of metrics does not know it.
+        failed: why runs failed, such as ``gates failed``, by their ids, which the table of metrics does not know; they are marked.
     """
 
     rows: tuple[HistoryRow, ...]
@@ -119,7 +121,7 @@ class History:
         """The metrics to begin with: of one at many cutoffs the usual ones, and no points of a recall curve.
 
         Args:
-            also: metrics that are among them all the same.
+            also: further metrics.
         """
         wanted = {*headline_keys([row for _, _, row in self.rows])}
         wanted |= {key for key in self.keys() if any(names(metric, key) for metric in also)}
@@ -152,13 +154,13 @@ class History:
         """
         target = checked_path(path)
         with needs_extra("report", "reports"):
-            from spark_rankeval.report.history_page import Part, history_page  # noqa: PLC0415 # of an extra
+            from spark_rankeval.report.page import Part, history_page  # noqa: PLC0415 # of an extra
         parts = []
         for key in self.keys():
-            of_metric = tuple(each for each in self.rows if each.row.key == key)
+            of_metric = [each for each in self.rows if each.row.key == key]
             for slice_ in sorted({row.slice for _, _, row in of_metric}, key=lambda name: (name != "all", name)):
-                of_slice = tuple(each for each in of_metric if each.row.slice == slice_)
-                draw = partial(_drawn, self.plot, key, slice_, tuple(gates))
+                of_slice = [each for each in of_metric if each.row.slice == slice_]
+                draw = partial(self.plot, key, slice=slice_, gates=gates)
                 parts.append(Part(figure_in_words(key, slice_), draw, of_slice, self.failed))
         return write_page(target, history_page(title, parts))
 
@@ -166,11 +168,92 @@ class History:
         return as_text(history_on_screen(self.rows, self.failed)) if self.rows else "no run"
 
 
-def _drawn(plots: HistoryPlots, key: str, slice_: str, gates: Sequence[GateRule], width: int) -> Drawing:
-    return plots(key, slice=slice_, gates=gates, width=width)
-
-
 def _listed(names: Sequence[str]) -> str:
-    """The first of many names, and how many there are."""
     more = f", … ({len(names):,} in all)" if len(names) > _MOST_NAMED else ""
     return f"{', '.join(names[:_MOST_NAMED])}{more}"
+
+
+@dataclass(frozen=True)
+class HistoryPlots:
+    """The chart of a history, whose rows begin with the earliest; points of runs that failed have a ring."""
+
+    rows: tuple[HistoryRow, ...]
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return "plot(metric=None, slice='all', gates=())"
+
+    def __call__(
+        self,
+        metric: str | None = None,
+        *,
+        slice: str = "all",  # as the column is called
+        gates: Sequence[GateRule] = (),
+        width: int = WIDTH,
+    ) -> Drawing:
+        """Draw a metric over the runs: a line a model, with a band from end to end of its intervals.
+
+        Args:
+            metric: its label, or another spelling of it; None: the first.
+            slice: which users.
+            gates: of `read_gates`; fixed values for this metric and slice are drawn as lines.
+            width: of the drawing without its labels, in pixels.
+
+        Raises:
+            UnknownMetricError: runs have no such metric.
+        """
+        with needs_extra("report", PURPOSE):
+            from spark_rankeval.charts.curves import curve_chart  # noqa: PLC0415 # of an extra
+        keys = list(dict.fromkeys(row.key for _, _, row in self.rows))
+        answering = keys[:1] if metric is None else [key for key in keys if names(str(metric), key)]
+        if self.rows and len(answering) != 1:
+            what = f"is ambiguous: {', '.join(answering)} answer to it" if answering else "is in no run"
+            msg = f"the metric {str(metric)!r} {what}; there are: {', '.join(keys)}"
+            raise UnknownMetricError(msg)
+        key = answering[0] if answering else str(metric or "metrics")
+        of_figure = [each for each in self.rows if (each.row.key, each.row.slice) == (key, slice)]
+        drawn = _of_one_definition(of_figure)
+        left_out = len({run for run, _, _ in of_figure} - {run for run, _, _ in drawn})
+        reading = [interval_reading([row for _, _, row in drawn[-1:]], "band", "of each run by itself")]
+        if left_out:
+            reading.append(f"{left_out} runs of another definition are left out.")
+        limits = _limits_of(gates, key, slice)
+        if limits:
+            reading.append("Dashed: gates.")
+        notes = {run: f"{run}, {self.failed[run]}" if run in self.failed else run for run, _, _ in drawn}
+        ringed = {notes[run] for run in notes if run in self.failed}
+        if ringed:
+            reading.append("Ringed: runs that failed.")
+        return curve_chart(
+            [
+                Estimate(row.model, 1000 * time.timestamp(), row.mean, row.interval_low, row.interval_high, notes[run])
+                for run, time, row in drawn
+            ],
+            title=f"{key} over runs" if slice == "all" else f"{key} over runs, users with {slice}",
+            reading=reading,
+            x_title="run (UTC)",
+            y_title=f"mean {key}",
+            series=list(dict.fromkeys(row.model for _, _, row in self.rows)),
+            times=True,
+            limits=limits,
+            ringed=ringed,
+            width=width,
+        )
+
+
+def _of_one_definition(rows: Sequence[HistoryRow]) -> list[HistoryRow]:
+    """The rows of the same definition as the newest one: others are no points of the same line."""
+    aspects = attrgetter("definition", "dialect", "user_weight")
+    return [each for each in rows if aspects(each.row) == aspects(rows[-1].row)]
+
+
+def _limits_of(gates: Sequence[GateRule], key: str, slice_: str) -> list[tuple[str, float]]:
+    """The fixed values of the gates of a metric, with what to write on them."""
+    limits = []
+    for gate in gates:
+        if names(gate.metric, key) and gate.slice == slice_:
+            whose = f" of {gate.model}" if gate.model else ""
+            on = f" ({FIGURES[gate.on]})" if gate.on != "mean" else ""
+            given = (("min", gate.min), ("max", gate.max))
+            limits += [(f"{name} {value:g}{on}{whose}", value) for name, value in given if value is not None]
+    return limits

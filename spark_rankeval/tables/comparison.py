@@ -73,22 +73,12 @@ def _of_the_difference(rows: Sequence[Row], level: float) -> list[Column[Any]]:
         low, high = row.interval_low, row.interval_high
         return DASH if math.isnan(low) else f"{written(low)} to {written(high)}"
 
-    return [
-        Column("difference", lambda row: written(row.difference)),
-        Column(f"{100 * level:g} % interval", ends),
-        Column("p", lambda row: probability(row.p)),
-    ]
+    difference: Column[Any] = Column("difference", lambda row: written(row.difference))
+    return [difference, Column(f"{100 * level:g} % interval", ends), Column("p", lambda row: probability(row.p))]
 
 
 def differences_in_words(rows: Sequence[ComparisonRow], test: str, correction: str, replicates: int) -> list[Note]:
-    """What the columns of a table of differences are.
-
-    Args:
-        rows: of all users.
-        test: which one p is of.
-        correction: of p.
-        replicates: of the test.
-    """
+    """What the columns of a table of differences are."""
     n_tests = sum(not math.isnan(row.p) for row in rows)
     corrected = "" if correction == "none" else f", corrected for {n_tests} comparisons ({correction})"
     return [
@@ -108,12 +98,11 @@ def pairs_in_words(test: str, replicates: int) -> list[Note]:
 
 def margins_in_words(rows: Sequence[ComparisonRow]) -> list[str]:
     """Which differences do not matter; nothing if all do."""
-    metrics_of: dict[float, list[str]] = {}
+    metrics_of: dict[float, dict[str, None]] = {}
     for row in rows:
-        metrics_of.setdefault(row.margin, []).append(row.name)
-    of_all = len(metrics_of) == 1
+        metrics_of.setdefault(row.margin, {})[row.name] = None
     margins = [
-        f"{margin:g}" + ("" if of_all else " of " + ", ".join(dict.fromkeys(metrics)))
+        f"{margin:g}" if len(metrics_of) == 1 else f"{margin:g} of {', '.join(metrics)}"
         for margin, metrics in sorted(metrics_of.items())
         if margin
     ]
@@ -121,19 +110,15 @@ def margins_in_words(rows: Sequence[ComparisonRow]) -> list[str]:
 
 
 def exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:
-    """Whose p or interval is of another kind than those of other rows."""
+    """The rows whose p or interval is of another kind than those of other rows."""
+    same = "Clopper-Pearson interval, as all users have the same difference"
     kinds = {
         "p by all signs, none drawn": [row for row in rows if row.p_test == "exact"],
         "p by the paired t test": [row for row in rows if row.p_test == "t" != test and not math.isnan(row.p)],
-        "Clopper-Pearson interval, as all users have the same difference": [
-            row for row in rows if row.interval_method == "clopper_pearson"
-        ],
+        same: [row for row in rows if row.interval_method == "clopper_pearson"],
     }
-    return [
-        f"{kind}: {listed([f'{row.name} of {row.model}' for row in of_kind])}"
-        for kind, of_kind in kinds.items()
-        if of_kind
-    ]
+    figures = {kind: [f"{row.name} of {row.model}" for row in of_kind] for kind, of_kind in kinds.items()}
+    return [f"{kind}: {listed(names)}" for kind, names in figures.items() if names]
 
 
 def name_of_test(test: str, replicates: int) -> str:

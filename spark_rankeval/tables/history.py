@@ -21,13 +21,7 @@ _MOST_TABLES = 12
 
 
 class HistoryRow(NamedTuple):
-    """A figure of a run.
-
-    Attributes:
-        run: its id.
-        time: when it began.
-        row: of its summary.
-    """
+    """A row of a run's summary, with the run's id and when it began."""
 
     run: str
     time: datetime
@@ -35,12 +29,7 @@ class HistoryRow(NamedTuple):
 
 
 def history_on_screen(rows: Sequence[HistoryRow], failed: Mapping[str, str]) -> Document:
-    """A table a metric and slice, the earliest run first.
-
-    Args:
-        rows: of the runs.
-        failed: why runs failed, by their ids.
-    """
+    """A table a metric and slice, the earliest run first; `failed` says by their ids why runs failed."""
     groups: dict[str, list[HistoryRow]] = {}
     for each in rows:
         groups.setdefault(figure_in_words(each.row.key, each.row.slice), []).append(each)
@@ -69,12 +58,10 @@ def history_table(rows: Sequence[HistoryRow], failed: Mapping[str, str], caption
         columns.append(words("failed", lambda each: failed.get(each.run, "")))
     if any(row.model for _, _, row in rows):
         columns.append(words("model", lambda each: each.row.model))
+    interval = f"{100 * levels[0]:.6g}% interval" if len(levels) == 1 else "interval"
     columns += [
         Column("mean", lambda each: written(each.row.mean)),
-        Column(
-            f"{100 * levels[0]:.6g}% interval" if len(levels) == 1 else "interval",
-            lambda each: interval_in_words(each.row, written),
-        ),
+        Column(interval, lambda each: interval_in_words(each.row, written)),
         Column("users", lambda each: f"{each.row.n_users:,}"),
         Column("undefined", lambda each: f"{each.row.n_undefined:,}"),
     ]
@@ -82,5 +69,5 @@ def history_table(rows: Sequence[HistoryRow], failed: Mapping[str, str], caption
 
 
 def figure_in_words(key: str, slice_: str) -> str:
-    """A metric, and of which users if not of all."""
+    """A metric, and its users if they are not all."""
     return key if slice_ == "all" else f"{key}, users with {slice_}"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from spark_rankeval.tables.numbers import number
 
 if TYPE_CHECKING:
-    from spark_rankeval.tables.table import Bar, Cell, Document, Kind, Note, Table
+    from spark_rankeval.tables.table import Bar, Cell, Document, Kind, Table
 
-# Colours are those of the text around, so that dark and light themes both show them.
+# Colours are those of the text around, for dark and light themes.
 _BAR = "position:relative;display:inline-block;width:10em;height:0.9em;vertical-align:middle"
 _LINE = "position:absolute;left:0;right:0;top:50%;border-top:1px solid currentColor;opacity:0.3"
 _SPAN = "position:absolute;top:15%;bottom:15%;min-width:2px;background:currentColor;opacity:0.4"
@@ -26,14 +26,8 @@ _STYLES: dict[Kind, str] = {
 
 def as_html(document: Document) -> str:
     """Tables one below the other, a line a note."""
-    parts = []
-    for table in document.tables:
-        parts += [_table(table), *map(_note, table.notes)]
-    return f"<div>{''.join([*parts, *map(_note, document.notes)])}</div>"
-
-
-def _note(note: Note) -> str:
-    return f"<div>{html.escape(note.sentence)}</div>"
+    parts = [f"<div>{html.escape(part)}</div>" if isinstance(part, str) else _table(part) for part in document.parts()]
+    return f"<div>{''.join(parts)}</div>"
 
 
 def _table(table: Table) -> str:

@@ -33,26 +33,16 @@ _SIGNS = {"-": "$-$", _ESCAPES["<"]: "$<$"}
 def as_latex(document: Document) -> str:
     """A ``tabular`` for each table; what stands above and below is comments."""
     parts = [
-        "\n".join([f"% {on_one_line(table.caption)}", _tabular(table), *_comments(table.notes)])
-        for table in document.tables
+        "\n".join([_comment(table.caption), _tabular(table), *_comments(table.notes)]) for table in document.tables
     ]
     return "\n\n".join([*parts, *_comments(document.notes)])
 
 
 def as_float(document: Document, caption: str | None, label: str) -> str:
-    r"""A ``table`` with a caption above its ``tabular``; notes below are comments.
-
-    Args:
-        document: of one table.
-        caption: plain text, not LaTeX; None: the table's.
-        label: for ``\ref``; empty: none.
-    """
+    """A ``table`` with a caption in plain text above its ``tabular``; notes below are comments."""
     (table,) = document.tables
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{_escaped(table.caption if caption is None else caption)}}}",
-    ]
+    caption = _escaped(table.caption if caption is None else caption)
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}"]
     if label:
         lines.append(rf"\label{{{label}}}")
     lines += [_tabular(table), r"\end{table}", *_comments([*table.notes, *document.notes])]
@@ -63,21 +53,11 @@ def _tabular(table: Table) -> str:
     table = table.without_bars()
     kinds = [column.kind for column in table.columns]
     rooms = table.longest_raised()
-    rows = [
-        _line([_cell(cell, kind, room) for cell, kind, room in zip(row, kinds, rooms, strict=True)])
-        for row in table.rows
-    ]
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{{''.join('r' if kind == 'figures' else 'l' for kind in kinds)}}}",
-            r"\toprule",
-            _line([_escaped(column.heading) for column in table.columns]),
-            r"\midrule",
-            *rows,
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-    )
+    sides = "".join("r" if kind == "figures" else "l" for kind in kinds)
+    head = _line([_escaped(column.heading) for column in table.columns])
+    rows = [_line(list(map(_cell, row, kinds, rooms))) for row in table.rows]
+    lines = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
+    return "\n".join(lines)
 
 
 def _line(texts: Sequence[str]) -> str:
@@ -103,5 +83,8 @@ def _escaped(text: str, escapes: dict[str, str] = _ESCAPES) -> str:
 
 
 def _comments(notes: Iterable[Note]) -> list[str]:
-    """Lines that LaTeX does not read."""
-    return [f"% {on_one_line(note.sentence)}" for note in notes]
+    return [_comment(note.sentence) for note in notes]
+
+
+def _comment(text: str) -> str:
+    return f"% {on_one_line(text)}"

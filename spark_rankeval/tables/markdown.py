@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from spark_rankeval.tables.table import on_one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from spark_rankeval.tables.table import Cell, Document, Kind, Table
 
 _MEANINGFUL = re.compile(r"([\\`*_{}\[\]<>&|#~$!])")
@@ -19,23 +17,17 @@ _MEANINGFUL_IN_FIGURES = re.compile(r"([\\`*_{}<>&|#~$!])")
 
 def as_markdown(document: Document) -> str:
     """Tables with their captions above, and notes below, each a paragraph."""
-    paragraphs = []
-    for table in document.tables:
-        paragraphs += [_escaped(table.caption), _grid(table.without_bars())]
-        paragraphs += [_escaped(note.sentence) for note in table.notes]
-    return "\n\n".join([*paragraphs, *(_escaped(note.sentence) for note in document.notes)])
+    return "\n\n".join(_escaped(part) if isinstance(part, str) else _table(part) for part in document.parts())
 
 
-def _grid(table: Table) -> str:
+def _table(table: Table) -> str:
+    table = table.without_bars()
     kinds = [column.kind for column in table.columns]
     head = [_escaped(column.heading) for column in table.columns]
     rule = ["---:" if kind == "figures" else "---" for kind in kinds]
     body = [[_cell(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in table.rows]
-    return "\n".join(map(_line, [head, rule, *body]))
-
-
-def _line(texts: Sequence[str]) -> str:
-    return f"| {' | '.join(texts)} |"
+    lines = [f"| {' | '.join(texts)} |" for texts in [head, rule, *body]]
+    return f"{_escaped(table.caption)}\n\n" + "\n".join(lines)
 
 
 def _cell(cell: Cell, kind: Kind) -> str:

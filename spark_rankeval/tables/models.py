@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import string
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import pandas as pd
 
-from spark_rankeval.errors import InputError, MetricError
-from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.errors import InputError
 from spark_rankeval.records.comparison import ComparisonRow, PairRow
+from spark_rankeval.records.summary import known_metric
 from spark_rankeval.tables.numbers import DASH, in_one_format
 from spark_rankeval.tables.shown import OneTable
 from spark_rankeval.tables.summary import users_in_words
@@ -38,8 +39,8 @@ class ModelsTable(OneTable):
     Attributes:
         rows: of the summary, of all users: metric by metric.
         models: the models, in the order of their rows.
-        better: by metric and model the models that it is significantly better than; empty where none is, or nobody compared them.
-        notes: what the columns and marks are, and what figures could be taken for and are not.
+        better: by metric and model the models that it is significantly better than; empty without a comparison.
+        notes: what the columns and marks are, and what the figures are not.
     """
 
     rows: tuple[SummaryRow, ...]
@@ -57,12 +58,10 @@ class ModelsTable(OneTable):
 
     def to_pandas(self) -> pd.DataFrame:
         """The means: an index of models, a column a metric."""
-        columns = [
-            pd.Series(
-                {model: row.mean for model, row in rows.items()}, name=next(iter(rows.values())).name, dtype="float64"
-            )
-            for rows in self._by_key().values()
-        ]
+        columns = []
+        for rows in self._by_key().values():
+            means = {model: row.mean for model, row in rows.items()}
+            columns.append(pd.Series(means, name=next(iter(rows.values())).name, dtype="float64"))
         return pd.concat(columns, axis=1).reindex(pd.Index(self.models, name=_HEAD))
 
     def _on_paper(self) -> Document:
@@ -76,26 +75,18 @@ class ModelsTable(OneTable):
         return Document((Table(self.models, columns, caption=self.caption, notes=notes, bold_means=best),))
 
     def _by_key(self) -> dict[str, dict[str, SummaryRow]]:
-        """The rows by the metrics' keys and the models."""
         rows: dict[str, dict[str, SummaryRow]] = {}
         for row in self.rows:
             rows.setdefault(row.key, {})[row.model] = row
         return rows
 
     def _letters(self) -> dict[str, str]:
-        """A sign a model: a letter, or a number where there are more models than letters."""
+        """A letter for each model, or a number if there are more models than letters."""
         signs = string.ascii_lowercase
         many = len(self.models) > len(signs)
         return {model: f"{place + 1}," if many else signs[place] for place, model in enumerate(self.models)}
 
     def _column(self, key: str, rows: Mapping[str, SummaryRow], letters: Mapping[str, str]) -> Column[str]:
-        """The means of a metric.
-
-        Args:
-            key: of the metric.
-            rows: of the metric, by their models.
-            letters: of all models.
-        """
         written = in_one_format(row.mean for row in rows.values())
         best = _best(rows)
 
@@ -115,16 +106,9 @@ def models_table(
     compared: Sequence[ComparisonRow | PairRow] | None,
     notes: Sequence[str],
 ) -> ModelsTable:
-    """The table of some rows of a summary.
+    """The table of a summary's rows of all users.
 
-    Args:
-        rows: of all users, metric by metric.
-        models: the models, in the order of their rows.
-        compared: the rows of a comparison of the models; None: there is none.
-        notes: what figures could be taken for and are not.
-
-    Raises:
-        InputError: the comparison is of other models, or of none of the metrics.
+    If the rows of a comparison are of other models, or of none of the metrics, it is an `InputError`.
     """
     better = {} if compared is None else _better(rows, models, compared)
     about = [_users_in_words(rows)]
@@ -139,7 +123,6 @@ def models_table(
 def _better(
     rows: Sequence[SummaryRow], models: Sequence[str], compared: Sequence[ComparisonRow | PairRow]
 ) -> dict[tuple[str, str], frozenset[str]]:
-    """By metric and model the models that it is significantly better than."""
     others = {name for row in compared for name in (row.model, _other(row))} - set(models)
     if others:
         msg = (
@@ -168,18 +151,14 @@ def _other(row: ComparisonRow | PairRow) -> str:
 
 
 def _larger_is_better(row: SummaryRow) -> bool:
-    """Of a column of an unknown metric larger values are better."""
-    try:
-        return parse_metric(row.definition).larger_is_better
-    except MetricError:
-        return True
+    metric = known_metric(row.definition)
+    return metric is None or metric.larger_is_better
 
 
 def _best(rows: Mapping[str, SummaryRow]) -> set[str]:
-    """The models with the best mean, where there is something to be better than."""
-    means = {
-        model: row.mean if _larger_is_better(row) else -row.mean for model, row in rows.items() if row.mean == row.mean
-    }
+    """The models with the best mean, if there are others."""
+    means = {model: row.mean if _larger_is_better(row) else -row.mean for model, row in rows.items()}
+    means = {model: mean for model, mean in means.items() if not math.isnan(mean)}
     return {model for model, mean in means.items() if len(means) > 1 and mean == max(means.values())}
 
 

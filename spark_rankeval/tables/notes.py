@@ -1,7 +1,6 @@
-"""What a reader of figures would otherwise take for something else: sentences about definitions.
+"""Notes beside figures: that a definition is not most systems' one, with the value by that one, or that metrics count other users.
 
-By default AP and NDCG judge the order of what was retrieved. Most systems mean what was missed by these names, too. Whoever leaves
-the choice open gets the other value beside the figure.
+By default AP and NDCG judge the order of what was retrieved. Most systems' definitions count what was missed, too.
 """
 
 from __future__ import annotations
@@ -10,36 +9,30 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import RelevanceMetric
 from spark_rankeval.metrics.gain_based import GainMetric
-from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.records.summary import known_metric
 from spark_rankeval.tables.numbers import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_rankeval.metrics.base import Metric
     from spark_rankeval.records.summary import SummaryRow
 
-# A metric at more cutoffs than these is a curve, of which one point has the other value.
+# A metric at more cutoffs than these is a curve; one point of it has the other value.
 _FEW = 6
 _ELSEWHERE = "most systems' definition gives other values: ask for dialect='standard'"
 _CUTOFF = re.compile(r"@\d+$")
 
 
 def notes_of(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
-    """What is to be said beside these rows, in sentences; nothing of rows whose `standard` is empty.
-
-    Args:
-        rows: of a summary, or those that a chart draws.
-    """
+    """The notes beside these rows."""
     of_all = [row for row in rows if row.slice == "all"] or list(rows)
     return tuple(note for note in (note_of_definitions(of_all), _note_of_users(of_all)) if note)
 
 
 def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
-    """That metrics judge the order of what was retrieved, and what they are where what was missed counts; empty where none does."""
+    """That metrics judge the order of what was retrieved, and their values by most systems' definition; empty if none does."""
     few = [row for row in rows if row.standard]
     if not few:
         return ""
@@ -56,23 +49,19 @@ def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
     for model, values in by_model.items():
         figures = [number(value) if whole else f"{name} is {number(value)}" for name, value in values.items()]
         parts.append(_listed(figures) + (f" ({model})" if len(by_model) > 1 else ""))
-    return f"{_judging(_named(few), len(names))}; by most systems' definition (dialect='standard') " + " ".join(
-        filter(None, [subject, "; ".join(parts)])
-    )
+    values_in_words = f"{subject} {'; '.join(parts)}".lstrip()
+    return f"{_judging(_named(few), len(names))}; by most systems' definition (dialect='standard') {values_in_words}"
 
 
 def _note_of_users(rows: Sequence[SummaryRow]) -> str:
-    """That metrics of gain stand on other users than the rest, because they are defined whatever the threshold."""
-    metrics = [
-        (row, metric) for row in rows if row.model == rows[0].model and (metric := _parsed(row.definition)) is not None
-    ]
+    """That metrics of gain count other users than the rest, because they are defined whatever the threshold."""
+    metrics = [(row, known_metric(row.definition)) for row in rows if row.model == rows[0].model]
     gains = [(row, metric) for row, metric in metrics if isinstance(metric, GainMetric) and _is_left_open(row, metric)]
     if not gains:
         return ""
     row, gain = gains[0]
-    alike = [
-        other.name for other, metric in gains if (other.relevance, metric.threshold) == (row.relevance, gain.threshold)
-    ]
+    threshold = (row.relevance, gain.threshold)
+    alike = [other.name for other, metric in gains if (other.relevance, metric.threshold) == threshold]
     others = [
         other
         for other, metric in metrics
@@ -92,22 +81,14 @@ def _note_of_users(rows: Sequence[SummaryRow]) -> str:
 
 
 def _is_left_open(row: SummaryRow, metric: GainMetric) -> bool:
-    """Whether a metric has a threshold, and nobody said what becomes of the grades below it."""
-    asked = _parsed(row.metric)
+    """Whether a metric has a threshold, and the caller did not choose what becomes of the grades below it."""
+    asked = known_metric(row.metric)
     is_chosen = asked is not None and "below_threshold" in asked.chosen()
     return not is_chosen and metric.threshold is not None and metric.threshold > 0
 
 
-def _parsed(text: str) -> Metric | None:
-    """A metric by its text; None of a label that somebody made up."""
-    try:
-        return parse_metric(text)
-    except MetricError:
-        return None
-
-
 def note_of_labels(labels: Sequence[str]) -> str:
-    """The same of metrics by their labels, whose other values nobody knows; empty without any."""
+    """The same of metrics by their labels, whose other values are not known; empty without any."""
     return f"{_judging(_listed(labels), len(labels))}; {_ELSEWHERE}" if labels else ""
 
 
@@ -116,7 +97,7 @@ def _judging(subject: str, n: int) -> str:
 
 
 def _named(rows: Sequence[SummaryRow]) -> str:
-    """The rows' metrics, a curve by its ends."""
+    """The rows' metrics, and of a curve the first and the last one."""
     families: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         labels = families.setdefault((_CUTOFF.sub("", row.definition), row.relevance), [])

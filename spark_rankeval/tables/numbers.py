@@ -24,11 +24,7 @@ def number(value: float) -> str:
 
 
 def in_one_format(values: Iterable[float], *, sign: Literal["", "+"] = "") -> Callable[[float], str]:
-    """How the figures of a column are written: all with as many places as give the smallest two digits, or all as powers of 10.
-
-    Args:
-        values: the figures that count; ends of their intervals have the format of these.
-        sign: ``+`` of differences, which always have a sign.
+    """How the figures of a column are written: with as many places as give the smallest two digits, or as powers of 10.
 
     >>> [in_one_format([0.5, 0.00012])(value) for value in (0.5, 0.00012, 0.0, math.nan)]
     ['0.50000', '0.00012', '0.00000', 'undefined']

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def apart_in_words(quality: DataQuality) -> str:
-    """That hardly a user is in both tables, and what may be the reason."""
+    """That hardly a user is in both tables, and the likely reason."""
     n = quality.n_in_both_at_most
     verb = f"only {n:,}" if n else "none"
     have = "has" if n < 2 else "have"
@@ -48,16 +48,13 @@ def _users(quality: DataQuality) -> Iterator[str]:
     shares = {
         "without a relevant label": quality.n_without_relevant,
         "without predictions": quality.n_without_predictions,
-        **({"left out of the means": quality.n_left_out} if quality.n_left_out else {}),
     }
+    if quality.n_left_out:
+        shares["left out of the means"] = quality.n_left_out
     for words, n in shares.items():
         yield f"{n:,} {words}{share(n, quality.n_users)}"
-    yield from _counted(
-        {
-            "of weight 0 left out": quality.n_without_weight,
-            "without a usable weight left out": quality.n_invalid_weights,
-        }
-    )
+    unusable = "without a usable weight left out"
+    yield from _counted({"of weight 0 left out": quality.n_without_weight, unusable: quality.n_invalid_weights})
 
 
 def _ties(quality: DataQuality) -> str:

@@ -1,4 +1,4 @@
-"""How what shows itself as tables offers every form of them."""
+"""What results that are tables have in common: every form of them."""
 
 from __future__ import annotations
 

@@ -75,37 +75,20 @@ def _summary_table(rows: Sequence[SummaryRow], below: Iterable[Note] = ()) -> Ta
 
 
 def _columns(rows: Sequence[SummaryRow], also: Iterable[Column[SummaryRow]] = ()) -> list[Column[SummaryRow]]:
-    """The columns of means; the figures of a column have one format.
-
-    Args:
-        rows: of the table.
-        also: columns behind the metric's.
-    """
+    """The columns of means, with others behind that of the metrics; the figures of a column have one format."""
     mean, std = in_one_format(row.mean for row in rows), in_one_format(row.std for row in rows)
-    intervals: list[Column[SummaryRow]] = []
-    if interval_name(usual(rows)):
-        intervals = [
-            Column(interval_name(usual(rows)), lambda row: interval_in_words(row, mean)),
+    columns = [METRIC, *also, Column("mean", lambda row: mean(row.mean))]
+    name = interval_name(usual(rows))
+    if name:
+        columns += [
+            Column(name, lambda row: interval_in_words(row, mean)),
             Column("", lambda row: Cell("", bar=Bar(row.mean, row.interval_low, row.interval_high)), "bar"),
         ]
-    return [
-        METRIC,
-        *also,
-        Column("mean", lambda row: mean(row.mean)),
-        *intervals,
-        Column("std", lambda row: std(row.std)),
-        USERS,
-        UNDEFINED,
-    ]
+    return [*columns, Column("std", lambda row: std(row.std)), USERS, UNDEFINED]
 
 
 def interval_in_words(row: SummaryRow, written: Callable[[float], str]) -> str:
-    """The interval of a mean.
-
-    Args:
-        row: of a summary.
-        written: the format of the column of means.
-    """
+    """The interval of a mean, in the format of the column of means."""
     return DASH if row.no_interval else f"[{written(row.interval_low)}, {written(row.interval_high)}]"
 
 
@@ -121,7 +104,7 @@ def users_in_words(row: SummaryRow) -> str:
 
 
 def interval_name(row: SummaryRow) -> str:
-    """What interval a mean has; empty if none was asked for."""
+    """The kind of a mean's interval; empty if none was asked for."""
     level = f"{row.interval_level * 100:.6g}%"
     return f"{level} interval ({_METHODS[row.interval_method]})" if row.interval_method else ""
 
@@ -132,7 +115,7 @@ def usual(rows: Sequence[SummaryRow]) -> SummaryRow:
 
 
 def missing_intervals(rows: Sequence[SummaryRow]) -> list[str]:
-    """A sentence for each reason why means have no interval, or another than the head of the table says."""
+    """Why means have no interval, or another one than the head of the table says."""
     reasons: dict[str, list[str]] = {}
     others: dict[str, list[str]] = {}
     for row in rows:
@@ -159,8 +142,7 @@ def _listed(names: Sequence[str], n_rows: int) -> str:
 
 def _by_model(rows: Sequence[SummaryRow]) -> list[list[SummaryRow]]:
     """The rows of each model and slice, model by model, in the order in which they come."""
-    groups: dict[tuple[str, str], list[SummaryRow]] = {}
+    groups: dict[str, dict[str, list[SummaryRow]]] = {}
     for row in rows:
-        groups.setdefault((row.model, row.slice), []).append(row)
-    models = list(dict.fromkeys(row.model for row in rows))
-    return [group for model in models for (name, _), group in groups.items() if name == model]
+        groups.setdefault(row.model, {}).setdefault(row.slice, []).append(row)
+    return [group for slices in groups.values() for group in slices.values()]

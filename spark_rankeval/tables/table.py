@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Item = TypeVar("Item")
 #: Words stand flush left, figures flush right. Prose is a last column of sentences, which may take several lines. A bar is a
@@ -17,13 +17,7 @@ Tone: TypeAlias = Literal["", "good", "bad"]
 
 
 class Bar(NamedTuple):
-    """A mean on a line.
-
-    Attributes:
-        value: the mean.
-        low: the lower end of its interval; NaN: there is none.
-        high: the upper end.
-    """
+    """A mean on a line, and the ends of its interval; NaN: there is none."""
 
     value: float
     low: float
@@ -34,12 +28,7 @@ class Bar(NamedTuple):
 class Cell:
     """What stands in a row and column.
 
-    Attributes:
-        text: plain text, which writers escape.
-        bold: whether it stands out.
-        raised: what stands above it to its right.
-        tone: whether it is good or bad news; pages show that by a colour.
-        bar: the picture of a column of bars; None: nothing.
+    Writers escape the text. Raised is what stands above it to its right; pages show the tone by a colour.
     """
 
     text: str
@@ -51,13 +40,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column(Generic[Item]):
-    """A column.
-
-    Attributes:
-        heading: what stands above it.
-        cell: what it says of an item.
-        kind: of what it says.
-    """
+    """A column: what stands above it, what it says of an item, and of what kind that is."""
 
     heading: str
     cell: Callable[[Item], Cell | str]
@@ -65,12 +48,7 @@ class Column(Generic[Item]):
 
 
 class Note(NamedTuple):
-    """A sentence about a table.
-
-    Attributes:
-        text: the sentence.
-        about: the word that it explains, which stands before it; empty: none.
-    """
+    """A sentence about a table, or about a word in it, which then stands before it."""
 
     text: str
     about: str = ""
@@ -86,13 +64,13 @@ class Table:
     """A table, by what stands in it.
 
     Attributes:
-        items: what the rows are about, from top to bottom.
+        items: what the rows are about.
         columns: from left to right.
         title: what stands above it in text.
         caption: what it shows, in all other forms.
         notes: what stands below it.
-        bold_means: what text says of bold cells, which it marks by a star; empty: nothing is bold.
-        dash_means: what a cell says that is a dash.
+        bold_means: what bold cells are, which text marks by a star; empty: nothing is bold.
+        dash_means: what a dash is.
         is_grouped: whether text leaves repeats in the first column out.
     """
 
@@ -107,7 +85,7 @@ class Table:
 
     @cached_property
     def rows(self) -> list[list[Cell]]:
-        """The cells, as many as columns."""
+        """The cells of each row."""
         contents = ([column.cell(item) for column in self.columns] for item in self.items)
         return [[Cell(each) if isinstance(each, str) else each for each in row] for row in contents]
 
@@ -116,21 +94,23 @@ class Table:
         return replace(self, columns=[column for column in self.columns if column.kind != "bar"])
 
     def longest_raised(self) -> list[str]:
-        """By column what takes the most room above its cells: the others leave as much, so that figures stand below figures."""
+        """The longest raised text of each column: other cells leave as much room, so that figures stand below figures."""
         places = range(len(self.columns))
         return [max((row[place].raised for row in self.rows), key=len, default="") for place in places]
 
 
 class Document(NamedTuple):
-    """Tables that stand together.
-
-    Attributes:
-        tables: in their order.
-        notes: what stands below all of them.
-    """
+    """Tables that stand together, and what stands below all of them."""
 
     tables: tuple[Table, ...]
     notes: tuple[Note, ...] = ()
+
+    def parts(self) -> Iterator[Table | str]:
+        """The tables and, behind each and behind all, their notes as sentences."""
+        for table in self.tables:
+            yield table
+            yield from (note.sentence for note in table.notes)
+        yield from (note.sentence for note in self.notes)
 
 
 def words(heading: str, cell: Callable[[Item], Cell | str]) -> Column[Item]:
@@ -139,7 +119,7 @@ def words(heading: str, cell: Callable[[Item], Cell | str]) -> Column[Item]:
 
 
 def remarks(texts: Iterable[str]) -> tuple[Note, ...]:
-    """What figures could be taken for and are not, as notes."""
+    """Texts as notes."""
     return tuple(Note(text, "note") for text in texts)
 
 

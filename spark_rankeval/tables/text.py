@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.tables.table import Cell, Document, Kind, Note, Table
 
-# Where nothing says how wide the page is.
+# If nothing says how wide the page is.
 _WIDTH = 140
 _NARROWEST_PROSE = 40
 # Explanations stand below one another, behind the words that they explain; longer words than these stick out.
@@ -43,17 +43,16 @@ def _explained(notes: Sequence[Note]) -> list[str]:
 
 def _grid(table: Table) -> list[str]:
     """Lines of equal columns."""
-    contents = [[row[place] for row in table.rows] for place in range(len(table.columns))]
     columns = [
-        _padded([column.heading, *_figures(cells)], column.kind)
-        for column, cells in zip(table.columns, contents, strict=True)
+        _padded([column.heading, *_figures([row[place] for row in table.rows])], column.kind)
+        for place, column in enumerate(table.columns)
     ]
     if table.is_grouped:
         columns[0] = _without_repeats(columns[0])
-    if table.columns[-1].kind == "prose":
-        lines = _beside([*map("  ".join, zip(*columns[:-1], strict=True))], columns[-1])
-    else:
-        lines = list(map("  ".join, zip(*columns, strict=True)))
+    sentences = columns.pop() if table.columns[-1].kind == "prose" else []
+    lines = list(map("  ".join, zip(*columns, strict=True)))
+    if sentences:
+        lines = _beside(lines, sentences)
     return [line.rstrip() for line in lines]
 
 
@@ -65,7 +64,7 @@ def _padded(texts: list[str], kind: Kind) -> list[str]:
 
 
 def _figures(cells: Sequence[Cell]) -> list[str]:
-    """A column as text: a star at what is bold, and letters, each below those of other rows."""
+    """A column as text: a star at bold cells, and raised letters below those of other rows."""
     star = int(any(cell.bold for cell in cells))
     room = max((1 + len(cell.raised) for cell in cells if cell.raised), default=0)
     return [
@@ -74,12 +73,12 @@ def _figures(cells: Sequence[Cell]) -> list[str]:
 
 
 def _without_repeats(texts: list[str]) -> list[str]:
-    """Texts of which each that repeats the one above it is blank."""
+    """Texts, blank if they repeat the one above."""
     return [" " * len(text) if place and text == texts[place - 1] else text for place, text in enumerate(texts)]
 
 
 def _beside(lines: Sequence[str], sentences: Sequence[str]) -> list[str]:
-    """Lines with sentences to their right, which take as many lines as they need."""
+    """Lines with sentences to their right, which may take several lines."""
     indent = len(lines[0]) + 2
     room = max(_NARROWEST_PROSE, shutil.get_terminal_size(fallback=(_WIDTH, 1)).columns - indent)
     wrapped = []

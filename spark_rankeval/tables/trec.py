@@ -17,17 +17,9 @@ if TYPE_CHECKING:
 _SYSTEMS = ("trec_eval", "pytrec_eval")
 #: Its measures of whole lists and those with a cutoff, by our names; what it has in one form only stands in one of them.
 _WHOLE = {
-    "ap": "map",
-    "r_precision": "Rprec",
-    "bpref": "bpref",
-    "rr": "recip_rank",
-    "iprec_11pt": "11pt_avg",
-    "ndcg": "ndcg",
-    "precision": "set_P",
-    "recall": "set_recall",
-    "f1": "set_F",
-    "rbp": "rbp",
-}
+    "ap": "map", "r_precision": "Rprec", "bpref": "bpref", "rr": "recip_rank", "iprec_11pt": "11pt_avg", "ndcg": "ndcg",
+    "precision": "set_P", "recall": "set_recall", "f1": "set_F", "rbp": "rbp",
+}  # fmt: skip
 _CUT = {"precision": "P", "recall": "recall", "ndcg": "ndcg_cut", "ap": "map_cut", "hit_rate": "success"}
 #: In the order in which it prints them.
 _ORDER = (
@@ -39,15 +31,10 @@ _FREE = ("relevance_threshold", "recall", "beta", "p")
 
 
 class Query(NamedTuple):
-    """What is printed of a query, or of all queries of a model.
+    """What is printed of a query, or of all queries of a model, which are named ``all`` and counted.
 
-    Attributes:
-        name: the query's id; ``all``.
-        n_retrieved: how many items were predicted.
-        n_relevant: how many are relevant.
-        n_found: how many of these were predicted; None if no metric tells it.
-        values: of the metrics, in the order of the summary's rows.
-        n_queries: of all queries, how many there are.
+    Retrieved are predicted items; found are predicted items that are relevant, None if no metric tells it. Values are in the order
+    of the summary's rows.
     """
 
     name: str
@@ -67,27 +54,16 @@ class _Measure(NamedTuple):
 
 
 def trec_name(row: SummaryRow) -> str:
-    """What trec_eval calls the metric of a row; where it has none that means the same, the metric's own label.
-
-    Args:
-        row: of a summary. Its definition has to be that of trec_eval's measure in every parameter that trec_eval does not let
-            one choose, and its dialect one of trec_eval's.
-    """
+    """What trec_eval calls the metric of a row; if it has no measure of this definition, the metric's own label."""
     return _measure(row).name
 
 
 def render_trec(rows: Sequence[SummaryRow], queries: Iterable[Query], everything: Query, runid: str | None) -> str:
-    r"""Lines of a measure, a query and a value, with tabs between: those of the queries, then those of all together.
+    """Lines of a measure, a query and a value, with tabs between: those of the queries, then those of all together.
 
-    Args:
-        rows: of the summary of one model, of all users.
-        queries: in the order to print them; none without ``-q``.
-        everything: of all queries.
-        runid: what the run calls itself; None: it is not printed.
+    The rows are those of one model and all users. A run's id is printed unless it is None.
     """
-    measures = sorted(
-        ((_measure(row), index) for index, row in enumerate(rows)), key=lambda pair: (pair[0][:2], pair[1])
-    )
+    measures = sorted(((_measure(row), index) for index, row in enumerate(rows)), key=lambda pair: pair[0][:2])
     head = [] if runid is None else [_line("runid", everything.name, runid)]
     lines = [line for query in queries for line in _lines(measures, query)]
     return "\n".join([*lines, *head, *_lines(measures, everything)])

@@ -12,7 +12,7 @@ from spark_rankeval.charts.histograms import histogram_chart
 from spark_rankeval.charts.marks import PALETTE, places_of
 from spark_rankeval.charts.of_comparisons import ComparisonPlots
 from spark_rankeval.charts.of_results import ResultPlots
-from spark_rankeval.run_history.plots import HistoryPlots
+from spark_rankeval.run_history.history import HistoryPlots
 from spark_rankeval.tables.history import HistoryRow
 
 # The first and the last would have one colour if each were alone.
