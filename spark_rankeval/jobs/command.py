@@ -1,8 +1,9 @@
-"""What the command lines of jobs have in common: a configuration, settings instead of its own, a session, an exit code."""
+"""What the command lines of jobs have in common."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 from dataclasses import dataclass
@@ -10,50 +11,33 @@ from typing import TYPE_CHECKING, Generic
 
 from spark_rankeval.errors import GateError
 from spark_rankeval.jobs.config import Config, load_config
-from spark_rankeval.jobs.events import FORMATS, EventLog
+from spark_rankeval.jobs.events import FORMATS, EventLog, errors_with_keys
 from spark_rankeval.jobs.json_schema import json_schema
 from spark_rankeval.jobs.secrets import redacted
 from spark_rankeval.jobs.session import job_session, run_job
-from spark_rankeval.jobs.wording import errors_with_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyspark.sql import SparkSession
-
 
 @dataclass(frozen=True)
 class Command(Generic[Config]):
-    """A job that is started with a configuration.
+    """A job that is started with a configuration; `run` and `plan` of the module ``<name>_run`` return what is printed of it.
 
     Attributes:
         name: of the job, and of its file in ``jobs/`` and in ``conf/``.
         description: what it does.
         config: the dataclass of its configuration.
-        run: does it, and gives what is printed, without secrets.
-        plan: says what it would do, as such text, without doing it.
         formats: what ``--format`` takes, short for ``--set output.printed``; none: there is no such option.
-        prepare: what is done before Spark starts, so that what it refuses costs nothing; not of a dry run.
     """
 
     name: str
     description: str
     config: type[Config]
-    run: Callable[[SparkSession, Config, EventLog], str]
-    plan: Callable[[SparkSession, Config], str]
     formats: tuple[str, ...] = ()
-    prepare: Callable[[Config], None] | None = None
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
-        """Run the job.
-
-        Args:
-            arguments: the command line; None: that of the process.
-
-        Returns:
-            0; 2 for a wrong configuration, 3 for bad data, 4 for gates that are not met, 5 if a later attempt
-            has taken the run's name, 1 for a crash.
-        """
+        """Run the job with a command line, by default that of the process; for the exit code see `run_job`."""
         options = self._options(arguments)
         if options.print_schema:
             schema = json_schema(self.config, f"configuration of {self.name}")
@@ -71,22 +55,20 @@ class Command(Generic[Config]):
             config = load_config(options.config, self.config, options.set)
             loaded.append(config)
             keys = config.keys()
-            if self.prepare is not None and not options.dry_run:
+            if not options.dry_run:
                 with log.with_warnings(keys):
-                    self.prepare(config)
+                    config.prepare()
             with log.with_warnings(keys), job_session(f"spark_rankeval {self.name}") as spark, errors_with_keys(keys):
+                # It imports pyspark, for which a wrong configuration does not wait.
+                work = importlib.import_module(f"spark_rankeval.jobs.{self.name}_run")
                 try:
-                    text = self.plan(spark, config) if options.dry_run else self.run(spark, config, log)
+                    text = work.plan(spark, config) if options.dry_run else work.run(spark, config, log)
                 except GateError as error:
                     sys.stdout.write(f"{error.result}\n")
                     raise
             sys.stdout.write(f"{text}\n")
 
         return run_job(self.name, job, hide, log)
-
-    def as_task(self) -> None:
-        """Run the job; see `run_as_task`."""
-        run_as_task(self.main)
 
     def _options(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         parser = job_parser(
@@ -113,7 +95,7 @@ class Command(Generic[Config]):
 
 
 def job_parser(name: str, description: str, about_config: str) -> argparse.ArgumentParser:
-    """The command line of a job, with the options that all jobs have; what is said of ``--config`` differs."""
+    """The command line of a job, with the options that all jobs have."""
     parser = argparse.ArgumentParser(prog=name, description=description)
     parser.add_argument("--config", metavar="FILE", help=about_config)
     parser.add_argument(
@@ -133,7 +115,7 @@ def job_parser(name: str, description: str, about_config: str) -> argparse.Argum
 
 
 def run_as_task(main: Callable[[], int]) -> None:
-    """A job as an entry point of the package, where nobody looks at what a function returns (Databricks' wheel tasks)."""
+    """Run a job as an entry point of the package, whose return value nobody reads (Databricks' wheel tasks)."""
     code = main()
     if code:
         sys.exit(code)

@@ -15,7 +15,7 @@ from spark_rankeval.comparison.compare import compare, size_of_state
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.evaluation.summarise import summarise
 from spark_rankeval.jobs import runs
-from spark_rankeval.jobs.compare_config import CompareConfig, PerUserTable
+from spark_rankeval.jobs.compare import CompareConfig, PerUserTable
 from spark_rankeval.jobs.config import Source
 from spark_rankeval.jobs.dry_run import folded, planned
 from spark_rankeval.jobs.events import EventLog

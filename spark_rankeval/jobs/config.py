@@ -1,9 +1,10 @@
-"""What the configurations of all jobs have in common: sources, outputs, and what is wrong with what was written there."""
+"""What the configurations of all jobs have in common, and how their files are read and checked."""
 
 from __future__ import annotations
 
 import re
 import tempfile
+import tomllib
 from collections.abc import Mapping  # noqa: TC003 # of fields, whose types are looked at
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -11,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from spark_rankeval.checks import check_place
 from spark_rankeval.errors import ConfigurationError, OptionError, SparkRankEvalError
-from spark_rankeval.extras import check_extra
-from spark_rankeval.jobs.configuration_file import read_file
+from spark_rankeval.extras import check_extra, needs_extra
+from spark_rankeval.jobs.events import with_keys
 from spark_rankeval.jobs.overrides import overridden
-from spark_rankeval.jobs.secrets import redacted, secrets_of, shown
+from spark_rankeval.jobs.secrets import HIDDEN, redacted, secrets_of, shown
 from spark_rankeval.jobs.settings import read_settings
-from spark_rankeval.jobs.wording import with_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,15 +48,19 @@ class Source:
     table: str | None = None
 
     @property
+    def paths(self) -> list[str]:
+        """The paths as a list."""
+        return [self.path] if isinstance(self.path, str) else list(self.path or ())
+
+    @property
     def place(self) -> str:
         """Where the table is, in words, without secrets."""
         if self.table is not None:
             return f"table {self.table}"
         if self.format == "jdbc":
-            of = self.options.get("dbtable") or self.options.get("query")
-            return self.redacted(f"jdbc {of} of {self.options.get('url')}")
-        paths = [self.path] if isinstance(self.path, str) else list(self.path or ())
-        return self.redacted(f"{self.format} {', '.join(paths)}")
+            table = self.options.get("dbtable") or self.options.get("query")
+            return self.redacted(f"jdbc {table} of {self.options.get('url')}")
+        return self.redacted(f"{self.format} {', '.join(self.paths)}")
 
     def redacted(self, text: str) -> str:
         """A text without the secrets of this source."""
@@ -64,12 +68,9 @@ class Source:
 
     def problems(self, section: str) -> list[str]:
         """What is wrong with it; the section is its name in the file."""
-        problems = []
-        if self.table is None:
-            if self.format == "jdbc":
-                return self._problems_of_databases(section)
-            problems = self._problems_of_trec(section)
-        if problems:
+        if self.table is None and self.format == "jdbc":
+            return self._problems_of_databases(section)
+        if self.table is None and (problems := self._problems_of_trec(section)):
             return problems
         if (self.path is None) == (self.table is None):
             got = "neither" if self.path is None else "both"
@@ -110,7 +111,7 @@ class Output:
     report: bool | str = False
 
     def problems(self) -> list[str]:
-        """What is wrong with it, as far as can be said before Spark starts."""
+        """What is wrong with it before Spark starts."""
         problems = [] if self.path.strip() else ["output.path must name a folder; it is empty"]
         try:
             check_place("output.path", self.path)
@@ -124,28 +125,24 @@ class Output:
                     f"output.report is true (a report beside the manifest, wherever that is), or a file in a folder of this "
                     f"machine; {self.report!r} is neither"
                 )
-            else:
-                problems += _unwritable(file)
+                return problems
+            try:
+                # Permissions do not tell all: a disk may be read-only, and root is refused by none.
+                with tempfile.TemporaryFile(dir=file.parent):
+                    pass
+            except OSError as error:
+                reason = error.strerror or error
+                problems.append(f"output.report: nothing can be written to the folder {str(file.parent)!r}: {reason}")
         return problems
 
 
 def wrong_run_id(key: str, run_id: str | None) -> list[str]:
-    """What is wrong with the name of a run that stands under a key; None is none."""
+    """What is wrong with the name of a run under a key; None is allowed."""
     if run_id is None or _RUN_ID.fullmatch(run_id):
         return []
     return [
         f"{key} must be up to 100 letters, digits, '.', '_' and '-', and begin with a letter or a digit; found {run_id!r}"
     ]
-
-
-def _unwritable(file: Path) -> list[str]:
-    """What is wrong with the folder of a report, which nobody should learn of after the evaluation."""
-    try:
-        # Permissions do not tell all: a disk may be read-only, and root is refused by none.
-        with tempfile.TemporaryFile(dir=file.parent):
-            return []
-    except OSError as error:
-        return [f"output.report: nothing can be written to the folder {str(file.parent)!r}: {error.strerror or error}"]
 
 
 @dataclass(frozen=True)
@@ -180,12 +177,15 @@ class JobConfig:
         raise NotImplementedError
 
     def names_of_ids(self) -> frozenset[str]:
-        """The columns that tell users, items, models and slices apart, and with which nothing is computed."""
+        """The columns that identify users, items, models and slices."""
         raise NotImplementedError
 
     def keys(self) -> dict[str, str]:
         """The keys of the options of the library, by the options' names."""
         raise NotImplementedError
+
+    def prepare(self) -> None:
+        """What is done before Spark starts, so that what it refuses costs nothing; not of a dry run."""
 
     def redacted(self, text: str) -> str:
         """A text without the secrets of this configuration."""
@@ -218,24 +218,23 @@ class JobConfig:
 
     @classmethod
     def wrong_names(cls, settings: Mapping[str, Any]) -> list[str]:
-        """What is said of settings even where they do not read as a configuration."""
-        del settings
+        """What is wrong with settings even if they do not read as a configuration."""
         return []
 
 
 def keys_of(section: str, kind: type) -> dict[str, str]:
-    """The keys of a section, which a dataclass describes, by their names."""
+    """The full keys of the fields of a section."""
     return {key.name: f"{section}.{key.name}" for key in fields(kind)}
 
 
 def names_in(*given: str | Sequence[str] | None) -> frozenset[str]:
-    """The names of columns that several keys give: each a name, several, or none."""
+    """The names of columns in several keys, each of which gives a name, several, or none."""
     keys = [(names,) if isinstance(names, str) else names or () for names in given]
     return frozenset(name for names in keys for name in names)
 
 
 def empty_names(section: str, names: Mapping[str, object]) -> list[str]:
-    """Columns without a name, among what the keys of a section give: a name, several, or what is none."""
+    """What is wrong with keys that hold an empty name of a column."""
     problems = []
     for key, value in names.items():
         texts = value if isinstance(value, tuple) else (value,)
@@ -250,13 +249,8 @@ Config = TypeVar("Config", bound=JobConfig)
 
 
 def load_config(path: str, kind: type[Config], overrides: Sequence[str] = ()) -> Config:
-    """Read and check a configuration file, TOML or YAML by its ending, with settings instead of its own as ``--set`` takes them.
-
-    Raises:
-        ConfigurationError: the file cannot be read, or something in it is wrong; all offenders at once.
-        MissingExtraError: it asks for what is not installed.
-    """
-    written = read_file(path)
+    """Read and check a configuration file, TOML or YAML by its ending; overrides are texts as ``--set`` takes them."""
+    written = _read_file(path)
     settings = overridden(written, overrides, kind)
     try:
         return parse_config(settings, kind)
@@ -268,7 +262,7 @@ def load_config(path: str, kind: type[Config], overrides: Sequence[str] = ()) ->
 def _place_of(
     error: ConfigurationError, path: str, written: Mapping[str, Any], kind: type[JobConfig], overrides: Sequence[str]
 ) -> str:
-    """Where to mend what is wrong: in the file, or on the command line where the file alone is right."""
+    """Where to mend what is wrong: in the file, or on the command line if the file alone is right."""
     if not overrides:
         return path
     keys = [override.partition("=")[0].strip() for override in overrides]
@@ -282,12 +276,7 @@ def _place_of(
 
 
 def parse_config(settings: Mapping[str, Any], kind: type[Config]) -> Config:
-    """Check settings against the dataclasses of a configuration, and what they mean against each other.
-
-    Raises:
-        ConfigurationError: the key, what was found and what is allowed, of every offender.
-        MissingExtraError: it asks for what is not installed.
-    """
+    """The configuration that settings describe; an error names all offenders at once."""
     problems: list[str] = []
     config = read_settings(kind, settings, problems)
     # Wrong metrics are named beside wrong keys, so they are looked at even if the rest does not read.
@@ -297,3 +286,56 @@ def parse_config(settings: Mapping[str, Any], kind: type[Config]) -> Config:
     if problems or config is None:
         raise ConfigurationError("; ".join(problems))
     return config
+
+
+def _read_file(path: str) -> dict[str, Any]:
+    """The settings in a file: ``.yaml`` and ``.yml`` are YAML, all others TOML."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        if Path(path).suffix.lower() in (".yaml", ".yml"):
+            return _read_yaml(path, text)
+        return tomllib.loads(text)
+    except OSError as error:
+        msg = f"{path}: {error.strerror or error}"
+        raise ConfigurationError(msg) from error
+    except ConfigurationError:
+        raise
+    # A text that is not UTF-8 is one.
+    except ValueError as error:
+        msg = f"{path} is not TOML: {error}"
+        raise ConfigurationError(msg) from error
+
+
+def _read_yaml(path: str, text: str) -> dict[str, Any]:
+    with needs_extra("yaml", "configurations in YAML"):
+        import yaml  # noqa: PLC0415 # an extra
+
+    class Loader(yaml.SafeLoader):
+        """Plain values alone, and no key twice: the last would win in silence."""
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+            twice = [key for index, key in enumerate(keys) if key in keys[:index]]
+            if twice:
+                msg = f"{path} is not YAML: the key {twice[0]!r} stands twice (line {node.start_mark.line + 1})"
+                raise ConfigurationError(msg)
+            return super().construct_mapping(node, deep=deep)
+
+    try:
+        # The loader makes plain values alone, as yaml.safe_load does.
+        settings = yaml.load(text, Loader)
+    except yaml.MarkedYAMLError as error:
+        # Not the lines around it, in which a password may stand, nor the words of it that YAML quotes.
+        line = "" if error.problem_mark is None else f" (line {error.problem_mark.line + 1})"
+        problem = re.sub(r"'[^'\s]{2,}'", HIDDEN, error.problem or "")
+        msg = f"{path} is not YAML: {problem}{line}; a value that begins with *, & or ! needs quotes"
+        raise ConfigurationError(msg) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        msg = f"{path} is not YAML: {type(error).__name__}"
+        raise ConfigurationError(msg) from error
+    if settings is None:
+        return {}
+    if not isinstance(settings, dict):
+        msg = f"{path} must hold sections, each with keys; it holds a {type(settings).__name__}"
+        raise ConfigurationError(msg)
+    return settings

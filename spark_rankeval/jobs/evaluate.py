@@ -1,45 +1,317 @@
-"""The batch evaluation: two tables and a configuration in; every user's metrics, the summary and an exit code out."""
+"""The job that evaluates: two tables and a configuration in; every user's metrics, the summary and an exit code out."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
-from spark_rankeval.jobs.command import Command
-from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.dialects import find_dialect
+from spark_rankeval.errors import ConfigurationError, DialectError, MetricError
+from spark_rankeval.extras import check_extra
+from spark_rankeval.jobs.command import Command, run_as_task
+from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in
+from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
+from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+from spark_rankeval.request.options import (
+    ColumnOptions,
+    Facts,
+    RankingOptions,
+    ScoringOptions,
+    SummaryOptions,
+    parts_of,
+)
+from spark_rankeval.run_history.gates import GateRule, check_known, read_gates
+from spark_rankeval.statistics.methods import BCa, IntervalMethod, Percentile, Student
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_rankeval.metrics.base import Metric
 
-    from spark_rankeval.jobs.events import EventLog
-
-
-def _prepare(config: EvaluateConfig) -> None:
-    """Contact the tracking server that the run is for."""
-    if config.mlflow is not None:
-        from spark_rankeval.jobs.tracking import reach  # noqa: PLC0415 # it imports pyspark
-
-        reach(config)
+#: The sections that are tables.
+_TABLES = ("predictions", "labels", "users", "exclude", "attributes", "training", "items", "baseline")
+#: The longest name of a run that every store of MLflow takes.
+LONGEST_RUN_NAME = 250
+_LONGEST_EXPERIMENT = 500
 
 
-def _run(spark: SparkSession, config: EvaluateConfig, log: EventLog) -> str:
-    from spark_rankeval.jobs import evaluate_run  # noqa: PLC0415 # it imports pyspark
+@dataclass(frozen=True)
+class Columns(ColumnOptions):
+    """The names of the columns, as `evaluate` takes them."""
 
-    return evaluate_run.evaluate_tables(spark, config, log).text(config)
+    category: str = Facts.category
+    vector: str = Facts.vector
 
 
-def _plan(spark: SparkSession, config: EvaluateConfig) -> str:
-    from spark_rankeval.jobs import evaluate_run  # noqa: PLC0415 # it imports pyspark
+@dataclass(frozen=True)
+class Evaluation(SummaryOptions, RankingOptions):
+    """The metrics, and the options of `evaluate`.
 
-    return evaluate_run.plan(spark, config)
+    Attributes:
+        metrics: names such as "ndcg@10", or a table from labels of your own to names.
+        model: the name of the predictions, if the table holds those of one model.
+        totals: whether to add a total over each of several attributes in by.
+        ci: the interval of each mean: t (Student), bca or percentile (bootstraps; bootstrap means bca), or none.
+        level: the share of such intervals that hold the true mean.
+        replicates: how many bootstrap samples are drawn.
+        seed: another seed draws other samples.
+    """
+
+    metrics: str | tuple[str, ...] | Mapping[str, str] = field(kw_only=True)
+    by: str | tuple[str, ...] = ()
+    model: str | None = None
+    totals: bool = False
+    # TOML has no None.
+    ci: Literal["t", "bca", "bootstrap", "percentile", "none"] = "t"
+    level: float = 0.95
+    replicates: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Values are checked with the rest of the file, so that every offender is named at once; see `EvaluateConfig.problems`."""
+
+    def summary(self) -> SummaryOptions:
+        """What is said of the users' values."""
+        # All are made, so that a key is checked even if the method has no use for it.
+        methods: dict[str, IntervalMethod | None] = {
+            "t": Student(self.level),
+            "percentile": Percentile(self.level, self.replicates, self.seed),
+            "bca": BCa(self.level, self.replicates, self.seed),
+            "none": None,
+        }
+        method = methods["bca" if self.ci == "bootstrap" else self.ci]
+        options = {option.name: getattr(self, option.name) for option in fields(SummaryOptions)}
+        return SummaryOptions(**options | {"by": parts_of(self.by, totals=self.totals), "ci": method})
+
+
+@dataclass(frozen=True)
+class EvaluationOutput(Output):
+    """Where the results go, and how they are printed.
+
+    Attributes:
+        printed: as a table, or as trec_eval prints them: the means, or every query before.
+    """
+
+    printed: Literal["table", "trec", "trec_queries"] = "table"
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """Where MLflow keeps a run beside the outputs.
+
+    Attributes:
+        experiment: its name there; it is made where there is none.
+        run_name: of the run there; left out, the run_id.
+        tracking_uri: of the tracking server, such as "http://mlflow:5000" or "sqlite:///runs.db"; left out, that of the environment
+            (MLFLOW_TRACKING_URI).
+    """
+
+    experiment: str = "spark_rankeval"
+    run_name: str | None = None
+    tracking_uri: str | None = None
+
+    def problems(self) -> list[str]:
+        """What no store of MLflow takes."""
+        problems = []
+        for name, longest in (("experiment", _LONGEST_EXPERIMENT), ("run_name", LONGEST_RUN_NAME)):
+            text = getattr(self, name)
+            if text is not None and not 0 < len(text.strip()) <= len(text) <= longest:
+                problems.append(
+                    f"mlflow.{name} is a name of 1 to {longest} characters; found {len(text)}, {text[:20]!r}"
+                )
+        return problems
+
+
+@dataclass(frozen=True)
+class EvaluateConfig(JobConfig):
+    """The configuration of jobs/evaluate.py; each attribute is a section of the file.
+
+    Attributes:
+        output: where the results go.
+        predictions: what was recommended: a row a user and item, or a row a user with an array of items.
+        evaluation: the metrics and options.
+        labels: what the users wanted; left out if the table of predictions holds both arrays.
+        users: everyone to count, when some users are in neither table.
+        exclude: items to leave out of the predictions before they are ranked.
+        attributes: columns of the users, for by and user_weight.
+        training: the interactions that the model was trained on, rows of users and items, for metrics that ask for them.
+        items: attributes of items, or the catalogue, for metrics that ask for them.
+        baseline: what a baseline recommends, as predictions, for metrics that ask for it.
+        columns: the names of the columns.
+        gates: what figures must be, by metric or by names of the gates; a run that fails one exits with 4.
+        mlflow: where MLflow keeps the run, too.
+    """
+
+    output: EvaluationOutput
+    predictions: Source
+    evaluation: Evaluation
+    labels: Source | None = None
+    users: Source | None = None
+    exclude: Source | None = None
+    attributes: Source | None = None
+    training: Source | None = None
+    items: Source | None = None
+    baseline: Source | None = None
+    columns: Columns = field(default_factory=Columns)
+    gates: Mapping[str, GateRule] = field(default_factory=dict)
+    mlflow: Tracking | None = None
+
+    def gate_rules(self) -> tuple[GateRule, ...]:
+        """The gates; an error is about one that cannot be met, or is of no metric, slice or model of the evaluation."""
+        rules = read_gates(
+            {
+                name: {key: value for key, value in vars(rule).items() if value not in (None, "")}
+                for name, rule in self.gates.items()
+            }
+        )
+        labels, relevance = parse_metrics(self.evaluation.metrics), self.columns.relevance
+        several = relevance if isinstance(relevance, tuple) and len(relevance) > 1 else ()
+        keys = [f"{label} [{name}]" for label in labels for name in several] or list(labels)
+        check_known(
+            rules,
+            keys,
+            intervals=self.evaluation.ci != "none",
+            slices=bool(self.evaluation.by),
+            # A column of models tells them when it is read.
+            model=(self.evaluation.model or "") if self.columns.model is None else None,
+        )
+        return rules
+
+    def scoring(self) -> dict[str, Any]:
+        """The options of `score_users` that are no tables."""
+        options = {**vars(self.evaluation), **vars(self.columns)}
+        return {option.name: options[option.name] for option in fields(ScoringOptions) if option.name in options}
+
+    def sources(self) -> dict[str, Source]:
+        """The tables to read, by the names that `evaluate` has for them."""
+        return {name: source for name in _TABLES if (source := getattr(self, name)) is not None}
+
+    def names_of_ids(self) -> frozenset[str]:
+        """The columns that identify users, items, models and slices."""
+        columns = self.columns
+        return names_in(columns.user, columns.item, columns.model, columns.category, self.evaluation.by)
+
+    def keys(self) -> dict[str, str]:
+        """The keys of the options of `evaluate`, by the options' names."""
+        sections = {name: f"[{name}]" for name in _TABLES}
+        return {**sections, **keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
+
+    def prepare(self) -> None:
+        """Contact the tracking server that the run is for."""
+        if self.mlflow is not None:
+            from spark_rankeval.jobs.tracking import reach  # noqa: PLC0415 # it imports pyspark
+
+            reach(self)
+
+    def problems(self) -> list[str]:
+        """What its sections say that they cannot mean, alone or together."""
+        problems = super().problems()
+        problems += empty_names("columns", vars(self.columns))
+        problems += empty_names("evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight")})
+        problems += self.refused("evaluation", self.evaluation.summary, lambda: ScoringOptions(**self.scoring()))
+        metrics: Mapping[str, Metric] = {}
+        # Wrong metrics are named already; see `wrong_names`.
+        with suppress(MetricError):
+            metrics = parse_metrics(self.evaluation.metrics)
+        if metrics:
+            problems += self._problems_of_metrics(metrics)
+        if self.mlflow is not None:
+            check_extra("mlflow", "runs in MLflow", only=("mlflow",))
+            problems += self.mlflow.problems()
+        if self.report.dialects:
+            problems += self._problems_of_maps(metrics)
+        return problems
+
+    def _problems_of_metrics(self, metrics: Mapping[str, Metric]) -> list[str]:
+        call = EstimatorOfTheCall(self.columns.weight is not None)
+        problems = self.refused(
+            "evaluation", lambda: call.check({label: metric.resolve(call) for label, metric in metrics.items()})
+        )
+        try:
+            self.gate_rules()
+        except ConfigurationError as error:
+            problems.append(str(error))
+        if all(metric.corpus_level for metric in metrics.values()):
+            # A run writes a table of users, which such metrics do not fill.
+            problems.append(
+                "evaluation.metrics: all are of all lists together; name at least one that users have, as 'novelty@10'"
+            )
+        for name in self.report.distributions:
+            # Of several relevances the report has "ndcg@10 [click]".
+            if not _is_among(metrics, name.partition(" [")[0]):
+                problems.append(f"report.distributions: {name!r} is not evaluated; there are {', '.join(metrics)}")
+        return problems
+
+    def _problems_of_maps(self, metrics: Mapping[str, Metric]) -> list[str]:
+        problems = []
+        outside = [label for label, metric in metrics.items() if metric.reads.facts or metric.corpus_level]
+        if outside:
+            problems.append(f"report.dialects compares metrics of labels alone; leave it out, or {', '.join(outside)}")
+        if isinstance(self.columns.relevance, tuple) or self.columns.model is not None:
+            problems.append(
+                "report.dialects is for one model and one relevance; leave it out, or columns.model and further grades"
+            )
+        if self.columns.weight is not None:
+            problems.append(
+                "report.dialects compares definitions, which labels with weights only estimate; leave it out, or columns.weight"
+            )
+        return problems
+
+    @classmethod
+    def wrong_names(cls, settings: Mapping[str, Any]) -> list[str]:
+        """Wrong metrics and dialects, which are named beside wrong keys."""
+        problems = []
+        evaluation, report = settings.get("evaluation"), settings.get("report")
+        if isinstance(evaluation, Mapping):
+            problems += _wrong_metrics(evaluation.get("metrics"))
+            problems += _refusal("evaluation.dialect", find_dialect, evaluation.get("dialect", "default"))
+        dialects = report.get("dialects") if isinstance(report, Mapping) else None
+        for name in dialects if isinstance(dialects, list) else []:
+            problems += _refusal("report.dialects", find_dialect, name)
+        return problems
+
+
+def _is_among(metrics: Mapping[str, Metric], name: str) -> bool:
+    """Whether a metric is evaluated, by its label or in any spelling."""
+    try:
+        return name in metrics or parse_metric(name) in metrics.values()
+    except MetricError:
+        return False
+
+
+def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[dict[str, Metric], dict[str, Metric]]:
+    """Metrics that users have, and those of all lists together, by label."""
+    asked = parse_metrics(metrics)
+    of_all = {label: metric for label, metric in asked.items() if metric.corpus_level}
+    return {label: metric for label, metric in asked.items() if label not in of_all}, of_all
+
+
+def _wrong_metrics(metrics: object) -> list[str]:
+    key = "evaluation.metrics"
+    if metrics in ([], {}):
+        return _refusal(key, lambda _: parse_metrics([]), "")
+    if isinstance(metrics, Mapping):
+        return [problem for text in metrics.values() for problem in _refusal(key, parse_metric, text)]
+    # A text may stand for a curve of many.
+    texts = metrics if isinstance(metrics, list) else [metrics]
+    return [problem for text in texts for problem in _refusal(key, lambda text: parse_metrics([text]), text)]
+
+
+def _refusal(key: str, check: Callable[[Any], object], value: object) -> list[str]:
+    # What is no text has been named already.
+    if isinstance(value, str):
+        try:
+            check(value)
+        except (MetricError, DialectError) as error:
+            return [f"{key}: {error}"]
+    return []
 
 
 COMMAND = Command(
     "evaluate",
     "Evaluate a table of predictions against labels.",
     EvaluateConfig,
-    run=_run,
-    plan=_plan,
     formats=("table", "trec", "trec_queries"),
-    prepare=_prepare,
 )
-main, task = COMMAND.main, COMMAND.as_task
+main, task = COMMAND.main, partial(run_as_task, COMMAND.main)

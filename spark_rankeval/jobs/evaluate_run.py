@@ -14,7 +14,7 @@ from spark_rankeval.evaluation.summarise import check_memory, summarise
 from spark_rankeval.jobs import runs
 from spark_rankeval.jobs.attempts import stop_if_superseded
 from spark_rankeval.jobs.dry_run import Part, folded, planned
-from spark_rankeval.jobs.evaluate_config import EvaluateConfig, parted
+from spark_rankeval.jobs.evaluate import EvaluateConfig, parted
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.gating import facts_of_gates, gates_table, outcomes_of, tell_gates
 from spark_rankeval.jobs.partitions import check_columns, check_committer

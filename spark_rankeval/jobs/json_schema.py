@@ -1,4 +1,4 @@
-"""What a configuration may hold, as JSON Schema (draft 2020-12), for editors that complete and check what is written."""
+"""What a configuration may hold, as JSON Schema, for editors."""
 
 from __future__ import annotations
 
@@ -19,12 +19,7 @@ _ATTRIBUTE = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 
 
 def json_schema(section: type, title: str) -> dict[str, Any]:
-    """The schema of a configuration.
-
-    Args:
-        section: its dataclass. Docstrings describe its keys; those that are options of `evaluate` are described there.
-        title: of the schema.
-    """
+    """The schema of the dataclass of a configuration; docstrings describe its keys, that of `evaluate` its options."""
     known: dict[str, Any] = {}
     whole = _object(section, known)
     return {"$schema": _DIALECT, "title": title, **whole, "$defs": known}
@@ -41,7 +36,7 @@ def _object(section: type, known: dict[str, Any]) -> dict[str, Any]:
             item.name: {
                 **_value(hints[item.name], known),
                 **({"description": about[item.name]} if item.name in about else {}),
-                **({} if item.default in (MISSING, None) else {"default": _plain(item.default)}),
+                **({} if item.default in (MISSING, None) else {"default": item.default}),
             }
             for item in fields(section)
         },
@@ -51,7 +46,7 @@ def _object(section: type, known: dict[str, Any]) -> dict[str, Any]:
 
 
 def documented(section: type) -> tuple[str, dict[str, str]]:
-    """What a dataclass is, and what its attributes are, from its docstring and those of the classes that it extends."""
+    """What a dataclass is, and what its attributes are, from its docstring and those of its bases."""
     about: dict[str, str] = {}
     for kind in reversed(section.__mro__):
         _, _, attributes = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
@@ -96,7 +91,3 @@ def _value(hint: object, known: dict[str, Any]) -> dict[str, Any]:
     if origin is Mapping:
         return {"type": "object", "additionalProperties": _value(arguments[1], known)}
     return {"type": _TYPES[hint]}  # type: ignore[index] # a type
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

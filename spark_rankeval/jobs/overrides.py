@@ -1,4 +1,4 @@
-"""Settings from the command line, ``--set key=value``, which stand instead of those of the file."""
+"""Settings from the command line, ``--set key=value``, which replace those of the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_rankeval.jobs.settings import alternatives, fits, section_of
 
 
 class _Key(NamedTuple):
-    """A key of the configuration: its sections and its name, and what its value is; ``*`` is a name that the file's author chooses."""
+    """A key of the configuration: its sections and name, and the type of its value; ``*`` is a name of the file's author."""
 
     path: tuple[str, ...]
     hint: object
@@ -23,11 +23,7 @@ class _Key(NamedTuple):
 def overridden(settings: Mapping[str, Any], overrides: Sequence[str], section: type) -> dict[str, Any]:
     """Settings of a file with those of the command line in them, texts such as ``evaluation.metrics=ndcg@10``.
 
-    The key is that of the file, or its end if no other key ends so. The value is TOML if it reads as such and the key takes it so,
-    else a text.
-
-    Raises:
-        ConfigurationError: there is no such key, or more than one.
+    The key is that of the file, or its end if no other key ends so. The value is TOML if the key takes it so, else a text.
     """
     changed = deepcopy(dict(settings))
     known = list(_keys(section, ()))
@@ -65,11 +61,6 @@ def _keys(section: type, before: tuple[str, ...]) -> Iterator[_Key]:
         yield from _keys(nested, inside)
 
 
-def _entries(hint: object) -> object | None:
-    """What a table that the author of the file fills takes as values; None: the hint is of none."""
-    return next((get_args(kind)[1] for kind in alternatives(hint) if get_origin(kind) is Mapping), None)
-
-
 def _parts(name: str) -> tuple[str, ...]:
     """The parts of a dotted key, quoted as in TOML or not."""
     try:
@@ -86,7 +77,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _resolved(parts: tuple[str, ...], known: Sequence[_Key]) -> tuple[tuple[str, ...], object]:
-    """The full path of a key of the command line, and what its value is."""
+    """The full path of a key of the command line, and the type of its value."""
     whole = [match for key in known if (match := _match(parts, key, 0))]
     ends = [match for key in known for start in range(1, len(key.path)) if (match := _match(parts, key, start))]
     name = ".".join(parts)
@@ -112,7 +103,7 @@ def _near(parts: tuple[str, ...], known: Sequence[_Key]) -> list[str]:
 
 
 def _allowed(name: str, known: Sequence[_Key]) -> str:
-    """The keys of the section that a key is of, or the sections where it is of none."""
+    """The keys of the section that a key is of, or the sections if it is of none."""
     section = name.partition(".")[0]
     inside = [".".join(key.path[1:]) for key in known if key.path[0] == section and len(key.path) > 1]
     if inside:
@@ -139,9 +130,11 @@ def _match(parts: tuple[str, ...], key: _Key, start: int) -> tuple[tuple[str, ..
     path, rest = (*key.path[:start], *parts[: len(tail)]), parts[len(tail) :]
     if not rest:
         return path, key.hint
-    entries = _entries(key.hint)
-    # Names such as fs.s3a.secret.key hold dots of their own.
-    return None if entries is None else ((*path, ".".join(rest)), entries)
+    for kind in alternatives(key.hint):
+        if get_origin(kind) is Mapping:
+            # Names such as fs.s3a.secret.key hold dots of their own.
+            return (*path, ".".join(rest)), get_args(kind)[1]
+    return None
 
 
 def _value(text: str, hint: object) -> Any:

@@ -25,11 +25,11 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import ConfigurationError, OptionError, SupersededError
 from spark_rankeval.jobs import attempts
 from spark_rankeval.jobs.attempts import claim, stop_if_superseded, superseded, write_status
+from spark_rankeval.jobs.events import errors_with_keys
 from spark_rankeval.jobs.partitions import check_committer, on_this_disk, place_of, write_line, write_partition
 from spark_rankeval.jobs.secrets import redacted_settings
 from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.jobs.tables import facts_of_table
-from spark_rankeval.jobs.wording import errors_with_keys
 from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, values_of
 from spark_rankeval.spark.platforms import input_files
 from spark_rankeval.spark.python_workers import workers_explained

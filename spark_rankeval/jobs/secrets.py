@@ -1,4 +1,4 @@
-"""What a job must not print or store: passwords, tokens and keys of the sources that it reads and of the places it writes to."""
+"""Hides what a job must not print or store: passwords, tokens and keys."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 HIDDEN = "***"
-#: The key of the only tables whose keys name options of Spark's readers. All other free names are their author's own:
-#: labels of metrics, models, gates.
+#: The tables whose keys name options of Spark's readers. Other free names are the author's: labels of metrics, models, gates.
 OPTIONS = "options"
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -41,10 +40,10 @@ _WHOLE_URL = re.compile(
     r"\A(?P<before>(?:jdbc:)?[a-z][a-z\d+.-]*://)(?P<rest>(?:(?!://).)*@)", re.IGNORECASE | re.DOTALL
 )
 # jdbc:oracle:thin:USER/PASSWORD@host.
-_WHOLE_ORACLE_URL = re.compile(r"\A(?P<before>jdbc:oracle:\w+:)[^/@]+/(?P<password>.+)@", re.IGNORECASE | re.DOTALL)
-_ORACLE_URL = re.compile(r"(?P<before>jdbc:oracle:\w+:)[^\s/@'\"]+/(?P<password>[^\s'\"]+)@", re.IGNORECASE)
+_WHOLE_ORACLE_URL = re.compile(r"\A(?P<before>jdbc:oracle:\w+:)[^/@]+/(?P<secret>.+)(?=@)", re.IGNORECASE | re.DOTALL)
+_ORACLE_URL = re.compile(r"(?P<before>jdbc:oracle:\w+:)[^\s/@'\"]+/(?P<secret>[^\s'\"]+)(?=@)", re.IGNORECASE)
 _HEADER = re.compile(
-    r"(?P<before>\bAuthorization['\"]?\s*[:=]\s*['\"]?|\bBearer\s+)(?P<value>(?:[a-z][\w-]*\s+)?[^\s'\",;}]+)",
+    r"(?P<before>\bAuthorization['\"]?\s*[:=]\s*['\"]?|\bBearer\s+)(?:[a-z][\w-]*\s+)?(?P<secret>[^\s'\",;}]+)",
     re.IGNORECASE,
 )
 # password=…, as in the parameters of a URL, and 'password': '…': the name, and what follows it.
@@ -60,7 +59,7 @@ _LEAST = 4
 
 
 def names_secret(option: str) -> bool:
-    """Whether the value of an option of this name is a secret: one of the words of its name says so.
+    """Whether a word of an option's name says that its value is a secret.
 
     >>> [names_secret(name) for name in ("fs.s3a.secret.key", "dbPassword", "OAuthPvtKey", "pass", "X-Amz-Signature")]
     [True, True, True, True, True]
@@ -71,7 +70,7 @@ def names_secret(option: str) -> bool:
 
 
 def secrets_of(settings: Any) -> set[str]:
-    """The secrets that settings, plain values, hold in options and in URLs, to be hidden wherever they stand.
+    """The secrets that settings hold in options and in URLs.
 
     >>> sorted(secrets_of({"path": "s3a://AK:s3cr3t@bucket/t", "options": {"token": "t0", "sep": ";"}}))
     ['s3cr3t', 't0']
@@ -89,11 +88,7 @@ def secrets_of(settings: Any) -> set[str]:
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
-    """A text without the secrets that it has in URLs, headers and assignments.
-
-    Args:
-        text: to be printed.
-        secrets: known ones, which are hidden wherever they stand, as they are or as URLs, JSON and Python write them.
+    """A text without the secrets in its URLs, headers and assignments, and without known secrets in any spelling.
 
     >>> redacted("s3a://AK:s3cr3t@bucket/table?user=a&password=b is missing")
     's3a://***@bucket/table?user=a&password=*** is missing'
@@ -104,14 +99,17 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     >>> redacted("wrong: hunter2; token_ndcg: 0.5; Authorization: Bearer abc", {"hunter2"})
     'wrong: ***; token_ndcg: 0.5; Authorization: ***'
     """
-    variants = {variant for secret in secrets for variant in _variants(secret)}
+    variants = set()
+    for secret in secrets:
+        # As it is, and as URLs, JSON and Python write it.
+        variants |= {secret, quote(secret, safe=""), quote(secret), json.dumps(secret)[1:-1], repr(secret)[1:-1]}
     for variant in sorted(variants, key=len, reverse=True):
         text = text.replace(variant, HIDDEN)
     return _without(text, lambda _: None)
 
 
 def shown(value: object) -> str:
-    """What was found in a configuration, for a message: options whose names say that they are secret are hidden.
+    """A value of a configuration for a message, without secrets.
 
     >>> shown({"token": "t0", "sep": ";"})
     "{'token': '***', 'sep': ';'}"
@@ -120,7 +118,7 @@ def shown(value: object) -> str:
 
 
 def redacted_settings(settings: Any) -> Any:
-    """Settings as plain values without their secrets: dicts and sequences in each other, and texts.
+    """Settings without their secrets.
 
     >>> redacted_settings({"path": "s3a://AK:s3cr3t@bucket/t", "options": {"token": "t0", "sep": ";"}})
     {'path': 's3a://***@bucket/t', 'options': {'token': '***', 'sep': ';'}}
@@ -131,14 +129,7 @@ def redacted_settings(settings: Any) -> Any:
 
 
 def _visited(settings: Any, visit: Callable[..., Any], name: str = "", *, are_options: bool = False) -> Any:
-    """Settings with each single value as a visitor gives it back.
-
-    Args:
-        settings: plain values.
-        visit: takes the name of a value, the value, and whether it stands in a table of options.
-        name: of these settings.
-        are_options: whether they stand in such a table.
-    """
+    """Settings with each single value as a visitor returns it: it gets the name, the value, and whether that is an option."""
     if isinstance(settings, Mapping):
         inside = are_options or name == OPTIONS
         return {key: _visited(value, visit, str(key), are_options=inside) for key, value in settings.items()}
@@ -158,26 +149,10 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(name)]
 
 
-def _without_encoding(words: list[str]) -> list[str]:
-    """The words of a name without those at its end that say how a value is written: privateKeyBase64."""
-    while words and words[-1] in _ENCODINGS:
-        words = words[:-1]
-    return words
-
-
-def _variants(secret: str) -> set[str]:
-    """A secret as it is, and as it is written in URLs, JSON and Python."""
-    return {secret, quote(secret, safe=""), quote(secret), json.dumps(secret)[1:-1], repr(secret)[1:-1]}
-
-
 def _without(text: str, note: Callable[[str], object], *, is_setting: bool = False) -> str:
-    """A text without what looks like a secret in it.
+    """A text without what looks like a secret in it; the function notes each.
 
-    Args:
-        text: any.
-        note: is told of each.
-        is_setting: the text is the value of a setting as a whole, and no sentence with a URL in it: if it begins as a URL, blanks and
-            quotes are parts of it.
+    A setting that begins as a URL is one as a whole: blanks and quotes are parts of it.
     """
 
     def url(match: re.Match[str]) -> str:
@@ -188,60 +163,50 @@ def _without(text: str, note: Callable[[str], object], *, is_setting: bool = Fal
         named = authority if has_no_port and ends_in_slash else _PORT.sub("", authority)
         if ":" not in named.partition("]")[2 if named.startswith("[") else 0]:
             return match[0]
-        # As servers read it, and as whoever did not escape a slash meant it.
+        # As servers read it, and as it was meant if a slash was not escaped.
         for userinfo in (authority.rpartition("@")[0], match["rest"][:-1]):
             password = userinfo.partition(":")[2]
             note(password)
             note(unquote(password))
         return f"{match['before']}{HIDDEN}@"
 
-    def oracle(match: re.Match[str]) -> str:
-        note(match["password"])
-        return f"{match['before']}{HIDDEN}@"
-
-    def header(match: re.Match[str]) -> str:
-        note(match["value"].split()[-1])
+    def rest(match: re.Match[str]) -> str:
+        note(match["secret"])
         return f"{match['before']}{HIDDEN}"
 
-    whole = ((_WHOLE_URL, url), (_WHOLE_ORACLE_URL, oracle)) if is_setting else ()
-    for pattern, hide in (*whole, (_URL, url), (_ORACLE_URL, oracle), (_HEADER, header)):
+    whole = ((_WHOLE_URL, url), (_WHOLE_ORACLE_URL, rest)) if is_setting else ()
+    for pattern, hide in (*whole, (_URL, url), (_ORACLE_URL, rest), (_HEADER, rest)):
         text = pattern.sub(hide, text)
     is_jdbc = is_setting and text.lower().startswith("jdbc:")
     return _without_assigned(text, note, (_VALUE, _JDBC_VALUE) if is_jdbc else (_VALUE,))
 
 
 def _without_assigned(text: str, note: Callable[[str], object], values: Sequence[re.Pattern[str]]) -> str:
-    """A text without the values of names that say that they are secrets.
-
-    Args:
-        text: any.
-        note: is told of each.
-        values: what a value may be; the longest that matches is hidden, and all are told.
-    """
+    """A text without the values of names of secrets; of the patterns of a value, the longest match is hidden, and all are noted."""
     parts, end = [], 0
     for match in _NAME.finditer(text):
-        matches = [each for pattern in values if (each := pattern.match(text, match.end()))]
-        value = max(matches, key=lambda each: each.end(), default=None)
-        if match.start() < end or value is None or not _assigns_secret(match):
+        matches = [candidate[0] for pattern in values if (candidate := pattern.match(text, match.end()))]
+        if match.start() < end or not matches or not _assigns_secret(match):
             continue
-        first = value[0][0]
-        mark = first if first in "'\"" else ""
-        for plain in (each[0].strip("'\"{}\\") for each in matches):
+        value = max(matches, key=len)
+        mark = value[0] if value[0] in "'\"" else ""
+        for plain in (each.strip("'\"{}\\") for each in matches):
             note(plain)
             note(unquote(plain))
-        closing = mark if len(value[0]) > 1 and value[0].endswith(mark) else ""
+        closing = mark if len(value) > 1 and value.endswith(mark) else ""
         parts += [text[end : match.end()], mark, HIDDEN, closing]
-        end = value.end()
+        end = match.end() + len(value)
     return "".join([*parts, text[end:]])
 
 
 def _assigns_secret(match: re.Match[str]) -> bool:
-    """Whether what stands before = or : names a secret: the last word of a part between dots does.
-
-    A label such as token_ndcg names none, and neither do the common words of a sentence before a colon.
-    """
+    """Whether what stands before = or : names a secret: the last word of a part between dots does, unlike in token_ndcg."""
     for part in match["name"].split("."):
-        *before, last = _without_encoding(_words(part)) or [""]
+        words = _words(part)
+        # privateKeyBase64
+        while words and words[-1] in _ENCODINGS:
+            words.pop()
+        *before, last = words or [""]
         if _STRONG.fullmatch(last):
             return True
         if last == "key" and before and _OF_KEYS.fullmatch(before[-1]):

@@ -1,4 +1,4 @@
-"""Settings, plain values by name as a file holds them, read into frozen dataclasses, with every mistake named at once."""
+"""Settings of a file, read into frozen dataclasses, with every mistake named at once."""
 
 from __future__ import annotations
 
@@ -19,15 +19,9 @@ _UNIONS = (UnionType, Union)
 
 
 def read_settings(section: type[Section], settings: object, problems: list[str], path: str = "") -> Section | None:
-    """An object of a dataclass from a table of settings; None if something is wrong.
+    """An object of a dataclass from a table of settings; None if something is wrong, which is added to the problems.
 
-    Fields of dataclasses, and mappings of such, are sections in it.
-
-    Args:
-        section: the dataclass.
-        settings: what stands in the file.
-        problems: what is wrong is added to it: the key, what was found, and what is allowed.
-        path: the section's dotted name in the file; empty: the file itself.
+    Fields that are dataclasses, and mappings of such, are sections. The path is the section's dotted name in the file.
     """
     if not isinstance(settings, Mapping):
         problems.append(f"{path} must be a section, [{path}]; found {shown(settings)}")
@@ -35,7 +29,10 @@ def read_settings(section: type[Section], settings: object, problems: list[str],
     hints = get_type_hints(section)
     prefix = f"{path}." if path else ""
     already = len(problems)
-    problems += [_unknown(prefix, key, hints) for key in settings if key not in hints]
+    for key in settings:
+        if key not in hints:
+            advice = f"{did_you_mean(key, hints)}allowed: {', '.join(hints)}"
+            problems.append(f"unknown key {f'{prefix}{key}'!r}; {advice}")
     values: dict[str, object] = {}
     for item in fields(section):  # type: ignore[arg-type] # of a dataclass
         key, hint = item.name, hints[item.name]
@@ -57,7 +54,6 @@ def read_settings(section: type[Section], settings: object, problems: list[str],
 
 
 def _misfits(hint: object, value: object, path: str) -> list[str]:
-    """What is wrong with a value that does not fit: of a table of texts and numbers its entries."""
     if get_origin(hint) is Mapping and isinstance(value, Mapping):
         inside = get_args(hint)[1]
         return [
@@ -73,15 +69,10 @@ def _misfits(hint: object, value: object, path: str) -> list[str]:
 
 
 def _sections(section: type, settings: object, problems: list[str], path: str) -> dict[str, object]:
-    """Sections by names that the author of the file chooses."""
     if not isinstance(settings, Mapping) or not settings or not all(isinstance(name, str) for name in settings):
         problems.append(f"{path} must be sections by their names, [{path}.…]; found {shown(settings)}")
         return {}
     return {name: read_settings(section, inside, problems, f"{path}.{name}") for name, inside in settings.items()}
-
-
-def _unknown(prefix: str, key: object, hints: Mapping[str, object]) -> str:
-    return f"unknown key {f'{prefix}{key}'!r}; {did_you_mean(key, hints)}allowed: {', '.join(hints)}"
 
 
 def is_required(item: Field[Any]) -> bool:
@@ -96,7 +87,7 @@ def alternatives(hint: object) -> list[Any]:
 
 
 def section_of(hint: object) -> tuple[type | None, bool]:
-    """The dataclass that a hint is about, if it is about one; and whether of several by name."""
+    """The dataclass of a hint, if it has one, and whether the hint is a mapping of several by name."""
     (kind, *others) = alternatives(hint)
     many = get_origin(kind) is Mapping
     inside = get_args(kind)[1] if many else kind

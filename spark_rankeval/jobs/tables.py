@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import ConfigurationError
-from spark_rankeval.jobs.wording import errors_with_keys
+from spark_rankeval.jobs.events import errors_with_keys
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.platforms import input_files, said_by_java
 from spark_rankeval.trec import read_qrels, read_run

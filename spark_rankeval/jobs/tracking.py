@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from spark_rankeval.errors import ConfigurationError, MissingExtraError, TrackingError
 from spark_rankeval.evaluation.merge import column_of
 from spark_rankeval.extras import check_extra, needs_extra
-from spark_rankeval.jobs.evaluate_config import LONGEST_RUN_NAME, Tracking
+from spark_rankeval.jobs.evaluate import LONGEST_RUN_NAME, Tracking
 from spark_rankeval.jobs.reporting import report_file
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
     from spark_rankeval.evaluation.result import Result
-    from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+    from spark_rankeval.jobs.evaluate import EvaluateConfig
     from spark_rankeval.jobs.runs import Run
     from spark_rankeval.records.summary import SummaryRow
 

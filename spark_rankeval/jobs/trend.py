@@ -10,7 +10,7 @@ from spark_rankeval.errors import ConfigurationError, did_you_mean
 from spark_rankeval.extras import check_extra
 from spark_rankeval.jobs.command import job_parser, run_as_task
 from spark_rankeval.jobs.config import load_config
-from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.session import job_session, run_job
 

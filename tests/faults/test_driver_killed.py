@@ -11,7 +11,7 @@ from faults.evaluations import METRICS, PLAN, figures_of, stored
 from faults.orders import ROOT, SCORING, WRITING, eventually, is_running
 
 from spark_rankeval.jobs.config import load_config
-from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.evaluate_run import evaluate_tables
 
 HERE = Path(__file__).parent

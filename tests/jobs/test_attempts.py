@@ -8,8 +8,7 @@ from pyspark.sql import functions as F
 from spark_rankeval.errors import ConfigurationError, SupersededError
 from spark_rankeval.jobs import attempts, partitions, runs
 from spark_rankeval.jobs.config import parse_config
-from spark_rankeval.jobs.evaluate import main
-from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.jobs.evaluate import EvaluateConfig, main
 from spark_rankeval.jobs.events import EventLog
 
 TABLES = ("per_user", "metrics")

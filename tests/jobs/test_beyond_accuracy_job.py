@@ -5,7 +5,7 @@ import pytest
 from spark_rankeval import Facts, evaluate
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.config import parse_config
-from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.evaluate_run import evaluate_tables
 
 ROWS = {

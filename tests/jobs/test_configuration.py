@@ -18,9 +18,9 @@ import pytest
 
 from spark_rankeval.errors import ConfigurationError, MissingExtraError, OptionError
 from spark_rankeval.jobs import compare, evaluate, reporting, trend
-from spark_rankeval.jobs.compare_config import CompareConfig, Comparison
+from spark_rankeval.jobs.compare import CompareConfig, Comparison
 from spark_rankeval.jobs.config import Output, Report, Source, load_config, parse_config
-from spark_rankeval.jobs.evaluate_config import Columns, EvaluateConfig, Evaluation, EvaluationOutput, Tracking
+from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput, Tracking
 from spark_rankeval.jobs.json_schema import documented, json_schema
 from spark_rankeval.jobs.overrides import overridden
 from spark_rankeval.jobs.reporting import write_report

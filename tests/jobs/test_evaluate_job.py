@@ -13,8 +13,7 @@ from spark_rankeval import Percentile, summarise
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs import session
 from spark_rankeval.jobs.config import load_config, parse_config
-from spark_rankeval.jobs.evaluate import main
-from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.jobs.evaluate import EvaluateConfig, main
 from spark_rankeval.request.options import ScoringOptions, SummaryOptions
 from spark_rankeval.statistics.methods import Student
 

@@ -10,7 +10,7 @@ import spark_rankeval
 from spark_rankeval import compare, summarise
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.config import load_config
-from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.jobs.evaluate import EvaluateConfig
 
 MODELS = ["als", "popularity"]
 

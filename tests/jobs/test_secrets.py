@@ -13,7 +13,7 @@ from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs import runs, tracking
 from spark_rankeval.jobs.config import parse_config
-from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.reporting import about_the_run
 from spark_rankeval.jobs.secrets import HIDDEN, names_secret, redacted

@@ -12,7 +12,7 @@ from spark_rankeval.errors import ConfigurationError, MissingExtraError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs import evaluate, tracking
 from spark_rankeval.jobs.config import parse_config
-from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.session import run_job
 from spark_rankeval.jobs.tracking import reach, track
 

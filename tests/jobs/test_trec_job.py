@@ -6,8 +6,7 @@ import pytest
 
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.config import parse_config
-from spark_rankeval.jobs.evaluate import main
-from spark_rankeval.jobs.evaluate_config import EvaluateConfig
+from spark_rankeval.jobs.evaluate import EvaluateConfig, main
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "trec"
 

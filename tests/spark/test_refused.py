@@ -39,7 +39,7 @@ OF_A_JOB = {"jobs/session.py"}
 #: The package as a zip is one too, to be handed over, and so is a report, to be opened, and what MLflow is given. What a run
 #: wrote onto that disk is named, and removed when it is asked for no more; elsewhere Spark's names stay.
 FILES_OF_THE_DRIVER = {
-    "jobs/config.py", "jobs/configuration_file.py", "jobs/partitions.py", "jobs/reporting.py", "jobs/session.py", "jobs/tracking.py",
+    "jobs/config.py", "jobs/partitions.py", "jobs/reporting.py", "jobs/session.py", "jobs/tracking.py",
     "report/writing.py", "spark/storage.py", "spark/package_zip.py",
 }  # fmt: skip
 
