@@ -48,47 +48,36 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.methods import Student as Student
     from spark_rankeval.tables.models import ModelsTable as ModelsTable
 
-# The module of each public name.
-_HOMES = {
-    "BCa": "statistics.methods",
-    "ComparisonPlots": "charts.of_comparisons",
-    "ComparisonRow": "records.comparison",
-    "Cube": "request.options",
-    "DataQuality": "records.quality",
-    "DialectMap": "evaluation.dialect_map",
-    "Facts": "request.options",
-    "History": "run_history.history",
-    "ModelComparison": "comparison.result",
-    "ModelsTable": "tables.models",
-    "OnInvalid": "request.on_invalid",
-    "PairwiseComparison": "comparison.result",
-    "Percentile": "statistics.methods",
-    "Result": "evaluation.result",
-    "ResultPlots": "charts.of_results",
-    "Student": "statistics.methods",
-    "SummaryRow": "records.summary",
-    "agreement": "evaluation.agreement",
-    "all_pairs": "comparison.compare",
-    "check_gates": "run_history.gates",
-    "compare": "comparison.compare",
-    "detectable_difference": "comparison.detectable",
-    "dialect_map": "evaluation.dialect_map",
-    "differences": "comparison.compare",
-    "evaluate": "evaluation.evaluate",
-    "history": "run_history.history",
-    "merge": "evaluation.merge",
-    "metrics_column": "spark.metrics_column",
-    "package_zip": "spark.package_zip",
-    "parse_metric": "metrics.naming",
-    "progress": "spark.progress",
-    "quarantine": "evaluation.evaluate",
-    "read_gates": "run_history.gates",
-    "score_users": "evaluation.evaluate",
-    "summarise": "evaluation.summarise",
-    "write_per_user": "evaluation.summarise",
+# The public names of each module.
+_NAMES = {
+    "charts.of_comparisons": ("ComparisonPlots",),
+    "charts.of_results": ("ResultPlots",),
+    "comparison.compare": ("all_pairs", "compare", "differences"),
+    "comparison.detectable": ("detectable_difference",),
+    "comparison.result": ("ModelComparison", "PairwiseComparison"),
+    "evaluation.agreement": ("agreement",),
+    "evaluation.dialect_map": ("DialectMap", "dialect_map"),
+    "evaluation.evaluate": ("evaluate", "quarantine", "score_users"),
+    "evaluation.merge": ("merge",),
+    "evaluation.result": ("Result",),
+    "evaluation.summarise": ("summarise", "write_per_user"),
+    "metrics.naming": ("parse_metric",),
+    "records.comparison": ("ComparisonRow",),
+    "records.quality": ("DataQuality",),
+    "records.summary": ("SummaryRow",),
+    "request.on_invalid": ("OnInvalid",),
+    "request.options": ("Cube", "Facts"),
+    "run_history.gates": ("check_gates", "read_gates"),
+    "run_history.history": ("History", "history"),
+    "spark.metrics_column": ("metrics_column",),
+    "spark.package_zip": ("package_zip",),
+    "spark.progress": ("progress",),
+    "statistics.methods": ("BCa", "Percentile", "Student"),
+    "tables.models": ("ModelsTable",),
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = list(_HOMES)  # the names are said once
+__all__ = sorted(_HOMES)  # noqa: PLE0605 # each name is written once
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""How an option of the front doors is refused."""
+"""Checks of arguments that many calls have."""
 
 from __future__ import annotations
 
@@ -9,29 +9,15 @@ from spark_rankeval.errors import InputError, OptionError
 
 
 def one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
-    """Refuse a value that an option does not have.
-
-    Args:
-        option: its name, for the message.
-        value: what was given.
-        allowed: what it may be.
-    """
-    # 1 is not True here, and what has no hash or no == is nothing that is allowed.
-    if not any(type(value) is type(one) and value == one for one in allowed):
+    """Refuse a value that an option does not allow."""
+    # 1 is not True here, and a value without a hash or == is not allowed.
+    if not any(type(value) is type(choice) and value == choice for choice in allowed):
         msg = f"{option} must be one of {', '.join(map(repr, allowed))}; got {value!r}"
         raise OptionError(msg)
 
 
 def as_names(option: str, given: object) -> tuple[str, ...]:
-    """The names of columns as a caller gives them: one, or several different ones.
-
-    Args:
-        option: its name, for the message.
-        given: what was given.
-
-    Raises:
-        InputError: it is neither.
-    """
+    """The names of columns as a caller gives them: one, or several different ones."""
     names = (given,) if isinstance(given, str) else given
     if (
         not isinstance(names, tuple | list)
@@ -44,15 +30,7 @@ def as_names(option: str, given: object) -> tuple[str, ...]:
 
 
 def check_place(option: str, path: str) -> None:
-    """Refuse a path to write to that Spark would not find again: it writes to the path itself, and reads such a path as a pattern.
-
-    Args:
-        option: its name, for the message.
-        path: what was given.
-
-    Raises:
-        OptionError: the path has a character of patterns.
-    """
+    """Refuse a path that Spark would write to as it is, but read as a pattern."""
     special = [character for character in "[]{}*?\\" if character in path]
     if special:
         msg = f"{option}: {path} has {' '.join(special)}, which Spark reads as a pattern of several paths; choose a path without"
@@ -60,26 +38,17 @@ def check_place(option: str, path: str) -> None:
 
 
 def is_number(value: object, kind: type = numbers.Real) -> bool:
-    """Whether a value is a number of a kind; true and false are none."""
+    """Whether a value is a number of a kind; booleans are not."""
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def is_name(value: object) -> bool:
-    """Whether a value can name a model: text that is not blank, and that UTF-8 can hold, which half a surrogate pair cannot."""
+    """Whether a value can name a model: text that is not blank and fits UTF-8, unlike half a surrogate pair."""
     return isinstance(value, str) and bool(value.strip()) and value.encode(errors="ignore").decode() == value
 
 
 def check_table(role: str, frame: Any, *, instead: str = "") -> None:
-    """Refuse what is not a Spark DataFrame, and one that never ends.
-
-    Args:
-        role: what it was given as.
-        frame: what was given.
-        instead: what else it could have been, for the message.
-
-    Raises:
-        InputError: so it is.
-    """
+    """Refuse what is not a Spark DataFrame, and one that never ends; `instead` is what else the role allows."""
     if not is_table(frame):
         kind = type(frame)
         package = kind.__module__.partition(".")[0]
@@ -93,20 +62,20 @@ def check_table(role: str, frame: Any, *, instead: str = "") -> None:
 
 
 def kind_of(value: object) -> str:
-    """What a message calls a value of a wrong kind: its class, with its package, as many of which have a DataFrame."""
+    """The class of a value, with its package, because many packages have a DataFrame."""
     kind = type(value)
     package = kind.__module__.partition(".")[0]
     return kind.__name__ if package == "builtins" else f"{package} {kind.__name__}"
 
 
 def is_table(given: Any) -> bool:
-    """Whether something is a Spark DataFrame, classic or of Connect, whose classes have no base in common in Spark 3.5."""
+    """Whether something is a Spark DataFrame, classic or of Connect, which have no common base in Spark 3.5."""
     return any(
         kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.") for kind in type(given).__mro__
     )
 
 
-#: How tables of other packages become Spark's. None of these packages is imported.
+#: How tables of other packages, none of which is imported, become Spark's.
 _AS_SPARK = {
     "pandas": "Pass spark.createDataFrame(table)",
     "pyarrow": "Pass spark.createDataFrame(table.to_pandas())",
@@ -120,15 +89,7 @@ _AS_SPARK = {
 
 
 def check_name(option: str, given: object) -> None:
-    """Refuse what is no column's name, and not None either.
-
-    Args:
-        option: its name, for the message.
-        given: what was given.
-
-    Raises:
-        InputError: so it is.
-    """
+    """Refuse what is neither a column's name nor None."""
     if not (given is None or isinstance(given, str)):
         msg = f"{option} must be the name of a column; got {given!r}"
         raise InputError(msg)

@@ -14,7 +14,7 @@ from spark_rankeval.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# A job reads its own options, those of its file in jobs/, so that both stay the same.
+# A job reads its own options, as its file in jobs/ does.
 _JOBS = {
     "evaluate": "evaluate a table of predictions: --config FILE; --help has all options",
     "compare": "compare models with a baseline: --config FILE; --help has all options",
@@ -23,14 +23,7 @@ _JOBS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a subcommand.
-
-    Args:
-        arguments: the command line; None: that of the process.
-
-    Returns:
-        the code to exit with: 0; 2 if the command line is wrong; others as jobs have them.
-    """
+    """Run a subcommand with a command line, by default that of the process, and return the exit code, for jobs as they have it."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given and given[0] in _JOBS:
         code: int = importlib.import_module(f"spark_rankeval.jobs.{given[0]}").main(given[1:])

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-# From here on one name may have been meant by another.
+# The least likeness of a name that may have been meant.
 _LIKE = 0.6
-# Names that are less alike by so much than the nearest one were not meant.
+# Names that are this much less alike than the nearest one were not meant.
 _AS_NEAR = 0.05
 
 
 def did_you_mean(asked: object, known: Iterable[str], spelled: Callable[[str], str] = str) -> str:
-    """The question that a message asks about a name that is not known: empty, or with a blank behind it.
+    """The question that a message asks about an unknown name, with a blank behind it, or an empty text.
 
     Args:
         asked: the name.
-        known: those that there are.
-        spelled: gives the name that is to be used instead of a known one, such as that of an alias.
+        known: the names that there are.
+        spelled: gives the name to use for a known one, such as that of an alias.
 
     >>> did_you_mean("precison", ["ap", "pearson", "precision"]), did_you_mean("rmse", ["novelty"])
     ("did you mean 'precision'? ", '')
@@ -39,7 +39,7 @@ def did_you_mean(asked: object, known: Iterable[str], spelled: Callable[[str], s
 
 
 def _likeness(name: str, other: str) -> float:
-    # The same letters in another order are a slip of the fingers, which the ratio takes for much.
+    # The same letters in another order are a slip of the fingers, which the ratio counts as a big difference.
     slip = 0.9 * (sorted(name) == sorted(other))
     return max(slip, difflib.SequenceMatcher(None, name, other).ratio())
 
@@ -128,11 +128,7 @@ class SparkRankEvalWarning(UserWarning):
 
 
 def warn(message: str) -> None:
-    """Warn whoever called the package, at the line of the call.
-
-    Args:
-        message: what is odd.
-    """
+    """Warn the caller of the package, at the line of the call."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("spark_rankeval"):
         level, frame = level + 1, frame.f_back

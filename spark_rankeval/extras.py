@@ -1,4 +1,4 @@
-"""Packages that only some uses need: what is said where one is missing."""
+"""Packages that only some uses need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_rankeval.errors import MissingExtraError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: What each extra of pyproject.toml brings: how a package is required, by the name that it is imported by.
+#: The packages of each extra of pyproject.toml: the requirement by the name of the import.
 EXTRAS = {
     "report": {"altair": "altair>=5.5", "vl_convert": "vl-convert-python>=1.7", "jinja2": "jinja2>=3.1"},
     "yaml": {"yaml": "pyyaml>=6.0"},
@@ -22,15 +22,7 @@ EXTRAS = {
 
 @contextmanager
 def needs_extra(extra: str, purpose: str) -> Iterator[None]:
-    """Around imports of an extra's packages.
-
-    Args:
-        extra: its name.
-        purpose: what it is needed for, as the subject of a sentence.
-
-    Raises:
-        MissingExtraError: one of them is not installed.
-    """
+    """Imports of an extra's packages; the purpose is the plural subject of the error if one is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -41,23 +33,14 @@ def needs_extra(extra: str, purpose: str) -> Iterator[None]:
 
 
 def check_extra(extra: str, purpose: str, only: Iterable[str] | None = None) -> None:
-    """Refuse what an extra is needed for before it is begun, without importing the packages.
-
-    Args:
-        extra: its name.
-        purpose: what it is needed for, as the subject of a sentence.
-        only: the packages of the extra that it is needed for, by the names that they are imported by; None: all.
-
-    Raises:
-        MissingExtraError: one of them is not installed.
-    """
+    """Refuse a purpose if one of the extra's packages, or of some of them, is not installed; none is imported."""
     for package in EXTRAS[extra] if only is None else only:
         if find_spec(package) is None:
             raise _missing(package, extra, purpose)
 
 
 def _missing(package: str, extra: str, purpose: str) -> MissingExtraError:
-    # The packages' own names work wherever this one came from: a checkout, a wheel or a zip.
+    # The packages' names work with a checkout, a wheel and a zip of this package.
     packages = " ".join(f"'{requirement}'" for requirement in EXTRAS[extra].values())
     msg = f"{purpose} need the package {package}, which is not installed: pip install {packages} (the extra {extra!r})"
     return MissingExtraError(msg)

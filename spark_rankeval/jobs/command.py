@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Command(Generic[Config]):
-    """A job that is started with a configuration; `run` and `plan` of the module ``<name>_run`` return what is printed of it.
+    """A job that is started with a configuration; `execute` and `plan` of the module ``<name>_run`` return what is printed of it.
 
     Attributes:
         name: of the job, and of its file in ``jobs/`` and in ``conf/``.
@@ -62,7 +62,7 @@ class Command(Generic[Config]):
                 # It imports pyspark, for which a wrong configuration does not wait.
                 work = importlib.import_module(f"spark_rankeval.jobs.{self.name}_run")
                 try:
-                    text = work.plan(spark, config) if options.dry_run else work.run(spark, config, log)
+                    text = work.plan(spark, config) if options.dry_run else work.execute(spark, config, log)
                 except GateError as error:
                     sys.stdout.write(f"{error.result}\n")
                     raise

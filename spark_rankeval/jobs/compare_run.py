@@ -18,7 +18,6 @@ from spark_rankeval.jobs import runs
 from spark_rankeval.jobs.compare import CompareConfig, PerUserTable
 from spark_rankeval.jobs.config import Source
 from spark_rankeval.jobs.dry_run import folded, planned
-from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.partitions import check_committer, place_of
 from spark_rankeval.jobs.reporting import about_the_run, write_report
 from spark_rankeval.jobs.tables import read_tables
@@ -36,11 +35,12 @@ if TYPE_CHECKING:
 
     from spark_rankeval.comparison.result import ModelComparison
     from spark_rankeval.evaluation.result import Result
+    from spark_rankeval.jobs.events import EventLog
 
     #: The per-user tables by model, or one of several models.
     Results = Mapping[str, DataFrame] | DataFrame
 
-#: The columns of the table of comparisons; those of no other name in `ComparisonRow` have it there too.
+#: Columns of the table of comparisons that have another name in `ComparisonRow`.
 _RENAMED = {"n": "n_users", "undefined": "n_undefined", "low": "interval_low", "high": "interval_high"}
 _COLUMNS = (
     "metric string, model string, baseline string, slice string, n bigint, undefined bigint, mean double, baseline_mean double, "
@@ -52,26 +52,14 @@ _COLUMNS = (
 _MODEL = "model"
 
 
-def compare_tables(
-    spark: SparkSession, config: CompareConfig, log: EventLog | None = None
-) -> tuple[ModelComparison, str, tuple[str, ...]]:
-    """Read the per-user tables, compare them once, and write what the configuration asks for; without a log no event is written.
-
-    Returns:
-        the comparison, the run's id, and the names of the tables that it has a partition of.
-
-    Raises:
-        ConfigurationError, InputError, MetricError, OptionError: something is wrong with it; nothing was computed.
-        DataError: a user stands twice, or rows could not be ranked; nothing was published.
-        SupersededError: a later attempt has taken the run's name.
-    """
-    log = EventLog("compare") if log is None else log
+def execute(spark: SparkSession, config: CompareConfig, log: EventLog) -> str:
+    """Read the per-user tables, compare them once, write what the configuration asks for, and return what is printed."""
     tables = _read(spark, config)
     results = _results(config, tables)
     _check(config, results)
     with runs.running(spark, "compare", config, tables, log) as run:
         comparison = compare(results, **config.comparison.options())
-        run.write(comparisons_table(spark, comparison, run.started).coalesce(1), runs.COMPARISONS)
+        run.write(_comparisons_table(spark, comparison, run.started).coalesce(1), runs.COMPARISONS)
         facts, seed = comparison.to_dict(), config.comparison.seed
 
         def report(path: Path) -> None:
@@ -85,11 +73,12 @@ def compare_tables(
 
         write_report(run, report)
         run.publish(run.manifest(facts, seed))
-    return comparison, run.run_id, (*run.written, runs.MANIFESTS)
+    sentences = "\n".join(comparison.sentences)
+    return f"{comparison!r}\n{sentences}\n\n{config.written(run.run_id, (*run.written, runs.MANIFESTS))}"
 
 
-def comparisons_table(spark: SparkSession, comparison: ModelComparison, time: datetime) -> DataFrame:
-    """The comparison of a run, which began at a time, as the long table that all runs share: a row a metric, model and slice."""
+def _comparisons_table(spark: SparkSession, comparison: ModelComparison, time: datetime) -> DataFrame:
+    """The comparison of a run as the table that all runs share: a row a metric, model and slice."""
     of_all = {"level": comparison.level, "correction": comparison.correction, "time": time}
     records = [{**asdict(row), **of_all, "test": row.p_test} for row in (*comparison.rows, *comparison.sliced)]
     columns = [column.split()[0] for column in _COLUMNS.split(", ")]
@@ -107,11 +96,7 @@ def _read(spark: SparkSession, config: CompareConfig) -> dict[str, DataFrame]:
 
 
 def _partition(spark: SparkSession, source: PerUserTable, section: str) -> Source:
-    """Where a run has its users.
-
-    Raises:
-        ConfigurationError: there is no such run, or not the whole of it.
-    """
+    """Where a run has its users; it must be a whole one."""
     output, run_id = str(source.output), str(source.run_id)
     manifest = place_of(output, runs.MANIFESTS, run_id)
     if not exists(spark, manifest) or spark.read.text(manifest).isEmpty():
@@ -126,7 +111,7 @@ def _results(config: CompareConfig, tables: Mapping[str, DataFrame]) -> Results:
 
 
 def _check(config: CompareConfig, results: Results) -> dict[str, str]:
-    """Find what can be found before a job; gives the metrics with their definitions."""
+    """Find what is wrong before a job runs, and return the metrics with their definitions."""
     asked = config.comparison
     tables = inputs.read_results(results, asked.user, asked.model)
     inputs.check_baseline(asked.baseline, inputs.names_of(results, tables))
@@ -154,21 +139,18 @@ def _summarised(config: CompareConfig, results: Results) -> Result:
 
 
 def _one_table(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Tables of one model each as one of several, with the columns that all have; what they mean, the first table says."""
+    """Tables of one model each as one of several, with the columns that all have, and the metadata of the first."""
     first = next(iter(tables.values()))
     shared = [
         field
         for field in first.schema.fields
         if field.name.lower() != _MODEL and all(find_column(table, field.name) for table in tables.values())
     ]
-
-    def part(model: str, table: DataFrame) -> DataFrame:
+    parts = []
+    for model, table in tables.items():
         columns = [column(find_column(table, field.name) or field.name).alias(field.name) for field in shared]
-        return table.select(*columns, F.lit(model).alias(_MODEL))
-
-    together = reduce(
-        lambda above, below: above.unionByName(below), [part(model, table) for model, table in tables.items()]
-    )
+        parts.append(table.select(*columns, F.lit(model).alias(_MODEL)))
+    together = reduce(lambda above, below: above.unionByName(below), parts)
     # A union need not keep the metadata of columns.
     columns = [column(field.name).alias(field.name, metadata=field.metadata) for field in shared]
     return together.select(*columns, marked_as_model(F.col(_MODEL), _MODEL, list(tables)))

@@ -1,4 +1,4 @@
-"""What a job would do, in words: looked up in the configuration and in the columns of its tables, with nothing computed."""
+"""What a job would do, in words, with nothing computed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.jobs.partitions import place_of
 from spark_rankeval.jobs.runs import MANIFESTS, REPORTS, STATUS, run_id_of
-from spark_rankeval.jobs.tables import facts_of_table, read_for_schema
+from spark_rankeval.jobs.tables import read_for_schema
+from spark_rankeval.spark.platforms import input_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,18 +25,11 @@ Part = tuple[str, list[tuple[str, str]]]
 
 
 def planned(config: JobConfig, tables: Mapping[str, DataFrame], parts: Sequence[Part], outputs: Sequence[str]) -> str:
-    """The plan of a run as text.
-
-    Parts are what is computed: a heading with names and words, such as metrics with their definitions. Outputs are the tables that
-    it would write beside those that every run has.
-    """
+    """The plan of a run as text; parts are what is computed, outputs the tables beside those of every run."""
     report = config.output.report
-    reports = [REPORTS] if report is True else []
+    written = [*outputs, *([REPORTS] if report is True else []), MANIFESTS, STATUS]
     run_id = run_id_of(config, tables)
-    places = [
-        (name, config.redacted(place_of(config.output.path, name, run_id)))
-        for name in (*outputs, *reports, MANIFESTS, STATUS)
-    ]
+    places = [(name, config.redacted(place_of(config.output.path, name, run_id))) for name in written]
     if isinstance(report, str):
         places.append(("report", report))
     inputs = [(name, _input(name, config, frame)) for name, frame in tables.items()]
@@ -54,7 +48,7 @@ def planned(config: JobConfig, tables: Mapping[str, DataFrame], parts: Sequence[
 
 
 def folded(metrics: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Metrics with their definitions; of those of a curve the first and the last."""
+    """Metrics with their definitions; of a curve the first and the last."""
     rows: list[tuple[str, str]] = []
     for _, group in itertools.groupby(metrics, key=lambda metric: re.split(r"[(@]", metric[1])[0]):
         alike = list(group)
@@ -65,9 +59,8 @@ def folded(metrics: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _input(name: str, config: JobConfig, frame: DataFrame) -> str:
-    facts = facts_of_table(frame)
-    columns = ", ".join(f"{column} {kind}" for column, kind in facts["columns"].items())
-    n = facts["n_files"]
+    columns = ", ".join(f"{column} {kind}" for column, kind in frame.dtypes)
+    n = len(input_files(frame))
     files = ""
     if n:
         files = " (1 file)" if n == 1 else f" ({n:,} files)"

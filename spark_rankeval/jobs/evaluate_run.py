@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.charts.choice import headline_keys
 from spark_rankeval.errors import DataError, GateError, TrackingError
@@ -23,7 +23,7 @@ from spark_rankeval.jobs.tables import read_tables
 from spark_rankeval.jobs.tracking import track
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.options import Facts, attributes_in
-from spark_rankeval.run_history.gates import GateOutcome, failed, render_gates
+from spark_rankeval.run_history.gates import failed, render_gates
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards
 from spark_rankeval.spark.storage import staged
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.result import Result
     from spark_rankeval.jobs.runs import Run
     from spark_rankeval.records.summary import SummaryRow
+    from spark_rankeval.run_history.gates import GateOutcome
 
     Tables = Mapping[str, DataFrame]
 
@@ -44,42 +45,15 @@ if TYPE_CHECKING:
 _NOT_OF_MAPS = ("model", "weight", *(fact.name for fact in fields(Facts)))
 
 
-class Evaluated(NamedTuple):
-    """What a run has made.
-
-    Attributes:
-        result: the evaluation.
-        outcomes: what became of the gates.
-        run_id: the run.
-        tables: the names of the tables that it has a partition of.
-    """
-
-    result: Result
-    outcomes: list[GateOutcome]
-    run_id: str
-    tables: tuple[str, ...]
-
-    def text(self, config: EvaluateConfig) -> str:
-        """What is printed of the run: its gates first."""
-        printed = config.output.printed
-        figures = (
-            _table(self.result) if printed == "table" else self.result.to_trec(per_query=printed == "trec_queries")
-        )
-        parts = [figures, config.written(self.run_id, self.tables)]
-        if self.outcomes:
-            parts.insert(0, render_gates(self.outcomes))
-        return "\n\n".join(parts)
+def execute(spark: SparkSession, config: EvaluateConfig, log: EventLog) -> str:
+    """Evaluate what the configuration asks for, and return what is printed."""
+    return evaluate_tables(spark, config, log)[1]
 
 
-def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog | None = None) -> Evaluated:
-    """Read, evaluate once, and write what the configuration asks for; without a log no event is written.
+def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog | None = None) -> tuple[Result, str]:
+    """Read, evaluate once, and write what the configuration asks for; returns the result, and what is printed.
 
-    Raises:
-        ConfigurationError, InputError, MetricError, OptionError: something is wrong with it; nothing was computed.
-        DataError: rows cannot be ranked; nothing was published.
-        GateError: figures do not meet their gates; everything was written.
-        SupersededError: a later attempt has taken the run's name.
-        TrackingError: MLflow did not take the run; everything was written.
+    Bad rows publish nothing. If gates or MLflow fail, everything was written.
     """
     log = EventLog("evaluate") if log is None else log
     tables = read_tables(spark, config.sources(), config.names_of_ids())
@@ -92,18 +66,16 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
         facts = {"plan": list(result.plan), **result.to_dict(), **facts_of_gates(outcomes)}
         stored = spark.read.schema(without_standards(frames[runs.PER_USER]).schema).parquet(run.place(runs.PER_USER))
         result = replace(result, _table=lambda: stored)
-        report = partial(_report, run, config, result, outcomes, facts)
-        write_report(run, report)
+        write_report(run, partial(_report, run, config, result, outcomes, facts))
         manifest = run.manifest(facts, config.evaluation.seed)
         run.publish(manifest)
-        evaluated = Evaluated(result, outcomes, run.run_id, (*run.written, runs.MANIFESTS))
         unmet = failed(outcomes)
         if config.mlflow is not None:
             stop_if_superseded(run)
             unmet += _tracked(run, config, result, manifest, has_failed=bool(unmet))
         if unmet:
-            raise GateError("; ".join(unmet), evaluated.text(config))
-    return evaluated
+            raise GateError("; ".join(unmet), _text(run, config, result, outcomes))
+    return result, _text(run, config, result, outcomes)
 
 
 def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
@@ -117,11 +89,7 @@ def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
 
 
 def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
-    """The lazy tables of users and of rejected rows that a run writes; making them runs no job.
-
-    Raises:
-        ConfigurationError, InputError, MetricError, OptionError: they cannot be made of these tables, or not be stored.
-    """
+    """The lazy tables of users and of rejected rows that a run writes; making them runs no job."""
     call, asked = _call(config, tables), config.evaluation
     score = score_users_to_describe if asked.notes else score_users
     frames = {runs.PER_USER: score(**call)}
@@ -137,11 +105,7 @@ def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
 
 
 def _write_users(run: Run, config: EvaluateConfig, frames: Mapping[str, DataFrame]) -> Result:
-    """Write the users' values, and summarise what was written.
-
-    Raises:
-        DataError: rows cannot be ranked; nothing is published.
-    """
+    """Write the users' values, and summarise what was written."""
     call = _call(config, run.tables)
     with staged(frames[runs.PER_USER], f"{run.output}/{runs.PER_USER}") as table:
         try:
@@ -157,7 +121,7 @@ def _write_users(run: Run, config: EvaluateConfig, frames: Mapping[str, DataFram
 
 
 def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, Any]) -> Result:
-    """The result with the metrics of all lists together, of which no table of users holds what they need."""
+    """The result with the metrics of all lists together, which no table of users can give."""
     of_all = parted(config.evaluation.metrics)[1]
     if not of_all:
         return result
@@ -188,35 +152,30 @@ def _write_gates(run: Run, config: EvaluateConfig, result: Result) -> list[GateO
 def _report(
     run: Run, config: EvaluateConfig, result: Result, outcomes: list[GateOutcome], facts: Mapping[str, Any], path: Path
 ) -> None:
+    rows: tuple[MapRow, ...] = ()
+    if config.report.dialects:
+        given = {"labels": None, **run.tables, **vars(config.columns)}
+        rows = dialect_map(
+            **{name: value for name, value in given.items() if name not in _NOT_OF_MAPS},
+            metrics=config.evaluation.metrics,
+            relevance_threshold=config.evaluation.relevance_threshold,
+            on_invalid=config.evaluation.on_invalid,
+            dialects=None if config.report.dialects == "all" else config.report.dialects,
+        ).rows
     result.report(
         path,
         title=config.report.title,
         distributions=config.report.distributions,
         gates=outcomes,
-        dialects=_dialects(config, run.tables),
+        dialects=rows,
         manifest=about_the_run(run.manifest(facts, config.evaluation.seed)),
     )
-
-
-def _dialects(config: EvaluateConfig, tables: Tables) -> tuple[MapRow, ...]:
-    """The map of dialects that the report is to have."""
-    asked = config.report.dialects
-    if not asked:
-        return ()
-    given = {"labels": None, **tables, **vars(config.columns)}
-    return dialect_map(
-        **{name: value for name, value in given.items() if name not in _NOT_OF_MAPS},
-        metrics=config.evaluation.metrics,
-        relevance_threshold=config.evaluation.relevance_threshold,
-        on_invalid=config.evaluation.on_invalid,
-        dialects=None if asked == "all" else asked,
-    ).rows
 
 
 def _tracked(
     run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[str, Any], *, has_failed: bool
 ) -> list[str]:
-    """Log a run to MLflow; if it has failed its gates, which is what its user is to learn, give what went wrong there too."""
+    """Log a run to MLflow; if it has failed its gates, return what went wrong there too instead of raising."""
     try:
         track(run, config, result, manifest)
     except TrackingError as error:
@@ -225,6 +184,16 @@ def _tracked(
         run.log.tell("tracking failed", error=str(error))
         return [f"besides, tracking failed: {error}"]
     return []
+
+
+def _text(run: Run, config: EvaluateConfig, result: Result, outcomes: list[GateOutcome]) -> str:
+    """What is printed of the run: its gates first."""
+    printed = config.output.printed
+    figures = _table(result) if printed == "table" else result.to_trec(per_query=printed == "trec_queries")
+    parts = [figures, config.written(run.run_id, (*run.written, runs.MANIFESTS))]
+    if outcomes:
+        parts.insert(0, render_gates(outcomes))
+    return "\n\n".join(parts)
 
 
 def _table(result: Result) -> str:

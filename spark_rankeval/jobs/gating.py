@@ -34,7 +34,7 @@ _SAME = (*_FIGURE, "interval", "level")
 _UNNEEDED = ("quantiles", "over_all", "moments")
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _KINDS: dict[str, T.DataType] = {"passed": T.BooleanType(), "value": T.DoubleType(), "limit": T.DoubleType()}
-_COLUMNS = [
+_COLUMNS = (
     "name",
     "condition",
     "found",
@@ -47,7 +47,7 @@ _COLUMNS = [
     "value",
     "limit",
     "earlier",
-]
+)
 _SCHEMA = T.StructType(
     [T.StructField(name, _KINDS.get(name, T.StringType())) for name in _COLUMNS]
     + [T.StructField(TIME, T.TimestampType())]
@@ -55,7 +55,7 @@ _SCHEMA = T.StructType(
 
 
 def outcomes_of(run: Run, rules: Sequence[GateRule], result: Result) -> list[GateOutcome]:
-    """Whether a run meets its gates, before it is itself among the runs."""
+    """Whether a run meets its gates; it is not yet among the earlier runs."""
     earlier: list[tuple[str, SummaryRow]] = []
     output, summary = run.output, result.summary
     looks_back = bool(lacking_rows(rules, summary, ()))
@@ -67,10 +67,7 @@ def outcomes_of(run: Run, rules: Sequence[GateRule], result: Result) -> list[Gat
 def _look_back(
     run: Run, rules: Sequence[GateRule], summary: Sequence[SummaryRow], missing_ok: bool
 ) -> list[tuple[str, SummaryRow]]:
-    """The last row of each figure that a gate looks back at, of earlier runs that failed no gate, the newest run first.
-
-    A run without a manifest is none. The newest run mostly has all of them; only for what it lacks are others read.
-    """
+    """The last row of each figure that a gate looks back at, of earlier runs that failed no gate, the newest run first."""
     manifests = run_facts(run.spark, run.output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
     good = {
         other[RUN_ID]: datetime.fromisoformat(other["started"])
@@ -80,6 +77,7 @@ def _look_back(
     ordered = sorted((name for name, time in good.items() if time < run.started), key=lambda name: good[name])[::-1]
     table = read_metrics(run.spark, run.output, missing_ok=missing_ok)
     earlier: list[tuple[str, SummaryRow]] = []
+    # The newest run mostly has all of them; others are read only for what it lacks.
     for runs in (ordered[:1], ordered[1:]):
         times = {name: good[name] for name in runs}
         for figure, rows in lacking_rows(rules, summary, earlier) if runs else ():
@@ -92,11 +90,7 @@ def _last_rows(
 ) -> list[tuple[str, SummaryRow]]:
     """The last of each figure of some rows in the table of metrics, with its run.
 
-    Args:
-        table: of metrics.
-        runs: those that count, and when they began; a run of the same name that began at another time does not.
-        attribute: which figure of a row is to be finite.
-        rows: whose figures are looked for.
+    Only these runs count, if they began at these times. The attribute is the figure that must be finite.
     """
     began = F.concat_ws(" ", RUN_ID, F.unix_micros(TIME).cast("string"))
     figure = next(F.col(name) for name, shown in COLUMNS.items() if shown == attribute)
@@ -115,13 +109,13 @@ def _last_rows(
 
 
 def gates_table(run: Run, outcomes: Sequence[GateOutcome]) -> DataFrame:
-    """Outcomes as the table that all runs share: a row a condition, model and slice."""
+    """Outcomes as the table of all runs: a row a condition, model and slice."""
     rows = [(*(plain[name] for name in _COLUMNS), run.started) for plain in map(_plain, outcomes)]
     return run.spark.createDataFrame(rows, _SCHEMA).coalesce(1)
 
 
 def facts_of_gates(outcomes: Sequence[GateOutcome]) -> dict[str, Any]:
-    """What a manifest says of gates; nothing of none."""
+    """What a manifest says of gates, if there are any."""
     if not outcomes:
         return {}
     return {"gates": [*map(_plain, outcomes)], "gates_failed": sum(not outcome.passed for outcome in outcomes)}
@@ -130,12 +124,12 @@ def facts_of_gates(outcomes: Sequence[GateOutcome]) -> dict[str, Any]:
 def tell_gates(log: EventLog, outcomes: Sequence[GateOutcome]) -> None:
     """An event for each outcome."""
     for outcome in map(_plain, outcomes):
-        names = ("rule", "on", "passed", "value", "limit")
-        log.tell("gate", gate=outcome["name"], **{name: outcome[name] for name in names})
+        facts = {name: outcome[name] for name in ("rule", "on", "passed", "value", "limit")}
+        log.tell("gate", gate=outcome["name"], **facts)
 
 
 def _plain(outcome: GateOutcome) -> dict[str, Any]:
-    """An outcome as values that JSON has: None for what is not finite."""
+    """An outcome as values for JSON: None for what is not finite."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in asdict(outcome).items()

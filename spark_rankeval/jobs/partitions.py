@@ -1,8 +1,4 @@
-"""A run's partitions of the tables that all runs share: where each one is, and how it is replaced.
-
-Spark's dynamic overwrite replaces one partition and touches no other: a run that is repeated, or killed while it writes, spoils
-its own alone. Everything is written through the DataFrame API, so that it works on every storage where that overwrite does.
-"""
+"""A run's partitions of the tables that all runs share, which Spark's dynamic overwrite replaces one by one, on every storage."""
 
 from __future__ import annotations
 
@@ -29,21 +25,17 @@ _UNFIT = "PathOutputCommitProtocol"
 
 
 def place_of(output: str, table: str, run_id: str) -> str:
-    """The path of a run's partition of a table: what is read where only that run is wanted."""
+    """The path of a run's partition of a table."""
     return f"{output.rstrip('/')}/{table}/{RUN_ID}={run_id}"
 
 
 def on_this_disk(place: str) -> Path:
-    """Where a place would be if it were on the driver's disk."""
+    """The path of a place if it is on the driver's disk."""
     return Path(place.removeprefix("file://").removeprefix("file:"))
 
 
 def check_committer(spark: SparkSession) -> None:
-    """Refuse a session that cannot replace one partition of a table.
-
-    Raises:
-        ConfigurationError: its commit protocol is not known to do that.
-    """
+    """Refuse a session whose commit protocol cannot replace one partition of a table."""
     protocol = setting(spark, _PROTOCOL, "")
     if protocol.endswith(_UNFIT):
         msg = (
@@ -55,11 +47,7 @@ def check_committer(spark: SparkSession) -> None:
 
 
 def check_columns(table: str, frame: DataFrame) -> None:
-    """Refuse rows that cannot be a partition of a table of runs.
-
-    Raises:
-        InputError: a column has the name of the column of runs.
-    """
+    """Refuse a table with a column of the name of the column of runs."""
     taken = [name for name in frame.columns if name.lower() == RUN_ID]
     if taken:
         msg = f"the table {table} has a column {taken[0]!r}, which is the name of the column of runs; rename yours"
@@ -69,13 +57,7 @@ def check_columns(table: str, frame: DataFrame) -> None:
 def write_partition(
     frame: DataFrame, output: str, table: str, run_id: str, kind: str = "parquet", *, is_empty: bool = False
 ) -> None:
-    """Write a run's partition of a table, in the place of the one that this run may have written before.
-
-    The rows lack the column of the run. The output is the folder of all tables; the kind is ``parquet``, or ``text`` of one column.
-
-    Raises:
-        OptionError: nothing can be written there.
-    """
+    """Replace a run's partition of a table by rows without the column of the run; ``text`` is of one column."""
     if is_empty:
         # No row, no partition, and the one that is there would stay.
         with writable(output, "output.path"):

@@ -24,12 +24,7 @@ _MOST_COLUMNS = 20
 def write_report(run: Run, write: Callable[[Path], object]) -> None:
     """Write the report of a run that has written its tables, if one is asked for.
 
-    If the driver sees the folder of the outputs as one of its disks, it becomes ``report.html`` there. On other storage Spark writes
-    it, as one file of text, whose name is Spark's to choose.
-
-    Raises:
-        ConfigurationError: the file that output.report names cannot be written.
-        SupersededError: a later attempt has the run's name; nothing was written.
+    It is ``report.html`` beside the manifest if the outputs are on the driver's disk. Elsewhere Spark writes and names a file of text.
     """
     asked = run.config.output.report
     if not asked:
@@ -55,12 +50,11 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
             file = Path(temporary, "report.html")
             write(file)
             text = file.read_text(encoding="utf-8")
-        frame = run.spark.createDataFrame([(text,)], "value string").coalesce(1)
-        run.write(frame, REPORTS, "text")
+        run.write(run.spark.createDataFrame([(text,)], "value string").coalesce(1), REPORTS, "text")
 
 
 def report_file(run: Run, folder: Path) -> Path | None:
-    """The report of a run as a file of the driver's disk, or a copy in a folder if it is on other storage; None: there is none."""
+    """The report of a run on the driver's disk, or a copy of it in a folder if it is on other storage; None: there is none."""
     asked = run.config.output.report
     if not asked:
         return None
@@ -76,13 +70,12 @@ def report_file(run: Run, folder: Path) -> Path | None:
 
 
 def about_the_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What the report says of a run where it says how it was made."""
+    """What the report says of how a run was made."""
     facts = {name: value for name, value in manifest.items() if name not in _IN_OTHER_SECTIONS}
     return {**facts, "inputs": {name: _in_short(table) for name, table in facts.get("inputs", {}).items()}}
 
 
 def _in_short(table: Mapping[str, Any]) -> dict[str, Any]:
-    """What an input was, its columns in one text."""
     columns = [f"{name} {kind}" for name, kind in table["columns"].items()]
     if len(columns) > _MOST_COLUMNS:
         columns = [*columns[:_MOST_COLUMNS], f"… ({len(columns):,} in all)"]

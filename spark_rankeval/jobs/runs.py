@@ -1,8 +1,4 @@
-"""What a run leaves: in each table a partition of its own, and last of all a manifest, without which it is no whole run.
-
-A run that replaces an earlier one of its name takes the earlier manifest away first, so that a manifest never names
-tables of two runs.
-"""
+"""What a run leaves: in each table a partition of its own, and last of all a manifest, without which it is no whole run."""
 
 from __future__ import annotations
 
@@ -29,7 +25,6 @@ from spark_rankeval.jobs.events import errors_with_keys
 from spark_rankeval.jobs.partitions import check_committer, on_this_disk, place_of, write_line, write_partition
 from spark_rankeval.jobs.secrets import redacted_settings
 from spark_rankeval.jobs.session import OK, outcome_of
-from spark_rankeval.jobs.tables import facts_of_table
 from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, values_of
 from spark_rankeval.spark.platforms import input_files
 from spark_rankeval.spark.python_workers import workers_explained
@@ -54,8 +49,7 @@ _OPTIONAL = {"evaluate": (QUARANTINE, GATES, REPORTS), "compare": (REPORTS,)}
 
 # How often a configuration with secrets is hashed: a tenth of a second, which makes trying many passwords slow.
 _ROUNDS = 200_000
-#: What results say of themselves and manifests do not: a row each of metrics, comparisons or gates, of every slice, which is in the
-#: tables. A manifest is one row that the driver makes, whatever the number of slices.
+#: What is in tables, and would make the one row of a manifest too long.
 _IN_TABLES = ("summary", "gates", "rows", "slices")
 
 _TEXTS = ["model", "dialect", "metric", "relevance", "slice", "interval", "user_weight", "definition", "moments"]
@@ -73,19 +67,9 @@ _METRICS_SCHEMA = T.StructType(
 
 @dataclass
 class Run:
-    """A run under way: where it writes, and what it has written.
+    """A run under way: the tables that it reads, by section, and the places of those that it has written.
 
-    Attributes:
-        spark: the session.
-        job: the name of the job.
-        config: of the run.
-        tables: that it reads, by their sections.
-        log: what is told.
-        run_id: its name.
-        started: when it began.
-        written: the tables of which it has a partition now, and where.
-        attempt: its id among all attempts at runs of this name.
-        is_on_disk: whether the driver sees the folder of all tables on a disk of its own.
+    The attempt is its id among all attempts at runs of this name; it is on disk if the driver has the output on a disk of its own.
     """
 
     spark: SparkSession
@@ -114,13 +98,12 @@ class Run:
         return on_this_disk(self.place(table)) if self.is_on_disk else None
 
     def write(self, frame: DataFrame, table: str, kind: str = "parquet", *, is_empty: bool = False) -> None:
-        """Write its partition of a table; see `write_partition`.
-
-        Raises:
-            SupersededError: a later attempt has the run's name; nothing was written.
-        """
+        """Write its partition of a table, unless a later attempt has the run's name; see `write_partition`."""
         stop_if_superseded(self)
-        self._withdraw_manifest()
+        # A manifest never names tables of two runs.
+        if not self.written and exists(self.spark, self.place(MANIFESTS)):
+            nothing = self.spark.createDataFrame([], "value string")
+            write_partition(nothing, self.output, MANIFESTS, self.run_id, "text", is_empty=True)
         write_partition(frame, self.output, table, self.run_id, kind, is_empty=is_empty)
         self._files[table] = files_at(self.spark, self.place(table))
         self.has_written(table, self.place(table))
@@ -131,11 +114,7 @@ class Run:
         self.log.tell("written", what=what, place=place)
 
     def publish(self, manifest: Mapping[str, Any]) -> None:
-        """Write its manifest, which makes it a whole run, when nothing of an earlier run of this name is left beside its tables.
-
-        Raises:
-            SupersededError: a later attempt has the run's name, or has written to one of its tables; there is no manifest.
-        """
+        """Remove what is left of an earlier run of this name, and write the manifest, which makes it a whole run."""
         stop_if_superseded(self)
         replaced = [table for table, files in self._files.items() if files_at(self.spark, self.place(table)) != files]
         if replaced:
@@ -143,17 +122,11 @@ class Run:
         for table in _OPTIONAL[self.job]:
             if table not in self.written:
                 self._remove(table)
-        write_manifest(self.spark, self.output, self.run_id, manifest)
+        write_line(self.spark, self.output, MANIFESTS, self.run_id, manifest)
         self.log.tell("written", what=MANIFESTS, place=self.place(MANIFESTS))
 
-    def _withdraw_manifest(self) -> None:
-        """Take away the manifest of an earlier run of this name, before the first of its tables is replaced."""
-        if not self.written and exists(self.spark, self.place(MANIFESTS)):
-            nothing = self.spark.createDataFrame([], "value string")
-            write_partition(nothing, self.output, MANIFESTS, self.run_id, "text", is_empty=True)
-
     def _remove(self, table: str) -> None:
-        """Take away its partition of a table, if there is one: on the driver's disk the folder, elsewhere the rows."""
+        """Remove its partition of a table, if there is one: on the driver's disk the folder, elsewhere the rows."""
         place, folder = self.place(table), self.folder(table)
         if folder is not None:
             if folder.is_dir():
@@ -161,12 +134,11 @@ class Run:
         elif exists(self.spark, place):
             # DataFrames cannot remove a folder; a report is text.
             kind = "text" if table == REPORTS else "parquet"
-            reader = self.spark.read.format(kind)
-            nothing = self.spark.createDataFrame([], reader.load(place).schema)
+            nothing = self.spark.createDataFrame([], self.spark.read.format(kind).load(place).schema)
             write_partition(nothing, self.output, table, self.run_id, kind, is_empty=True)
 
     def manifest(self, facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
-        """What the run was, as plain values: versions, configuration without secrets, inputs, counts, outputs."""
+        """What the run was, as plain values, without secrets."""
         return {
             RUN_ID: self.run_id,
             "job": self.job,
@@ -182,7 +154,10 @@ class Run:
                 "pyarrow": pa.__version__,
             },
             "config": redacted_settings(asdict(self.config)),
-            "inputs": {name: facts_of_table(frame) for name, frame in self.tables.items()},
+            "inputs": {
+                name: {"columns": dict(frame.dtypes), "n_files": len(input_files(frame))}
+                for name, frame in self.tables.items()
+            },
             "seed": seed,
             "outputs": {name: self.config.redacted(place) for name, place in self.written.items()},
             **{name: value for name, value in facts.items() if name not in _IN_TABLES},
@@ -196,10 +171,6 @@ def running(
     """A run from its first to its last status: ``running``, then ``succeeded`` or ``failed``.
 
     A driver that is killed leaves ``running``.
-
-    Raises:
-        ConfigurationError: there is a run of this name that another job made, or the session cannot replace partitions.
-        SupersededError: a later attempt took the run's name meanwhile.
     """
     check_committer(spark)
     run = Run(spark, job, config, tables, log, run_id_of(config, tables))
@@ -216,10 +187,10 @@ def running(
             stop_if_superseded(run)
             write_status(run, "failed", exit_code=code, kind=what, error=config.redacted(str(error)))
         except SupersededError as loss:
-            # Whatever failed may have failed because the other attempt replaced it.
+            # The run may have failed because the other attempt replaced what it reads.
             raise loss from error
         except Exception as second:
-            # What failed first is what is to be mended.
+            # The first error is the one to mend.
             log.tell("status not written", error=str(second))
         raise
     stop_if_superseded(run)
@@ -229,7 +200,7 @@ def running(
 
 def _refuse_another_job(run: Run) -> None:
     place = run.place(MANIFESTS)
-    # Of a folder in which nothing can be the first write tells.
+    # A folder that cannot be is left to the first write.
     with suppress(OptionError):
         if not exists(run.spark, place):
             return
@@ -244,12 +215,7 @@ def _refuse_another_job(run: Run) -> None:
 
 
 def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
-    """The id of a run: that of the configuration, or one that the same configuration and files have again.
-
-    Args:
-        config: the configuration; where results go, what is told of them and what they must be is no part of the id.
-        tables: the tables that are read; their files count, a table without files by its name alone.
-    """
+    """The id of a run: that of the configuration, or one that the same settings of figures and the same files have again."""
     if config.output.run_id is not None:
         return config.output.run_id
     settings = asdict(config)
@@ -262,23 +228,20 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
     )
     digest = hashlib.sha256(whole).digest()
     if public != whole:
-        # Whoever has the manifest, which lacks the secrets alone, could else try passwords until the id is the same.
+        # A reader of the manifest, which lacks only the secrets, could otherwise try passwords until the id is the same.
         digest = hashlib.pbkdf2_hmac("sha256", whole, b"run id", _ROUNDS)
     # A letter first: a column of partitions whose names read as numbers or dates is read as such.
     return "r" + digest.hex()[:12]
 
 
 def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFrame:
-    """The summary as the long table that all runs share: a row a model, metric and slice."""
-    rows = [(*values_of(row), time) for row in result.summary]
-    return spark.createDataFrame(rows, _METRICS_SCHEMA)
+    """The summary as the table that all runs share: a row a model, metric and slice."""
+    return spark.createDataFrame([(*values_of(row), time) for row in result.summary], _METRICS_SCHEMA)
 
 
 def read_metrics(spark: SparkSession, output: str, *, missing_ok: bool = False) -> DataFrame:
-    """The table of metrics of all runs in a folder of outputs; names of runs stay text.
-
-    With `missing_ok`, files that are gone when they are to be read are passed over.
-    """
+    """The table of metrics of all runs in a folder of outputs; with `missing_ok`, files that have gone are passed over."""
+    # Names of runs stay text.
     schema = T.StructType([*_METRICS_SCHEMA.fields, T.StructField(RUN_ID, T.StringType())])
     reader = spark.read.option("ignoreMissingFiles", missing_ok)
     return reader.schema(schema).parquet(f"{output.rstrip('/')}/{METRICS}")
@@ -287,16 +250,8 @@ def read_metrics(spark: SparkSession, output: str, *, missing_ok: bool = False) 
 def run_facts(
     spark: SparkSession, output: str, names: Sequence[str], table: str = MANIFESTS, *, missing_ok: bool = False
 ) -> list[dict[str, Any]]:
-    """Facts of the manifests of all whole runs, or of the status of all, a dict a run; values are text.
-
-    The table is `MANIFESTS` or `STATUS`; for `missing_ok` see `read_metrics`.
-    """
+    """Facts of the manifests or statuses of all runs, as texts, a dict a run; for `missing_ok` see `read_metrics`."""
     reader = spark.read.option("ignoreMissingFiles", missing_ok)
     lines = reader.schema("value string").text(f"{output.rstrip('/')}/{table}")
     chosen = [F.get_json_object("value", f"$.{name}").alias(name) for name in names]
     return [record.asDict() for record in lines.select(*chosen).collect()]
-
-
-def write_manifest(spark: SparkSession, output: str, run_id: str, manifest: Mapping[str, Any]) -> None:
-    """Write the manifest as one line of JSON: of a run's tables the last."""
-    write_line(spark, output, MANIFESTS, run_id, manifest)

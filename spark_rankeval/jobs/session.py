@@ -1,4 +1,4 @@
-"""A job's surroundings: a Spark session that suits laptop and cluster, and an exit code that a scheduler can act on."""
+"""A job's Spark session, on a laptop or a cluster, and its exit code."""
 
 from __future__ import annotations
 
@@ -13,14 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_rankeval.errors import (
-    ConfigurationError,
-    DataError,
-    GateError,
-    SparkRankEvalError,
-    SupersededError,
-    TrackingError,
-)
+from spark_rankeval import errors
+from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.secrets import redacted
 from spark_rankeval.spark.package_zip import package_zip
@@ -33,13 +27,13 @@ if TYPE_CHECKING:
 
 OK, CRASH, CONFIG, DATA, GATE, SUPERSEDED = 0, 1, 2, 3, 4, 5
 _CRASHED = "crash"
-#: What kinds of errors are in words, and their exit codes; the first that fits.
+#: Errors in words, and their exit codes; the first that fits.
 _OUTCOMES: tuple[tuple[type[Exception], str, int], ...] = (
-    (DataError, "bad data", DATA),
-    (GateError, "gates failed", GATE),
-    (TrackingError, "tracking failed", CRASH),
-    (SupersededError, "superseded", SUPERSEDED),
-    (SparkRankEvalError, "wrong config", CONFIG),
+    (errors.DataError, "bad data", DATA),
+    (errors.GateError, "gates failed", GATE),
+    (errors.TrackingError, "tracking failed", CRASH),
+    (errors.SupersededError, "superseded", SUPERSEDED),
+    (errors.SparkRankEvalError, "wrong config", CONFIG),
 )
 
 #: What suits one machine; on a cluster all of it is the cluster's business.
@@ -53,11 +47,11 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-#: Databricks sets it wherever a session of its own is at hand, in wheel tasks too, which is not ours to configure or stop.
+#: Databricks sets it if it has a session, in wheel tasks too, which is not ours to configure or stop.
 _DATABRICKS = "DATABRICKS_RUNTIME_VERSION"
 #: A line that ends the start-up in what the JVM says; nobody else writes it.
 _STARTED = b"\0started\0\n"
-#: Where no native linear algebra is installed Spark uses its own in Java, and a C library says so past every setting.
+#: Without native linear algebra Spark uses its own in Java, and a C library says so past every setting.
 _NOISE = b"netlib-"
 
 
@@ -66,15 +60,9 @@ def run_job(
 ) -> int:
     """Run a job and turn what it raises into an exit code, with one line on stderr for what its user can mend.
 
-    Args:
-        name: of the job.
-        job: what to run.
-        hide: takes the secrets out of what is printed of errors.
-        log: what is told of the end besides; None: nothing.
-
     Returns:
-        0; 2: the configuration, or what it points at, is wrong; 3: rows cannot be ranked; 4: figures do not meet their gates; 5: a later
-        attempt at the run has taken its name; 1: a tracking server did not take the run, or anything else went wrong, with its traceback.
+        0; 2 for a wrong configuration, 3 for bad data, 4 for gates that are not met, 5 if a later attempt has taken the run's name,
+        1 if a tracking server did not take the run, or for a crash, with its traceback.
     """
     # A job is ours from its first import of PySpark on, which warns too.
     warnings.filterwarnings("ignore", PANDAS_NOTICE, FutureWarning)
@@ -90,19 +78,13 @@ def run_job(
 
 
 def outcome_of(error: Exception) -> tuple[str, int]:
-    """What an error is to whoever started the job, in words, and as an exit code."""
+    """An error in words, and as an exit code."""
     return next(((what, code) for kind, what, code in _OUTCOMES if isinstance(error, kind)), (_CRASHED, CRASH))
 
 
 @contextmanager
 def job_session(name: str) -> Iterator[SparkSession]:
-    """The session of the place where the job runs, or else a quiet local one.
-
-    A session that was there before, as on Databricks, is used as it is and left running.
-
-    Raises:
-        ConfigurationError: there is no Java to run Spark on.
-    """
+    """The session of the platform, which is left running, or else a quiet local one."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 # a wrong config is reported without waiting for this import
 
     active = SparkSession.getActiveSession()
@@ -121,7 +103,7 @@ def job_session(name: str) -> Iterator[SparkSession]:
 
 
 def _send_the_package(spark: SparkSession) -> None:
-    """Give the server of a Connect session the package, which it need not have; classic Spark has it from --py-files."""
+    """Give the server of a Connect session the package; classic Spark has it from --py-files."""
     from pyspark.sql.utils import is_remote  # noqa: PLC0415
 
     if is_remote():
@@ -175,8 +157,7 @@ def _start_locally(builder: SparkSession.Builder) -> SparkSession:
 def _startup_noise_held() -> Iterator[None]:
     """Show what Spark says while it starts only if it does not start; what it says later passes, less known noise.
 
-    The JVM warns on stderr before any of Spark's log settings can reach it, and inherits stderr when it is started:
-    so it gets a pipe there, and a thread passes on what comes after the start.
+    The JVM warns on stderr before any log setting can reach it. So it inherits a pipe, and a thread passes on what comes later.
     """
     stderr = os.dup(2)
     source, sink = os.pipe()

@@ -11,12 +11,11 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.events import errors_with_keys
 from spark_rankeval.spark.named_columns import column
-from spark_rankeval.spark.platforms import input_files, said_by_java
+from spark_rankeval.spark.platforms import said_by_java
 from spark_rankeval.trec import read_qrels, read_run
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from typing import Any
 
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
@@ -40,17 +39,7 @@ def read_tables(
 
 
 def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: Collection[str] = ()) -> DataFrame:
-    """The table that a section of the configuration names.
-
-    Args:
-        spark: the session.
-        source: the section.
-        section: its name.
-        names_of_ids: columns of which CSV without a schema keeps what is written: 7, 007 and 7.0 are three ids.
-
-    Raises:
-        ConfigurationError: there is no such table, or it cannot be read as what it is said to be.
-    """
+    """The table of a section of the configuration; CSV without a schema keeps ids as written: 7, 007 and 7.0 are three."""
     try:
         with errors_with_keys({name: f"{section}.options.{name}" for name in ("on_invalid", "model")}):
             frame = _frame(spark, source, names_of_ids)
@@ -70,8 +59,10 @@ def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: 
 def _frame(spark: SparkSession, source: Source, names_of_ids: Collection[str]) -> DataFrame:
     if source.table is not None:
         return spark.read.table(source.table)
-    if source.format in ("trec_run", "trec_qrels"):
-        return _trec_table(spark, source)
+    if source.format == "trec_qrels":
+        return read_qrels(spark, source.paths, **source.options)  # type: ignore[arg-type] # options are checked there
+    if source.format == "trec_run":
+        return read_run(spark, source.paths, **source.options)  # type: ignore[arg-type] # the same
     reader = spark.read.format(source.format).options(**_CSV_OPTIONS if source.format == "csv" else {})
     if source.schema is not None:
         reader = reader.schema(source.schema)
@@ -88,44 +79,34 @@ def _frame(spark: SparkSession, source: Source, names_of_ids: Collection[str]) -
 def _with_ids_as_written(
     reader: DataFrameReader, paths: str | list[str], inferred: DataFrame, names: Collection[str]
 ) -> DataFrame:
-    """A CSV table whose ids are text, unless all are whole numbers as Spark writes them: it would read 007 as 7.
-
-    The names are those of the columns of ids, in any case of letters.
-    """
+    """A CSV table whose ids are text, unless all are whole numbers as Spark writes them: it would read 007 as 7."""
     types = {field.name: field.dataType for field in inferred.schema.fields}
     lower = {name.lower() for name in names}
     ids = {name: kind for name, kind in types.items() if name.lower() in lower and not isinstance(kind, T.StringType)}
     if not ids:
         return inferred
-    text = reader.schema(_schema(types | dict.fromkeys(ids, T.StringType()))).load(paths)
+    types |= dict.fromkeys(ids, T.StringType())
+    text = reader.schema(_schema(types)).load(paths)
     whole = [name for name, kind in ids.items() if isinstance(kind, T.IntegralType)]
     if not whole:
         return text
     written = [F.min(column(name).rlike(_WHOLE_NUMBER)).alias(str(place)) for place, name in enumerate(whole)]
     (row,) = text.agg(*written).collect()
     kept = {name: ids[name] for name, is_written in zip(whole, row, strict=True) if is_written}
-    return reader.schema(_schema(types | dict.fromkeys(ids, T.StringType()) | kept)).load(paths)
+    return reader.schema(_schema(types | kept)).load(paths)
 
 
 def _schema(types: Mapping[str, T.DataType]) -> T.StructType:
     return T.StructType([T.StructField(name, kind) for name, kind in types.items()])
 
 
-def _trec_table(spark: SparkSession, source: Source) -> DataFrame:
-    """A run or judgements, by the functions that read them on every Spark."""
-    paths = [source.path] if isinstance(source.path, str) else list(source.path or ())
-    if source.format == "trec_qrels":
-        return read_qrels(spark, paths, **source.options)  # type: ignore[arg-type] # options are checked there
-    return read_run(spark, paths, **source.options)  # type: ignore[arg-type] # the same
-
-
 def _is_of_the_jvm(error: Exception) -> bool:
-    """Whether classic Spark hands on an error of the JVM as it is, which it does with those that it has no class for."""
+    """Whether this is an error of the JVM for which classic Spark has no class."""
     return hasattr(error, "java_exception")
 
 
 def _reason(error: Exception) -> str:
-    """The line of an error that says most: of one of the JVM, or of a task, its innermost cause, of others the first."""
+    """The line of an error that says most: for one of the JVM or of a task the innermost cause, for others the first."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
     if lines and lines[0].startswith("An error occurred while calling"):
         lines = lines[1:]
@@ -134,11 +115,6 @@ def _reason(error: Exception) -> str:
     if causes and (_is_of_the_jvm(error) or lines[0].startswith("Job aborted")):
         return said_by_java(causes[-1])
     return said_by_java(lines[0]) if lines else type(error).__name__
-
-
-def facts_of_table(frame: DataFrame) -> dict[str, Any]:
-    """What a record of a run says of a table: its columns with their types, and how many files it has."""
-    return {"columns": dict(frame.dtypes), "n_files": len(input_files(frame))}
 
 
 def read_for_schema(sources: Mapping[str, Source]) -> list[str]:

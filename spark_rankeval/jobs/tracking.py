@@ -11,7 +11,6 @@ import re
 import tempfile
 import unicodedata
 from collections import Counter
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 # What MLflow takes in names; anything else becomes an underscore.
 _UNWANTED = re.compile(r"[^\w\-. /]")
-# MLflow takes names of 250 characters and a file system of 255 bytes; some are kept for ".ci_high" and "definition.".
+# MLflow takes names of 250 characters and a file system of 255 bytes, with room for ".ci_high" and "definition.".
 _LONGEST_NAME = 215
 # The longest value of a tag.
 _LONGEST_TAG = 5000
@@ -45,28 +44,22 @@ _SUFFIXES = {".ci_low": "interval_low", ".ci_high": "interval_high", ".users": "
 _BATCH, _LONGEST = 100, 6000
 # MLflow keeps runs in databases of these kinds by packages that a client of a server does not need.
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
-# MLflow's own patience with a server that does not answer is minutes, which suits a run that is done, not one that has yet to begin.
+# MLflow waits minutes for a server that does not answer, which suits a run that is done, but not one that has yet to begin.
 _IMPATIENCE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
 
 
 def reach(config: EvaluateConfig) -> None:
-    """Contact the tracking server before a run, and make the experiment if there is none.
-
-    A server is asked for 10 seconds, twice, unless MLflow's environment variables for that say otherwise.
-
-    Raises:
-        ConfigurationError: the server does not answer, or refuses the experiment.
-        MissingExtraError: mlflow-skinny is not installed, or what it needs for a database.
-    """
+    """Contact the tracking server before a run, and make the experiment if there is none."""
     tracking = config.mlflow or Tracking()
     place = tracking.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or "its own place"
     if place.startswith(_DATABASES):
         check_extra("mlflow", "databases of MLflow")
+    settings = {name: value for name, value in _IMPATIENCE.items() if name not in os.environ}
+    os.environ.update(settings)
     try:
-        with _impatient():
-            client = _client(tracking)
-            place = client.tracking_uri
-            _experiment(client, tracking)
+        client = _client(tracking)
+        place = client.tracking_uri
+        _experiment(client, tracking)
     except MissingExtraError:
         raise
     # What can fail is the store's to choose: a server, a database, a folder.
@@ -76,15 +69,13 @@ def reach(config: EvaluateConfig) -> None:
             f"[mlflow] {where}; mend mlflow.tracking_uri or MLFLOW_TRACKING_URI, or leave [mlflow] out"
         )
         raise ConfigurationError(msg) from error
+    finally:
+        for name in settings:
+            os.environ.pop(name, None)
 
 
 def track(run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[str, Any]) -> None:
-    """Log a run that has written all its tables to MLflow; see `_log_run`.
-
-    Raises:
-        MissingExtraError: mlflow-skinny is not installed.
-        TrackingError: MLflow did not take all of it.
-    """
+    """Log a run that has written all its tables to MLflow; see `_log_run`."""
     client = _client(config.mlflow or Tracking())
     try:
         _log_run(client, run, config, result, manifest)
@@ -106,7 +97,7 @@ def _client(tracking: Tracking) -> MlflowClient:
 
 
 def _experiment(client: MlflowClient, tracking: Tracking) -> str:
-    """The id of the experiment, which is made where there is none."""
+    """The id of the experiment, which is made if there is none."""
     name = tracking.experiment
     known = client.get_experiment_by_name(name)
     if known is None:
@@ -117,18 +108,6 @@ def _experiment(client: MlflowClient, tracking: Tracking) -> str:
     return str(known.experiment_id)
 
 
-@contextmanager
-def _impatient() -> Iterator[None]:
-    """Little patience with a server, where the environment does not say how much."""
-    settings = {name: value for name, value in _IMPATIENCE.items() if name not in os.environ}
-    os.environ.update(settings)
-    try:
-        yield
-    finally:
-        for name in settings:
-            os.environ.pop(name, None)
-
-
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
@@ -136,20 +115,18 @@ def _one_line(error: Exception) -> str:
 def _log_run(
     client: MlflowClient, run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[str, Any]
 ) -> None:
-    """Log a run to MLflow: its means and the ends of their intervals as metrics, definitions as parameters, manifest and report.
+    """Log a run to MLflow: figures as metrics, definitions as parameters, manifest and report.
 
-    One model is one run. Several are a parent run, which has the manifest and the report, with a nested run a model, which has the
-    metrics under the same names, so that MLflow's own tables and charts set models side by side.
+    One model is one run. Several are a parent run with a nested run a model, so that MLflow's tables and charts set them side by side.
     """
     tracking = config.mlflow or Tracking()
     experiment = _experiment(client, tracking)
     name = tracking.run_name or run.run_id
     tags = {"spark_rankeval.run_id": run.run_id, "spark_rankeval.output": config.redacted(run.output)[:_LONGEST_TAG]}
     start = int(1000 * run.started.timestamp())
-    failed = manifest.get("gates_failed", 0) > 0
+    state = "FAILED" if manifest.get("gates_failed", 0) > 0 else "FINISHED"
     models = result.models
-    parent = client.create_run(experiment, start_time=start, tags=tags, run_name=name)
-    identity = parent.info.run_id
+    identity = client.create_run(experiment, start_time=start, tags=tags, run_name=name).info.run_id
     # A store of files has a file a metric, and ndcg_at_10 cannot be a folder too.
     slash = "." if urlsplit(client.tracking_uri).scheme in ("", "file") else "/"
     names = _Names(result, slash)
@@ -162,7 +139,7 @@ def _log_run(
             title = model if len(model) <= LONGEST_RUN_NAME else f"{model[:_LONGEST_NAME]}-{_hash_of([model])}"
             child = client.create_run(experiment, start_time=start, tags=nested, run_name=title).info.run_id
             log(child, rows=rows, params={"model": model[:_LONGEST]})
-            client.set_terminated(child, "FAILED" if failed else "FINISHED")
+            client.set_terminated(child, state)
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary, "manifest.json")
         file.write_text(json.dumps(manifest, indent=2, ensure_ascii=False, default=str), encoding="utf-8")
@@ -170,7 +147,7 @@ def _log_run(
         report = report_file(run, Path(temporary))
         if report is not None:
             client.log_artifact(identity, str(report))
-    client.set_terminated(identity, "FAILED" if failed else "FINISHED")
+    client.set_terminated(identity, state)
 
 
 def _common(config: EvaluateConfig, result: Result, names: _Names) -> dict[str, str]:
@@ -203,12 +180,8 @@ def _log(
 class _Names:
     """What MLflow calls the figures of a result: ``ndcg_at_10``, ``ndcg_at_10.ci_low``, ``ndcg_at_10/country.DE``.
 
-    A name that MLflow takes stays as it is. Any other name is shortened or loses signs, and so ends in a hash of what it stands for.
-    It is then the same in every run, and unlike all others. Names that a database may take for equal get a hash too.
-
-    Args:
-        result: whose figures they are.
-        slash: what parts a metric and a slice.
+    A name that MLflow takes stays as it is. Any other ends in a hash of what it stands for, which is the same in every run. Names
+    that a database may take for equal get a hash too.
     """
 
     def __init__(self, result: Result, slash: str) -> None:
@@ -236,13 +209,7 @@ class _Names:
 
 
 def _name(text: str, of: Sequence[str], *, has_folders: bool = True) -> str:
-    """A text as a name that MLflow takes, with a hash at its end if it is not that text.
-
-    Args:
-        text: the name as it should be.
-        of: what it stands for.
-        has_folders: whether a slash may stay.
-    """
+    """A text as a name that MLflow takes, with a hash of what it stands for if it is not that text."""
     parts = _UNWANTED.sub("_", text).split("/")
     name = ("/" if has_folders else "_").join("_" if part in ("", ".", "..") else part for part in parts)
     if name == text and len(name.encode()) <= _LONGEST_NAME:
@@ -256,6 +223,6 @@ def _hash_of(texts: Sequence[str]) -> str:
 
 
 def _folded(name: str) -> str:
-    """A name as the least exact of databases and file systems compare it: without case, accents and blanks at its end."""
+    """A name as the least exact databases compare it: without case, accents and blanks at its end."""
     letters = unicodedata.normalize("NFKD", name.strip())
     return "".join(letter for letter in letters if not unicodedata.combining(letter)).casefold()

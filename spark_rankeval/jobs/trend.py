@@ -1,4 +1,4 @@
-"""The history of a job's runs: its metrics over time, as a table on the terminal or a page with charts."""
+"""The job that shows the metrics of all runs over time, as a table on the terminal or a page with charts."""
 
 from __future__ import annotations
 
@@ -23,19 +23,12 @@ if TYPE_CHECKING:
     from spark_rankeval.run_history.gates import GateRule
     from spark_rankeval.run_history.history import History
 
-# So many are listed where one is not found.
+# So many are listed if one is not found.
 _MOST_SLICES = 20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read the history and show it.
-
-    Args:
-        arguments: the command line; None: that of the process.
-
-    Returns:
-        0; 2 for wrong options, or a folder without runs of the evaluation job; 1 for a crash.
-    """
+    """Read the history and show it, with a command line, by default that of the process; for the exit code see `run_job`."""
     options = _options(arguments)
     log = EventLog("trend", options.log_format)
 
@@ -70,10 +63,7 @@ def read_history(spark: SparkSession, output: str, slice_: str | None = "all", m
         spark: the session.
         output: the folder of all tables.
         slice_: which users; None: each slice.
-        metrics: which ones, in any spelling; none, or one that no run has: each metric.
-
-    Raises:
-        ConfigurationError: there is no table of metrics, or no run has such a slice.
+        metrics: in any spelling; none, or one that no run has: each metric.
     """
     from spark_rankeval.jobs.runs import MANIFESTS, METRICS  # noqa: PLC0415 # these import pyspark
     from spark_rankeval.spark.storage import exists, read_while_others_write  # noqa: PLC0415
@@ -111,12 +101,13 @@ def _read(spark: SparkSession, output: str, slice_: str | None, metrics: Sequenc
     if not rows and whole and slice_ is not None:
         slices = [row["slice"] for row in of_runs.select("slice").distinct().collect()]
         if slice_ not in slices:
-            raise ConfigurationError(_no_slice(slice_, sorted(slices)))
+            msg = _no_slice(slice_, sorted(slices))
+            raise ConfigurationError(msg)
     return History(rows, failed)
 
 
 def _of_metrics(table: DataFrame, metrics: Sequence[str]) -> DataFrame:
-    """The rows of the metrics that are asked for; all rows if one of these is none, to say which there are."""
+    """The rows of the metrics that are asked for; all rows if one is unknown, so that a message can list them."""
     from pyspark.sql import functions as F  # noqa: PLC0415
 
     from spark_rankeval.run_history.gates import names  # noqa: PLC0415
@@ -137,9 +128,7 @@ def _no_slice(asked: str, known: Sequence[str]) -> str:
     return f"no run has a slice {asked!r}; {did_you_mean(asked, known)}{there}; --slice every is each"
 
 
-def task() -> None:
-    """Run the job; see `run_as_task`."""
-    run_as_task(main)
+task = partial(run_as_task, main)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""Runs against judgements: the evaluation with trec_eval's conventions and measures, nothing else to say."""
+"""Runs against judgements, with trec_eval's conventions and measures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from spark_rankeval.evaluation.prepare import Metrics
     from spark_rankeval.evaluation.result import Result
-    from spark_rankeval.metrics.base import Metric
 
 #: What trec_eval prints when it is asked for nothing, but for ``gm_map``.
 OFFICIAL = (
@@ -34,26 +33,20 @@ def evaluate_runs(
 ) -> Result:
     """Evaluate runs as trec_eval does; ``print(evaluate_runs(runs, qrels).to_trec())`` prints what it prints.
 
-    It is `evaluate` with the columns of `read_run` and `read_qrels`, ``dialect="trec_eval"``, and a model for each value of the
-    column ``model``, if there is one. Ranks in files are ignored: scores order, equal ones by item downwards. Every query that was
-    judged counts, with 0 where the run has nothing for it (``trec_eval -c``); others do not.
+    This is `evaluate` with the columns of `read_run` and `read_qrels`, ``dialect="trec_eval"``, and a model for each value of the
+    column ``model``, if there is one. Items are ordered by score, equal ones by item downwards; ranks in files are ignored. Every
+    judged query counts, with 0 if the run lacks it (``trec_eval -c``); others do not.
 
     Args:
         runs: query, item, score, and model; or such a table for each model, by its name.
         qrels: query, item, grade.
-        metrics: as in `evaluate`; those that trec_eval prints by itself.
-        options: any other of `evaluate`, such as ``relevance_threshold=2`` (``-l2``), from which on `bpref` judges, too.
+        metrics: as in `evaluate`; default: those that trec_eval prints by itself.
+        options: any other of `evaluate`, such as ``relevance_threshold=2`` (``-l2``), which holds for `bpref`, too.
 
     Raises:
         MetricError, DialectError, OptionError, InputError, DataError: as in `evaluate`.
     """
-    usual: dict[str, Any] = {
-        "user": "query",
-        "item": "item",
-        "score": "score",
-        "relevance": "grade",
-        "dialect": "trec_eval",
-    }
+    usual = {"user": "query", "item": "item", "score": "score", "relevance": "grade", "dialect": "trec_eval"}
     if not isinstance(runs, Mapping):
         check_table("runs", runs)
         if "model" in runs.columns:
@@ -61,10 +54,10 @@ def evaluate_runs(
     asked = parse_metrics(metrics)
     level = options.get("relevance_threshold")
     if level is not None:
-        asked = AskedMetrics({label: _judged_from(metric, level) for label, metric in asked.items()}, asked.spelled)
+        judged = dict(asked)
+        for label, metric in asked.items():
+            # The level of -l also says which items are judged as not relevant.
+            if isinstance(metric, BPref) and not metric.chosen():
+                judged[label] = replace(metric, judged_threshold=level)
+        asked = AskedMetrics(judged, asked.spelled)
     return evaluate(runs, qrels, asked, **{**usual, **options})
-
-
-def _judged_from(metric: Metric, level: float) -> Metric:
-    """The metric with the level of ``-l``, which says of `bpref` which items are relevant and which are judged not to be."""
-    return metric if not isinstance(metric, BPref) or metric.chosen() else replace(metric, judged_threshold=level)

@@ -1,7 +1,4 @@
-r"""What a line of TREC's files holds: patterns that Python and Java read alike, and what is wrong with a line that they do not fit.
-
-White space is C's: blanks, ``\t``, ``\v``, ``\f`` and ``\r``, in any number between fields and around them. Digits are ASCII's.
-"""
+"""The lines of TREC's files: patterns that Python and Java read alike, and what is wrong with a line that does not fit."""
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ NUMBERS = {
     "double": r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity|nan))",
     "int": "[+-]?[0-9]{1,9}",
 }
+#: White space of C.
 SPACES = " \t\v\f\r"
 #: A line that is not empty and no comment; trec_eval 10 knows comments.
 SAYS_SOMETHING = r"^\s*[^\s#]"
@@ -36,8 +34,8 @@ class Form:
         fields: what a line holds, in order.
         columns: the fields that are kept, with the types of Spark.
         number: the field that must be a number.
-        ordinal: the field that must be a whole number if a line has more fields than these. trec_eval ignores what follows;
-            without this check an item with a space would shift the fields unseen.
+        ordinal: the field that must be a whole number if a line has more fields. trec_eval ignores these; without this check an
+            item with a space would shift the fields unseen.
     """
 
     name: str
@@ -48,7 +46,7 @@ class Form:
 
     @cached_property
     def plain(self) -> str:
-        """A pattern of most lines that read, and of no other: ASCII with single blanks, which is quick to see and to split."""
+        """A pattern of most lines that read: ASCII with single blanks, which is quick to see and to split."""
         return f"^(?!#){' '.join(self._patterns('[!-~]+'))}{END}"
 
     @cached_property
@@ -67,28 +65,23 @@ class Form:
 
 #: What a system retrieved: ``301 Q0 FR940202-2-00150 104 2.129133 STANDARD``.
 RUN = Form(
-    "run",
-    ("query", "Q0", "item", "rank", "score", "model"),
-    {"query": "string", "item": "string", "rank": "int", "score": "double", "model": "string"},
-    "score",
-    "rank",
+    name="run",
+    fields=("query", "Q0", "item", "rank", "score", "model"),
+    columns={"query": "string", "item": "string", "rank": "int", "score": "double", "model": "string"},
+    number="score",
+    ordinal="rank",
 )
 #: What assessors judged: ``301 0 CR93E-10279 0``.
 QRELS = Form(
-    "qrels",
-    ("query", "iteration", "item", "grade"),
-    {"query": "string", "iteration": "string", "item": "string", "grade": "int"},
-    "grade",
+    name="qrels",
+    fields=("query", "iteration", "item", "grade"),
+    columns={"query": "string", "iteration": "string", "item": "string", "grade": "int"},
+    number="grade",
 )
 
 
 def problem_of(line: bytes, form: Form) -> str | None:
-    """What is wrong with a line; None if it reads, is empty or a comment.
-
-    Args:
-        line: without its end.
-        form: what it should hold.
-    """
+    """What is wrong with a line without its end; None if it reads, is empty or a comment."""
     text = line.decode("utf-8", "replace").strip(SPACES)
     if not re.match(SAYS_SOMETHING, text, re.ASCII):
         return None

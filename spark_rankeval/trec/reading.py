@@ -1,4 +1,4 @@
-"""Runs and judgements as tables, by Spark's own text functions; an error names the lines that do not read by file and number."""
+"""Runs and judgements as tables, by Spark's own text functions."""
 
 from __future__ import annotations
 
@@ -34,19 +34,17 @@ def read_run(
 ) -> DataFrame:
     """What systems retrieved, from files of lines ``301 Q0 FR940202-2-00150 104 2.129133 STANDARD``.
 
-    A job looks at every line first. The table is lazy and reads the files again. Empty lines and lines that begin with ``#`` are
-    passed over. Works on every Spark, classic and Connect, without Python workers.
+    A job checks every line first. The table is lazy and reads the files again. Empty lines and lines that begin with ``#`` are
+    ignored. It works on every Spark, classic and Connect, without Python workers.
 
     Args:
         spark: the session.
-        paths: a file, folder or pattern, or several, as Spark reads them; compressed files as Spark reads these.
-        model: what names the model of a row: ``tag``, the last field of a line; or ``file``, the file's name, if runs share
-            a tag.
-        on_invalid: lines that do not read are an ``error``, or ``drop`` leaves them out with a warning.
+        paths: a file, folder or pattern, or several, as Spark reads them, compressed or not.
+        model: the model of a row: ``tag``, the last field of a line, or ``file``, the file's name, if runs share a tag.
+        on_invalid: ``error``, or ``drop`` to leave out lines that do not read, with a warning.
 
     Returns:
-        query, item, rank, score, model. The rank is the file's, null if it is no whole number: trec_eval ignores it, and
-        orders by score.
+        query, item, rank, score, model. The rank is null if it is no whole number: trec_eval ignores it, and orders by score.
 
     Raises:
         InputError: there is no such file.
@@ -59,12 +57,12 @@ def read_run(
 def read_qrels(
     spark: SparkSession, paths: str | os.PathLike[str] | Sequence[str], *, on_invalid: str = "error"
 ) -> DataFrame:
-    """What assessors judged, from files of lines ``301 0 CR93E-10279 0``.
+    """What assessors judged, from files of lines ``301 0 CR93E-10279 0``; all else is as in `read_run`.
 
     Args:
-        spark: as in `read_run`, and so are the others.
+        spark: the session.
         paths: the files.
-        on_invalid: what becomes of lines that do not read.
+        on_invalid: ``error``, or ``drop`` to leave out lines that do not read.
 
     Returns:
         query, iteration, item, grade.
@@ -86,11 +84,14 @@ def _read(
 ) -> DataFrame:
     one_of("on_invalid", on_invalid, ("error", "drop"))
     text = _text(spark, _as_paths(paths))
-    fields = _at_blanks(form)
+    n_parts = len(form.fields) + 1
+    # Java splits at one character without a pattern.
+    fields = F.split("value", " ", n_parts)
     if not _all_plain(text, form, on_invalid):
         # A file that has changed since gives rows of nulls, which an evaluation refuses.
         text = text.where(_reads(form) if on_invalid == "drop" else F.col("value").rlike(SAYS_SOMETHING))
-        fields = F.when(_is_plain(form), fields).when(_reads(form), _at_spaces(form))
+        at_spaces = F.split(F.btrim("value", F.lit(SPACES)), r"\s+", n_parts)
+        fields = F.when(F.col("value").rlike(form.plain), fields).when(_reads(form), at_spaces)
     columns = {name: _column(form, name) for name in form.columns}
     given = [fields.alias("fields")]
     if model_is_file:
@@ -100,14 +101,10 @@ def _read(
 
 
 def _file_name() -> Column:
-    """The name of a line's file without what tells of a compression. Spark gives paths as URIs."""
+    """The name of a line's file without the ending of a compression."""
     name = F.substring_index("_metadata.file_path", "/", -1)
-    # In a URI's path a plus is a plus.
+    # Spark gives paths as URIs, in which a plus is a plus.
     return F.regexp_replace(F.url_decode(F.regexp_replace(name, r"\+", "%2B")), _COMPRESSED, "")
-
-
-def _is_plain(form: Form) -> Column:
-    return F.col("value").rlike(form.plain)
 
 
 def _reads(form: Form) -> Column:
@@ -115,16 +112,6 @@ def _reads(form: Form) -> Column:
     # Spark decodes a line to replace in it: bytes that are not UTF-8 become this character.
     is_utf8 = F.regexp_replace(line, "\ufffd", "\ufffd") == line
     return line.rlike(form.any) & is_utf8
-
-
-def _at_blanks(form: Form) -> Column:
-    """The fields of a plain line. Java splits at one character without a pattern."""
-    return F.split("value", " ", len(form.fields) + 1)
-
-
-def _at_spaces(form: Form) -> Column:
-    """The fields of any line that reads, with what follows them in one more."""
-    return F.split(F.btrim("value", F.lit(SPACES)), r"\s+", len(form.fields) + 1)
 
 
 def _column(form: Form, name: str) -> Column:
@@ -138,14 +125,10 @@ def _column(form: Form, name: str) -> Column:
 
 
 def _all_plain(text: DataFrame, form: Form, on_invalid: str) -> bool:
-    """Whether all lines are plain; looks at every line.
-
-    Raises:
-        DataError: lines do not read, and ``on_invalid`` is ``error``.
-    """
+    """Whether all lines are plain; refuses lines that do not read, or warns of them."""
     wrong = _is_wrong(form)
     row = (
-        text.where(~_is_plain(form))
+        text.where(~F.col("value").rlike(form.plain))
         .agg(
             F.count(F.lit(1)).alias("n_not_plain"),
             F.count(F.when(wrong, 1)).alias("n_wrong"),
@@ -169,7 +152,7 @@ def _is_wrong(form: Form) -> Column:
 
 
 def _examples(text: DataFrame, form: Form, files: list[str]) -> list[str]:
-    """The first lines of some files that do not read, after a second look at these files for their numbers."""
+    """The first lines of some files that do not read; a second look at these files finds their numbers."""
     examples = []
     block, place = F.col("block"), F.col("place")
     for file in files[:_MOST_EXAMPLES]:

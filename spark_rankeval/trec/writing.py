@@ -45,21 +45,20 @@ def write_run(
 ) -> None:
     """Write predictions as TREC's runs: lines ``query Q0 item rank score tag``, those of a query together and in rank order.
 
-    Ranks count from 1. They go by score, equal scores as the dialect orders the items' text, so that a reader who trusts ranks and one
-    who sorts as trec_eval does see one order. Scores are written so that they read back to the same bits. All is looked at before
-    anything is written.
+    Ranks count from 1. They go by score, and equal scores as the dialect orders the items' text, so that a reader of ranks and one
+    that sorts as trec_eval does see the same order. Scores read back to the same bits. All rows are checked before any is written.
 
     Args:
         predictions: a row a query and item.
-        path: the folder to write; of several models a folder ``model=<tag>`` in it for each. `read_run` reads both.
+        path: the folder to write, with a folder ``model=<tag>`` for each of several models. `read_run` reads both.
         query: the column of queries.
         item: the column of items.
         score: the column of scores, higher is better.
-        model: the column that names the run of a row, its tag.
-        tag: the run's tag, where there is but one; one of the two must be given.
+        model: the column of the runs' tags; give this or `tag`.
+        tag: the tag of a single run.
         k: how many items to write of each query; None: all.
-        dialect: whose order equal scores have, and whose precision scores.
-        single_file: one file a run, which one task writes, and not one a partition.
+        dialect: its order of equal scores and its precision of scores are used.
+        single_file: one task writes a run as one file, instead of one file a partition.
         compression: ``none``, ``gzip``, or another that Spark writes text with.
         mode: ``errorifexists`` or ``overwrite``.
 
@@ -71,9 +70,9 @@ def write_run(
     convention = find_dialect(dialect)
     path = _check(predictions, path, tag, k, mode, compression, single_file)
     names = {"query": query, "item": item, "score": score} | ({} if model is None else {"model": model})
-    found = _columns(predictions, names, tag)
+    columns = _columns(predictions, names, tag)
     rows = predictions.select(
-        *[found[name].cast("string").alias(name) for name in _FIELDS], found["score"].cast("double").alias("score")
+        *[columns[name].cast("string").alias(name) for name in _FIELDS], columns["score"].cast("double").alias("score")
     )
     _refuse(rows)
     if mode == "errorifexists" and exists(predictions.sparkSession, path):
@@ -81,17 +80,15 @@ def write_run(
         raise OptionError(msg)
     ordered = F.col("score").cast("float" if convention.ranking.score_precision == "float32" else "double")
     items = F.col("item").desc() if convention.ranking.ties == "item_desc" else F.col("item").asc()
-    ranked = rows.withColumn(
-        "rank", F.row_number().over(Window.partitionBy("model", "query").orderBy(ordered.desc(), items))
-    )
+    order = Window.partitionBy("model", "query").orderBy(ordered.desc(), items)
+    ranked = rows.withColumn("rank", F.row_number().over(order))
     if k is not None:
         ranked = ranked.where(F.col("rank") <= k)
     keys = [F.col("model")] if single_file else [F.col("model"), F.col("query")]
     # A number of partitions would be a setting of the cluster's: Spark's own is taken.
     sorted_rows = ranked.repartition(*keys).sortWithinPartitions("model", "query", "rank")
-    line = F.concat_ws(
-        " ", "query", F.lit("Q0"), "item", F.col("rank").cast("string"), F.col("score").cast("string"), "model"
-    )
+    rank, value = F.col("rank").cast("string"), F.col("score").cast("string")
+    line = F.concat_ws(" ", "query", F.lit("Q0"), "item", rank, value, "model")
     lines = sorted_rows.select(line.alias("value"), *([] if model is None else ["model"]))
     writer = lines.write.mode(save_mode(mode)).option("compression", compression)
     (writer if model is None else writer.partitionBy("model")).text(path)
@@ -128,52 +125,46 @@ def _columns(predictions: DataFrame, names: dict[str, str], tag: str | None) -> 
     if ("model" in names) == (tag is not None):
         msg = "say what the run is called: tag='bm25', or model= for a column of tags, one of them"
         raise OptionError(msg)
-    found, problems = {}, []
+    columns, problems = {}, []
     for meaning, name in names.items():
-        there = find_column(predictions, name) if isinstance(name, str) else None
-        if there is None:
+        actual = find_column(predictions, name) if isinstance(name, str) else None
+        if actual is None:
             problems.append(f"no column {name!r} ({meaning}=)")
             continue
-        kind = predictions.schema[there].dataType
-        fine = (T.NumericType,) if meaning == "score" else (T.StringType, T.IntegralType)
-        if not isinstance(kind, fine):
-            problems.append(
-                f"{meaning}={there!r} is {kind.simpleString()}, which is no {'number' if meaning == 'score' else 'text'}: cast it"
-            )
+        kind = predictions.schema[actual].dataType
+        expected, allowed = (
+            ("number", (T.NumericType,)) if meaning == "score" else ("text", (T.StringType, T.IntegralType))
+        )
+        if not isinstance(kind, allowed):
+            problems.append(f"{meaning}={actual!r} is {kind.simpleString()}, which is no {expected}: cast it")
         elif meaning != "score" and (wrong := why_unusable(kind, "item")):
-            problems.append(f"{meaning}={there!r} is {kind.simpleString()}; {wrong}")
-        found[meaning] = column(there)
+            problems.append(f"{meaning}={actual!r} is {kind.simpleString()}; {wrong}")
+        columns[meaning] = column(actual)
     if problems:
-        there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in predictions.schema.fields)
-        msg = f"predictions: {'; '.join(problems)}; the table has: {there}"
+        known = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in predictions.schema.fields)
+        msg = f"predictions: {'; '.join(problems)}; the table has: {known}"
         raise InputError(msg)
-    return found if tag is None else {**found, "model": F.lit(tag)}
+    return columns if tag is None else {**columns, "model": F.lit(tag)}
 
 
 def _refuse(rows: DataFrame) -> None:
-    """Raise where rows cannot be lines of a run.
-
-    Raises:
-        DataError: so it is.
-    """
     reasons = {f"null {name}": F.col(name).isNull() for name in (*_FIELDS, "score")}
     reasons["NaN score"] = F.isnan("score")
     reasons |= {
         f"{name} that is empty or holds a space": F.col(name).rlike(r"\s") | (F.col(name) == "") for name in _FIELDS
     }
     reasons["query that begins with #, as a comment does"] = F.col("query").startswith("#")
-    wrong = reduce(or_, [F.coalesce(one, F.lit(False)) for one in reasons.values()])
-    reason = F.coalesce(*[F.when(one, F.lit(name)) for name, one in reasons.items()])
-    fine = rows.where(~wrong).groupBy("model", "query", "item").agg(F.count(F.lit(1)).alias("n")).where("n > 1")
+    wrong = reduce(or_, [F.coalesce(condition, F.lit(False)) for condition in reasons.values()])
+    reason = F.coalesce(*[F.when(condition, F.lit(name)) for name, condition in reasons.items()]).alias("reason")
     example = F.struct("query", "item", "model").alias("example")
-    told = rows.where(wrong).select(reason.alias("reason"), F.lit(1).cast("bigint").alias("n"), example)
-    twice = fine.select(F.lit(_TWICE).alias("reason"), (F.col("n") - 1).alias("n"), example)
-    found = (
-        told.unionAll(twice).groupBy("reason").agg(F.sum("n").alias("n"), F.min("example").alias("example")).collect()
-    )
-    if found:
-        counts = {row["reason"]: row["n"] for row in sorted(found, key=lambda row: str(row["reason"]))}
-        parts = [f"{row['reason']}: {row['n']:,}, for example {_shown(row['example'])}" for row in found]
+    refused = rows.where(wrong).select(reason, F.lit(1).cast("bigint").alias("n"), example)
+    usable = rows.where(~wrong).groupBy("model", "query", "item").agg(F.count(F.lit(1)).alias("n")).where("n > 1")
+    twice = usable.select(F.lit(_TWICE).alias("reason"), (F.col("n") - 1).alias("n"), example)
+    totals = refused.unionAll(twice).groupBy("reason").agg(F.sum("n").alias("n"), F.min("example").alias("example"))
+    records = totals.collect()
+    if records:
+        counts = {row["reason"]: row["n"] for row in sorted(records, key=lambda row: str(row["reason"]))}
+        parts = [f"{row['reason']}: {row['n']:,}, for example {_shown(row['example'])}" for row in records]
         msg = f"rows that a run cannot hold: {'; '.join(sorted(parts))}. Mend the data, or leave these rows out"
         raise DataError(msg, counts)
 

@@ -257,7 +257,7 @@ def test_a_run_that_fails_leaves_what_is_there(after_monday, monkeypatch):
         raise RuntimeError("the driver is gone")
 
     (after_monday / "p.csv").write_text("user;item;position\n1;b;2\n1;a;1\n")
-    monkeypatch.setattr("spark_rankeval.jobs.runs.write_manifest", crash)
+    monkeypatch.setattr("spark_rankeval.jobs.runs.write_line", crash)
     assert start(after_monday, run_id="night") == 1
     kept = contents(output)
     assert all(kept[path] == data for path, data in before.items() if "run_id=monday" in str(path))
