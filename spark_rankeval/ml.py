@@ -1,4 +1,4 @@
-"""An evaluator for pyspark.ml: what `CrossValidator` and `TrainValidationSplit` choose recommenders by."""
+"""An evaluator by which pyspark.ml's `CrossValidator` and `TrainValidationSplit` choose recommenders."""
 
 from __future__ import annotations
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.records.summary import SummaryRow
-
-_TIES = (None, "item_asc", "item_desc", "average")
-_ON_INVALID = ("error", "drop")
 
 
 def _name(value: object) -> str:
@@ -56,12 +53,12 @@ def _threshold(value: object) -> float | None:
 
 
 def _ties(value: object) -> str | None:
-    one_of("ties", value, _TIES)
-    return value  # type: ignore[return-value] # one of the above
+    one_of("ties", value, (None, "item_asc", "item_desc", "average"))
+    return value  # type: ignore[return-value] # one of these
 
 
 def _on_invalid(value: object) -> str:
-    one_of("onInvalid", value, _ON_INVALID)
+    one_of("onInvalid", value, ("error", "drop"))
     return str(value)
 
 
@@ -70,22 +67,23 @@ class RankingEvaluator(
 ):
     """The mean of one metric over users, of rows of user, item, rating and prediction as ``ALS.transform`` gives them.
 
-    Each row is both: its prediction is a score to rank the item by, its rating the grade of the label. So what is ranked are
-    a user's rows of this table and no other items: a user's held-out ratings among themselves, not the catalogue. `evaluate`
-    takes recommendations from all items.
+    The prediction of a row is a score to rank its item by, the rating is the grade of its label. Only a user's rows of this table
+    are ranked: the held-out ratings, not the catalogue. `evaluate` takes recommendations from all items.
 
-    The columns are set by ``userCol`` ("user"), ``itemCol`` ("item"), ``labelCol`` ("rating") and ``predictionCol``
-    ("prediction"), the defaults being those of `ALS`. The others are:
+    The columns are ``userCol`` ("user"), ``itemCol`` ("item"), ``labelCol`` ("rating") and ``predictionCol`` ("prediction"), with
+    the defaults of `ALS`. The others are:
 
-    - ``metricName``: any one metric, as `evaluate` takes it, such as ``"ndcg@10"`` or ``"ap(denominator='labels')@10"``.
+    - ``metricName``: one metric, as `evaluate` takes it, such as ``"ndcg@10"`` or ``"ap(denominator='labels')@10"``.
     - ``dialect``: as in `evaluate`; it says what a metric means, not which of two values is better.
     - ``relevanceThreshold``: an item is relevant from this rating on; None: above 0, or as the dialect says.
     - ``ties``: how equal predictions are ordered: ``item_asc``, ``item_desc``, ``average``; None: as the dialect says.
-    - ``onInvalid``: ``error``, or ``drop``: a prediction or rating that cannot be used is left out, and not the other one of its
-      row: of an item without a prediction the rating stays a label, which then nobody found.
+    - ``onInvalid``: ``error``, or ``drop`` to leave out unusable predictions and ratings. The rating of a row without a usable
+      prediction stays a label, which then nobody found.
 
     Raises:
-        MetricError, DialectError, OptionError, InputError: a Param has a value that is not allowed.
+        MetricError, DialectError, OptionError, InputError: a Param has a value that is not allowed, or a column is wrong.
+        DataError: rows cannot be ranked.
+        UndefinedMeanError: there is no row, or the metric is defined for no user.
     """
 
     _input_kwargs: dict[str, Any]
@@ -141,22 +139,14 @@ class RankingEvaluator(
         return self._set_checked(**self._input_kwargs)
 
     def _set_checked(self, **given: Any) -> RankingEvaluator:
-        """Set Params, and say at once what only a fitted model would bring to light: that a dialect lacks the metric."""
-        for name in ("labelCol", "predictionCol"):
-            if name in given:
-                _name(given[name])
-        dialect, metric = (given.get("dialect", self.getDialect()), given.get("metricName", self.getMetricName()))
+        """Set Params, and refuse a metric that the dialect lacks before a model is fitted."""
+        for name in given.keys() & {"labelCol", "predictionCol"}:
+            _name(given[name])
+        dialect, metric = given.get("dialect", self.getDialect()), given.get("metricName", self.getMetricName())
         find_dialect(_dialect(dialect)).defaults_for(type(parse_metric(_metric(metric))))
         return self._set(**given)
 
     def _evaluate(self, dataset: DataFrame) -> float:
-        """The mean of the metric.
-
-        Raises:
-            UndefinedMeanError: there is no row, or the metric is defined for no user: a NaN would be chosen as the best.
-            DataError: rows cannot be ranked.
-            MetricError, DialectError, OptionError, InputError: something is wrong with a Param or column; no job has run.
-        """
         try:
             result = evaluate(
                 dataset,
@@ -183,6 +173,7 @@ class RankingEvaluator(
             )
             raise DataError(msg, error.counts) from error
         (row,) = result.summary
+        # A NaN would be chosen as the best.
         if math.isnan(row.mean):
             counts = {name: count for name, count in result.data_quality.to_dict().items() if count is not None}
             raise UndefinedMeanError(_why_undefined(row, counts), counts)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Generic
 from spark_rankeval.errors import GateError
 from spark_rankeval.jobs.config import Config, load_config
 from spark_rankeval.jobs.events import FORMATS, EventLog, errors_with_keys
-from spark_rankeval.jobs.json_schema import json_schema
 from spark_rankeval.jobs.secrets import redacted
 from spark_rankeval.jobs.session import job_session, run_job
+from spark_rankeval.jobs.settings import json_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -106,7 +106,6 @@ def _partition(spark: SparkSession, source: PerUserTable, section: str) -> Sourc
 
 
 def _results(config: CompareConfig, tables: Mapping[str, DataFrame]) -> Results:
-    """The tables as `compare` takes them."""
     return {name: tables[f"models.{name}"] for name in config.models} or tables["results"]
 
 
@@ -126,7 +125,6 @@ def _check(config: CompareConfig, results: Results) -> dict[str, str]:
 
 
 def _summarised(config: CompareConfig, results: Results) -> Result:
-    """The models' means side by side, for the report."""
     asked = config.comparison
     table, model = (_one_table(results), _MODEL) if isinstance(results, Mapping) else (results, asked.model)
     return summarise(

@@ -273,7 +273,6 @@ class EvaluateConfig(JobConfig):
 
 
 def _is_among(metrics: Mapping[str, Metric], name: str) -> bool:
-    """Whether a metric is evaluated, by its label or in any spelling."""
     try:
         return name in metrics or parse_metric(name) in metrics.values()
     except MetricError:

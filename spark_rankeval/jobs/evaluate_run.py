@@ -12,11 +12,10 @@ from spark_rankeval.evaluation.dialect_map import dialect_map
 from spark_rankeval.evaluation.evaluate import evaluate, quarantine, score_users, score_users_to_describe
 from spark_rankeval.evaluation.summarise import check_memory, summarise
 from spark_rankeval.jobs import runs
-from spark_rankeval.jobs.attempts import stop_if_superseded
 from spark_rankeval.jobs.dry_run import Part, folded, planned
 from spark_rankeval.jobs.evaluate import EvaluateConfig, parted
 from spark_rankeval.jobs.events import EventLog
-from spark_rankeval.jobs.gating import facts_of_gates, gates_table, outcomes_of, tell_gates
+from spark_rankeval.jobs.gating import facts_of_gates, outcomes_of, write_gates
 from spark_rankeval.jobs.partitions import check_columns, check_committer
 from spark_rankeval.jobs.reporting import about_the_run, write_report
 from spark_rankeval.jobs.tables import read_tables
@@ -62,7 +61,8 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
         result = _write_users(run, config, frames)
         _write_quarantine(run, frames)
         run.write(runs.metrics_table(spark, result, run.started).coalesce(1), runs.METRICS)
-        outcomes = _write_gates(run, config, result)
+        outcomes = outcomes_of(run, config.gate_rules(), result)
+        write_gates(run, outcomes)
         facts = {"plan": list(result.plan), **result.to_dict(), **facts_of_gates(outcomes)}
         stored = spark.read.schema(without_standards(frames[runs.PER_USER]).schema).parquet(run.place(runs.PER_USER))
         result = replace(result, _table=lambda: stored)
@@ -71,7 +71,7 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
         run.publish(manifest)
         unmet = failed(outcomes)
         if config.mlflow is not None:
-            stop_if_superseded(run)
+            runs.stop_if_superseded(run)
             unmet += _tracked(run, config, result, manifest, has_failed=bool(unmet))
         if unmet:
             raise GateError("; ".join(unmet), _text(run, config, result, outcomes))
@@ -105,7 +105,6 @@ def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
 
 
 def _write_users(run: Run, config: EvaluateConfig, frames: Mapping[str, DataFrame]) -> Result:
-    """Write the users' values, and summarise what was written."""
     call = _call(config, run.tables)
     with staged(frames[runs.PER_USER], f"{run.output}/{runs.PER_USER}") as table:
         try:
@@ -139,14 +138,6 @@ def _write_quarantine(run: Run, frames: Mapping[str, DataFrame]) -> None:
     if runs.QUARANTINE in frames:
         with staged(frames[runs.QUARANTINE], f"{run.output}/{runs.QUARANTINE}") as table:
             run.write(table, runs.QUARANTINE, is_empty=table.isEmpty())
-
-
-def _write_gates(run: Run, config: EvaluateConfig, result: Result) -> list[GateOutcome]:
-    outcomes = outcomes_of(run, config.gate_rules(), result)
-    if outcomes:
-        run.write(gates_table(run, outcomes), runs.GATES)
-        tell_gates(run.log, outcomes)
-    return outcomes
 
 
 def _report(

@@ -10,9 +10,8 @@ from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from spark_rankeval.jobs.runs import MANIFESTS, METRICS, read_metrics, run_facts
+from spark_rankeval.jobs.runs import GATES, MANIFESTS, METRICS, read_metrics, run_facts
 from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, row_of
 from spark_rankeval.run_history.gates import ATTRIBUTES, check_gates, lacking_rows
 from spark_rankeval.spark.storage import exists, read_while_others_write
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.evaluation.result import Result
-    from spark_rankeval.jobs.events import EventLog
     from spark_rankeval.jobs.runs import Run
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.run_history.gates import GateOutcome, GateRule
@@ -33,24 +31,9 @@ _FIGURE = ("model", "slice", "metric", "relevance", "definition", "dialect", "us
 _SAME = (*_FIGURE, "interval", "level")
 _UNNEEDED = ("quantiles", "over_all", "moments")
 _EPOCH = datetime.fromtimestamp(0, UTC)
-_KINDS: dict[str, T.DataType] = {"passed": T.BooleanType(), "value": T.DoubleType(), "limit": T.DoubleType()}
-_COLUMNS = (
-    "name",
-    "condition",
-    "found",
-    "passed",
-    "metric",
-    "model",
-    "slice",
-    "on",
-    "rule",
-    "value",
-    "limit",
-    "earlier",
-)
-_SCHEMA = T.StructType(
-    [T.StructField(name, _KINDS.get(name, T.StringType())) for name in _COLUMNS]
-    + [T.StructField(TIME, T.TimestampType())]
+_SCHEMA = (
+    "name string, condition string, found string, passed boolean, metric string, model string, slice string, `on` string, "
+    f"rule string, value double, limit double, earlier string, {TIME} timestamp"
 )
 
 
@@ -108,10 +91,16 @@ def _last_rows(
     return [(record[RUN_ID], row_of({**record.asDict(), "quantiles": None})) for record in records]
 
 
-def gates_table(run: Run, outcomes: Sequence[GateOutcome]) -> DataFrame:
-    """Outcomes as the table of all runs: a row a condition, model and slice."""
-    rows = [(*(plain[name] for name in _COLUMNS), run.started) for plain in map(_plain, outcomes)]
-    return run.spark.createDataFrame(rows, _SCHEMA).coalesce(1)
+def write_gates(run: Run, outcomes: Sequence[GateOutcome]) -> None:
+    """Write outcomes, if there are any, as a table with a row a condition, model and slice, and an event for each."""
+    if not outcomes:
+        return
+    plain = [_plain(outcome) for outcome in outcomes]
+    rows = [(*outcome.values(), run.started) for outcome in plain]
+    run.write(run.spark.createDataFrame(rows, _SCHEMA).coalesce(1), GATES)
+    for outcome in plain:
+        facts = {name: outcome[name] for name in ("rule", "on", "passed", "value", "limit")}
+        run.log.tell("gate", gate=outcome["name"], **facts)
 
 
 def facts_of_gates(outcomes: Sequence[GateOutcome]) -> dict[str, Any]:
@@ -119,13 +108,6 @@ def facts_of_gates(outcomes: Sequence[GateOutcome]) -> dict[str, Any]:
     if not outcomes:
         return {}
     return {"gates": [*map(_plain, outcomes)], "gates_failed": sum(not outcome.passed for outcome in outcomes)}
-
-
-def tell_gates(log: EventLog, outcomes: Sequence[GateOutcome]) -> None:
-    """An event for each outcome."""
-    for outcome in map(_plain, outcomes):
-        facts = {name: outcome[name] for name in ("rule", "on", "passed", "value", "limit")}
-        log.tell("gate", gate=outcome["name"], **facts)
 
 
 def _plain(outcome: GateOutcome) -> dict[str, Any]:

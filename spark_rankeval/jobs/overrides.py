@@ -112,7 +112,6 @@ def _allowed(name: str, known: Sequence[_Key]) -> str:
 
 
 def _refuse_section(name: str, path: tuple[str, ...], known: Sequence[_Key]) -> NoReturn:
-    """Say that a section is no key, and which key may have been meant."""
     same = [".".join(key.path) for key in known if key.path[-1] == path[-1] and len(key.path) > len(path)]
     hint = f"did you mean {' or '.join(same)}? " if same else ""
     msg = f"--set {name}: [{'.'.join(path)}] is a section, and no key; {hint}{_allowed(path[0], known)}"

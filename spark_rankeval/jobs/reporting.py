@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import ConfigurationError, OptionError
-from spark_rankeval.jobs.attempts import stop_if_superseded
-from spark_rankeval.jobs.runs import REPORTS
+from spark_rankeval.jobs.runs import REPORTS, stop_if_superseded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,4 +1,8 @@
-"""What a run leaves: in each table a partition of its own, and last of all a manifest, without which it is no whole run."""
+"""What a run leaves: in each table a partition of its own, and last of all a manifest, without which it is no whole run.
+
+Two attempts at a run meet if a scheduler takes a driver for dead and starts it again. Each claims the run's name in its status, looks
+there before each write, and stops if it has lost the name. docs/reliability.md says what this leaves open.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,8 +23,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import ConfigurationError, OptionError, SupersededError
-from spark_rankeval.jobs import attempts
-from spark_rankeval.jobs.attempts import claim, stop_if_superseded, superseded, write_status
 from spark_rankeval.jobs.events import errors_with_keys
 from spark_rankeval.jobs.partitions import check_committer, on_this_disk, place_of, write_line, write_partition
 from spark_rankeval.jobs.secrets import redacted_settings
@@ -28,7 +30,7 @@ from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, values_of
 from spark_rankeval.spark.platforms import input_files
 from spark_rankeval.spark.python_workers import workers_explained
-from spark_rankeval.spark.storage import exists, files_at
+from spark_rankeval.spark.storage import exists, files_at, lines_at
 from spark_rankeval.version import __version__
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 
 #: The tables in the output folder. Each has the partitioning column `RUN_ID`.
 PER_USER, METRICS, QUARANTINE, COMPARISONS = "per_user", "metrics", "quarantine", "comparisons"
-MANIFESTS, STATUS, REPORTS, GATES = "manifests", attempts.STATUS, "reports", "gates"
+MANIFESTS, STATUS, REPORTS, GATES = "manifests", "status", "reports", "gates"
 #: Those that a run has only if it is asked for them.
 _OPTIONAL = {"evaluate": (QUARANTINE, GATES, REPORTS), "compare": (REPORTS,)}
 
@@ -118,7 +120,7 @@ class Run:
         stop_if_superseded(self)
         replaced = [table for table, files in self._files.items() if files_at(self.spark, self.place(table)) != files]
         if replaced:
-            raise superseded(self, f"another attempt has written {', '.join(replaced)}")
+            raise _superseded(self, f"another attempt has written {', '.join(replaced)}")
         for table in _OPTIONAL[self.job]:
             if table not in self.written:
                 self._remove(table)
@@ -176,7 +178,7 @@ def running(
     run = Run(spark, job, config, tables, log, run_id_of(config, tables))
     log.run_id = run.run_id
     _refuse_another_job(run)
-    claim(run)
+    _claim(run)
     log.tell("running", place=run.output)
     try:
         with errors_with_keys(config.keys()), workers_explained():
@@ -196,6 +198,110 @@ def running(
     stop_if_superseded(run)
     write_status(run, "succeeded", exit_code=OK)
     log.tell("succeeded", exit_code=OK)
+
+
+class _Claim(NamedTuple):
+    """When an attempt began, and its id; the greatest claim is the latest."""
+
+    started: str
+    attempt: str
+
+
+def _claim(run: Run) -> None:
+    """Take the run's name, and learn whether the folder of the outputs is on the driver's disk."""
+    earlier: list[_Claim] = []
+    # A folder that cannot be is left to the first write.
+    with suppress(OptionError):
+        earlier = _claims(run)
+    _write_line(run, "running")
+    run.is_on_disk = any(_files_of(run))
+    now = _claims(run)
+    if _claim_of(run) in now and set(earlier) & set(now):
+        msg = (
+            f"what was written to {run.place(STATUS)} did not replace what was there, but was added to it: the committer of this "
+            "session cannot replace one partition of a table (dynamic overwrite). Use Spark's own, or another output.path"
+        )
+        raise ConfigurationError(run.config.redacted(msg))
+    _name_file(run)
+
+
+def stop_if_superseded(run: Run) -> None:
+    """Raise a `SupersededError` if the run's name is another attempt's."""
+    latest = max(_claims(run), default=None)
+    if latest is not None and latest < _claim_of(run):
+        # The earlier attempt wrote its last status after it had lost the name. Without this both would stop.
+        write_status(run, "running")
+        latest = max(_claims(run), default=None)
+    if latest != _claim_of(run):
+        since = "" if latest is None else f", which began at {latest.started},"
+        raise _superseded(run, f"another attempt{since} has taken the name")
+
+
+def _superseded(run: Run, reason: str) -> SupersededError:
+    msg = f"run {run.run_id!r} in {run.output}: {reason}; this attempt, begun at {_claim_of(run).started}, stops and writes no more"
+    return SupersededError(run.config.redacted(msg))
+
+
+def write_status(run: Run, state: str, **facts: Any) -> None:
+    """Write the state of a run with its exit code and error as one line of JSON, on the driver's disk as ``status.json``."""
+    _write_line(run, state, **facts)
+    _name_file(run)
+
+
+def _write_line(run: Run, state: str, **facts: Any) -> None:
+    now = datetime.now(UTC).isoformat()
+    line = {
+        RUN_ID: run.run_id,
+        "job": run.job,
+        "attempt": run.attempt,
+        "state": state,
+        "started": run.started.isoformat(),
+        "finished": None if state == "running" else now,
+    }
+    none = {"exit_code": None, "kind": None, "error": None}
+    write_line(run.spark, run.output, STATUS, run.run_id, {**line, **none, **facts})
+
+
+def _name_file(run: Run) -> None:
+    """Give the status on the driver's disk a known name; elsewhere Spark chooses it, and a driver that may only read leaves it."""
+    with suppress(OSError):
+        for file in _files_of(run):
+            file.rename(file.with_name("status.json"))
+            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+def _claim_of(run: Run) -> _Claim:
+    return _Claim(run.started.isoformat(), run.attempt)
+
+
+def _claims(run: Run) -> list[_Claim]:
+    """The claims in the status: several if they were written at once, none while it is replaced."""
+    if run.is_on_disk:
+        lines = [line for text in _texts(run).values() for line in text.split("\n")]
+    else:
+        lines = lines_at(run.spark, run.place(STATUS))
+    claims = []
+    for line in lines:
+        # Other lines are no claims; earlier versions named no attempts.
+        with suppress(ValueError, KeyError, TypeError):
+            status = json.loads(line)
+            claims.append(_Claim(status["started"], status.get("attempt", "")))
+    return claims
+
+
+def _files_of(run: Run) -> Iterator[Path]:
+    """The files with this attempt's id; none if Spark resolves the same path to other storage, or another machine's disk."""
+    return (file for file, text in _texts(run).items() if run.attempt in text)
+
+
+def _texts(run: Run) -> dict[Path, str]:
+    texts = {}
+    # A file may be replaced meanwhile, or not be the driver's to read.
+    with suppress(OSError):
+        for file in on_this_disk(run.place(STATUS)).rglob("[!._]*"):
+            if file.is_file():
+                texts[file] = file.read_text(encoding="utf-8", errors="replace")
+    return texts
 
 
 def _refuse_another_job(run: Run) -> None:

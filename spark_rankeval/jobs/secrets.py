@@ -145,7 +145,6 @@ def _hidden(name: str, value: Any, *, are_options: bool) -> Any:
 
 
 def _words(name: str) -> list[str]:
-    """The words of a name, which dots, dashes, underscores and capitals part."""
     return [word.lower() for word in _WORD.findall(name)]
 
 

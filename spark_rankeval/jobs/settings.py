@@ -1,10 +1,13 @@
-"""Settings of a file, read into frozen dataclasses, with every mistake named at once."""
+"""Settings of a file, read into frozen dataclasses with every mistake named at once, and the JSON Schema of such a file."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import date, time
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -12,10 +15,16 @@ from spark_rankeval.errors import did_you_mean
 from spark_rankeval.jobs.secrets import OPTIONS, shown
 
 Section = TypeVar("Section")
-#: What hints call a list of a file.
-LISTS = (tuple, Sequence)
+# What hints call a list of a file.
+_LISTS = (tuple, Sequence)
 # Which of the two a hint is depends on what stands in it, and on the version of Python.
 _UNIONS = (UnionType, Union)
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
+_AFTER_FIRST_SENTENCE = re.compile(r"(?<=[.?]) [A-Z`].*")
+# "    name: what it is", as the docstrings have it; what is indented further goes on.
+_ATTRIBUTE = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 
 
 def read_settings(section: type[Section], settings: object, problems: list[str], path: str = "") -> Section | None:
@@ -38,8 +47,8 @@ def read_settings(section: type[Section], settings: object, problems: list[str],
         key, hint = item.name, hints[item.name]
         nested, many = section_of(hint)
         if key not in settings:
-            if is_required(item):
-                words = f"section [{prefix}{key}]" if nested else f"key {prefix}{key} ({words_of(hint)})"
+            if _is_required(item):
+                words = f"section [{prefix}{key}]" if nested else f"key {prefix}{key} ({_words_of(hint)})"
                 problems.append(f"the {words} is missing")
         elif nested and many:
             values[key] = _sections(nested, settings[key], problems, prefix + key)
@@ -57,15 +66,15 @@ def _misfits(hint: object, value: object, path: str) -> list[str]:
     if get_origin(hint) is Mapping and isinstance(value, Mapping):
         inside = get_args(hint)[1]
         return [
-            f"{path}.{name} must be {words_of(inside)}; found a {type(entry).__name__}"
+            f"{path}.{name} must be {_words_of(inside)}; found a {type(entry).__name__}"
             for name, entry in value.items()
             if not isinstance(name, str) or not fits(inside, entry)
         ]
     if isinstance(value, date | time) and fits(hint, str(value)):
-        return [f"{path} must be {words_of(hint)}; found the date {value}, which is a text in quotes: '{value}'"]
+        return [f"{path} must be {_words_of(hint)}; found the date {value}, which is a text in quotes: '{value}'"]
     # What names nothing as secret may be secret all the same.
     seen = f"a {type(value).__name__}" if path.endswith(f".{OPTIONS}") else shown(value)
-    return [f"{path} must be {words_of(hint)}; found {seen}"]
+    return [f"{path} must be {_words_of(hint)}; found {seen}"]
 
 
 def _sections(section: type, settings: object, problems: list[str], path: str) -> dict[str, object]:
@@ -75,8 +84,7 @@ def _sections(section: type, settings: object, problems: list[str], path: str) -
     return {name: read_settings(section, inside, problems, f"{path}.{name}") for name, inside in settings.items()}
 
 
-def is_required(item: Field[Any]) -> bool:
-    """Whether a field of a dataclass has no default."""
+def _is_required(item: Field[Any]) -> bool:
     return item.default is MISSING and item.default_factory is MISSING
 
 
@@ -106,7 +114,7 @@ def fits(hint: object, value: object) -> bool:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return isinstance(value, str) and value in arguments
-    if origin in LISTS:
+    if origin in _LISTS:
         return isinstance(value, list) and all(fits(arguments[0], entry) for entry in value)
     if origin is Mapping:
         return isinstance(value, Mapping) and all(
@@ -118,20 +126,94 @@ def fits(hint: object, value: object) -> bool:
     return isinstance(hint, type) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
 
 
-def words_of(hint: object) -> str:
+def _words_of(hint: object) -> str:
     """What a hint asks for, in words.
 
-    >>> words_of(float | Mapping[str, float])
+    >>> _words_of(float | Mapping[str, float])
     'a number or a table of key = value'
     """
     parts = alternatives(hint)
     if parts != [hint]:
-        return " or ".join(dict.fromkeys(map(words_of, parts)))
+        return " or ".join(dict.fromkeys(map(_words_of, parts)))
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return "one of " + ", ".join(repr(word) for word in arguments if word is not None)
-    if origin in LISTS:
+    if origin in _LISTS:
         return "a list of numbers" if arguments[0] is float else "a list of texts"
     if origin is Mapping:
         return "a table of key = value"
     return {str: "a text", bool: "true or false", int: "a whole number"}.get(hint, "a number")  # type: ignore[call-overload, no-any-return] # a type
+
+
+def json_schema(section: type, title: str) -> dict[str, Any]:
+    """The schema of the dataclass of a configuration; docstrings describe its keys, that of `evaluate` its options."""
+    known: dict[str, Any] = {}
+    whole = _object(section, known)
+    return {"$schema": _DIALECT, "title": title, **whole, "$defs": known}
+
+
+def _object(section: type, known: dict[str, Any]) -> dict[str, Any]:
+    documentation, about = documented(section)
+    about = _described_options() | about
+    hints = get_type_hints(section)
+    return {
+        "type": "object",
+        "description": documentation,
+        "properties": {
+            item.name: {
+                **_schema_of(hints[item.name], known),
+                **({"description": about[item.name]} if item.name in about else {}),
+                **({} if item.default in (MISSING, None) else {"default": item.default}),
+            }
+            for item in fields(section)
+        },
+        "required": [item.name for item in fields(section) if _is_required(item)],
+        "additionalProperties": False,
+    }
+
+
+def documented(section: type) -> tuple[str, dict[str, str]]:
+    """What a dataclass is, and what its attributes are, from its docstring and those of its bases."""
+    about: dict[str, str] = {}
+    for kind in reversed(section.__mro__):
+        _, _, attributes = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
+        about |= _described(attributes)
+    first = inspect.cleandoc(section.__doc__ or "").partition("\n\n")[0]
+    return " ".join(first.split()), about
+
+
+@cache
+def _described_options() -> dict[str, str]:
+    from spark_rankeval.evaluation.evaluate import evaluate  # noqa: PLC0415 # it imports pyspark
+    from spark_rankeval.request.options import Facts  # noqa: PLC0415 # as the other
+
+    arguments = inspect.cleandoc(evaluate.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
+    about = documented(Facts)[1] | _described(arguments)
+    return {name: _AFTER_FIRST_SENTENCE.sub("", text.replace("``", "`")) for name, text in about.items()}
+
+
+def _described(attributes: str) -> dict[str, str]:
+    return {name: " ".join(text.split()) for name, text in _ATTRIBUTE.findall(attributes)}
+
+
+def _schema_of(hint: object, known: dict[str, Any]) -> dict[str, Any]:
+    nested, many = section_of(hint)
+    if nested is not None:
+        if nested.__name__ not in known:
+            # Its name stands before its content, which may be about it again.
+            known[nested.__name__] = {}
+            known[nested.__name__] = _object(nested, known)
+        reference = {"$ref": f"#/$defs/{nested.__name__}"}
+        return {"type": "object", "additionalProperties": reference, "minProperties": 1} if many else reference
+    parts = alternatives(hint)
+    if parts != [hint]:
+        kinds = [_schema_of(part, known) for part in parts]
+        return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return {"enum": [word for word in arguments if word is not None]}
+    if origin in _LISTS:
+        return {"type": "array", "items": _schema_of(arguments[0], known)}
+    if origin is Mapping:
+        return {"type": "object", "additionalProperties": _schema_of(arguments[1], known)}
+    return {"type": _TYPES[hint]}  # type: ignore[index] # a type

@@ -97,7 +97,6 @@ def _client(tracking: Tracking) -> MlflowClient:
 
 
 def _experiment(client: MlflowClient, tracking: Tracking) -> str:
-    """The id of the experiment, which is made if there is none."""
     name = tracking.experiment
     known = client.get_experiment_by_name(name)
     if known is None:

@@ -101,7 +101,6 @@ def _read(
 
 
 def _file_name() -> Column:
-    """The name of a line's file without the ending of a compression."""
     name = F.substring_index("_metadata.file_path", "/", -1)
     # Spark gives paths as URIs, in which a plus is a plus.
     return F.regexp_replace(F.url_decode(F.regexp_replace(name, r"\+", "%2B")), _COMPRESSED, "")

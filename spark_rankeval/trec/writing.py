@@ -121,7 +121,6 @@ def _check(
 
 
 def _columns(predictions: DataFrame, names: dict[str, str], tag: str | None) -> dict[str, Column]:
-    """The columns of a run, all offenders named at once."""
     if ("model" in names) == (tag is not None):
         msg = "say what the run is called: tag='bm25', or model= for a column of tags, one of them"
         raise OptionError(msg)

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import ConfigurationError, SupersededError
-from spark_rankeval.jobs import attempts, partitions, runs
+from spark_rankeval.jobs import partitions, runs
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
 from spark_rankeval.jobs.events import EventLog
@@ -22,7 +22,7 @@ def output(tmp_path):
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
     """Storage that is none of the driver's disks, which only Spark can read and write."""
-    return lambda: monkeypatch.setattr(attempts, "on_this_disk", lambda place: tmp_path / "not" / "here")
+    return lambda: monkeypatch.setattr(runs, "on_this_disk", lambda place: tmp_path / "not" / "here")
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_status_that_the_earlier_attempt_writes_too_late_does_not_take_the_nam
     monkeypatch.undo()
     with attempt() as run:
         # The earlier one looked before this one claimed the name, and writes that it has failed after.
-        attempts.write_status(began[0], "failed", exit_code=1)
+        runs.write_status(began[0], "failed", exit_code=1)
         finish(run)
     assert (said(output, "status")["attempt"], said(output, "status")["state"]) == (run.attempt, "succeeded")
     assert said(output, "manifests")
@@ -155,7 +155,7 @@ def test_a_committer_that_adds_to_a_partition_is_refused_before_a_table_is_touch
         row = session.createDataFrame([(json.dumps(values),)], "value string").withColumn("run_id", F.lit(run_id))
         row.write.mode("append").partitionBy("run_id").text(f"{output}/{table}")
 
-    monkeypatch.setattr(attempts, "write_line", add)
+    monkeypatch.setattr(runs, "write_line", add)
     kept = contents(output / "per_user")
     with pytest.raises(ConfigurationError, match="did not replace what was there, but was added to it"), attempt():
         pytest.fail("it is refused before anything is computed")

@@ -21,10 +21,9 @@ from spark_rankeval.jobs import compare, evaluate, reporting, trend
 from spark_rankeval.jobs.compare import CompareConfig, Comparison
 from spark_rankeval.jobs.config import Output, Report, Source, load_config, parse_config
 from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput, Tracking
-from spark_rankeval.jobs.json_schema import documented, json_schema
 from spark_rankeval.jobs.overrides import overridden
 from spark_rankeval.jobs.reporting import write_report
-from spark_rankeval.jobs.settings import read_settings
+from spark_rankeval.jobs.settings import documented, json_schema, read_settings
 from spark_rankeval.ranking.population import POPULATIONS
 from spark_rankeval.report.writing import write_page
 from spark_rankeval.request.options import PopulationName, RankingOptions, ScoringOptions, SummaryOptions

@@ -197,7 +197,7 @@ def test_a_rerun_that_asks_for_less_leaves_nothing_of_the_earlier_run_beside_its
     copy_run(full, files, "day", "other")
     if not is_here:
         # On storage that is none of the driver's disks only Spark can write.
-        monkeypatch.setattr("spark_rankeval.jobs.attempts.on_this_disk", lambda place: files / "not" / "here")
+        monkeypatch.setattr("spark_rankeval.jobs.runs.on_this_disk", lambda place: files / "not" / "here")
     assert start(files, "--set", "run_id=day") == 0
     (line,) = spark.read.text(f"{files}/out/manifests/run_id=day").collect()
     assert set(json.loads(line.value)["outputs"]) == {"per_user", "metrics"}
