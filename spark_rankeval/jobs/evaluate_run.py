@@ -59,7 +59,9 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
     frames = _frames(config, tables)
     with runs.running(spark, "evaluate", config, tables, log) as run:
         result = _write_users(run, config, frames)
-        _write_quarantine(run, frames)
+        if runs.QUARANTINE in frames:
+            with staged(frames[runs.QUARANTINE], f"{run.output}/{runs.QUARANTINE}") as table:
+                run.write(table, runs.QUARANTINE, is_empty=table.isEmpty())
         run.write(runs.metrics_table(spark, result, run.started).coalesce(1), runs.METRICS)
         outcomes = outcomes_of(run, config.gate_rules(), result)
         write_gates(run, outcomes)
@@ -72,7 +74,14 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
         unmet = failed(outcomes)
         if config.mlflow is not None:
             runs.stop_if_superseded(run)
-            unmet += _tracked(run, config, result, manifest, has_failed=bool(unmet))
+            try:
+                track(run, config, result, manifest)
+            except TrackingError as error:
+                # A gate that failed is what the user needs to know first.
+                if not unmet:
+                    raise
+                run.log.tell("tracking failed", error=str(error))
+                unmet.append(f"besides, tracking failed: {error}")
         if unmet:
             raise GateError("; ".join(unmet), _text(run, config, result, outcomes))
     return result, _text(run, config, result, outcomes)
@@ -134,12 +143,6 @@ def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, A
     return replace(result, summary=summary)
 
 
-def _write_quarantine(run: Run, frames: Mapping[str, DataFrame]) -> None:
-    if runs.QUARANTINE in frames:
-        with staged(frames[runs.QUARANTINE], f"{run.output}/{runs.QUARANTINE}") as table:
-            run.write(table, runs.QUARANTINE, is_empty=table.isEmpty())
-
-
 def _report(
     run: Run, config: EvaluateConfig, result: Result, outcomes: list[GateOutcome], facts: Mapping[str, Any], path: Path
 ) -> None:
@@ -161,20 +164,6 @@ def _report(
         dialects=rows,
         manifest=about_the_run(run.manifest(facts, config.evaluation.seed)),
     )
-
-
-def _tracked(
-    run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[str, Any], *, has_failed: bool
-) -> list[str]:
-    """Log a run to MLflow; if it has failed its gates, return what went wrong there too instead of raising."""
-    try:
-        track(run, config, result, manifest)
-    except TrackingError as error:
-        if not has_failed:
-            raise
-        run.log.tell("tracking failed", error=str(error))
-        return [f"besides, tracking failed: {error}"]
-    return []
 
 
 def _text(run: Run, config: EvaluateConfig, result: Result, outcomes: list[GateOutcome]) -> str:

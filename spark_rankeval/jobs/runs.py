@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from spark_rankeval.errors import ConfigurationError, OptionError, SupersededError
 from spark_rankeval.jobs.events import errors_with_keys
@@ -55,16 +54,12 @@ _ROUNDS = 200_000
 _IN_TABLES = ("summary", "gates", "rows", "slices")
 
 _TEXTS = ["model", "dialect", "metric", "relevance", "slice", "interval", "user_weight", "definition", "moments"]
-_TYPES: dict[str, T.DataType] = {
-    **dict.fromkeys(("k", "n", "undefined", "zeros"), T.LongType()),
-    **dict.fromkeys(_TEXTS, T.StringType()),
-    "quantiles": T.MapType(T.DoubleType(), T.DoubleType()),
-    "over_all": T.BooleanType(),
+_TYPES = {
+    **dict.fromkeys(("k", "n", "undefined", "zeros"), "bigint"),
+    **dict.fromkeys(_TEXTS, "string"),
+    **{"quantiles": "map<double,double>", "over_all": "boolean", TIME: "timestamp"},
 }
-_METRICS_SCHEMA = T.StructType(
-    [T.StructField(name, _TYPES.get(name, T.DoubleType())) for name in COLUMNS]
-    + [T.StructField(TIME, T.TimestampType())]
-)
+_METRICS_SCHEMA = ", ".join(f"`{name}` {_TYPES.get(name, 'double')}" for name in (*COLUMNS, TIME))
 
 
 @dataclass
@@ -348,9 +343,8 @@ def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFr
 def read_metrics(spark: SparkSession, output: str, *, missing_ok: bool = False) -> DataFrame:
     """The table of metrics of all runs in a folder of outputs; with `missing_ok`, files that have gone are passed over."""
     # Names of runs stay text.
-    schema = T.StructType([*_METRICS_SCHEMA.fields, T.StructField(RUN_ID, T.StringType())])
     reader = spark.read.option("ignoreMissingFiles", missing_ok)
-    return reader.schema(schema).parquet(f"{output.rstrip('/')}/{METRICS}")
+    return reader.schema(f"{_METRICS_SCHEMA}, {RUN_ID} string").parquet(f"{output.rstrip('/')}/{METRICS}")
 
 
 def run_facts(

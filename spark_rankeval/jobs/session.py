@@ -86,6 +86,7 @@ def outcome_of(error: Exception) -> tuple[str, int]:
 def job_session(name: str) -> Iterator[SparkSession]:
     """The session of the platform, which is left running, or else a quiet local one."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 # a wrong config is reported without waiting for this import
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415
 
     active = SparkSession.getActiveSession()
     if active is None and os.environ.get(_DATABRICKS):
@@ -96,19 +97,13 @@ def job_session(name: str) -> Iterator[SparkSession]:
     builder = SparkSession.builder.appName(name)
     spark = builder.getOrCreate() if _place_is_given() else _start_locally(builder)
     try:
-        _send_the_package(spark)
+        # The server of a Connect session lacks the package; classic Spark has it from --py-files.
+        if is_remote():
+            with tempfile.TemporaryDirectory() as folder:
+                spark.addArtifacts(package_zip(folder), pyfile=True)
         yield spark
     finally:
         spark.stop()
-
-
-def _send_the_package(spark: SparkSession) -> None:
-    """Give the server of a Connect session the package; classic Spark has it from --py-files."""
-    from pyspark.sql.utils import is_remote  # noqa: PLC0415
-
-    if is_remote():
-        with tempfile.TemporaryDirectory() as folder:
-            spark.addArtifacts(package_zip(folder), pyfile=True)
 
 
 def _place_is_given() -> bool:

@@ -23,7 +23,7 @@ from spark_rankeval.jobs.evaluate import LONGEST_RUN_NAME, Tracking
 from spark_rankeval.jobs.reporting import report_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from mlflow import MlflowClient
 
@@ -38,8 +38,10 @@ _UNWANTED = re.compile(r"[^\w\-. /]")
 _LONGEST_NAME = 215
 # The longest value of a tag.
 _LONGEST_TAG = 5000
-# What is told of all users beside the mean: what its name ends in, and the attribute of a summary's row.
-_SUFFIXES = {".ci_low": "interval_low", ".ci_high": "interval_high", ".users": "n_users"}
+# The figures of all users, of slices the mean alone: what the name ends in, and the attribute of a summary's row.
+_SUFFIXES = {"": "mean", ".ci_low": "interval_low", ".ci_high": "interval_high", ".users": "n_users"}
+# A row's key, its slice and a suffix.
+_Figure = tuple[str, str, str]
 # The most parameters that a call may log, and the longest value of one.
 _BATCH, _LONGEST = 100, 6000
 # MLflow keeps runs in databases of these kinds by packages that a client of a server does not need.
@@ -128,7 +130,7 @@ def _log_run(
     identity = client.create_run(experiment, start_time=start, tags=tags, run_name=name).info.run_id
     # A store of files has a file a metric, and ndcg_at_10 cannot be a folder too.
     slash = "." if urlsplit(client.tracking_uri).scheme in ("", "file") else "/"
-    names = _Names(result, slash)
+    names = _names_of(result, slash)
     log = partial(_log, client, names=names, time=start)
     log(identity, rows=result.summary if len(models) == 1 else (), params=_common(config, result, names))
     if len(models) > 1:
@@ -149,62 +151,55 @@ def _log_run(
     client.set_terminated(identity, state)
 
 
-def _common(config: EvaluateConfig, result: Result, names: _Names) -> dict[str, str]:
+def _common(config: EvaluateConfig, result: Result, names: Mapping[_Figure, str]) -> dict[str, str]:
     model = next(iter(result.models), "")
     texts = {"dialect": result.summary[0].dialect, "model": model if len(result.models) == 1 else ""}
+    first_slices = {row.key: row.slice for row in reversed(result.summary)}
     definitions = {row.key: row.definition for row in result.summary}
-    texts |= {f"definition.{names.metrics[key]}": text for key, text in definitions.items()}
+    texts |= {f"definition.{names[key, first_slices[key], '']}": text for key, text in definitions.items()}
     texts |= {"user_weight": config.evaluation.user_weight or "", "ci": config.evaluation.ci}
     return {name: text[:_LONGEST] for name, text in texts.items() if text}
 
 
 def _log(
-    client: Any, identity: str, *, rows: Sequence[SummaryRow], names: _Names, params: Mapping[str, str], time: int
+    client: Any,
+    identity: str,
+    *,
+    rows: Sequence[SummaryRow],
+    names: Mapping[_Figure, str],
+    params: Mapping[str, str],
+    time: int,
 ) -> None:
     from mlflow.entities import Metric, Param  # noqa: PLC0415 # of an extra
 
-    metrics = [
-        Metric(name, value, time, 0)
-        for row in rows
-        for name, value in names.figures(row)
-        # A figure that is not defined is no point of a chart, and not every store takes NaN.
-        if math.isfinite(value)
-    ]
+    metrics = []
+    for row in rows:
+        for suffix in _SUFFIXES if row.slice == "all" else [""]:
+            value = float(getattr(row, _SUFFIXES[suffix]))
+            # A figure that is not defined is no point of a chart, and not every store takes NaN.
+            if math.isfinite(value):
+                metrics.append(Metric(names[row.key, row.slice, suffix], value, time, 0))
     given = [Param(name, value) for name, value in params.items()]
     for first in range(0, max(len(metrics), len(given)), _BATCH):
         last = first + _BATCH
         client.log_batch(identity, metrics=metrics[first:last], params=given[first:last])
 
 
-class _Names:
+def _names_of(result: Result, slash: str) -> dict[_Figure, str]:
     """What MLflow calls the figures of a result: ``ndcg_at_10``, ``ndcg_at_10.ci_low``, ``ndcg_at_10/country.DE``.
 
     A name that MLflow takes stays as it is. Any other ends in a hash of what it stands for, which is the same in every run. Names
     that a database may take for equal get a hash too.
     """
-
-    def __init__(self, result: Result, slash: str) -> None:
-        self._names: dict[tuple[str, str, str], str] = {}
-        for (key, slice_), row in {(row.key, row.slice): row for row in result.summary}.items():
-            column = result.columns.get(key) or column_of(row)
-            users = "" if slice_ == "all" else slash + slice_.replace("=", ".").replace(", ", slash)
-            name = _name(column + users, (key, slice_), has_folders=slash == "/")
-            for suffix in [""] if users else ["", *_SUFFIXES]:
-                self._names[key, slice_, suffix] = name + suffix
-        n_alike = Counter(map(_folded, self._names.values()))
-        self._names |= {of: f"{name}-{_hash_of(of)}" for of, name in self._names.items() if n_alike[_folded(name)] > 1}
-        #: The names of the metrics, by the keys of their rows.
-        self.metrics: dict[str, str] = {}
-        for (key, _, suffix), name in self._names.items():
-            if not suffix:
-                self.metrics.setdefault(key, name)
-
-    def figures(self, row: SummaryRow) -> Iterator[tuple[str, float]]:
-        """The names and values of a row's figures."""
-        yield self._names[row.key, row.slice, ""], row.mean
-        if row.slice == "all":
-            for suffix, figure in _SUFFIXES.items():
-                yield self._names[row.key, row.slice, suffix], float(getattr(row, figure))
+    names: dict[_Figure, str] = {}
+    for (key, slice_), row in {(row.key, row.slice): row for row in result.summary}.items():
+        column = result.columns.get(key) or column_of(row)
+        users = "" if slice_ == "all" else slash + slice_.replace("=", ".").replace(", ", slash)
+        name = _name(column + users, (key, slice_), has_folders=slash == "/")
+        for suffix in [""] if users else _SUFFIXES:
+            names[key, slice_, suffix] = name + suffix
+    n_alike = Counter(map(_folded, names.values()))
+    return {of: f"{name}-{_hash_of(of)}" if n_alike[_folded(name)] > 1 else name for of, name in names.items()}
 
 
 def _name(text: str, of: Sequence[str], *, has_folders: bool = True) -> str:

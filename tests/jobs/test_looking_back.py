@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from pyspark.sql import types as T
 from summary_rows import row
 
 from spark_rankeval import history, merge
@@ -19,7 +18,7 @@ from spark_rankeval.records.metrics_table import COLUMNS, values_of
 from spark_rankeval.run_history.gates import read_gates
 
 START = datetime(2026, 10, 1, 4, 30, 0, 123456, tzinfo=UTC)
-SCHEMA = T.StructType([*runs._METRICS_SCHEMA.fields, T.StructField("run_id", T.StringType())])
+SCHEMA = f"{runs._METRICS_SCHEMA}, run_id string"
 SLICES = ["all", *(f"country={letter}" for letter in "ABCDEFGH")]
 
 
