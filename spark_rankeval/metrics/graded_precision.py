@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["GradedAveragePrecision", "QMeasure"]
 
+# Adding level by level takes a step a level; beyond so many the exact sum is quicker.
+_MOST_LEVELS = 256
+
 
 def _probabilities(value: Any) -> str | None:
     return problem_of_numbers(
@@ -80,25 +83,54 @@ class GradedAveragePrecision(GainMetric):
         """Which labelled predictions have gain, and (1/n)·Σ_{m≤n} 𝒢(min(g_m, g_n)) of each."""
         gains = self._gains(batch)
         place = np.flatnonzero(gains > 0)
-        user, worth = batch.user[place], gains[place]
-        # 𝒢(min(a, b)) is the sum of the steps between the user's own levels of 𝒢, over the levels that both reach.
-        order = np.lexsort((worth, user))
-        ascending, start = worth[order], grouped(worth, user, batch.n_users).offsets[:-1]
-        below = np.zeros(len(order))
-        below[1:] = ascending[:-1]
-        below[position_within(user, batch.n_users) == 0] = 0
-        rises = ascending > below
-        steps, first_step = (ascending - below)[rises], offsets_of(np.bincount(user[rises], minlength=batch.n_users))
-        n_rises = np.concatenate([[0], np.cumsum(rises)])
-        level = np.empty(len(order), np.int64)
-        level[order] = n_rises[1:] - n_rises[start[user]]
-        common = np.zeros(len(order))
-        reaching = np.arange(len(order))
-        for nth in range(int(level.max(initial=0))):
-            reaching = reaching[level[reaching] > nth]
-            above = position_within(user[reaching], batch.n_users) + 1
-            common[reaching] += steps[first_step[user[reaching]] + nth] * above
-        return place, common / batch.rank[place]
+        return place, _sums_of_lesser(batch.user[place], gains[place], batch.n_users) / batch.rank[place]
+
+
+def _sums_of_lesser(user: IntArray, worth: FloatArray, n_users: int) -> FloatArray:
+    """Σ_{m≤n} min(a_m, a_n) of each entry n: level by level of the user's different worths, or exactly if these are many."""
+    order = np.lexsort((worth, user))
+    ascending, lists = worth[order], grouped(worth, user, n_users)
+    below = np.zeros(len(order))
+    below[1:] = ascending[:-1]
+    below[position_within(user, n_users) == 0] = 0
+    rises = ascending > below
+    n_levels = np.bincount(user[rises], minlength=n_users)
+    sums = np.zeros(len(order))
+    has_many = (n_levels > _MOST_LEVELS) & np.isfinite(np.bincount(user, worth, n_users))
+    for start, stop in zip(lists.offsets[:-1][has_many], lists.offsets[1:][has_many], strict=True):
+        sums[start:stop] = _exact_sums_of_lesser(worth[start:stop])
+    # min(a, b) is the sum of the steps between levels, over the levels that both reach.
+    steps, first_step = (ascending - below)[rises], offsets_of(n_levels)
+    n_rises = np.concatenate([[0], np.cumsum(rises)])
+    level = np.empty(len(order), np.int64)
+    level[order] = n_rises[1:] - n_rises[lists.offsets[user]]
+    reaching = np.flatnonzero(~has_many[user])
+    for nth in range(int(level[reaching].max(initial=0))):
+        reaching = reaching[level[reaching] > nth]
+        above = position_within(user[reaching], n_users) + 1
+        sums[reaching] += steps[first_step[user[reaching]] + nth] * above
+    return sums
+
+
+def _exact_sums_of_lesser(worth: FloatArray) -> list[float]:
+    """The same of one user, in whole numbers, rounded once."""
+    fractions = [number.as_integer_ratio() for number in worth.tolist()]
+    unit = max(denominator for _, denominator in fractions)
+    levels, level = np.unique(worth, return_inverse=True)
+    # A binary indexed tree of what came so far, by level: its sum above its count (Fenwick 1994).
+    tree, bits, sums = [0] * (len(levels) + 1), len(worth).bit_length(), []
+    for n, ((numerator, denominator), highest) in enumerate(zip(fractions, (level + 1).tolist(), strict=True), 1):
+        whole, place = numerator * (unit // denominator), highest
+        while place < len(tree):
+            tree[place] += whole << bits | 1
+            place += place & -place
+        up_to, place = 0, highest
+        while place:
+            up_to += tree[place]
+            place &= place - 1
+        n_higher = n - (up_to & ((1 << bits) - 1))
+        sums.append(((up_to >> bits) + n_higher * whole) / unit)
+    return sums
 
 
 @dataclass(frozen=True, kw_only=True)

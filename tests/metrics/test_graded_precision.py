@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from oracle import User, value
 from users import batch_of, in_order, random_users
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics import AveragePrecision, GradedAveragePrecision, QMeasure, parse_metric
+from spark_rankeval.metrics import AveragePrecision, GradedAveragePrecision, QMeasure, graded_precision, parse_metric
 
 GRADES = [(1, 3.0), (2, 2.0), (3, 0.0), (4, 1.0), (5, -1.0)]
 BATCH = batch_of(random_users(np.random.default_rng(52), 200, distinct=True))
@@ -58,6 +59,44 @@ def test_many_different_grades_equal_the_oracle():
     items = rng.permutation(400).tolist()
     user = (in_order(items), list(zip(items[:300], rng.random(300).tolist(), strict=True)))
     assert GradedAveragePrecision().compute(batch_of([user]))[0] == pytest.approx(value("gap", User(*user)), rel=1e-12)
+
+
+def sums_of_lesser(worth):
+    whole = list(map(Fraction, worth))
+    return [float(sum(min(other, value) for other in whole[: n + 1])) for n, value in enumerate(whole)]
+
+
+def random_worths(rng, kind, size):
+    if kind == "far apart":
+        return 2.0 ** rng.uniform(-900, 900, size)
+    return rng.random(size) if kind == "fractions" else np.round(rng.random(size), 2) + 1
+
+
+@pytest.mark.parametrize("kind", ["fractions", "far apart", "repeated"])
+def test_many_different_grades_add_up_as_fractions_do(kind, monkeypatch):
+    monkeypatch.setattr(graded_precision, "_MOST_LEVELS", 20)
+    rng = np.random.default_rng(55)
+    worths = [random_worths(rng, kind, size).tolist() for size in (150, 3, 60)]
+    user = np.repeat(np.arange(4), [150, 0, 3, 60])
+    actual = graded_precision._sums_of_lesser(user, np.concatenate(worths), 4).tolist()
+    assert actual[:150] + actual[153:] == sums_of_lesser(worths[0]) + sums_of_lesser(worths[2])
+    np.testing.assert_allclose(actual[150:153], sums_of_lesser(worths[1]), rtol=1e-15)
+
+
+def test_whole_grades_have_the_same_digits_added_by_levels_or_exactly(monkeypatch):
+    rng = np.random.default_rng(56)
+    user, worth = np.sort(rng.integers(0, 5, 600)), rng.integers(1, 10**6, 600).astype(float)
+    by_levels = graded_precision._sums_of_lesser(user, worth, 5)
+    monkeypatch.setattr(graded_precision, "_MOST_LEVELS", 0)
+    np.testing.assert_array_equal(graded_precision._sums_of_lesser(user, worth, 5), by_levels)
+
+
+def test_a_user_of_forty_thousand_grades_takes_no_time_that_grows_with_their_square():
+    rng = np.random.default_rng(57)
+    worth = rng.permutation(40_000) + 0.1
+    total = graded_precision._sums_of_lesser(np.zeros(40_000, np.int64), worth, 1)
+    # The last entry of all meets every other.
+    assert total[-1] == float(sum(map(Fraction, np.minimum(worth, worth[-1]).tolist())))
 
 
 @pytest.mark.parametrize("probabilities", ["0.5,0.3,0.2", " 0.5, .3,2e-1", (0.5, 0.3, 0.2), [0.5, 0.3, 0.2]])
