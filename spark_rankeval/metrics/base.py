@@ -9,20 +9,22 @@ import numbers
 import re
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
 
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.reads import Reads
+from spark_rankeval.metrics.allowed import number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import FloatArray
+    from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray
+    from spark_rankeval.ranking.recommended import Fact
+    from spark_rankeval.ranking.ties import Sees
 
 
 class _Unset(enum.Enum):
@@ -63,58 +65,50 @@ def parameter(
     """Declare a parameter of a metric.
 
     Args:
-        default: the value in the default dialect; UNSET: none, and the parameter is left out of the metric's text.
+        default: the value in the default dialect. UNSET: there is none, and the metric's text leaves the parameter out.
         doc: what it chooses, in a sentence.
-        choices: the allowed values; empty where any value that passes `check` is allowed.
-        check: returns what the value must be when it is not allowed, else None.
-        is_grade: it is a grade that others compare with, which they do in the precision of their column.
+        choices: the allowed values. Empty: any value that passes `check`.
+        check: returns None for an allowed value; for any other, what the value must be.
+        is_grade: the value is a grade, and is rounded like the grades that it compares with.
     """
     metadata = {"default": default, "doc": doc, "choices": choices, "check": check, "is_grade": is_grade}
     return field(default=UNSET, metadata=metadata)
 
 
 def as_float32(grade: float) -> float:
-    """A grade as a column of 32-bit floats holds it; if it would be none, or not above 0 any more, as it is."""
+    """A grade as a column of 32-bit floats holds it; unchanged if that is infinite or, for another grade than 0, 0."""
     with np.errstate(over="ignore", under="ignore"):
         held = float(np.float32(float(grade)))
     return held if math.isfinite(held) and bool(held) == bool(grade) else grade
 
 
-def number(
-    low: float,
-    high: float = math.inf,
-    *,
-    what: str,
-    open_low: bool = False,
-    open_high: bool = False,
-    optional: bool = False,
-) -> Callable[[Any], str | None]:
-    """A check that a parameter is a number from `low` to `high`, or None where it is optional."""
+@dataclass(frozen=True, kw_only=True)
+class Reads:
+    """What a metric reads of a user's list: an evaluation keeps that, and counts what depends on it.
 
-    def check(value: Any) -> str | None:
-        if value is None and optional:
-            return None
-        if not _is_number(value):
-            return what
-        number = float(value)
-        outside = number < low or number > high or (open_low and number == low) or (open_high and number == high)
-        return what if outside else None
+    Attributes:
+        depth: the largest rank that can change the value; None: all ranks.
+        items: what matters of an item. Two items that are alike in it can change places.
+        unlabelled: whether items without a label matter, too.
+        facts: what must be known of items and users beside predictions and labels.
+        scores: whether more matters of scores than their order: which are equal, or by how much they differ.
+        tie_order: whether the order of equal scores can change the value.
+        label_order: whether the order of a user's labels can change the value; rows of a table have none.
+        judged_below: with `items` ``judgement``, grades from 0 to below this are judged not relevant.
+    """
 
-    return check
+    depth: int | None = None
+    items: Sees = "label"
+    unlabelled: bool = False
+    facts: frozenset[Fact] = frozenset()
+    scores: bool = False
+    tie_order: bool = True
+    label_order: bool = False
+    judged_below: float = 0.0
 
-
-def _threshold(value: Any) -> str | None:
-    return None if value is None or _is_number(value) else "a number, or None"
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a value is a number with a place among the floats; one is too large from about 10³⁰⁸ on, unless it is infinite."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        return False
-    try:
-        return not math.isnan(value)
-    except OverflowError:
-        return False
+    def but(self, **changes: Any) -> Reads:
+        """The same except for some attributes."""
+        return replace(self, **changes)
 
 
 class SuppliesDefaults(Protocol):
@@ -122,35 +116,31 @@ class SuppliesDefaults(Protocol):
 
     def defaults_for(self, metric: type[Metric]) -> Mapping[str, Any]:
         """The parameters that this dialect sets for a metric, by name."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(ABC):
-    """A number that a user's ranked list is given.
+    """One float64 number for every user's ranked list, computed from a `RankingBatch`.
 
-    A metric computes one thing: a float64 vector, one number a user, from a `RankingBatch`. Averaging, slicing,
-    statistics and rendering live elsewhere.
+    All attributes but ``k`` and ``undefined`` are of the class.
 
     Attributes:
-        name: a class attribute; how calls write the metric. A class that states one is registered under it.
-        aliases: a class attribute; its other names, in any case of letters. A subclass does not inherit them.
-        takes_cutoff: a class attribute; whether ``@k`` may follow the name.
-        larger_is_better: a class attribute; which way comparisons read.
+        name: how calls write the metric. A class with a name is registered under it.
+        aliases: its other names, in any case of letters. Subclasses do not inherit them.
+        takes_cutoff: whether ``@k`` may follow the name.
+        larger_is_better: which way comparisons read.
         k: the cutoff; None for the whole list.
-        undefined: what users get for whom the metric is not defined (nothing to find): ``nan``, which means leave out,
-            or ``zero``, which means count.
-        needs: a class attribute; what the labels of a user must hold for the metric to be defined: a ``relevant`` one,
-            ``gain`` (a grade above 0, whatever the threshold), or any ``labels``; or ``predictions``, whatever the labels.
-        value_range: a class attribute; the least and the largest value that a user can have; intervals of means stay within it.
-            By default there are no bounds.
-        corpus_level: a class attribute; whether it is a value of all lists together, which no user has one of.
-        zero_without_predictions: a class attribute; whether a user with something to find has 0 where nothing was
-            predicted. Where false, the formula decides, and `_is_defined` says for whom it has no value.
-        zero_without_hits: a class attribute; the same where nothing relevant (no gain) stands in the first k places.
+        undefined: the value of a user for whom the metric is undefined: ``nan`` leaves the user out of the mean, ``zero`` counts.
+        needs: what a user needs for the metric to be defined: a ``relevant`` label, ``gain`` (a grade above 0, whatever the
+            threshold), any ``labels``, or ``predictions``.
+        value_range: the smallest and the largest possible value; intervals of means stay within it. Default: no bounds.
+        corpus_level: whether there is one value of all lists together, and none of a user.
+        zero_without_predictions: whether a user with something to find has 0 if nothing was predicted. If false, the formula
+            and `_is_defined` decide.
+        zero_without_hits: the same if nothing relevant (no gain) stands in the first k places.
 
     Raises:
-        MetricError: a parameter has a value that is not allowed; or, when a class is defined, another has its name.
+        MetricError: a parameter has a value that is not allowed; or another class has the name of a new one.
     """
 
     name: ClassVar[str] = ""
@@ -233,35 +223,29 @@ class Metric(ABC):
 
     @classmethod
     def parameters(cls) -> list[dataclasses.Field[Any]]:
-        """The parameters beside the cutoff: the metric's own first, the ones that all share last."""
+        """The parameters beside the cutoff; those that all metrics share come last."""
         # The cloudpickle of Spark 3.5 brings a notebook's class to workers with fields that `dataclasses.fields` passes over.
         declared = [item for item in cls.__dataclass_fields__.values() if "doc" in item.metadata]
         shared = Metric.__dataclass_fields__
         return [item for item in declared if item.name not in shared] + [i for i in declared if i.name in shared]
 
     def resolve(self, *sources: SuppliesDefaults) -> Self:
-        """This metric with every unset parameter filled.
-
-        Args:
-            sources: who fills a parameter, the first that has it wins; the metric's own default is the last.
-        """
+        """This metric with every unset parameter filled: from the first source that has it, or from its own default."""
         # A parameter whose default is to be unset stays so where nobody has it.
         values: dict[str, Any] = {item.name: item.metadata["default"] for item in self.parameters()}
         for source in reversed(sources):
             supplied = source.defaults_for(type(self))
             values.update({name: value for name, value in supplied.items() if name in values})
-        return self._with(values | self.chosen())
+        return type(self)(k=self.k, **values | self.chosen())
 
     def for_grades_of_32_bits(self) -> Self:
         """The same metric for a column of such grades: what grades compare with is held as they are."""
-        bounds = {item.name: getattr(self, item.name) for item in self.parameters() if item.metadata.get("is_grade")}
-        given = {name: bound for name, bound in bounds.items() if bound is not None and bound is not UNSET}
-        held: dict[str, Any] = {name: as_float32(bound) for name, bound in given.items()}
-        return self._with(self.chosen() | held)
-
-    def _with(self, values: Mapping[str, Any]) -> Self:
-        """The same metric and cutoff with these parameters alone."""
-        return type(self)(k=self.k, **values)
+        chosen = self.chosen()
+        for item in self.parameters():
+            bound = chosen.get(item.name)
+            if item.metadata.get("is_grade") and bound is not None:
+                chosen[item.name] = as_float32(bound)
+        return type(self)(k=self.k, **chosen)
 
     def chosen(self) -> dict[str, Any]:
         """The parameters that somebody set, by name."""
@@ -270,37 +254,30 @@ class Metric(ABC):
 
     @property
     def reads(self) -> Reads:
-        """What it reads of a user's list: down to the cutoff, everything that labels say of items."""
+        """What the value depends on: by default the first k ranks, and all that labels say of items."""
         return Reads(depth=self.k)
 
     @property
     def largest_grade(self) -> float:
-        """The largest grade that the formula allows: a label above it cannot be used, and an evaluation says so."""
+        """The largest grade that the formula allows; an evaluation reports labels above it."""
         return sys.float_info.max
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The least and the largest value that the formula can give: `value_range`, unless parameters change it."""
+        """The smallest and the largest value: `value_range`, unless parameters change it."""
         return self.value_range
 
     @property
     def normalises(self) -> bool:
-        """Whether the mean is a quotient of two sums over all users: a user's value counts with the weight `normaliser`."""
+        """Whether the mean is weighted: a user's value counts with the weight `normaliser`."""
         return False
 
     def normaliser(self, batch: RankingBatch) -> FloatArray:
-        """The weight of each user's value in the mean, where the metric normalises; float64 (n_users,)."""
+        """The weight of each user's value in the mean if the metric normalises; float64 (n_users,)."""
         return np.ones(batch.n_users)
 
     def compute(self, batch: RankingBatch) -> FloatArray:
-        """The metric of every user of the batch; unset parameters have the metric's own defaults.
-
-        Args:
-            batch: ranked and matched lists of any number of users.
-
-        Returns:
-            float64, shape (n_users,); NaN where the metric is undefined.
-        """
+        """The metric of every user, NaN if it is undefined; float64 (n_users,). Unset parameters have their defaults."""
         metric = self if self._is_resolved else self.resolve()
         values = np.asarray(metric._values(batch), np.float64)
         if values.shape != (batch.n_users,):
@@ -316,10 +293,10 @@ class Metric(ABC):
 
     @abstractmethod
     def _values(self, batch: RankingBatch) -> FloatArray:
-        """The formula, for users who have something to find; 0 where nothing was found."""
+        """The formula, for users who have something to find; 0 if nothing was found."""
 
     @abstractmethod
-    def _is_defined(self, batch: RankingBatch) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
         """Whether the metric has a value for each user: there is something to find, and the formula has a value."""
 
     def __str__(self) -> str:
@@ -329,14 +306,7 @@ class Metric(ABC):
 
 
 def _register(metric: type[Metric]) -> None:
-    """Give a metric's class its name and aliases.
-
-    A class of the same module and qualified name is the same class defined again, as when a cell of a notebook runs twice:
-    the newer one then counts.
-
-    Raises:
-        MetricError: a name does not read back, or another class has it.
-    """
+    """Give a class its name and aliases; a class defined again, as when a notebook's cell runs twice, replaces the older one."""
     names = [metric.name, *metric.aliases]
     for name in names:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -366,13 +336,12 @@ class RelevanceMetric(Metric):
     """A metric that sees items as relevant or not.
 
     Attributes:
-        relevance_threshold: a labelled item is relevant from this grade on; None: when its grade is above 0;
-            ``-inf``: whenever it is labelled.
+        relevance_threshold: a labelled item is relevant from this grade on. None: if its grade is above 0; ``-inf``: always.
     """
 
     relevance_threshold: float | Unset | None = parameter(
         None,
-        check=_threshold,
+        check=number(-math.inf, what="a number, or None", optional=True),
         is_grade=True,
         doc="a labelled item is relevant from this grade on; None: above 0; -inf: always",
     )
@@ -389,24 +358,18 @@ class RelevanceMetric(Metric):
 
     @property
     def labels_alone_define(self) -> bool:
-        """Whether exactly those users have a value who have something to find, whatever was predicted."""
+        """Whether a user has a value if and only if there is something to find, whatever was predicted."""
         return self.undefined == "nan" and type(self)._is_defined is RelevanceMetric._is_defined
 
-    def _is_defined(self, batch: RankingBatch) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
         threshold = None if self.needs == "gain" else self.threshold
         return batch.remember(("has relevant", threshold), lambda: batch.n_relevant(threshold) > 0)
 
 
-def ratio(numerator: np.ndarray[Any, Any], denominator: np.ndarray[Any, Any] | float) -> FloatArray:
+def ratio(numerator: Array, denominator: Array | float) -> FloatArray:
     """The quotient, 0 where the denominator is 0; the numerator has an entry a user."""
-    quotient: FloatArray
-    if not isinstance(denominator, np.ndarray):
-        quotient = numerator / denominator if denominator else np.zeros(len(numerator))
-        return quotient
-    if denominator.all():
-        quotient = numerator / denominator
-        return quotient
     with np.errstate(divide="ignore", invalid="ignore"):
-        quotient = numerator / denominator
-    quotient[np.flatnonzero(denominator == 0)] = 0.0
+        quotient: FloatArray = numerator / np.asarray(denominator)
+    if not np.all(denominator):
+        quotient[np.broadcast_to(denominator == 0, quotient.shape)] = 0.0
     return quotient

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Needs, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.base import Needs, Reads, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.list_metric import ShareOfPlaces, recommended_of
 from spark_rankeval.ranking.batch import is_relevant
 from spark_rankeval.ranking.recommended import asked_for
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray
     from spark_rankeval.ranking.recommended import Fact, Recommended

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Metric, Needs, Unset, parameter, ratio
+from spark_rankeval.metrics.base import Metric, Needs, Reads, Unset, parameter, ratio
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of, position_within, runs_of
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
 
 __all__ = ["KendallDistance", "KendallTau", "Pearson", "Spearman", "TauAP"]

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Unset, parameter, ratio
+from spark_rankeval.metrics.base import Reads, Unset, parameter, ratio
 from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of
 from spark_rankeval.ranking.recommended import UNKNOWN, asked_for
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
     from spark_rankeval.ranking.recommended import Fact, Recommended

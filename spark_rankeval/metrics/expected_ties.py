@@ -23,8 +23,7 @@ from spark_rankeval.ranking.tied_groups import TiedGroups, tied_hits
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.metrics.reads import Reads
+    from spark_rankeval.metrics.base import Metric, Reads
     from spark_rankeval.ranking.batch import RankingBatch
 
 # Sums over places are made for about so many at a time, so that whole lists of equal scores stay in a core's cache.

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Unset, parameter
+from spark_rankeval.metrics.base import Reads, Unset, parameter
 from spark_rankeval.metrics.list_metric import ListMetric
 from spark_rankeval.ranking.recommended import Totals
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
     from spark_rankeval.ranking.recommended import Fact

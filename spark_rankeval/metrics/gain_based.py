@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Needs, RelevanceMetric, Unset, parameter
+from spark_rankeval.metrics.base import Needs, Reads, RelevanceMetric, Unset, parameter
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, summed_over_places
 from spark_rankeval.metrics.gains import DISCOUNTS, GAINS, Discount
 from spark_rankeval.metrics.logged_feedback import EstimatedSum
@@ -16,7 +16,6 @@ from spark_rankeval.ranking.batch import is_relevant, retrieved
 from spark_rankeval.ranking.tied_groups import tied_labels
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import UNSET, Needs, Unset, number, parameter, ratio
+from spark_rankeval.metrics.allowed import as_text, number, problem_of_numbers, read_numbers
+from spark_rankeval.metrics.base import UNSET, Needs, Unset, parameter, ratio
 from spark_rankeval.metrics.gain_based import GainMetric
-from spark_rankeval.metrics.listed_numbers import as_text, problem_of_numbers, read_numbers
 from spark_rankeval.metrics.set_based import findable
 from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped, offsets_of, position_within
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Unset, parameter, ratio
+from spark_rankeval.metrics.base import Reads, Unset, parameter, ratio
 from spark_rankeval.metrics.expected_ties import chance_of_one, summed_over_places
 from spark_rankeval.metrics.gain_based import DiscountedMetric
 from spark_rankeval.metrics.gains import GAINS
@@ -21,7 +21,6 @@ from spark_rankeval.ranking.tied_groups import tied_groups, tied_hits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
 
 # An ideal of k gains is a sum over k ranks, whatever the lists are like.

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import RelevanceMetric, Unset, number, parameter, ratio
+from spark_rankeval.metrics.allowed import number
+from spark_rankeval.metrics.base import Reads, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.ranking.batch import retrieved
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
 

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import REGISTRY, Metric, Unset, number, parameter
+from spark_rankeval.metrics.allowed import number
+from spark_rankeval.metrics.base import REGISTRY, Metric, Reads, Unset, parameter
 from spark_rankeval.metrics.expected_ties import TieAwareMetric
 from spark_rankeval.ranking.batch import retrieved
 from spark_rankeval.ranking.tied_groups import tied_labels
@@ -32,7 +33,6 @@ from spark_rankeval.ranking.tied_groups import tied_labels
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Metric, Needs, Unset, number, parameter, ratio
+from spark_rankeval.metrics.allowed import number
+from spark_rankeval.metrics.base import Metric, Needs, Unset, parameter, ratio
 from spark_rankeval.metrics.gains import geometric, geometric_share
 from spark_rankeval.ranking.batch import retrieved
 

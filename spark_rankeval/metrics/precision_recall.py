@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import RelevanceMetric, Unset, number, parameter, ratio
+from spark_rankeval.metrics.allowed import number
+from spark_rankeval.metrics.base import RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.rank_based import AveragePrecision
 from spark_rankeval.metrics.set_based import FBeta
 from spark_rankeval.ranking.ragged import Ragged, offsets_of

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import UNSET, Unset, number, parameter, ratio
+from spark_rankeval.metrics.allowed import as_text, number, problem_of_numbers, read_numbers
+from spark_rankeval.metrics.base import UNSET, Reads, Unset, parameter, ratio
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, summed_over_places
 from spark_rankeval.metrics.gains import geometric, geometric_sum
 from spark_rankeval.metrics.hypergeometric import draws
-from spark_rankeval.metrics.listed_numbers import as_text, problem_of_numbers, read_numbers
 from spark_rankeval.metrics.set_based import findable
 from spark_rankeval.ranking.batch import retrieved
 from spark_rankeval.ranking.ragged import grouped
 from spark_rankeval.ranking.tied_groups import tied_hits
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.reads import Reads
     from spark_rankeval.ranking.batch import Hits, RankingBatch
     from spark_rankeval.ranking.ragged import Array, FloatArray, IntArray
     from spark_rankeval.ranking.tied_groups import TiedGroups

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Unset, number, parameter, ratio
+from spark_rankeval.metrics.allowed import number
+from spark_rankeval.metrics.base import Unset, parameter, ratio
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, chance_of_one, expected_hits
 from spark_rankeval.metrics.logged_feedback import EstimatedMetric, EstimatedSum, weighted_relevant
 from spark_rankeval.ranking.batch import is_relevant, retrieved

@@ -1,11 +1,44 @@
-"""Parameters that are several numbers, one of a grade or of a rank each: texts such as ``0.5,0.3,0.2``."""
+"""Which values parameters may have: numbers, and several numbers in a text such as ``0.5,0.3,0.2``."""
 
 from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+
+def number(
+    low: float,
+    high: float = math.inf,
+    *,
+    what: str,
+    open_low: bool = False,
+    open_high: bool = False,
+    optional: bool = False,
+) -> Callable[[Any], str | None]:
+    """A check that a parameter is a number from `low` to `high`, or None where it is optional."""
+
+    def check(value: Any) -> str | None:
+        if value is None and optional:
+            return None
+        if not _is_number(value):
+            return what
+        number = float(value)
+        outside = number < low or number > high or (open_low and number == low) or (open_high and number == high)
+        return what if outside else None
+
+    return check
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number with a place among the floats; one is too large from about 10³⁰⁸ on, unless it is infinite."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    try:
+        return not math.isnan(value)
+    except OverflowError:
+        return False
 
 
 def read_numbers(listed: object) -> list[float]:
