@@ -7,13 +7,11 @@ from spark_rankeval.metrics.base import UNSET as UNSET
 from spark_rankeval.metrics.base import Metric as Metric
 from spark_rankeval.metrics.base import RelevanceMetric as RelevanceMetric
 from spark_rankeval.metrics.base import parameter as parameter
-from spark_rankeval.metrics.baseline_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.correlation_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.diversity_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.exposure_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.gain_based import *  # noqa: F403 - each family says in __all__ what it offers
 from spark_rankeval.metrics.graded_precision import *  # noqa: F403 - as above
-from spark_rankeval.metrics.history_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.ideal_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.judgement_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.naming import parse_metric as parse_metric

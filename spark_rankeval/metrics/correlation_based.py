@@ -20,13 +20,8 @@ __all__ = ["KendallDistance", "KendallTau", "Pearson", "Spearman", "TauAP"]
 def at_least_before(user: IntArray, key: FloatArray, n_users: int) -> IntArray:
     """How many entries before each, of the same user, have a key as large or larger.
 
-    By merging: for stretches of 1, 2, 4, … entries, what the left half of each pair holds is counted for its right half.
-    No pair is ever written down, so that a user with many entries costs little more than the same entries of many users.
-
-    Args:
-        user: int64, the user of each entry, ascending.
-        key: what is compared.
-        n_users: how many users there are.
+    By merging: for stretches of 1, 2, 4, … entries, what the left half of each pair holds is counted for its right
+    half.
     """
     place = position_within(user, n_users)
     length = np.bincount(user, minlength=n_users)[user]
@@ -114,10 +109,9 @@ def _products(batch: RankingBatch, scores: FloatArray, grades: FloatArray) -> Sp
 class Pearson(Correlation):
     """Pearson's coefficient of correlation between score and grade, over the items in both tables.
 
-    Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)²·Σ(y − ȳ)²). Between −1 and 1. Of all metrics the only one that sees by how much scores
-    differ; where lists have no scores, it takes the rank, negated. NaN without two such items (so also without
-    predictions), or where all scores or all grades are equal or one is infinite; it does not matter whether a label is
-    relevant.
+    Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)²·Σ(y − ȳ)²). Between −1 and 1. It alone reads by how much scores differ; lists
+    without scores have the negated rank. NaN without two such items, or if all scores or all grades are equal, or one
+    is infinite. Whether a label is relevant does not matter.
 
     Source: Pearson, Notes on regression and inheritance in the case of two parents, 1895; as ``scipy.stats.pearsonr``.
     """
@@ -149,9 +143,9 @@ def _centred(batch: RankingBatch, values: FloatArray) -> FloatArray:
 class Spearman(Correlation):
     """Spearman's rank correlation between score and grade, over the items in both tables.
 
-    Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)²·Σ(y − ȳ)²) of the two ranks x and y, equal values sharing their mean rank. Between −1
-    and 1. NaN without two such items (so also without predictions), or where all scores or all grades are equal; it does
-    not matter whether a label is relevant.
+    Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)²·Σ(y − ȳ)²) of the ranks x and y; equal values share their mean rank. Between −1 and
+    1. NaN without two such items, or if all scores or all grades are equal. Whether a label is relevant does not
+    matter.
 
     Source: Spearman, The proof and measurement of association between two things, 1904; as ``scipy.stats.spearmanr``.
     """
@@ -174,9 +168,8 @@ class Spearman(Correlation):
 class KendallTau(Correlation):
     """Kendall's τ-b between score and grade, over the items in both tables.
 
-    (concordant − discordant pairs) ÷ √(pairs of different scores · pairs of different grades). Between −1 and 1.
-    NaN without two such items (so also without predictions), or where all scores or all grades are equal; it does not matter
-    whether a label is relevant.
+    (concordant − discordant pairs) ÷ √(pairs of different scores · pairs of different grades). Between −1 and 1. NaN
+    without two such items, or if all scores or all grades are equal. Whether a label is relevant does not matter.
 
     Source: Kendall, The treatment of ties in ranking problems, Biometrika 1945; as ``scipy.stats.kendalltau``.
     """
@@ -208,14 +201,13 @@ def _lower_before(user: IntArray, grade: FloatArray, n_users: int) -> FloatArray
 class KendallDistance(LabelledMetric):
     """The share of pairs in the wrong order: discordant pairs ÷ pairs of different grades.
 
-    The pairs are those of the labelled items in the first k places; a pair is discordant where the lower grade stands
-    higher. Between 0 (none) and 1 (all); lower is better. NaN without a pair of different grades, so also without
-    predictions; it does not matter whether a label is relevant.
+    The pairs are of labelled items in the first k places. A pair is discordant if the lower grade stands higher.
+    Between 0 (none) and 1 (all); lower is better. NaN without a pair of different grades. Whether a label is relevant
+    does not matter.
 
-    To compare two models' lists, give one as predictions and the other as labels, with distinct grades that fall with
-    its rank, such as its length − rank + 1. With ``labels="best_k"`` only items count that are also among the k best labels
-    (fewer than k labels have a higher grade): over the n items in both top k's, the pairs in opposite order ÷ n(n−1)/2, the
-    same whichever list is which.
+    To compare two models' lists, pass one as predictions and the other as labels, whose grades are its length − rank +
+    1. With ``labels="best_k"`` only items count that are also among the k best labels (fewer than k labels have a
+    higher grade): the pairs in opposite order ÷ n(n−1)/2 over the n items of both top k's, which is symmetric.
 
     Source: Kendall, A new measure of rank correlation, Biometrika 1938.
     """
@@ -261,9 +253,9 @@ class KendallDistance(LabelledMetric):
 class TauAP(LabelledMetric):
     """The AP correlation coefficient, a τ that counts mistakes at the top for more.
 
-    2/(N−1)·Σ_{i=2..N} C_i/(i−1) − 1 over the N labelled items of the list in its order; C_i is how many of those above
-    item i have a higher grade, and half of those that have an equal one. Between −1 and 1. NaN without two such items (so
-    also without predictions), or where all grades are equal; it does not matter whether a label is relevant.
+    2/(N−1)·Σ_{i=2..N} C_i/(i−1) − 1 over the N labelled items in the order of the list. C_i is how many items above
+    item i have a higher grade, plus half of those with an equal one. Between −1 and 1. NaN without two such items, or
+    if all grades are equal. Whether a label is relevant does not matter.
 
     Source: Yilmaz, Aslam, Robertson, A new rank correlation coefficient for information retrieval, SIGIR 2008.
     """

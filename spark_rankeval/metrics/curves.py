@@ -18,8 +18,8 @@ _PRECISION_RECALL = re.compile(r"\s*+(precision_recall_curve|pr_curve)\s*+(\((?P
 def expand(text: str) -> list[str]:
     """The metrics that a text stands for: itself, unless it names a curve.
 
-    ``ndcg@1..100`` is nDCG at every cutoff from 1 to 100. ``precision_recall_curve`` is the interpolated precision at
-    the recalls 0, 0.01, …, 1, with the parameters of ``iprec`` where some are given.
+    ``ndcg@1..100`` is nDCG at every cutoff from 1 to 100. ``precision_recall_curve`` is ``iprec`` at the recalls 0,
+    0.01, …, 1, with the parameters given.
 
     Raises:
         MetricError: a range that has no cutoff, or more than 10,000; or a text of more than 1,000 characters.
@@ -44,11 +44,7 @@ def expand(text: str) -> list[str]:
 
 
 def check_length(text: str) -> None:
-    """Refuse a text that is too long for a metric.
-
-    Raises:
-        MetricError: it is.
-    """
+    """Raise a MetricError if a text is too long for a metric."""
     if len(text) > _MOST_CHARACTERS:
         msg = (
             f"a metric is a text of at most {_MOST_CHARACTERS:,} characters, such as 'ndcg@10'; got {len(text):,} characters, "

@@ -1,4 +1,4 @@
-"""Metrics of how different the items of a list are from one another, by categories or vectors."""
+"""Metrics of how different the items of a list are: from one another, from a baseline's, or from the user's history."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Reads, Unset, parameter, ratio
-from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of
+from spark_rankeval.metrics.base import Needs, Reads, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces
+from spark_rankeval.ranking.batch import is_relevant
 from spark_rankeval.ranking.recommended import UNKNOWN, asked_for
 
 if TYPE_CHECKING:
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
     from spark_rankeval.ranking.recommended import Fact, Recommended
 
-__all__ = ["CategoricalDiversity", "Diversity"]
+__all__ = ["CategoricalDiversity", "Diversity", "Serendipity", "Unexpectedness"]
 
 
-def category_sizes(recommended: Recommended, which: BoolArray) -> tuple[IntArray, IntArray]:
-    """The categories of each user's items of a kind, and how many items each has: whose, and how many."""
+def _category_sizes(recommended: Recommended, which: BoolArray) -> tuple[IntArray, IntArray]:
+    """The categories of each user's items of a kind, and how many items each has."""
     categories = asked_for(recommended.category)
     known = which & (categories != UNKNOWN)
     n_categories = int(categories.max(initial=0)) + 1
@@ -32,14 +33,14 @@ def category_sizes(recommended: Recommended, which: BoolArray) -> tuple[IntArray
 class Diversity(ListMetric):
     """How different the items are, two by two: the mean of 1 − s(i, j) over the n(n − 1)/2 pairs of the first k items.
 
-    s is 1 for two items of one category and 0 for others: Σ_c n_c(n_c − 1) ÷ n(n − 1) of the pairs are alike. With
-    ``by="vector"`` it is the cosine of the items' vectors, whose sum over pairs is (|Σ v_i|² − Σ |v_i|²)/2 for vectors of length
-    1, so that no pair is looked at. Between 0 and 1 (2 where vectors point apart). NaN without predictions, and for lists with
-    fewer than two items that have a category or a vector other than 0; with ``unknown="apart"`` an item that has none is unlike
-    all others.
+    s is 1 for two items of one category, else 0: Σ_c n_c(n_c − 1) ÷ n(n − 1) of the pairs are alike. With
+    ``by="vector"`` s is the cosine of the items' vectors; its sum over pairs of vectors of length 1 is (|Σ v_i|² − Σ
+    |v_i|²)/2. Between 0 and 1 (2 if vectors point apart). NaN without predictions, and for lists with fewer than two
+    items that have a category or a vector other than 0; with ``unknown="apart"`` an item without one is unlike all
+    others.
 
-    Source: Ziegler, McNee, Konstan, Lausen, Improving recommendation lists through topic diversification, WWW 2005, whose
-    intra-list similarity this is the complement of; Smyth, McClave, Similarity vs. diversity, ICCBR 2001.
+    Source: Ziegler, McNee, Konstan, Lausen, Improving recommendation lists through topic diversification, WWW 2005,
+    whose intra-list similarity this is the complement of; Smyth, McClave, Similarity vs. diversity, ICCBR 2001.
     """
 
     name: ClassVar[str] = "diversity"
@@ -73,14 +74,14 @@ class Diversity(ListMetric):
         return recommended.count(within & recommended.directions.any(axis=1))
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        return self._n_compared(recommended_of(self, batch)) > 1
+        return self._n_compared(self._recommended(batch)) > 1
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        recommended = recommended_of(self, batch)
+        recommended = self._recommended(batch)
         n = self._n_compared(recommended)
         within = recommended.within(self.k)
         if self.by == "category":
-            user, size = category_sizes(recommended, within)
+            user, size = _category_sizes(recommended, within)
             alike: Array = np.bincount(user, size * (size - 1), recommended.n_users)
         else:
             alike = _sum_of_cosines(recommended, within)
@@ -111,13 +112,106 @@ class CategoricalDiversity(ShareOfPlaces):
 
     name: ClassVar[str] = "categorical_diversity"
     aliases: ClassVar[tuple[str, ...]] = ("category_diversity",)
+    facts: ClassVar[frozenset[Fact]] = frozenset({"category"})
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        recommended = self._recommended(batch)
+        user, _ = _category_sizes(recommended, recommended.within(self.k))
+        return ratio(np.bincount(user, minlength=recommended.n_users), self._places(recommended))
+
+
+def _expected(recommended: Recommended, k: int | None) -> BoolArray:
+    """Which items the baseline's list has in its first k places, too."""
+    rank = asked_for(recommended.baseline_rank)
+    return (rank > 0) if k is None else (rank > 0) & (rank <= k)
+
+
+def _has_baseline(recommended: Recommended) -> BoolArray:
+    """For which users the baseline recommends anything."""
+    return asked_for(recommended.baseline_size) > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unexpectedness(ShareOfPlaces):
+    """The share of items that the baseline does not have in its own first k: 1 − |R_k ∩ B_k| ÷ ρ_k.
+
+    Between 0 and 1. NaN without predictions, or if the baseline recommends nothing to the user. With
+    ``denominator="k"`` the empty places of a short list count as unexpected.
+
+    Source: Murakami, Mori, Orihara, Metrics for evaluating the serendipity of recommendation lists, JSAI 2007; Ge,
+    Delgado-Battenfeld, Jannach, Beyond accuracy, RecSys 2010.
+    """
+
+    name: ClassVar[str] = "unexpectedness"
+    facts: ClassVar[frozenset[Fact]] = frozenset({"baseline"})
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return super()._is_defined(batch) & _has_baseline(self._recommended(batch))
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        recommended = self._recommended(batch)
+        places = self._places(recommended)
+        alike = recommended.count(recommended.within(self.k) & _expected(recommended, self.k))
+        return ratio(places - alike, places)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serendipity(ShareOfPlaces, RelevanceMetric):
+    """The share of items that are relevant and unexpected: Σ_{j≤ρ_k} h_j·s_j ÷ ρ_k.
+
+    s_j is 1 if the baseline does not have the item in its own first k places, else 0. With ``against="history"`` it is
+    1 − the mean cosine of the item's vector and those of the user's items in the training data; an item without a
+    vector is like none. Between 0 and 1 (2 against a history whose vectors point the other way). NaN without a relevant
+    label, NaN without predictions, without a baseline for the user, or without a history.
+
+    Source: Ge, Delgado-Battenfeld, Jannach, Beyond accuracy: evaluating recommender systems by coverage and
+    serendipity, RecSys 2010. Against the history: Zhang, Ó Séaghdha, Quercia, Jambor, Auralist: introducing serendipity
+    into music recommendation, WSDM 2012, times relevance.
+    """
+
+    name: ClassVar[str] = "serendipity"
+    needs: ClassVar[Needs] = "relevant"
+
+    against: str | Unset = parameter(
+        "baseline",
+        choices=("baseline", "history"),
+        doc="what an item is unexpected beside: the baseline's list, or the vectors of the user's history",
+    )
 
     @property
     def reads(self) -> Reads:
-        """The categories of items."""
-        return super().reads.but(facts=frozenset({"category"}))
+        """The items with their labels, and the baseline's lists or the vectors."""
+        facts: set[Fact] = {"vector", "history_vector"} if self.against == "history" else {"baseline"}
+        return super().reads.but(items="item", facts=frozenset(facts))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Cosines may be negative."""
+        return 0.0, 2.0 if self.against == "history" else 1.0
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        recommended = self._recommended(batch)
+        defined = (batch.n_relevant(self.threshold) > 0) & (recommended.n_within(self.k) > 0)
+        if self.against == "baseline":
+            return defined & _has_baseline(recommended)
+        return defined & (asked_for(recommended.history_size) > 0)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        recommended = recommended_of(self, batch)
-        user, _ = category_sizes(recommended, recommended.within(self.k))
-        return ratio(np.bincount(user, minlength=recommended.n_users), self._places(recommended))
+        recommended = self._recommended(batch)
+        relevant = recommended.within(self.k) & ~np.isnan(recommended.grade)
+        relevant[relevant] = is_relevant(recommended.grade[relevant], self.threshold)
+        if self.against == "baseline":
+            serendipity = recommended.count(relevant & ~_expected(recommended, self.k)).astype(np.float64)
+        else:
+            serendipity = recommended.total(1 - _cosine_with_history(recommended), relevant)
+        return ratio(serendipity, self._places(recommended))
+
+
+def _cosine_with_history(recommended: Recommended) -> FloatArray:
+    """The mean cosine of each item with those of its user's history."""
+    directions, history = recommended.directions, asked_for(recommended.history_vector)
+    cosine = np.zeros(len(directions))
+    # Dimension by dimension: products of matrices change bits with the size of a batch.
+    for dimension in range(directions.shape[1]):
+        cosine += directions[:, dimension] * history[recommended.user, dimension]
+    return cosine

@@ -1,10 +1,10 @@
-"""The expected value of a metric over all orders of tied items: equal scores promise none of them.
+"""The expected value of a metric over all orders of tied items.
 
-In the formulas a tied group holds the ranks a+1 … a+t, with s items of a kind, C of that kind above it; m of its places
-stand within the cutoff.
+A tied group holds the ranks a+1 … a+t. It has s items of a kind, C of that kind stand above it, and m of its places
+within the cutoff.
 
-Source: McSherry, Najork, Computing information retrieval performance measures efficiently in the presence of tied scores,
-ECIR 2008.
+Source: McSherry, Najork, Computing information retrieval performance measures efficiently in the presence of tied
+scores, ECIR 2008.
 """
 
 from __future__ import annotations
@@ -32,12 +32,7 @@ _PLACES = 1 << 17
 
 @dataclass(frozen=True, kw_only=True)
 class TieAwareMetric(RelevanceMetric):
-    """A metric whose expected value over all orders of tied items has a closed form.
-
-    Attributes:
-        ties: whether equal scores stand in one order, which the evaluation decides, or the value is the mean of the values of
-            all their orders: the metric's, not a ratio of expected values.
-    """
+    """A metric with a closed form of its mean over all orders of tied items."""
 
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
@@ -63,7 +58,7 @@ class TieAwareMetric(RelevanceMetric):
 
 
 class TiesOfTheCall:
-    """How the caller of an evaluation wants equal scores treated, for all metrics: it comes before the dialect."""
+    """How the caller of an evaluation wants equal scores treated; it comes before the dialect."""
 
     def __init__(self, ties: str | None) -> None:
         self._values = {} if ties is None else {"ties": "average" if ties == "average" else "order"}
@@ -75,11 +70,8 @@ class TiesOfTheCall:
     def check(self, metrics: Mapping[str, Metric]) -> None:
         """Refuse an average over ties for metrics that have none.
 
-        Args:
-            metrics: resolved metrics by label.
-
         Raises:
-            OptionError: the caller asked for averages, and some metrics have none and depend on the order of ties.
+            OptionError: a metric has no such average and depends on the order of ties.
         """
         if self._values.get("ties") != "average":
             return
@@ -101,7 +93,7 @@ def summed_over_places(n_places: IntArray, worth: Callable[[IntArray, IntArray],
 
     Args:
         n_places: n, how many places of each group count.
-        worth: what places are worth: gets two arrays of int64, the groups and the j of some places, whole groups at a time.
+        worth: gets two int64 arrays, groups and j, of whole groups.
     """
     offsets = offsets_of(n_places)
     sums = np.zeros(len(n_places))
@@ -113,22 +105,13 @@ def summed_over_places(n_places: IntArray, worth: Callable[[IntArray, IntArray],
 
 
 def expected_hits(batch: RankingBatch, cutoff: IntArray | int | None, threshold: float | None) -> FloatArray:
-    """The expected number of hits within a cutoff: every place of a group carries its mean, s/t.
-
-    Args:
-        batch: the lists.
-        cutoff: of all users, or int64 (n_users,); None: the whole list.
-        threshold: what is relevant.
-    """
+    """The expected number of hits within a cutoff: every place of a group carries its mean, s/t."""
     groups = tied_hits(batch, threshold)
     return batch.total(groups.user, groups.held * groups.places_within(cutoff) / groups.size)
 
 
 def chance_of_one(batch: RankingBatch, groups: TiedGroups, cutoff: int | None) -> FloatArray:
-    """The chance that an item of the kind stands within the cutoff; float64 (n_users,).
-
-    The first group that holds one decides: as a whole within the cutoff it makes it sure, and below it no other helps.
-    """
+    """The chance that an item of the kind stands within the cutoff; float64 (n_users,). The first group decides."""
     first = groups.where(groups.held_above == 0)
     chance = np.zeros(batch.n_users)
     chance[first.user] = chance_of_any(first.size, first.held, first.places_within(cutoff))

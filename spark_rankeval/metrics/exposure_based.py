@@ -1,7 +1,4 @@
-"""Metrics of all lists together: how exposure is spread over items, and how much the lists are alike.
-
-They have no value of a user. What they need of millions of lists is how many items stand in how many of them.
-"""
+"""Metrics of all lists together: how exposure is spread over items, and how alike lists are."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ class Exposure:
         return int((self.count * self.n_items).sum())
 
     def among(self, catalogue: str | Unset) -> tuple[IntArray, IntArray]:
-        """The counts of the items of a catalogue, ascending, and how many items have each; those that nobody sees have 0.
+        """The counts of the items of a catalogue, ascending, and how many items have each; unseen items have 0.
 
         Args:
             catalogue: ``training``, ``items``, or ``recommended``: what stands in any list.
@@ -99,9 +96,9 @@ class CorpusMetric(ListMetric):
 class CatalogueCoverage(CorpusMetric):
     """The share of the catalogue that stands in anybody's first k places: |{i in C: c_i > 0}| ÷ |C|.
 
-    C is the items of the training data, or of the table of items (``among="items"``); c_i is in how many users' first k places
-    item i stands. Between 0 and 1; with ``counted="any"`` items that C does not have count as well, and it may be above 1. NaN
-    without predictions, and for an empty catalogue.
+    C is the items of the training data, or of the table of items (``among="items"``); c_i is in how many users' first k
+    places item i stands. Between 0 and 1. With ``counted="any"`` items outside C count as well, and it may be above 1.
+    NaN without predictions, or for an empty catalogue.
 
     Source: Shani, Gunawardana, Evaluating recommendation systems, Recommender Systems Handbook, 2011; Ge,
     Delgado-Battenfeld, Jannach, Beyond accuracy, RecSys 2010.
@@ -179,11 +176,11 @@ class Gini(CorpusMetric):
 class Entropy(CorpusMetric):
     """How evenly exposure is spread over items: Σ_i −p_i·log2 p_i, p_i = c_i ÷ Σ c.
 
-    c_i is in how many users' first k places item i stands. From 0 up, in bits: all exposure on one item, up to log2 of the number
-    of items. NaN without predictions.
+    c_i is in how many users' first k places item i stands. In bits, from 0 (all exposure on one item) to log2 of the
+    number of items. NaN without predictions.
 
-    Source: Shani, Gunawardana, Evaluating recommendation systems, Recommender Systems Handbook, 2011, formula 21, the Shannon
-    entropy; also called distributional coverage.
+    Source: Shani, Gunawardana, Evaluating recommendation systems, Recommender Systems Handbook, 2011, formula 21, the
+    Shannon entropy; also called distributional coverage.
     """
 
     name: ClassVar[str] = "entropy"
@@ -204,12 +201,12 @@ class Entropy(CorpusMetric):
 class Personalisation(CorpusMetric):
     """How little the lists of two users share: 1 − the mean of |R_u ∩ R_v| over all pairs of users ÷ the places of a list.
 
-    Of n users the pairs share Σ_i c_i(c_i − 1)/2 items, c_i being in how many users' first k places item i stands, so that no
-    pair is looked at: 1 − Σ_i c_i(c_i − 1) ÷ (n(n − 1)·d). d is the mean of ρ_k, or k. Between 0 (all lists alike) and 1. Lists of
-    one length d share that part of their items; NaN without predictions for two users.
+    c_i is in how many users' first k places item i stands. The pairs of n users share Σ_i c_i(c_i − 1)/2 items, so the
+    value is 1 − Σ_i c_i(c_i − 1) ÷ (n(n − 1)·d), where d is the mean of ρ_k, or k. Between 0 (all lists alike) and 1.
+    NaN without predictions for two users.
 
-    Source: Zhou and others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010, whose Hamming
-    distance this is the mean of.
+    Source: Zhou and others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010, whose
+    Hamming distance this is the mean of.
     """
 
     name: ClassVar[str] = "personalisation"

@@ -27,13 +27,9 @@ __all__ = ["CG", "DCG"]
 
 @dataclass(frozen=True, kw_only=True)
 class GainMetric(RelevanceMetric):
-    """A metric of gain: defined where a user has a label with a grade above 0, whatever the threshold.
+    """A metric of gain: defined for a user with a grade above 0, whatever the threshold.
 
-    A grade below 0 gains what grade 0 gains. Binary gain with the threshold ``-inf`` does not read grades: there any label
-    is enough.
-
-    Attributes:
-        below_threshold: whether a grade below the relevance threshold keeps its gain or loses it.
+    A grade below 0 gains what 0 gains. Binary gain with the threshold ``-inf`` reads no grades: any label is enough.
     """
 
     needs: ClassVar[Needs] = "gain"
@@ -78,7 +74,7 @@ class GainMetric(RelevanceMetric):
         return (self.below_threshold, self.threshold)
 
     def _weighted(self, batch: RankingBatch, weight: FloatArray) -> FloatArray:
-        """The sum of each user's gains by the weight of each labelled prediction; one without weight may be worth NaN."""
+        """The sum of each user's gains by the weight of each labelled prediction; 0 without weight."""
         return batch.total(batch.user, np.where(weight > 0, self._gains(batch), 0.0) * weight)
 
 
@@ -86,8 +82,8 @@ class GainMetric(RelevanceMetric):
 class CG(EstimatedSum, GainMetric):
     """Cumulated gain: the sum of the grades in the first k places, Σ_{j≤k} g_j, a negative grade as grade 0. From 0 up.
 
-    NaN without a label above 0, 0 without predictions. Of logged feedback ``ips`` is Σ w·g over the labels in the first k places;
-    ``snips`` divides the users' sum of that by the sum of their Σ w ÷ ρ_k.
+    NaN without a label above 0, 0 without predictions. With logged feedback ``ips`` is Σ w·g over the labels in the
+    first k places. ``snips`` divides the sum of that over users by the sum of their Σ w ÷ ρ_k.
 
     Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
     """
@@ -107,12 +103,7 @@ class CG(EstimatedSum, GainMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class DiscountedMetric(TieAwareMetric, GainMetric):
-    """A metric of discounted gain.
-
-    Attributes:
-        gain: what a grade is worth.
-        discount: how the worth fades with the rank.
-    """
+    """A metric of discounted gain."""
 
     gain: str | Unset = parameter(
         "exponential",
@@ -178,9 +169,9 @@ class DiscountedMetric(TieAwareMetric, GainMetric):
 class DCG(EstimatedSum, DiscountedMetric):
     """Discounted cumulated gain: Σ_{j≤k} gain(g_j)·d(j). From 0 up.
 
-    By default gain(g) is 2^g − 1 and d(j) is 1/log2(j+1); a negative grade gains what grade 0 gains. NaN without a label
-    above 0, 0 without predictions. Of logged feedback ``ips`` is Σ w·gain·d over the labels in the first k places; ``snips``
-    divides the users' sum of that by the sum of their Σ w·d ÷ Σ_{j≤ρ_k} d(j).
+    By default gain(g) is 2^g − 1 and d(j) is 1/log2(j+1). A negative grade gains what 0 gains. NaN without a label
+    above 0, 0 without predictions. With logged feedback ``ips`` is Σ w·gain·d over the labels in the first k places.
+    ``snips`` divides the sum of that over users by the sum of their Σ w·d ÷ Σ_{j≤ρ_k} d(j).
 
     Source: Burges et al., Learning to rank using gradient descent, ICML 2005 (exponential gain); Järvelin and
     Kekäläinen, TOIS 2002 (linear gain).

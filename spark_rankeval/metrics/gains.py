@@ -59,11 +59,7 @@ GAINS: dict[str, Callable[[FloatArray], FloatArray]] = {"exponential": exponenti
 
 
 class Discount:
-    """d(j), the weight of rank j, as a table that grows with the longest list seen.
-
-    The entries come one by one from Python's math library: vectorised logarithms may round differently in the body and
-    in the tail of an array, so that a value would depend on its place in a batch.
-    """
+    """d(j), the weight of rank j, as a table that grows with the longest list seen."""
 
     def __init__(self, weight: Callable[[int], float]) -> None:
         self._weight = weight

@@ -33,11 +33,11 @@ def _probabilities(value: Any) -> str | None:
 class GradedAveragePrecision(GainMetric):
     """Graded average precision, AP for a user of whom it is not known from which grade on items are relevant.
 
-    Σ_{n≤ρ_k} (1/n)·Σ_{m≤n} 𝒢(min(g_m, g_n)) ÷ Σ_{labels i} 𝒢(g_i), where 𝒢(g) is the probability that grade g is enough,
-    and a negative grade is grade 0. By default every grade up to the largest is as likely to be the least that is
-    enough: 𝒢 grows with the grade, and its scale cancels. ``probabilities="0.5,0.3,0.2"`` gives the probability of each
-    of the grades 1, 2, 3 (a tuple is taken too; only their proportions matter, grades beyond the last are enough for
-    everybody, and a grade between two counts as the lower one). With binary labels it is AP ÷ γ.
+    Σ_{n≤ρ_k} (1/n)·Σ_{m≤n} 𝒢(min(g_m, g_n)) ÷ Σ_{labels i} 𝒢(g_i), where 𝒢(g) is the probability that grade g is
+    enough. A negative grade is grade 0. By default every grade up to the largest is equally likely to be the lowest
+    that is enough, so 𝒢 grows with the grade, and its scale cancels. ``probabilities="0.5,0.3,0.2"``, or a tuple, gives
+    the probability of the grades 1, 2, 3. Only proportions matter, grades beyond the last are enough for everybody, and
+    a grade between two counts as the lower one. With binary labels it is AP ÷ γ.
 
     Between 0 and 1. NaN without a label above 0, 0 without predictions or without gain in the first k places.
 
@@ -137,9 +137,9 @@ def _exact_sums_of_lesser(worth: FloatArray) -> list[float]:
 class QMeasure(GainMetric):
     """Q-measure, AP with a bonus for grades: Σ_{j≤ρ_k} h_j·(H_j + β·cg_j)/(j + β·cg*_j) ÷ min(γ, k).
 
-    cg is the cumulated gain down to rank j, cg* that of all labelled items, best first; a negative grade is grade 0.
-    With β = 0 it is AP, and the larger β, the more the grades weigh. Between 0 and 1. NaN without a relevant label, 0
-    without predictions or without a hit: what is relevant, and not what has gain, decides whether it is defined.
+    cg is the cumulated gain down to rank j, cg* that of all labelled items, best first. A negative grade is grade 0. β
+    = 0 gives AP; the larger β, the more grades weigh. Between 0 and 1. NaN without a relevant label, even if one has
+    gain; 0 without predictions or a hit.
 
     Source: Sakai, Ranking the NTCIR systems based on multigrade relevance, AIRS 2004.
     """

@@ -1,7 +1,6 @@
-"""Items drawn from a group, in which some are marked: how many of the marked ones are among them, with which chance.
+"""How many marked items a random draw holds, and with which chance.
 
-Chances are running products of ratios, for populations of any size: binomials overflow, and differences of log-gammas lose
-the digits that the logarithms of large binomials take.
+Chances are running products of ratios: binomials overflow, and differences of log-gammas lose digits.
 """
 
 from __future__ import annotations
@@ -32,23 +31,13 @@ class Draws(NamedTuple):
     chance: FloatArray
 
     def expected(self, values: FloatArray) -> FloatArray:
-        """The expected value of each case; float64 (n_cases,).
-
-        Args:
-            values: the value of each draw.
-        """
+        """The expected value of each case, from the value of each draw; float64 (n_cases,)."""
         # Without an entry numpy forgets the weights, and counts in whole numbers.
         return np.bincount(self.case, self.chance * values, self.n_cases).astype(np.float64, copy=False)
 
 
 def draws(population: IntArray, marked: IntArray, drawn: IntArray) -> Draws:
-    """The hypergeometric distribution of every case.
-
-    Args:
-        population: how many items there are.
-        marked: how many of them are marked.
-        drawn: how many are drawn.
-    """
+    """The hypergeometric distribution of every case: of a population, how many are marked, and how many are drawn."""
     n_cases, others = len(population), population - marked
     least, most = np.maximum(drawn - others, 0), np.minimum(marked, drawn)
     # From the likeliest number outwards chances only fall: products cannot overflow, and keep their relative precision.
@@ -77,7 +66,7 @@ def draws(population: IntArray, marked: IntArray, drawn: IntArray) -> Draws:
 
 
 def chance_of_any(population: IntArray, marked: IntArray, drawn: IntArray) -> FloatArray:
-    """The chance that at least one marked item is drawn; float64, an entry a case. The arguments are those of `draws`."""
+    """The chance that at least one marked item is drawn; float64, an entry a case."""
     # The two numbers change places freely: the shorter product is taken.
     steps, other = np.minimum(marked, drawn), np.maximum(marked, drawn)
     case = np.repeat(np.arange(len(steps)), steps)

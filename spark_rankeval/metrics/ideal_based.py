@@ -33,10 +33,8 @@ __all__ = ["IDCG", "NDCG"]
 class IdealMetric(DiscountedMetric):
     """A metric of discounted gain that knows what an ideal list would gain.
 
-    Attributes:
-        ideal: which list is the ideal one. ``retrieved``: the same first k items in their best order. ``labels``: all
-            labelled items, best first, cut at k. ``k_ones``: a gain of 1 in each of the k places. ``label_order``:
-            MLlib's, the raw label list in the order given, cut at min(k, γ); with it, grades below 0 lose gain.
+    The ideal ``label_order`` is MLlib's: the raw labels in the order given, cut at min(k, γ); with it, grades below 0
+    lose gain.
     """
 
     ideal: str | Unset = parameter(
@@ -119,12 +117,7 @@ class IdealMetric(DiscountedMetric):
     def _mean_over_retrieved(
         self, batch: RankingBatch, value: Callable[[FloatArray, FloatArray], FloatArray]
     ) -> FloatArray:
-        """The expected value over all orders of tied items, where the ideal is of binary gains in the first k places.
-
-        Args:
-            batch: the lists.
-            value: the metric by the DCG of lists and of their ideals.
-        """
+        """The mean of `value(dcg, idcg)` over all orders of tied items; binary gains, first k places."""
         groups = tied_hits(batch, self.threshold)
         within = groups.places_within(self.k)
         cut = (within > 0) & (within < groups.size)
@@ -156,14 +149,14 @@ class IdealMetric(DiscountedMetric):
 class IDCG(IdealMetric):
     """The DCG@k of the ideal list, the denominator of NDCG: Σ_{j≤k} of its gains times d(j). From 0 up.
 
-    NaN without a label above 0; like every metric of gain it is 0 without predictions and where nothing in the first k
-    places has gain, whichever ideal is chosen. So its mean over the orders of ties counts those without gain there as 0.
+    NaN without a label above 0. Like every metric of gain it is 0 without predictions or gain in the first k places,
+    whichever ideal is chosen; with ``ties="average"`` orders without gain there count as 0.
 
     Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
 
     Raises:
-        MetricError: an ideal of ones without a cutoff; an average over ties with MLlib's label order, or of graded gain with
-            ``ideal="retrieved"`` and a cutoff.
+        MetricError: ``ideal="k_ones"`` without a cutoff; an average over ties with ``ideal="label_order"``, or of
+            graded gain with ``ideal="retrieved"`` and a cutoff.
     """
 
     name: ClassVar[str] = "idcg"
@@ -206,14 +199,15 @@ class NDCG(IdealMetric):
     Between 0 and 1; ``ideal="k_ones"`` exceeds 1 with grades above 1, MLlib's ``ideal="label_order"`` in other ways
     too. NaN without a label above 0, 0 without predictions or without gain in the first k places.
 
-    The systems differ in gain and ideal, so both have a name. With ``ideal="retrieved"`` (default) only the order of
-    what was retrieved counts; with ``ideal="labels"`` also what was missed. With ``ties="average"`` the value is the mean
-    of the ratio over all orders of tied items, which with ``ideal="retrieved"``, a cutoff and graded gain has no closed form.
+    Systems differ in gain and ideal. With ``ideal="retrieved"`` (default) only the order of what was retrieved counts;
+    with ``ideal="labels"`` also what was missed. With ``ties="average"`` the value is the mean ratio over all orders of
+    tied items.
 
     Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
 
     Raises:
-        MetricError: an ideal of ones without a cutoff; an average over ties of graded gain with ``ideal="retrieved"`` and a cutoff.
+        MetricError: ``ideal="k_ones"`` without a cutoff; an average over ties of graded gain with ``ideal="retrieved"``
+            and a cutoff, which has no closed form.
     """
 
     name: ClassVar[str] = "ndcg"

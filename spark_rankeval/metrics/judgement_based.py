@@ -22,8 +22,8 @@ __all__ = ["BPref", "Judged"]
 class Judged(RelevanceMetric):
     """The share of the first k items that are labelled, whatever their grade: labelled items ÷ min(k, ρ).
 
-    Between 0 and 1; a low share says that the other metrics stand on little. NaN without a relevant label and, unlike
-    other metrics, NaN without predictions; a list of labelled items none of which is relevant has the share 1.
+    Between 0 and 1; a low share means that the other metrics rest on little. NaN without a relevant label and, unlike
+    other metrics, NaN without predictions. A list of labelled items has the share 1, relevant or not.
 
     Source: MacAvaney, Macdonald, Ounis, Streamlining evaluation with ir-measures, ECIR 2022.
     """
@@ -53,11 +53,11 @@ class BPref(RelevanceMetric):
     """How seldom a judged item that is not relevant stands above a relevant one; unlabelled items are passed over.
 
     (1/γ)·Σ_{hits} (1 − min(n, γ)/min(N, γ)), the term 1 when n = 0. N is the number of labels with a grade from 0 to
-    below ``judged_threshold``, n how many of them stand above the hit; a negative grade is not judged. Between 0 and 1.
-    It has no cutoff. NaN without a relevant label, 0 without predictions or without a hit.
+    below ``judged_threshold``, n how many of them stand above the hit. A negative grade is not judged. Between 0 and 1,
+    without a cutoff. NaN without a relevant label, 0 without predictions or a hit.
 
-    N has a threshold of its own, which does not follow ``relevance_threshold``: for trec_eval's ``-l 2`` set both to 2. A
-    grade that is relevant and below ``judged_threshold``, such as 0.5 with the defaults, counts on both sides.
+    ``judged_threshold`` does not follow ``relevance_threshold``: for trec_eval's ``-l 2`` set both to 2. A grade that
+    is relevant and below ``judged_threshold``, such as 0.5 with the defaults, counts on both sides.
 
     Source: Buckley, Voorhees, Retrieval evaluation with incomplete information, SIGIR 2004.
     """

@@ -1,18 +1,15 @@
-"""Estimates from logs that saw some items only: each label stands for as many as the inverse of its chance to be seen.
+"""Estimates from logs that saw some items only: a label counts with the inverse of its chance to be seen.
 
-A log has a label of item i with probability p_i, its propensity; its weight is w_i = 1/p_i. A metric that adds up what items
-gain, each at its own rank, Σ_j g_j·d(j), has the estimates
+A log has a label of item i with probability p_i, its propensity; its weight is w_i = 1/p_i. A sum Σ_j g_j·d(j) of what
+items gain, each at its own rank, has these estimates:
 
-- IPS: Σ over the labels of w·g·d(rank), the same in expectation as the sum over all items (Horvitz, Thompson 1952; Schnabel et
-  al., Recommendations as treatments, ICML 2016; Joachims, Swaminathan, Schnabel, Unbiased learning-to-rank with biased feedback,
-  WSDM 2017), and clipped IPS with min(w, limit), which varies less and is biased (Strehl et al., NIPS 2010);
-- SNIPS: that, divided by what the same weights make of a sum that is known, Σ w·d(rank) ÷ Σ_j d(j), whose expectation is 1.
-  The quotient is of the sums over all users (Swaminathan, Joachims, The self-normalized estimator for counterfactual learning,
-  NIPS 2015): a user's own quotient would cancel the weight of a single label.
+- IPS: Σ over the labels of w·g·d(rank), which equals it in expectation (Horvitz, Thompson 1952; Schnabel et al., ICML 2016;
+  Joachims, Swaminathan, Schnabel, WSDM 2017). Clipped IPS takes min(w, limit): biased, of less variance (Strehl et al., NIPS 2010).
+- SNIPS: IPS divided by what the same weights make of a known sum, Σ w·d(rank) ÷ Σ_j d(j), of expectation 1. The quotient is of
+  sums over all users (Swaminathan, Joachims, NIPS 2015): a user's own would cancel the weight of a single label.
 
-A share of the relevant items is divided by how many there are, which no log knows: there the sum of the weights of the user's
-relevant labels stands for it (Yang et al., Unbiased offline recommender evaluation for missing-not-at-random implicit feedback,
-RecSys 2018). What is not such a sum has no estimate: whether there is a hit, and what stands above it, depends on several items.
+A share of the relevant items divides by the sum of the weights of the user's relevant labels (Yang et al., RecSys
+2018). What depends on several items at once, such as whether there is a hit, has no estimate.
 """
 
 from __future__ import annotations
@@ -44,12 +41,7 @@ _DOC = (
 
 @dataclass(frozen=True, kw_only=True)
 class EstimatedMetric(TieAwareMetric):
-    """A metric that logged feedback can estimate.
-
-    Attributes:
-        estimator: how labels with weights are read; unset, and left out of the metric's text, where labels have none.
-        weight_limit: what larger weights are clipped to; None: nothing is clipped.
-    """
+    """A metric that logged feedback can estimate."""
 
     estimator: str | Unset = parameter(Unset.UNSET, choices=("naive", "ips", "snips"), doc=_DOC)
     weight_limit: float | Unset | None = parameter(
@@ -105,10 +97,9 @@ class EstimatedSum(EstimatedMetric):
         return super().reads.but(items="label") if self.normalises else super().reads
 
     def compute(self, batch: RankingBatch) -> FloatArray:
-        """The metric of every user; estimates are defined for everybody but where SNIPS has nothing to divide by.
+        """The metric of every user; estimates are defined for everybody, unless SNIPS has nothing to divide by.
 
-        That a log has no relevant label of a user does not say that nothing is relevant: the sum over no labels is 0, and
-        leaving the user out would bias the mean.
+        A user without a relevant label in the log may have relevant items: leaving the user out would bias the mean.
         """
         if not self.estimates:
             return super().compute(batch)
@@ -121,7 +112,7 @@ class EstimatedSum(EstimatedMetric):
         return _divided(values, metric.normaliser(batch), math.nan)
 
     def normaliser(self, batch: RankingBatch) -> FloatArray:
-        """What the weights make of the worth of all places of a list, as a share of it: 1 in expectation; 1 of an empty list."""
+        """What the weights make of the worth of a list's places, as a share of it; 1 of an empty list."""
         placed = self._worth_of_places(batch)
         weighted = batch.total(batch.user, placed * self._weights(batch))
         whole = self._worth_of_lists(batch)
@@ -163,26 +154,19 @@ def weighted_relevant(batch: RankingBatch, relevant: BoolArray, weights: FloatAr
 
 
 class EstimatorOfTheCall:
-    """That the labels of an evaluation have weights: metrics then estimate, unless they say otherwise.
-
-    Args:
-        weighted: whether labels have weights.
-    """
+    """Whether labels have weights: metrics then estimate, unless they say otherwise."""
 
     def __init__(self, weighted: bool) -> None:
         self._weighted = weighted
 
     def defaults_for(self, metric: type[Metric]) -> Mapping[str, Any]:
-        """The estimator that a metric takes by itself: IPS where it has that."""
+        """The estimator that a metric takes by itself: IPS if it has that."""
         if not self._weighted or not issubclass(metric, EstimatedMetric):
             return {}
         return {"estimator": "ips" if "ips" in _choices(metric) else "snips", "weight_limit": None}
 
     def check(self, metrics: Mapping[str, Metric]) -> None:
-        """Refuse metrics that cannot be estimated where labels have weights, and estimates where they have none.
-
-        Args:
-            metrics: resolved metrics by label.
+        """Refuse metrics without an estimate if labels have weights, and estimates if they have none.
 
         Raises:
             MetricError: there are such metrics.
@@ -204,7 +188,7 @@ class EstimatorOfTheCall:
 
 
 def lowest_limit(metrics: Iterable[Metric]) -> float | None:
-    """The smallest weight that any metric clips to; None where none does."""
+    """The smallest weight that any metric clips to; None if none clips."""
     limits = [metric.limit for metric in metrics if isinstance(metric, EstimatedMetric) and metric.limit is not None]
     return min(limits, default=None)
 

@@ -27,7 +27,7 @@ def parse_metric(text: str | Metric) -> Metric:
     Names are case-insensitive and have the usual aliases. A metric passes through unchanged.
 
     Raises:
-        MetricError: the name or a parameter is not known (near ones are listed), or a value is not allowed.
+        MetricError: the name or a parameter is unknown, or a value is not allowed.
 
     >>> parse_metric("hit@5")
     HitRate(k=5, undefined=UNSET, relevance_threshold=UNSET, ties=UNSET)
@@ -60,7 +60,7 @@ def parse_metric(text: str | Metric) -> Metric:
 
 
 def reads_as(label: str, asked: object) -> bool:
-    """Whether a label is text for the same metric as another text or an object; free labels and what is no metric are not."""
+    """Whether a label is text for the same metric as another text or an object."""
     try:
         return parse_metric(label) == parse_metric(asked)  # type: ignore[arg-type]  # it refuses what is neither
     except MetricError:
@@ -134,11 +134,11 @@ def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, 
     """The metrics of a call, by the label each has in the result; a metric asked for twice is there once.
 
     Args:
-        metrics: one metric, several, or a dict from the label that each is to have. Outside a dict a text may stand
-            for a curve, as `expand` reads it.
+        metrics: one metric, several, or a dict by label. Outside a dict a text may stand for a curve, as `expand` reads
+            it.
 
     Raises:
-        MetricError: a name is not known, two labels collide, or there is no metric at all.
+        MetricError: a name is unknown, two labels collide, or there is no metric.
 
     >>> parse_metrics(["MAP@10", "ap@10", "ndcg@10"]).spelled
     {'ap@10': 'MAP@10'}
@@ -189,12 +189,12 @@ def column_name(label: str) -> str:
 def column_names(
     metrics: Mapping[str, Metric], taken: Iterable[str] = (), suffixes: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The column of each label: plain identifiers for the metrics' own names, labels that a caller chose as they are.
+    """The column of each label: a plain identifier for a metric's own name, a label that the caller chose as it is.
 
     Args:
         metrics: the metrics by label, from `parse_metrics`.
         taken: columns that the table has already.
-        suffixes: what a label ends in besides the metric's own name; none by default.
+        suffixes: what a label ends in besides the metric's own name.
 
     Raises:
         MetricError: two columns would have the same name, in any case of letters.

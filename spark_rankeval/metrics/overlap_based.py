@@ -20,12 +20,9 @@ __all__ = ["RBO"]
 
 
 def overlaps(batch: RankingBatch) -> FloatArray:
-    """X_d, what the first d predictions share with the d best labels, for d from 1 to the number of the user's labels.
+    """X_d, what the first d predictions share with the d best labels, at the place of a user's d-th label; float64.
 
     A label is among the first d by clip((d − a)/t, 0, 1), where a labels are graded higher and t have its grade.
-
-    Returns:
-        float64, shape of the batch's labels; at the place of a user's d-th label stands X_d.
     """
 
     def count() -> FloatArray:

@@ -1,4 +1,4 @@
-"""Metrics of how popular the recommended items are in the training data."""
+"""Metrics of what the training data knows: how popular the recommended items are, and what users have already."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.metrics.base import Reads, Unset, parameter, ratio
-from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces, recommended_of
+from spark_rankeval.metrics.list_metric import ListMetric, ShareOfPlaces
 from spark_rankeval.ranking.recommended import asked_for
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
     from spark_rankeval.ranking.recommended import Fact, Recommended
 
-__all__ = ["AveragePopularity", "ColdItems", "Novelty", "PopularityRatio", "Surprisal"]
+__all__ = ["AveragePopularity", "ColdItems", "ColdUser", "Novelty", "PopularityRatio", "Repetition", "Surprisal"]
 
 
 def popularity(recommended: Recommended, by: str | Unset) -> IntArray:
@@ -37,13 +37,13 @@ def self_information(counts: IntArray, total: int) -> FloatArray:
 class Novelty(ListMetric):
     """The mean self-information of the items: Σ_{j≤ρ_k} −log2(u_j / N) ÷ ρ_k.
 
-    u_j is how many of the N users of the training data have the item at rank j, or how many of its N interactions are of it
-    (``by="interactions"``); an item that is not in the training data counts as if one had it, unless ``unknown`` says
-    otherwise. From 0 up, in bits. With ``by="history"`` it is the share of items that the user does not have in the training
-    data, 1 for each of a user who has none there. NaN without predictions.
+    u_j is how many of the N users of the training data have the item at rank j, or how many of its N interactions are
+    of it (``by="interactions"``). An item outside the training data counts as if one had it, unless ``unknown`` says
+    otherwise. From 0 up, in bits. ``by="history"`` gives the share of items that the user does not have in the training
+    data. NaN without predictions.
 
-    Source: Castells, Vargas, Wang, Novelty and diversity metrics for recommender systems, DDR at ECIR 2011; Zhou and others,
-    Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010. By history: RePlay.
+    Source: Castells, Vargas, Wang, Novelty and diversity metrics for recommender systems, DDR at ECIR 2011; Zhou and
+    others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010. By history: RePlay.
     """
 
     name: ClassVar[str] = "novelty"
@@ -82,12 +82,12 @@ class Novelty(ListMetric):
         return within & (popularity(recommended, self.by) > 0)
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        recommended = recommended_of(self, batch)
+        recommended = self._recommended(batch)
         some: BoolArray = recommended.count(self._counted(recommended)) > 0
         return some if self.by == "history" or self._total(recommended) else np.zeros_like(some)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        recommended = recommended_of(self, batch)
+        recommended = self._recommended(batch)
         counted = self._counted(recommended)
         n_counted = recommended.count(counted)
         if self.by == "history":
@@ -105,25 +105,21 @@ class Novelty(ListMetric):
 class Surprisal(ShareOfPlaces):
     """The self-information of the items as a share of the largest there is: Σ_{j≤ρ_k} log2(N / u_j) / log2 N ÷ ρ_k.
 
-    u_j is how many of the N users of the training data have the item at rank j, 1 for an item that is not there. Between 0 and
-    1. NaN without predictions, and where the training data has fewer than two users.
+    u_j is how many of the N users of the training data have the item at rank j, 1 for an item that is not there.
+    Between 0 and 1. NaN without predictions, or with fewer than two users in the training data.
 
     Source: RePlay; Zhou and others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010.
     """
 
     name: ClassVar[str] = "surprisal"
-
-    @property
-    def reads(self) -> Reads:
-        """The popularity of items."""
-        return super().reads.but(facts=frozenset({"popularity"}))
+    facts: ClassVar[frozenset[Fact]] = frozenset({"popularity"})
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         defined = super()._is_defined(batch)
-        return defined if recommended_of(self, batch).totals.training_users > 1 else np.zeros_like(defined)
+        return defined if self._recommended(batch).totals.training_users > 1 else np.zeros_like(defined)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        recommended = recommended_of(self, batch)
+        recommended = self._recommended(batch)
         n = recommended.totals.training_users
         if n < 2:
             return np.zeros(recommended.n_users)
@@ -136,9 +132,9 @@ class Surprisal(ShareOfPlaces):
 class AveragePopularity(ListMetric):
     """The mean popularity of the items: Σ_{j≤ρ_k} u_j ÷ ρ_k.
 
-    u_j is how many users of the training data have the item at rank j, or how many of its interactions are of it; 0 for an item
-    that is not there. ``scale="share"`` divides by the number of users, or of interactions. From 0 up. Smaller is better where
-    less popular items are wanted. NaN without predictions.
+    u_j is how many users of the training data have the item at rank j, or how many interactions are of it; 0 for an
+    item that is not there. ``scale="share"`` divides by all users or interactions. From 0 up; smaller is better if you
+    want less popular items. NaN without predictions.
 
     Source: Yin, Cui, Li, Yao, Chen, Challenging the long tail recommendation, VLDB 2012; also called ARP.
     """
@@ -146,6 +142,7 @@ class AveragePopularity(ListMetric):
     name: ClassVar[str] = "average_popularity"
     aliases: ClassVar[tuple[str, ...]] = ("arp", "avg_popularity", "popularity")
     larger_is_better: ClassVar[bool] = False
+    facts: ClassVar[frozenset[Fact]] = frozenset({"popularity"})
 
     by: str | Unset = parameter(
         "users", choices=("users", "interactions"), doc="users who have the item, or interactions with it"
@@ -153,17 +150,12 @@ class AveragePopularity(ListMetric):
     scale: str | Unset = parameter("count", choices=("count", "share"), doc="how many, or which share of all")
 
     @property
-    def reads(self) -> Reads:
-        """The popularity of items."""
-        return super().reads.but(facts=frozenset({"popularity"}))
-
-    @property
     def bounds(self) -> tuple[float, float]:
         """A share, or any number."""
         return (0.0, 1.0) if self.scale == "share" else (0.0, math.inf)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        recommended = recommended_of(self, batch)
+        recommended = self._recommended(batch)
         within = recommended.within(self.k)
         # Whole numbers below 2^53 in all, whose sum is exact.
         mean = ratio(recommended.total(popularity(recommended, self.by), within), recommended.n_within(self.k))
@@ -177,29 +169,25 @@ class AveragePopularity(ListMetric):
 class PopularityRatio(ListMetric):
     """How much more popular the items are than those of the user's own history: mean u_j, j ≤ ρ_k ÷ mean u_i over the history.
 
-    u is how many users of the training data have an item; the history is the different items that the user has there. From 0
-    up; 1: as popular as what the user chose, more: the list is drawn to what is popular. Smaller is better where that is not
-    wanted. NaN without predictions, and for a user without a history.
+    u is how many users of the training data have an item; the history is the user's different items there. From 0 up;
+    1: as popular as the user's own choice, above 1: drawn to the popular. Smaller is better if you do not want that.
+    NaN without predictions or a history.
 
-    Source: Abdollahpouri, Mansoury, Burke, Mobasher, The unfairness of popularity bias in recommendation, RMSE at RecSys 2019,
-    whose popularity lift is this less 1, of groups of users.
+    Source: Abdollahpouri, Mansoury, Burke, Mobasher, The unfairness of popularity bias in recommendation, RMSE at
+    RecSys 2019, whose popularity lift is this less 1, of groups of users.
     """
 
     name: ClassVar[str] = "popularity_ratio"
     value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
     larger_is_better: ClassVar[bool] = False
-
-    @property
-    def reads(self) -> Reads:
-        """The popularity of items, recommended and consumed."""
-        return super().reads.but(facts=frozenset({"popularity", "history_popularity"}))
+    facts: ClassVar[frozenset[Fact]] = frozenset({"popularity", "history_popularity"})
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        history_size = asked_for(recommended_of(self, batch).history_size)
+        history_size = asked_for(self._recommended(batch).history_size)
         return super()._is_defined(batch) & (history_size > 0)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        recommended = recommended_of(self, batch)
+        recommended = self._recommended(batch)
         of_history, size = asked_for(recommended.history_popularity), asked_for(recommended.history_size)
         sums = recommended.total(popularity(recommended, "users"), recommended.within(self.k))
         return ratio(ratio(sums, recommended.n_within(self.k)), ratio(of_history, size))
@@ -216,13 +204,56 @@ class ColdItems(ShareOfPlaces):
 
     name: ClassVar[str] = "cold_items"
     aliases: ClassVar[tuple[str, ...]] = ("cold_item_share",)
+    facts: ClassVar[frozenset[Fact]] = frozenset({"popularity"})
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        recommended = self._recommended(batch)
+        cold = recommended.within(self.k) & (popularity(recommended, "users") == 0)
+        return ratio(recommended.count(cold), self._places(recommended))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repetition(ShareOfPlaces):
+    """The share of items that the user has in the training data already: how many of the first k ÷ ρ_k.
+
+    Between 0 and 1; smaller is better if users look for something new. NaN without predictions.
+
+    Source: Anderson, Kumar, Tomkins, Vassilvitskii, The dynamics of repeat consumption, WWW 2014, for the fraction of
+    repeated consumptions.
+    """
+
+    name: ClassVar[str] = "repetition"
+    aliases: ClassVar[tuple[str, ...]] = ("repeated", "repeat_share")
+    larger_is_better: ClassVar[bool] = False
+    facts: ClassVar[frozenset[Fact]] = frozenset({"history"})
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        recommended = self._recommended(batch)
+        repeated = recommended.within(self.k) & asked_for(recommended.consumed)
+        return ratio(recommended.count(repeated), self._places(recommended))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColdUser(ListMetric):
+    """1 for a user of whom the training data has no item, 0 for others; as a mean the share Σ cold ÷ users with predictions.
+
+    Between 0 and 1, without a cutoff; neither way is better by itself. NaN without predictions.
+
+    Source: Schein, Popescul, Ungar, Pennock, Methods and metrics for cold-start recommendations, SIGIR 2002, for the
+    term.
+    """
+
+    name: ClassVar[str] = "cold_user"
+    aliases: ClassVar[tuple[str, ...]] = ("cold_users", "cold_user_share")
+    takes_cutoff: ClassVar[bool] = False
+    facts: ClassVar[frozenset[Fact]] = frozenset({"history"})
 
     @property
     def reads(self) -> Reads:
-        """The popularity of items."""
-        return super().reads.but(facts=frozenset({"popularity"}))
+        """That there is a list is enough."""
+        return super().reads.but(depth=1)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        recommended = recommended_of(self, batch)
-        cold = recommended.within(self.k) & (popularity(recommended, "users") == 0)
-        return ratio(recommended.count(cold), self._places(recommended))
+        size = asked_for(self._recommended(batch).history_size)
+        cold: FloatArray = (size == 0).astype(np.float64)
+        return cold

@@ -49,11 +49,7 @@ ROUNDINGS: dict[str, Callable[[float, IntArray], FloatArray]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class InterpolatingMetric(RelevanceMetric):
-    """A metric of interpolated precision.
-
-    Attributes:
-        rounding: how many hits make a recall of r, where r·γ is no whole number.
-    """
+    """A metric of interpolated precision."""
 
     takes_cutoff: ClassVar[bool] = False
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
@@ -88,10 +84,9 @@ class InterpolatingMetric(RelevanceMetric):
 class InterpolatedPrecision(InterpolatingMetric):
     """The highest precision at any rank whose recall is r or more: the largest H_j/j over ranks j with H_j ≥ n(r).
 
-    Between 0 and 1; 0 where the list never reaches that recall. The default recall 0 gives the highest precision of all.
-    NaN without a relevant label, 0 without predictions. Written ``iprec(recall=0.1)``.
-
-    The systems differ in n(r), the number of hits that makes a recall of r, so its rounding has a name.
+    Between 0 and 1; 0 if the list never reaches that recall. The default recall 0 gives the highest precision of all.
+    NaN without a relevant label, 0 without predictions. Systems round n(r), the number of hits that makes a recall of
+    r, in different ways. Written ``iprec(recall=0.1)``.
 
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
     """
@@ -130,8 +125,8 @@ class ElevenPointPrecision(InterpolatingMetric):
 class FAP(RelevanceMetric):
     """F-measured average precision: (1+β²)·F·AP / (β²·F + AP) of this user's F_β@k and AP@k.
 
-    AP divides by all relevant labels. Between 0 and 1; 0 where both are 0. Unlike AP it falls with every item without
-    relevance at the end of a list. NaN without a relevant label, 0 without predictions or without a hit.
+    AP divides by all relevant labels. Between 0 and 1; 0 if both are 0. Unlike AP it falls with every irrelevant item
+    at the end of a list. NaN without a relevant label, 0 without predictions or a hit.
 
     Source: Leitner, PhD thesis, Universidad Autónoma de Madrid, section 3.2.5; there with β for β² in the denominator,
     which leaves [0, 1] unless β is 1.

@@ -32,23 +32,22 @@ _DENOMINATORS = ("hits", "labels", "min_k_labels", "min_k_predictions", "min_lab
 class AveragePrecision(TieAwareMetric):
     """The precision at the rank of each hit, summed over the first k places and divided by what ``denominator`` names.
 
-    Σ_{j≤ρ_k} w_j·h_j·H_j/j ÷ D. The systems differ in D, so it has a name: the hits in the first k places (default),
-    all relevant labels, or a smaller of two. Between 0 and 1. Its mean over users is MAP. NaN without a relevant label,
-    0 without predictions or without a hit.
+    Σ_{j≤ρ_k} w_j·h_j·H_j/j ÷ D. Systems differ in D: by default the hits in the first k places. Between 0 and 1. Its
+    mean over users is MAP. NaN without a relevant label, 0 without predictions or a hit.
 
-    With ``by="threshold"`` every item of a group of equal scores counts with the precision at the group's last rank, as
-    scikit-learn's ``average_precision_score`` does; that takes the whole list. No order of ties changes it, and it is not
-    the mean over their orders, which is ``ties="average"``.
+    With ``by="threshold"`` every item of a group of equal scores has the precision at the group's last rank, as in
+    scikit-learn's ``average_precision_score``. It takes the whole list, and differs from the mean over orders,
+    ``ties="average"``.
 
-    ``decay`` or ``weights`` weighs ranks. By rank a weight multiplies the hit's precision, and D is γ. By threshold an item
-    weighs in precision and recall alike, as scikit-learn's ``sample_weight`` by rank does, and D is the weight of the hits;
-    then the order of equal scores says which rank an item has.
+    ``decay`` or ``weights`` weighs ranks. By rank a weight multiplies the hit's precision, and D is γ. By threshold an
+    item weighs in precision and recall alike, as scikit-learn's ``sample_weight`` by rank does, and D is the weight of
+    the hits; the order of equal scores then matters.
 
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
 
     Raises:
-        MetricError: weights by rank with a denominator other than the labels, or by threshold with one other than the hits; weights
-            and a decay; a cutoff by threshold, or weights there with averages over ties.
+        MetricError: weights together with a decay, with a denominator other than the labels (by threshold: the hits),
+            or by threshold with averages over ties; a cutoff by threshold.
     """
 
     name: ClassVar[str] = "ap"

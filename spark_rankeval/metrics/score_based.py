@@ -23,11 +23,11 @@ __all__ = ["AUC", "AUCPR", "PercentileRank"]
 class PercentileRank(RelevanceMetric):
     """How far down the list the relevant items stand: the mean over hits of (rank − 1) / (ρ − 1).
 
-    Between 0 (all on top) and 1; lower is better, and a list in random order has 0.5 on average. 0 for a list of one item.
-    NaN without a hit, so also without predictions or a relevant label. Its mean over users is MPR.
+    Between 0 (all on top) and 1; lower is better, and a list in random order has 0.5 on average. 0 for a list of one
+    item. NaN without a hit. Its mean over users is MPR.
 
-    The source has one mean over all pairs of a user and an item, weighted by their grades. ``weighting="grades"`` gives it: a
-    user's value is Σ g⁺·(rank − 1)/(ρ − 1) ÷ Σ g⁺ over hits, and counts in the mean with the weight Σ g⁺.
+    The source averages over all pairs of a user and an item, weighted by grades. With ``weighting="grades"`` a user's
+    value is Σ g⁺·(rank − 1)/(ρ − 1) ÷ Σ g⁺ over hits, and counts in the mean with the weight Σ g⁺.
 
     Source: Hu, Koren, Volinsky, Collaborative filtering for implicit feedback datasets, ICDM 2008.
     """
@@ -75,14 +75,12 @@ class PercentileRank(RelevanceMetric):
 class AUC(RelevanceMetric):
     """The area under the ROC curve: P(a relevant item of the list scores higher than another) + ½ P(equal scores).
 
-    Between 0 and 1; 0.5 for a list in random order or with one score. Where lists have no scores, the rank decides.
-    NaN without a hit or without another item in the list, so also without predictions: the list is the candidate set, and a
-    label that was not scored is not counted.
+    Between 0 and 1; 0.5 for a list in random order or with one score. Lists without scores go by rank. NaN without a
+    hit or without another item in the list, which is the candidate set: labels without a score do not count.
 
-    With a decay below 1 the item at rank j weighs decay^(j−1): ``weighting="sample"`` weighs both items of a pair, as
-    scikit-learn's ``roc_auc_score(sample_weight=...)`` does. ``weighting="trapezoid"`` is another number: the trapezoid
-    between the ranks i and i+1 weighs decay^(i−1), Σ w_i·(FPR_{i+1} − FPR_i)·(TPR_i + TPR_{i+1})/2. It goes by rank, equal
-    scores in their order.
+    With a decay below 1 the item at rank j weighs decay^(j−1). ``weighting="sample"`` weighs both items of a pair, like
+    scikit-learn's ``roc_auc_score(sample_weight=...)``. ``weighting="trapezoid"`` gives another number, by rank: the
+    trapezoid between the ranks i and i+1 weighs decay^(i−1), Σ w_i·(FPR_{i+1} − FPR_i)·(TPR_i + TPR_{i+1})/2.
 
     Source: Hanley, McNeil, The meaning and use of the area under a ROC curve, Radiology 1982.
     """
@@ -180,12 +178,10 @@ class AUC(RelevanceMetric):
 class AUCPR(RelevanceMetric):
     """The area under the precision-recall curve, by trapezoids.
 
-    The points are (0, 1), then (H_j/γ, H_j/j) at the last rank j of each distinct score. Between 0 and 1. NaN without a
-    relevant label; without a hit 0, as nothing is to the left of recall 0. With ``recall="hits"`` recall is the share of
-    the relevant items of the list, as in scikit-learn's ``precision_recall_curve``: NaN without a hit, and so without
-    predictions.
-
-    Straight lines between points promise more than any cutoff keeps; average precision does not.
+    The points are (0, 1), then (H_j/γ, H_j/j) at the last rank j of each distinct score. Between 0 and 1; average
+    precision promises less than these straight lines. NaN without a relevant label, 0 without a hit. With
+    ``recall="hits"`` recall is the share of the relevant items of the list, as in scikit-learn's
+    ``precision_recall_curve``: NaN without a hit.
 
     Source: Davis, Goadrich, The relationship between precision-recall and ROC curves, ICML 2006.
     """

@@ -34,9 +34,9 @@ class Precision(EstimatedSum):
     """The share of the first k places that hold a relevant item: H_k / k.
 
     Without a cutoff the denominator is the length of the list. Between 0 and 1. A list shorter than k still divides by
-    k, unless ``denominator="predictions"``. NaN without a relevant label, 0 without predictions. Of logged feedback ``ips`` is
-    the sum of the weights of the hits ÷ k, which can exceed 1; ``snips`` divides the users' sum of that by the sum of their Σ w ÷ ρ_k
-    over the labels in the first k places.
+    k, unless ``denominator="predictions"``. NaN without a relevant label, 0 without predictions. With logged feedback
+    ``ips`` is the sum of the weights of the hits ÷ k, which can exceed 1. ``snips`` divides the sum of that over users
+    by the sum of their Σ w ÷ ρ_k over the labels in the first k places.
 
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
     """
@@ -70,9 +70,9 @@ class Precision(EstimatedSum):
 class Recall(EstimatedMetric):
     """The share of the relevant items that stand in the first k places: H_k / γ.
 
-    Between 0 and 1. NaN without a relevant label, 0 without predictions. Of logged feedback ``snips`` is the sum of the weights
-    of the hits ÷ that of the user's relevant labels, as Yang et al. (RecSys 2018) have it, and the mean is that of these
-    values; there is no ``ips``, as γ is not known.
+    Between 0 and 1. NaN without a relevant label, 0 without predictions. With logged feedback ``snips`` is the sum of
+    the weights of the hits ÷ that of the user's relevant labels (Yang et al., RecSys 2018). There is no ``ips``, as γ
+    is not known.
 
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
     """
@@ -159,8 +159,8 @@ class F1(TieAwareMetric):
 class HitRate(TieAwareMetric):
     """1 if a relevant item stands in the first k places, H_k/k > 0, else 0; also called accuracy@k or success@k.
 
-    Between 0 and 1: one or the other for a user, the share of users as a mean. With ``ties="average"`` it is the chance that
-    one does, where tied items stand in random order. NaN without a relevant label, 0 without predictions.
+    0 or 1 for a user; the mean is the share of users. With ``ties="average"`` it is the chance of a hit if tied items
+    stand in random order. NaN without a relevant label, 0 without predictions.
 
     Source: Deshpande, Karypis, Item-based top-N recommendation algorithms, TOIS 2004.
     """
@@ -178,7 +178,7 @@ class HitRate(TieAwareMetric):
 class RPrecision(TieAwareMetric):
     """The precision at rank γ, where precision and recall are equal: H_γ / γ.
 
-    Between 0 and 1; it has no cutoff but the user's own. NaN without a relevant label, 0 without predictions.
+    Between 0 and 1; the user's own γ is the cutoff. NaN without a relevant label, 0 without predictions.
 
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
     """

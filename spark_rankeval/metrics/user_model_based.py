@@ -28,11 +28,7 @@ _persistence = number(0, 1, what="a number above 0 and below 1", open_low=True, 
 
 @dataclass(frozen=True, kw_only=True)
 class ScaledMetric(GainMetric):
-    """A metric of gain that puts grades in proportion to a largest possible one.
-
-    Attributes:
-        max_grade: the largest grade of the scale.
-    """
+    """A metric of gain that puts grades in proportion to the largest possible one."""
 
     max_grade: float | Unset | None = parameter(
         None,
@@ -59,11 +55,7 @@ class ScaledMetric(GainMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class CascadeMetric(ScaledMetric):
-    """A metric of a user who stops at an item with a probability q that its grade gives.
-
-    Attributes:
-        q: what the probability is.
-    """
+    """A metric of a user who stops at an item with a probability q that its grade gives."""
 
     q: str | Unset = parameter(
         "exponential", choices=("exponential", "linear"), doc="(2^g − 1)/2^max_grade, or NTCIREVAL's g/(max_grade + 1)"
@@ -113,13 +105,12 @@ class CascadeMetric(ScaledMetric):
 class ERR(CascadeMetric):
     """Expected reciprocal rank, of the item at which a user stops: Σ_{r≤ρ_k} (1/r)·q_r·Π_{i<r}(1 − q_i).
 
-    An item of grade g stops the user with probability q = (2^g − 1)/2^max_grade, a negative grade as grade 0. Between 0
+    An item of grade g stops the user with probability q = (2^g − 1)/2^max_grade; a negative grade is grade 0. Between 0
     and 1, which even a perfect list does not reach. NaN without a label above 0, 0 without predictions or without gain
     in the first k places.
 
-    ``max_grade`` must be given where labels are graded: None is 1, for labels without relevance. A user with a label
-    above it, predicted or not, is NaN here, also with ``undefined="zero"``: that is an error in the call, and who calls
-    counts it (`largest_grade`).
+    Graded labels need ``max_grade``: None is 1, for labels without relevance. A user with a label above it, predicted
+    or not, is NaN, even with ``undefined="zero"``, and the evaluation reports it.
 
     Source: Chapelle, Metzler, Zhang, Grinspan, Expected reciprocal rank for graded relevance, CIKM 2009.
     """
@@ -135,8 +126,8 @@ class ERR(CascadeMetric):
 class NERR(CascadeMetric):
     """Normalised expected reciprocal rank: ERR@k ÷ the ERR@k of all labelled items, best first.
 
-    Between 0 and 1. NaN without a label above 0, 0 without predictions or without gain in the first k places.
-    ``max_grade`` is as for `ERR`: to be given for graded labels, and a user with a label above it is NaN.
+    Between 0 and 1. NaN without a label above 0, 0 without predictions or without gain in the first k places. Graded
+    labels need ``max_grade``, as for `ERR`; a user with a label above it is NaN.
 
     Source: Chapelle, Metzler, Zhang, Grinspan, Expected reciprocal rank for graded relevance, CIKM 2009.
     """
@@ -152,12 +143,10 @@ class NERR(CascadeMetric):
 class RBP(ScaledMetric):
     """Rank-biased precision: (1−p)·Σ_{j≤ρ_k} s_j·p^(j−1), for a user who goes on to the next item with probability p.
 
-    s is the item's share of a full gain: its grade ÷ the user's largest (default), 1 where it is relevant, the raw
-    grade, or its grade ÷ ``max_grade``; a negative grade is grade 0. Between 0 and 1, which no list of finite length
-    reaches; raw grades have no bound. NaN without a label above 0, 0 without predictions or without gain in the first k
-    places.
-
-    With ``gain="max_grade"`` the largest grade must be given, and a user with a label above it is NaN (as in `ERR`).
+    s is the item's grade ÷ the user's largest (default), 1 if it is relevant, the raw grade, or its grade ÷
+    ``max_grade``; a negative grade is grade 0. Between 0 and 1, which no finite list reaches; raw grades have no bound.
+    NaN without a label above 0, 0 without predictions or without gain in the first k places. With ``gain="max_grade"``
+    a user with a label above it is NaN, as in `ERR`.
 
     Source: Moffat, Zobel, Rank-biased precision for measurement of retrieval effectiveness, TOIS 2008.
 
@@ -229,9 +218,9 @@ def best_grade(batch: RankingBatch) -> FloatArray:
 class RBPResidual(GainMetric):
     """How much RBP could still grow if all that is unknown were best: p^ρ + (1−p)·Σ_{unlabelled j} p^(j−1).
 
-    Unknown are the unlabelled items and all that would follow the list. The residual does not read grades, and is a
-    bound for RBP with shares of at most 1. Between 0 and 1; smaller is surer. It has no cutoff. NaN without a label
-    above 0, 0 without predictions, like RBP; a list without gain keeps the residual that the formula gives.
+    Unknown are the unlabelled items and all that would follow the list. It reads no grades, and bounds RBP with shares
+    of at most 1. Between 0 and 1, without a cutoff; smaller is surer. NaN without a label above 0, 0 without
+    predictions; a list without gain keeps its residual.
 
     Source: Moffat, Zobel, Rank-biased precision for measurement of retrieval effectiveness, TOIS 2008.
     """
