@@ -18,7 +18,7 @@ from spark_rankeval.errors import OptionError
 from spark_rankeval.metrics.base import RelevanceMetric, Unset, parameter
 from spark_rankeval.metrics.hypergeometric import chance_of_any
 from spark_rankeval.ranking.ragged import FloatArray, IntArray, offsets_of, pieces
-from spark_rankeval.ranking.tied_groups import TiedGroups, tied_hits
+from spark_rankeval.ranking.ties import TiedGroups, tied_hits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -176,8 +176,8 @@ class Gini(CorpusMetric):
 class Entropy(CorpusMetric):
     """How evenly exposure is spread over items: Σ_i −p_i·log2 p_i, p_i = c_i ÷ Σ c.
 
-    c_i is in how many users' first k places item i stands. In bits, from 0 (all exposure on one item) to log2 of the
-    number of items. NaN without predictions.
+    c_i is in how many users' first k places item i stands. From 0 up, in bits: 0 if all exposure is on one item, at
+    most log2 of the number of items. NaN without predictions.
 
     Source: Shani, Gunawardana, Evaluating recommendation systems, Recommender Systems Handbook, 2011, formula 21, the
     Shannon entropy; also called distributional coverage.

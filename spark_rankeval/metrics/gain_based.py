@@ -13,7 +13,7 @@ from spark_rankeval.metrics.expected_ties import TieAwareMetric, summed_over_pla
 from spark_rankeval.metrics.gains import DISCOUNTS, GAINS, Discount
 from spark_rankeval.metrics.logged_feedback import EstimatedSum
 from spark_rankeval.ranking.batch import is_relevant, retrieved
-from spark_rankeval.ranking.tied_groups import tied_labels
+from spark_rankeval.ranking.ties import tied_labels
 
 if TYPE_CHECKING:
     from spark_rankeval.ranking.batch import RankingBatch

@@ -16,7 +16,7 @@ from spark_rankeval.metrics.gains import GAINS
 from spark_rankeval.metrics.hypergeometric import draws
 from spark_rankeval.ranking.batch import is_relevant
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, Ragged, position_within
-from spark_rankeval.ranking.tied_groups import tied_groups, tied_hits
+from spark_rankeval.ranking.ties import tied_groups, tied_hits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

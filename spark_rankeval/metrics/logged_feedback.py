@@ -25,7 +25,7 @@ from spark_rankeval.metrics.allowed import number
 from spark_rankeval.metrics.base import REGISTRY, Metric, Reads, Unset, parameter
 from spark_rankeval.metrics.expected_ties import TieAwareMetric
 from spark_rankeval.ranking.batch import retrieved
-from spark_rankeval.ranking.tied_groups import tied_labels
+from spark_rankeval.ranking.ties import tied_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

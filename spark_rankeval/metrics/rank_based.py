@@ -16,12 +16,12 @@ from spark_rankeval.metrics.hypergeometric import draws
 from spark_rankeval.metrics.set_based import findable
 from spark_rankeval.ranking.batch import retrieved
 from spark_rankeval.ranking.ragged import grouped
-from spark_rankeval.ranking.tied_groups import tied_hits
+from spark_rankeval.ranking.ties import tied_hits
 
 if TYPE_CHECKING:
     from spark_rankeval.ranking.batch import Hits, RankingBatch
     from spark_rankeval.ranking.ragged import Array, FloatArray, IntArray
-    from spark_rankeval.ranking.tied_groups import TiedGroups
+    from spark_rankeval.ranking.ties import TiedGroups
 
 __all__ = ["AveragePrecision", "ReciprocalRank"]
 

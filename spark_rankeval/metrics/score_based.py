@@ -11,7 +11,7 @@ from spark_rankeval.metrics.allowed import number
 from spark_rankeval.metrics.base import UNSET, Reads, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.gains import geometric, geometric_sum
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, grouped
-from spark_rankeval.ranking.tied_groups import tied_hits
+from spark_rankeval.ranking.ties import tied_hits
 
 if TYPE_CHECKING:
     from spark_rankeval.ranking.batch import RankingBatch

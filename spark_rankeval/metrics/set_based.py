@@ -14,7 +14,7 @@ from spark_rankeval.metrics.base import Unset, parameter, ratio
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, chance_of_one, expected_hits
 from spark_rankeval.metrics.logged_feedback import EstimatedMetric, EstimatedSum, weighted_relevant
 from spark_rankeval.ranking.batch import is_relevant, retrieved
-from spark_rankeval.ranking.tied_groups import tied_hits
+from spark_rankeval.ranking.ties import tied_hits
 
 if TYPE_CHECKING:
     from spark_rankeval.ranking.batch import RankingBatch

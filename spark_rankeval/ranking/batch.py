@@ -45,8 +45,8 @@ class Hits(NamedTuple):
     Attributes:
         user: int64, whose list.
         rank: int64, from 1.
-        ordinal: int64, H at that rank: how many hits the list has down to here, this one included.
-        place: int64, where the hit stands among the batch's labelled predictions.
+        ordinal: int64, H at that rank: how many hits stand at it or above.
+        place: int64, its index among the labelled predictions.
     """
 
     user: IntArray
@@ -57,25 +57,23 @@ class Hits(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RankingBatch:
-    """Ranked lists of many users, reduced to what metrics need: their labelled items.
+    """Ranked lists of many users, reduced to what metrics need: their labelled items, by user and then by rank.
 
-    An item without a label never gains anything; that it is there shows in the ranks of the others and in
-    `n_predictions`. The arrays of labelled predictions have one entry each and are ordered by user, then by rank.
+    An item without a label gains nothing: it only shows in the ranks of others and in `n_predictions`.
 
     Attributes:
         n_users: how many users.
-        n_predictions: int64 (n_users,), ρ: how many items were ranked, those that pruning left out included.
+        n_predictions: int64 (n_users,), ρ: how many items were ranked, including those that pruning left out.
         user: int64, the user of each labelled prediction.
         rank: int64, its rank, from 1.
         grade: float64, its label's grade.
-        score: float64, what it was ranked by; −rank where lists came in order.
+        score: float64, what it was ranked by; −rank if lists came in order.
         tied_above: int64, how many items score strictly higher.
         tied: int64, how many items have its score, itself included.
         labels: the grades of every user's distinct labelled items, in no order.
-        labels_as_given: the grades of the raw label lists, in their order, a repeated item each time with the grade that
-            holds for it; None where no order
-            was given.
-        recommended: the items of the lists, labelled or not; None where no metric looks at them.
+        labels_as_given: the grades of the raw label lists in their order, a repeated item with the grade that holds;
+            None without an order.
+        recommended: the items of the lists, labelled or not; None if no metric looks at them.
         beside: float64, what each labelled prediction's label has beside its grade, by name; see `LABEL_COLUMNS`.
         beside_labels: the same of `labels`.
     """
@@ -101,30 +99,19 @@ class RankingBatch:
         if len(batches) == 1:
             return batches[0]
         first_user = offsets_of([batch.n_users for batch in batches])
-        users = [batch.user + first for batch, first in zip(batches, first_user, strict=False)]
-        given = [batch.labels_as_given for batch in batches]
-        recommended = [batch.recommended for batch in batches]
+        flat = ("n_predictions", "rank", "grade", "score", "tied_above", "tied")
+        recommended = [batch.recommended for batch in batches if batch.recommended is not None]
+        given = [batch.labels_as_given for batch in batches if batch.labels_as_given is not None]
+        beside = batches[0].beside
         return cls(
             n_users=int(first_user[-1]),
-            n_predictions=np.concatenate([batch.n_predictions for batch in batches]),
-            user=np.concatenate(users),
-            rank=np.concatenate([batch.rank for batch in batches]),
-            grade=np.concatenate([batch.grade for batch in batches]),
-            score=np.concatenate([batch.score for batch in batches]),
-            tied_above=np.concatenate([batch.tied_above for batch in batches]),
-            tied=np.concatenate([batch.tied for batch in batches]),
+            user=np.concatenate([batch.user + first for batch, first in zip(batches, first_user, strict=False)]),
+            **{name: np.concatenate([getattr(batch, name) for batch in batches]) for name in flat},
             labels=Ragged.concatenate([batch.labels for batch in batches]),
-            labels_as_given=Ragged.concatenate([lists for lists in given if lists is not None])
-            if None not in given
-            else None,
-            recommended=Recommended.concatenate([lists for lists in recommended if lists is not None])
-            if None not in recommended
-            else None,
-            beside={name: np.concatenate([batch.beside[name] for batch in batches]) for name in batches[0].beside},
-            beside_labels={
-                name: Ragged.concatenate([batch.beside_labels[name] for batch in batches])
-                for name in batches[0].beside_labels
-            },
+            labels_as_given=Ragged.concatenate(given) if len(given) == len(batches) else None,
+            recommended=Recommended.concatenate(recommended) if len(recommended) == len(batches) else None,
+            beside={name: np.concatenate([batch.beside[name] for batch in batches]) for name in beside},
+            beside_labels={name: Ragged.concatenate([b.beside_labels[name] for b in batches]) for name in beside},
         )
 
     @property
@@ -178,7 +165,7 @@ class RankingBatch:
     def total(self, user: IntArray, values: FloatArray, within: BoolArray | None = None) -> FloatArray:
         """The sum of each user's values, or of those within; float64 (n_users,).
 
-        Added one after the other in the order given, so that neither padding nor the split into batches changes a bit.
+        Added one after the other, so that neither padding nor the split into batches changes a bit.
         """
         if within is not None and not within.all():
             counted = np.flatnonzero(within)
@@ -189,12 +176,7 @@ class RankingBatch:
     def total_of_labels(self, values: FloatArray, within: BoolArray | None = None) -> FloatArray:
         """The sum over each user's labels, or over those within; float64 (n_users,).
 
-        Labels come in the order of the shuffle. Each user's values are added from the smallest to the largest, so that no order
-        changes a bit.
-
-        Args:
-            values: float64, shape of `labels`.
-            within: bool, shape of `labels`; None: all.
+        Labels come in any order: they are added from the smallest to the largest, so that no order changes a bit.
         """
         user = self.labels.user
         if within is not None:
@@ -223,11 +205,7 @@ class RankingBatch:
         return self.remember("label_rank", lambda: position_within(self.labels.user, self.n_users) + 1)
 
     def label_runs(self) -> tuple[Runs, Runs]:
-        """Where grades stand among all labels of the user, best first: how many are higher, and how many equal.
-
-        Returns:
-            of each place of every user's labels, best first, shape of `labels`; and of each labelled prediction.
-        """
+        """How many labels have a higher grade, how many the same: of labels, best first; of labelled predictions."""
 
         def find() -> tuple[Runs, Runs]:
             _, places, place_of_prediction = self._grade_places()
@@ -245,12 +223,9 @@ class RankingBatch:
         return self.remember("label_runs", find)
 
     def _grade_places(self) -> tuple[FloatArray, IntArray, IntArray]:
-        """The different grades, best first, and whole numbers that stand for a user and a grade among these.
+        """The different grades, best first; and user · their number + place among them, of sorted labels and of predictions.
 
         One sort of whole numbers takes less than one by two keys.
-
-        Returns:
-            the grades; user · their number + place among them, of all labels, sorted; the same of labelled predictions.
         """
 
         def find() -> tuple[FloatArray, IntArray, IntArray]:

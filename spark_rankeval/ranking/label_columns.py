@@ -1,7 +1,6 @@
-"""The numbers that labels may have beside their grades, each told once: its name, and which values it cannot have.
+"""The numbers that labels may have beside their grades: name, and values that they cannot have.
 
-Tables are searched for such a column if the option of its name names one. It goes with the labels through grouping, the worker and
-ranking, and metrics find it in `RankingBatch.beside`.
+The option of its name names such a column. It goes with the labels to the ranked batch, where metrics read it.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ class LabelColumn:
     """A number beside the grade of a label.
 
     Attributes:
-        name: of the option that names the column, and what messages call it.
-        wrong: the values that it cannot have: words, a comparison and a bound. Arrays and columns of Spark compare alike. Null
+        name: of the option, and in messages.
+        wrong: the values that it cannot have, as words, a comparison and a bound, for arrays and Spark's columns. Null
             and NaN are always wrong.
     """
 

@@ -23,9 +23,9 @@ class Labels(NamedTuple):
     Attributes:
         items: every user's labelled items.
         grades: their grades.
-        as_given: the grades of the label lists as they came, a repeated item each time with the grade that holds for it.
-        equal: how many labels of each user repeat one of equal grade; int64 (n_users,).
-        conflicts: how many repeat one of another grade or another number beside it; int64 (n_users,).
+        as_given: the grades of the label lists as they came, a repeated item with the grade that holds.
+        equal: int64 (n_users,), how many labels repeat one of equal grade.
+        conflicts: int64 (n_users,), how many repeat one of another grade or another number beside it.
         beside: the numbers beside the grades of `items`, by name.
     """
 
@@ -38,18 +38,18 @@ class Labels(NamedTuple):
 
 
 def settle_labels(lists: Lists, conflicting: ConflictingLabels) -> Labels:
-    """Merge labels of the same item; one grade then holds wherever the item stands in the list, with what stands beside it."""
-    labels, grades = lists.labels, _grades(lists)
+    """Merge labels of the same item: one grade, and what stands beside it, holds for all of them."""
+    labels = lists.labels
+    grades = labels.like(np.ones(len(labels.values))) if lists.grades is None else lists.grades
     repeated = repeated_items(labels)
     if not len(repeated.values):
         none = np.zeros(labels.n_users, np.int64)
         return Labels(labels, grades, grades, none, none, lists.beside)
     entry = match(labels, repeated).prediction
     user, item, grade = labels.user[entry], labels.values[entry], grades.values[entry]
-    within: list[Array] = [np.arange(len(entry)) if conflicting == "last" else grade]
+    preference: Array = np.arange(len(entry)) if conflicting == "last" else grade
     # Of equal grades the highest number beside them holds, so that no order of rows decides.
-    within = [*(values.values[entry] for values in lists.beside.values()), *within]
-    order = np.lexsort((*within, item, user))
+    order = np.lexsort((*(values.values[entry] for values in lists.beside.values()), preference, item, user))
     entry, user, item, grade = entry[order], user[order], item[order], grade[order]
     # The last of a run of equal items has the grade that holds; all before it are repeats of it.
     repeats = (user[:-1] == user[1:]) & (item[:-1] == item[1:])
@@ -71,11 +71,6 @@ def settle_labels(lists: Lists, conflicting: ConflictingLabels) -> Labels:
         # What is kept of equal items is the entry that holds.
         beside={name: values.where(keep) for name, values in lists.beside.items()},
     )
-
-
-def _grades(lists: Lists) -> Ragged:
-    """The labels' grades, 1 where there are none."""
-    return lists.grades if lists.grades is not None else lists.labels.like(np.ones(len(lists.labels.values)))
 
 
 def with_unpredicted(lists: Lists, labels: Ragged) -> Lists:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,14 +21,13 @@ class RankingPolicy:
 
     Attributes:
         ties: how equal scores are ordered.
-        duplicates: of an item that a list has twice, ``count`` only counts it, ``keep_best`` also leaves out all but the
-            best ranked one, ``each`` takes every occurrence as an item of its own and counts nothing, and with ``once``
-            every occurrence takes a place but only the best ranked one can carry a label.
+        duplicates: what becomes of an item that a list has twice. ``count`` only counts it; ``keep_best`` also leaves
+            out all but the best ranked one; ``each`` takes every occurrence as an item of its own; with ``once`` each
+            takes a place, and only the best ranked one can carry a label.
         conflicting_labels: the grade of an item that is labelled more than once.
-        score_precision: what scores are rounded to before they compare; float32 makes near ones equal.
-        unpredicted_labels: labelled items that a list does not have are left out of it, or stand at its end, all equal
-            and below the lowest score: for systems that rank the union of predicted and labelled items. An empty list
-            stays empty.
+        score_precision: what scores are rounded to before they compare.
+        unpredicted_labels: labelled items that a list lacks are left out, or stand at its end, tied below the lowest
+            score. An empty list stays empty.
     """
 
     ties: Ties = "item_asc"
@@ -47,11 +46,11 @@ class Lists:
         scores: float64, higher is better; None: lists are ordered best first already.
         labels: labelled items, comparable with `items`.
         grades: float64, the labels' grades; None: 1 each.
-        order: maps items to numbers whose ``<`` is the order of ids; called only where ties need it. None: the items
-            themselves compare so.
-        matchable: which flat items may carry a label; None: all. An item that may not still takes a rank.
-        n_predictions: how many items each user really had, where `items` holds only the best of them.
-        entry: int64, the place of each flat item among the predictions as they came; None where no metric looks at items.
+        order: maps items to numbers in the order of ids; called only if ties need it. None: items compare so
+            themselves.
+        matchable: which flat items may carry a label; None: all. The others still take a rank.
+        n_predictions: how many items each user really had, if `items` holds only the best of them.
+        entry: int64, the place of each flat item among the predictions as they came; None if no metric looks at items.
         beside: float64, what labels have beside their grades, by name; see `LABEL_COLUMNS`.
     """
 
@@ -67,25 +66,16 @@ class Lists:
 
     def where(self, keep: BoolArray) -> Lists:
         """The same with only those predictions for which `keep` is true."""
-        return replace(
-            self,
-            items=self.items.where(keep),
-            scores=None if self.scores is None else self.scores.where(keep),
-            matchable=None if self.matchable is None else self.matchable[keep],
-            entry=None if self.entry is None else self.entry[keep],
-        )
+        lists = {name: value.where(keep) for name in ("items", "scores") if (value := getattr(self, name)) is not None}
+        flat = {name: value[keep] for name in ("matchable", "entry") if (value := getattr(self, name)) is not None}
+        return replace(self, **lists, **flat)
 
     def users(self, start: int, stop: int) -> Lists:
         """The lists of the users from `start` to before `stop`."""
-        low, high = self.items.offsets[start], self.items.offsets[stop]
-        return replace(
-            self,
-            items=self.items.users(start, stop),
-            scores=None if self.scores is None else self.scores.users(start, stop),
-            labels=self.labels.users(start, stop),
-            grades=None if self.grades is None else self.grades.users(start, stop),
-            matchable=None if self.matchable is None else self.matchable[low:high],
-            n_predictions=None if self.n_predictions is None else self.n_predictions[start:stop],
-            entry=None if self.entry is None else self.entry[low:high],
-            beside={name: values.users(start, stop) for name, values in self.beside.items()},
-        )
+        flat = slice(self.items.offsets[start], self.items.offsets[stop])
+        parts: dict[str, Any] = {"beside": {name: lists.users(start, stop) for name, lists in self.beside.items()}}
+        for name in ("items", "scores", "labels", "grades"):
+            parts[name] = None if getattr(self, name) is None else getattr(self, name).users(start, stop)
+        for name, places in (("matchable", flat), ("entry", flat), ("n_predictions", slice(start, stop))):
+            parts[name] = None if getattr(self, name) is None else getattr(self, name)[places]
+        return replace(self, **parts)

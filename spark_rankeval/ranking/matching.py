@@ -26,27 +26,19 @@ _PLACES_PER_LABEL, _LARGEST_TABLE = 16, 24
 
 
 class Matches(NamedTuple):
-    """Pairs of a prediction and the label of the same user and item.
-
-    Attributes:
-        prediction: int64, an index into the flat predictions.
-        label: int64, an index into the flat labels.
-    """
+    """Pairs of a prediction and the label of the same user and item, as int64 indices into the flat values."""
 
     prediction: IntArray
     label: IntArray
 
 
 def match(items: Ragged, labels: Ragged, first: int | None = None) -> Matches:
-    """Find the labelled predictions.
+    """The labelled predictions, in the order of the predictions.
 
     Args:
         items: every user's predicted items.
-        labels: every user's labelled items, each once; of a dtype that compares with that of `items`.
-        first: look only at so many items of every list, from its start; None: at all.
-
-    Returns:
-        the matches, in the order of the predictions.
+        labels: every user's labelled items, each once; of a dtype that compares.
+        first: look only at the first items of every list; None: at all.
     """
     many = labels.lengths > _COMPARED_LABELS
     if items.longest > _COMPARED_ITEMS or not about_equal(items.lengths):
@@ -93,10 +85,9 @@ def _match_by_columns(items: Ragged, labels: Ragged, lengths: IntArray, first: i
 
 
 def _match_by_hashes(items: Ragged, labels: Ragged, first: int | None) -> Matches:
-    """Look items up in a table of all labels, which takes the same few nanoseconds a prediction for any number of labels.
+    """Look items up in a table of all labels: a few nanoseconds a prediction for any number of labels.
 
-    The matches come in the order of the predictions. A label's place in the table is a hash of its user and item; where a
-    prediction's place is taken, the two are compared.
+    A label's place in the table is a hash of its user and item, which are compared if a prediction's place is taken.
     """
     n_labels = len(labels.values)
     bits = min(max(10, (_PLACES_PER_LABEL * n_labels).bit_length()), _LARGEST_TABLE)
@@ -143,15 +134,7 @@ def _places(lists: Ragged, dtype: np.dtype[Any], bits: int) -> np.ndarray[tuple[
 
 
 def contained(items: Ragged, among: Ragged) -> BoolArray:
-    """Which items of every user are among that user's others; repeated ones each.
-
-    Args:
-        items: the lists; their items may repeat.
-        among: lists of a dtype that compares; theirs may repeat, too.
-
-    Returns:
-        bool, shape of the values of `items`.
-    """
+    """Which items of every user are among that user's others; bool, an entry an item. Both may repeat."""
     is_contained = np.zeros(len(items.values), np.bool_)
     is_contained[match(items, distinct(among)).prediction] = True
     return is_contained
@@ -189,15 +172,12 @@ def _largest(dtype: np.dtype[Any]) -> float | int:
 
 
 def first_occurrences(items: Ragged, repeated: Ragged, scores: Ragged | None = None) -> BoolArray:
-    """Which entries are the preferred one of their user and item.
+    """Which entries are the preferred one of their user and item; bool, shape of the values.
 
     Args:
         items: the lists.
         repeated: their repeated items.
-        scores: of equal items the one of the highest score stays, of these the first; None: the first.
-
-    Returns:
-        bool, shape of the values.
+        scores: the highest score is preferred, then the first; None: the first.
     """
     keep = np.ones(len(items.values), np.bool_)
     entry = match(items, repeated).prediction

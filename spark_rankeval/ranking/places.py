@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.ranking.ragged import CELLS, grouped, n_true, position_within, width_classes
-from spark_rankeval.ranking.tied_order import n_earlier
+from spark_rankeval.ranking.ragged import CELLS, grouped, n_true, position_within, starts_of_runs, width_classes
 
 if TYPE_CHECKING:
     from spark_rankeval.ranking.lists import Lists, Ties
-    from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
+    from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
 
 # Beyond so many labelled predictions a user, sorting a list is cheaper than counting what stands above each.
 _COUNTED_MATCHES = 8
+# Up to so many tied predictions a user, comparing each with its list is cheaper than sorting the list by several keys.
+_COUNTED_TIES = 64
 
 
 class Ranks(NamedTuple):
@@ -23,7 +24,7 @@ class Ranks(NamedTuple):
     Attributes:
         rank: the place in the list, from 1.
         above: how many items score strictly higher.
-        tied: how many items have the same score, the prediction included.
+        tied: how many have the same score, the prediction included.
     """
 
     rank: IntArray
@@ -32,13 +33,7 @@ class Ranks(NamedTuple):
 
 
 def ranks_of(lists: Lists, prediction: IntArray, ties: Ties) -> Ranks:
-    """The rank of some predictions within their lists, and the group of equal scores that each stands in.
-
-    Args:
-        lists: the lists.
-        prediction: which predictions, ascending.
-        ties: how equal scores are ordered.
-    """
+    """The rank of some predictions, given ascending, and the group of equal scores that each stands in."""
     items = lists.items
     user = items.user[prediction]
     if lists.scores is None:
@@ -56,7 +51,7 @@ def ranks_of(lists: Lists, prediction: IntArray, ties: Ties) -> Ranks:
             else:
                 _count_above(lists.scores, matches, users[has_few], width, above, tied)
                 _search_above(lists.scores, matches, users[~has_few], width, above, tied)
-    before = n_earlier(lists, lists.scores, prediction, user, np.flatnonzero(tied > 1), ties)
+    before = _n_earlier(lists, lists.scores, prediction, user, np.flatnonzero(tied > 1), ties)
     return Ranks(above + before + 1, above, tied)
 
 
@@ -111,3 +106,59 @@ def _count_in_rows(below: np.ufunc, ordered: Array, row: IntArray, width: int, v
         count = np.where((further <= width) & below(ordered[at], value), further, count)
         step >>= 1
     return count
+
+
+def _n_earlier(
+    lists: Lists, scores: Ragged, prediction: IntArray, user: IntArray, tied: IntArray, ties: Ties
+) -> IntArray:
+    """How many items of the same score stand before each prediction, of which `tied` share theirs; int64."""
+    items = lists.items
+    earlier = np.zeros(len(prediction), np.int64)
+    if not len(tied):
+        return earlier
+    has_few = np.bincount(user[tied], minlength=items.n_users) <= _COUNTED_TIES
+    compared = tied[has_few[user[tied]]]
+    for group, width in width_classes(items.lengths[user[compared]]):
+        step = max(1, CELLS // width)
+        for start in range(0, len(group), step):
+            piece = compared[group[start : start + step]]
+            earlier[piece] = _compare_tied(lists, scores, ties, prediction[piece], user[piece], width)
+    if not has_few.all():
+        ordered = tied[~has_few[user[tied]]]
+        earlier[ordered] = _sort_tied(lists, scores, ties, ~has_few, prediction[ordered])
+    return earlier
+
+
+def _compare_tied(
+    lists: Lists, scores: Ragged, ties: Ties, prediction: IntArray, user: IntArray, width: int
+) -> IntArray:
+    """How many items of the same score stand before each prediction, by comparing it with its list."""
+    items = lists.items
+    place = np.arange(width)[:, None]
+    equal = (scores.values[prediction] == scores.matrix(user, width).T) & (place < items.lengths[user])
+    earlier = place < prediction - items.offsets[user]
+    if ties != "position":
+        ids, compared_id = items.matrix(user, width).T, items.values[prediction]
+        if lists.order is not None:
+            ids, compared_id = lists.order(ids), lists.order(compared_id)
+        comes_first = ids < compared_id if ties == "item_asc" else ids > compared_id
+        earlier = comes_first | ((ids == compared_id) & earlier)
+    return n_true(equal & earlier)
+
+
+def _sort_tied(lists: Lists, scores: Ragged, ties: Ties, among: BoolArray, prediction: IntArray) -> IntArray:
+    """The same by sorting whole lists: for users with very many labelled predictions that tie."""
+    items = lists.items
+    entry = np.flatnonzero(among[items.user])
+    user = items.user[entry]
+    keys: list[Array] = [-scores.values[entry], user]
+    if ties != "position":
+        ids = items.values[entry] if lists.order is None else lists.order(items.values[entry])
+        code = np.unique(ids, return_inverse=True)[1]
+        keys.insert(0, code if ties == "item_asc" else -code)
+    entry = entry[np.lexsort(keys)]
+    user, score = items.user[entry], scores.values[entry]
+    new = starts_of_runs(user, score)
+    place = np.empty(len(items.values), np.int64)
+    place[entry] = np.arange(len(entry)) - np.flatnonzero(new)[np.cumsum(new) - 1]
+    return place[prediction]

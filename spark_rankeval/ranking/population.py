@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Population:
-    """Which users an evaluation is about; those that it is not about have no value, as if undefined.
+    """Which users an evaluation is about; others have no value, as if undefined.
 
     Attributes:
-        absent_from_labels: users without any label: undefined as the metrics say, or left out.
-        without_predictions: users for whom nothing was predicted: counted as the metrics say, or left out.
+        absent_from_labels: users without a label: undefined as the metrics say, or left out.
+        without_predictions: users without predictions: counted as the metrics say, or left out.
     """
 
     absent_from_labels: Literal["undefined", "left_out"] = "undefined"

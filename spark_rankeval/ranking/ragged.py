@@ -28,7 +28,7 @@ class Ragged:
 
     Attributes:
         values: all lists, one after the other; any dtype that compares.
-        offsets: int64, shape (n_users + 1,), from 0 to ``len(values)``.
+        offsets: int64 (n_users + 1,), from 0 to ``len(values)``.
     """
 
     values: Array
@@ -90,7 +90,7 @@ class Ragged:
     def accumulated(self, step: np.ufunc) -> Ragged:
         """The running result of each list, such as its sums so far for ``np.add``.
 
-        Along a row numpy takes one value after the other, so that neither padding nor the split into batches changes a
+        Numpy takes one value of a row after the other, so that neither padding nor the split into batches changes a
         bit.
         """
         running = np.empty_like(self.values)
@@ -101,9 +101,7 @@ class Ragged:
         return self.like(running)
 
     def matrix(self, users: IntArray, width: int) -> Array:
-        """The lists of some users as rows of a matrix.
-
-        Places past the end of a list hold some value of the batch: who reads them has to mask them by `lengths`.
+        """The lists of some users as rows; places past the end of a list hold any value, to be masked by `lengths`.
 
         Args:
             users: int64, which lists.
@@ -162,12 +160,7 @@ def starts_of_runs(*keys: Array) -> BoolArray:
 
 
 class Runs(NamedTuple):
-    """Where each entry stands when a user's entries are sorted: in a run of equal ones.
-
-    Attributes:
-        before: int64, how many entries of the user are sorted before the run.
-        size: int64, how many the run has.
-    """
+    """The run of equal ones that each entry is in once sorted: int64, how many stand before it; its size."""
 
     before: IntArray
     size: IntArray
@@ -187,11 +180,7 @@ def runs_of(user: IntArray, n_users: int, *keys: Array) -> Runs:
 
 
 def pieces(offsets: IntArray, size: int) -> Iterator[tuple[int, int]]:
-    """Consecutive lists that together have about `size` values; one list at least.
-
-    Yields:
-        the first list of a piece and the one after its last.
-    """
+    """Consecutive lists of about `size` values together, at least one: the first and the one after the last."""
     n_lists = len(offsets) - 1
     if not n_lists:
         return
@@ -205,7 +194,7 @@ def about_equal(lengths: IntArray) -> bool:
 
 
 def width_classes(lengths: IntArray) -> Iterator[tuple[IntArray, int]]:
-    """Users in groups whose lists are of similar length, so that padding a group to a matrix wastes little.
+    """Users in groups of similar length, so that padding a group to a matrix wastes little.
 
     Yields:
         the users of a group, ascending, and its longest list. Users with an empty list are in no group.

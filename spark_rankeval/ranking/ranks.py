@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.duplicates import settle_duplicates
 from spark_rankeval.ranking.labels import settle_labels, with_unpredicted
 from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.ranking.matching import Matches, match
+from spark_rankeval.ranking.matching import Matches, first_occurrences, match, repeated_items
 from spark_rankeval.ranking.places import ranks_of
 from spark_rankeval.ranking.recommended import Recommended
 from spark_rankeval.ranking.ties import cut_within_tie, hangs_on_tie
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_rankeval.ranking.labels import Labels
-    from spark_rankeval.ranking.lists import Lists, Ties
+    from spark_rankeval.ranking.lists import Duplicates, Lists, Ties
     from spark_rankeval.ranking.ragged import FloatArray, IntArray, Ragged
     from spark_rankeval.ranking.ties import Look
 
@@ -34,10 +33,10 @@ class Findings(NamedTuple):
         duplicate_predictions: items that stand in a list again.
         duplicate_labels: labels that repeat one of equal grade.
         conflicting_labels: labels that repeat one of another grade or another number beside it.
-        tied: 1 where the user's value may depend on the order of equal scores: the tied items differ in what metrics see of
-            them and stand, at least in part, within the largest cutoff.
-        cut: 1 where pruning cut the list inside a group of equal scores that reaches into the largest cutoff.
-        unpredicted: how many labelled items stand in the ranking that were not predicted.
+        tied: 1 if the order of equal scores may change the user's value: within the largest cutoff, tied items differ
+            in what metrics see.
+        cut: 1 if pruning cut the list inside a group of equal scores that reaches into the largest cutoff.
+        unpredicted: how many labelled items were ranked without a prediction.
     """
 
     duplicate_predictions: IntArray
@@ -63,11 +62,11 @@ def rank_lists(
         policy: how lists become rankings.
         largest_cutoff: the largest rank that matters; None: all do.
         keep_label_order: keep the raw label lists, for metrics that need their order.
-        looks: how metrics whose value the order of ties can change tell items apart.
+        looks: how metrics that depend on the order of ties tell items apart.
     """
     if policy.score_precision == "float32":
         lists = _with_scores_of_32_bits(lists)
-    lists, n_repeats = settle_duplicates(lists, policy.duplicates)
+    lists, n_repeats = _settle_duplicates(lists, policy.duplicates)
     labels = settle_labels(lists, policy.conflicting_labels)
     n_predicted = lists.items.lengths
     if policy.unpredicted_labels == "last":
@@ -92,6 +91,25 @@ def rank_lists(
         unpredicted=lists.items.lengths - n_predicted,
     )
     return batch, findings
+
+
+def _settle_duplicates(lists: Lists, rule: Duplicates) -> tuple[Lists, IntArray]:
+    """The lists as a rule for duplicates leaves them, and how many predictions of each user repeat another."""
+    none = np.zeros(lists.items.n_users, np.int64)
+    if rule == "each":
+        return lists, none
+    repeated = repeated_items(lists.items)
+    if not len(repeated.values):
+        return lists, none
+    keep = first_occurrences(lists.items, repeated, lists.scores)
+    if rule == "once":
+        matchable = keep if lists.matchable is None else keep & lists.matchable
+        return replace(lists, matchable=matchable), none
+    n_repeats = np.bincount(lists.items.user[~keep], minlength=lists.items.n_users)
+    if rule == "keep_best":
+        n_predictions = None if lists.n_predictions is None else lists.n_predictions - n_repeats
+        lists = replace(lists.where(keep), n_predictions=n_predictions)
+    return lists, n_repeats
 
 
 def _with_scores_of_32_bits(lists: Lists) -> Lists:
@@ -145,15 +163,7 @@ def _best_first(items: Ragged, user: IntArray, rank: IntArray) -> IntArray:
 def _recommended(
     lists: Lists, entry: IntArray, grade: FloatArray, ties: Ties, largest_cutoff: int | None
 ) -> tuple[Recommended, IntArray]:
-    """The items of the lists down to the largest cutoff, best first, and 1 for users with equal scores among these.
-
-    Args:
-        lists: the lists.
-        entry: of every item, its place among the predictions as they came.
-        grade: of every item's label, NaN without one.
-        ties: how equal scores are ordered.
-        largest_cutoff: how many items of a list matter; None: all.
-    """
+    """The items of the lists down to the largest cutoff, best first, and 1 for users with equal scores among these."""
     items = lists.items
     ranks = ranks_of(lists, np.arange(len(items.values)), ties)
     matters = np.ones(len(items.values), np.bool_) if largest_cutoff is None else ranks.rank <= largest_cutoff

@@ -41,11 +41,7 @@ T = TypeVar("T")
 
 
 def asked_for(known: T | None) -> T:
-    """What is known of items or users because a metric reads it.
-
-    Raises:
-        MetricError: the metric does not name the fact that it reads.
-    """
+    """What is known because a metric asks for it; raises a MetricError if no metric does."""
     if known is None:
         msg = "a metric uses what it did not ask for; name the facts that it needs in `reads`"
         raise MetricError(msg)
@@ -126,7 +122,7 @@ class Recommended:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Recommended]) -> Recommended:
-        """The lists of several parts of the same predictions, one after the other, before anything more is known of them."""
+        """The lists of several parts, one after the other, before anything more is known of them."""
         first_user = offsets_of([part.n_users for part in parts])
         return cls(
             n_users=int(first_user[-1]),
@@ -137,13 +133,7 @@ class Recommended:
         )
 
     def knowing(self, of_entries: Mapping[str, Array], of_users: Mapping[str, Array], totals: Totals) -> Recommended:
-        """The same with what tables know.
-
-        Args:
-            of_entries: attributes of the items, an entry for each prediction as it came.
-            of_users: attributes of the users.
-            totals: of the tables.
-        """
+        """The same with attributes of the predictions as they came and of the users, and the tables' sizes."""
         looked_up: dict[str, Any] = {name: values[self.entry] for name, values in of_entries.items()}
         looked_up |= of_users
         return replace(self, **looked_up, totals=totals)

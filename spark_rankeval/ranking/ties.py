@@ -1,17 +1,17 @@
-"""Which users' values depend on the order of equal scores: what metrics tell apart in a group of tied items."""
+"""Groups of equal scores: where they stand, what they hold, and which users' values depend on their order."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import numpy as np
 
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant
-from spark_rankeval.ranking.ragged import starts_of_runs
+from spark_rankeval.ranking.ragged import BoolArray, IntArray, position_within, starts_of_runs
 
 if TYPE_CHECKING:
     from spark_rankeval.ranking.lists import Lists
-    from spark_rankeval.ranking.ragged import FloatArray, IntArray
+    from spark_rankeval.ranking.ragged import FloatArray
 
 Sees = Literal["gaining", "relevance", "judgement", "labelled", "gain", "label", "item"]
 """What of an item a metric looks at: whether its grade is above 0; whether it is relevant; that and whether it is judged not to be, passing
@@ -38,8 +38,8 @@ class Look(NamedTuple):
 def cut_within_tie(lists: Lists, largest_cutoff: int | None) -> IntArray:
     """1 for users whose list was cut inside a group of equal scores that reaches into the largest cutoff.
 
-    What was cut off may then tie with what was kept: if the list was cut by score alone, which of the tied items were
-    kept is arbitrary; if it was cut by score and item, the value is right but depends on the tie rule.
+    What was cut off may tie with what was kept. If scores alone decided, which of the tied items were kept is
+    arbitrary.
     """
     items, scores = lists.items, lists.scores
     flag = np.zeros(items.n_users, np.int64)
@@ -93,3 +93,58 @@ def _worths(grade: FloatArray, look: Look, weight: FloatArray | None) -> list[Fl
     if weight is not None:
         worths.append(weight if look.sees in ("label", "item") else np.where(worths[-1] > 0, weight, 0.0))
     return worths
+
+
+class TiedGroups(NamedTuple):
+    """The groups of equal scores that hold an item of some kind, by user and then by score; int64 each.
+
+    Attributes:
+        user: whose list.
+        above: a: how many items score higher; the group has the ranks from a + 1 on.
+        size: t: how many items the group has; 1 for an untied item.
+        held_above: C: how many items of the kind score higher.
+        held: s: how many items of the kind the group has, at least 1.
+        start: the place of its first item of the kind among all of the kind.
+    """
+
+    user: IntArray
+    above: IntArray
+    size: IntArray
+    held_above: IntArray
+    held: IntArray
+    start: IntArray
+
+    def where(self, keep: BoolArray) -> Self:
+        """Some of the groups."""
+        return self._replace(**{name: column[keep] for name, column in self._asdict().items()})
+
+    def places_within(self, cutoff: IntArray | int | None) -> IntArray:
+        """How many of each group's places stand within the cutoff, of all users or of each; None: all."""
+        if cutoff is None:
+            return self.size
+        last = cutoff[self.user] if isinstance(cutoff, np.ndarray) else cutoff
+        return np.clip(last - self.above, 0, self.size)
+
+
+def tied_groups(batch: RankingBatch, place: IntArray) -> TiedGroups:
+    """The groups of equal scores that hold some of the labelled predictions, given ascending."""
+    user, above = batch.user[place], batch.tied_above[place]
+    start = np.flatnonzero(starts_of_runs(user, above))
+    return TiedGroups(
+        user=user[start],
+        above=above[start],
+        size=batch.tied[place[start]],
+        held_above=position_within(user, batch.n_users)[start],
+        held=np.diff(np.append(start, len(place))),
+        start=start,
+    )
+
+
+def tied_hits(batch: RankingBatch, threshold: float | None) -> TiedGroups:
+    """The groups that hold a relevant item."""
+    return batch.remember(("tied hits", threshold), lambda: tied_groups(batch, batch.hits(threshold).place))
+
+
+def tied_labels(batch: RankingBatch) -> TiedGroups:
+    """The groups that hold a labelled item."""
+    return batch.remember("tied labels", lambda: tied_groups(batch, np.arange(len(batch.user))))
