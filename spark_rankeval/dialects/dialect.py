@@ -1,8 +1,4 @@
-"""What a dialect is: a system's choices, as data.
-
-A dialect fills the parameters that nobody set and brings the system's policy for ties, duplicates, unusual grades and
-the users that its mean counts. It holds no code, and what the caller sets wins.
-"""
+"""What a dialect is: a system's choices, as data; what the caller sets wins."""
 
 from __future__ import annotations
 
@@ -64,8 +60,7 @@ class Dialect:
     @property
     def relevance_threshold(self) -> float | None:
         """From which grade on an item is relevant to every metric; None: above 0."""
-        threshold: float | None = self.parameters.get(EVERY_METRIC, {}).get("relevance_threshold")
-        return threshold
+        return self.parameters.get(EVERY_METRIC, {}).get("relevance_threshold")
 
     def ranking_of(self, metric: Metric) -> RankingPolicy:
         """How the lists become the ranking that a metric reads."""

@@ -87,12 +87,7 @@ def description(metric: type[Metric]) -> str:
 
 
 def facts(metric: type[Metric], mark: str = "") -> str:
-    """How a metric is written, for whom it is defined, and which way is better, in a sentence.
-
-    Args:
-        metric: its class.
-        mark: what stands around code.
-    """
+    """How a metric is written, for whom it is defined, and which way is better; `mark` stands around code."""
     name = f"{mark}{metric.name}{mark}"
     cutoff = f"{mark}{metric.name}@k{mark} or {name}" if metric.takes_cutoff else f"{name}, without a cutoff"
     clauses = [f"Written {cutoff}"]
@@ -142,13 +137,7 @@ def value_in_words(value: Any) -> str:
 
 
 def choice_in_words(name: str, new: Any, old: Any) -> str:
-    """What a parameter's value, or an entry of a policy, means.
-
-    Args:
-        name: of the parameter.
-        new: its value.
-        old: the value that is usual, for what there are no words of.
-    """
+    """What a parameter's value, or an entry of a policy, means; without words for it, it is shown beside the usual one."""
     return _CHOICES.get((name, new), f"{name}: {new!r}, not {old!r}")
 
 
@@ -160,7 +149,7 @@ def formula_in_words(metric: Metric) -> str:
 
 
 def agrees_with_standard(dialect: Dialect, metric: Metric, *, graded: bool) -> bool:
-    """Whether a dialect's formula gives what that of ``standard`` gives: on the same ranking, and with the same relevant items.
+    """Whether a dialect's AP or NDCG is that of ``standard`` on the same ranking and relevant items.
 
     Args:
         dialect: that has the metric.

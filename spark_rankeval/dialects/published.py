@@ -12,7 +12,7 @@ from spark_rankeval.dialects.dialect import EVERY_METRIC, Dialect
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.population import POPULATIONS
 
-#: Whoever is not in the labels is not in the mean; whoever is but has no predictions counts.
+#: Only users with labels are in the mean; one without predictions counts.
 LABELLED = POPULATIONS["labelled"]
 #: Only users for whom something was predicted are in the mean.
 PREDICTED = POPULATIONS["predicted"]
@@ -63,21 +63,8 @@ TREC_EVAL = Dialect(
     "10.0",
     "trec_eval (with -c: a query without a run counts as 0)",
     metrics=frozenset(
-        {
-            "precision",
-            "recall",
-            "f1",
-            "fbeta",
-            "hit_rate",
-            "r_precision",
-            "ap",
-            "rr",
-            "ndcg",
-            "bpref",
-            "iprec",
-            "iprec_11pt",
-            "rbp",
-        }
+        {"precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "ndcg", "bpref", "iprec"}
+        | {"iprec_11pt", "rbp"}
     ),
     parameters={
         EVERY_METRIC: COUNTED,
@@ -98,9 +85,7 @@ TREC_EVAL_9 = replace(
     describes="trec_eval 9, which reads scores as float32 (without -c)",
     metrics=(TREC_EVAL.metrics or frozenset()) - {"rbp"},
     parameters={
-        EVERY_METRIC: COUNTED,
-        "ap": {"denominator": "labels"},
-        "ndcg": {"gain": "linear", "ideal": "labels"},
+        **{name: chosen for name, chosen in TREC_EVAL.parameters.items() if name != "rbp"},
         "iprec": {"rounding": "floor_plus_0.9"},
         "iprec_11pt": {"rounding": "floor_plus_0.9"},
     },
@@ -231,8 +216,7 @@ RECOMMENDERS = Dialect(
     },
     ranking=RankingPolicy(duplicates="each"),
     population=IN_BOTH,
-    # Its mean counts users who have labels alone as 0; those of the other metrics drop them. Labels are nothing to what is beyond
-    # accuracy.
+    # The mean of NDCG counts users who have labels alone as 0; those of other metrics drop them.
     populations={"ndcg": LABELLED, **dict.fromkeys(_RECOMMENDERS_BEYOND, PREDICTED)},
 )
 
