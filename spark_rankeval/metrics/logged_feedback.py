@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import BoolArray, FloatArray
+    from spark_rankeval.ranking.ragged import FloatArray
 
 _DOC = (
     "of logged feedback, whose labels have weights: `ips` adds up weighted gains, `snips` also divides by what the weights "
@@ -140,17 +140,6 @@ def _divided(numerator: FloatArray, denominator: FloatArray, otherwise: float) -
     quotient = np.full(len(numerator), otherwise)
     np.divide(numerator, denominator, out=quotient, where=denominator > 0)
     return quotient
-
-
-def weighted_relevant(batch: RankingBatch, relevant: BoolArray, weights: FloatArray) -> FloatArray:
-    """The sum of the weights of each user's relevant labels; float64 (n_users,).
-
-    Args:
-        batch: the lists.
-        relevant: which labels are, shape of `RankingBatch.labels`.
-        weights: of the labels.
-    """
-    return batch.total_of_labels(weights, relevant)
 
 
 class EstimatorOfTheCall:

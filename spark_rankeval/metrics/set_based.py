@@ -12,7 +12,7 @@ from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.allowed import number
 from spark_rankeval.metrics.base import Unset, parameter, ratio
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, chance_of_one, expected_hits
-from spark_rankeval.metrics.logged_feedback import EstimatedMetric, EstimatedSum, weighted_relevant
+from spark_rankeval.metrics.logged_feedback import EstimatedMetric, EstimatedSum
 from spark_rankeval.ranking.batch import is_relevant, retrieved
 from spark_rankeval.ranking.ties import tied_hits
 
@@ -108,7 +108,7 @@ class Recall(EstimatedMetric):
         hits = batch.total(batch.user, self._places_within(batch) * self._weights(batch), hit)
         labels = batch.labels.values
         weights = np.ones(len(labels)) if batch.label_weights is None else self._clipped(batch.label_weights.values)
-        return ratio(hits, weighted_relevant(batch, is_relevant(labels, self.threshold), weights))
+        return ratio(hits, batch.total_of_labels(weights, is_relevant(labels, self.threshold)))
 
 
 @dataclass(frozen=True, kw_only=True)
