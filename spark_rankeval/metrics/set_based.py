@@ -159,8 +159,8 @@ class F1(TieAwareMetric):
 class HitRate(TieAwareMetric):
     """1 if a relevant item stands in the first k places, H_k/k > 0, else 0; also called accuracy@k or success@k.
 
-    0 or 1 for a user; the mean is the share of users. With ``ties="average"`` it is the chance of a hit if tied items
-    stand in random order. NaN without a relevant label, 0 without predictions.
+    Between 0 and 1: one or the other for a user, the share of users as a mean. With ``ties="average"`` it is the chance
+    of a hit if tied items stand in random order. NaN without a relevant label, 0 without predictions.
 
     Source: Deshpande, Karypis, Item-based top-N recommendation algorithms, TOIS 2004.
     """
