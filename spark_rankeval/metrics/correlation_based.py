@@ -110,8 +110,8 @@ class Pearson(Correlation):
     """Pearson's coefficient of correlation between score and grade, over the items in both tables.
 
     Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)²·Σ(y − ȳ)²). Between −1 and 1. It alone reads by how much scores differ; lists
-    without scores have the negated rank. NaN without two such items, or if all scores or all grades are equal, or one
-    is infinite. Whether a label is relevant does not matter.
+    without scores have the negated rank. NaN without two such items (so also without predictions), or if all scores or
+    all grades are equal, or one is infinite. Whether a label is relevant does not matter.
 
     Source: Pearson, Notes on regression and inheritance in the case of two parents, 1895; as ``scipy.stats.pearsonr``.
     """
@@ -144,8 +144,8 @@ class Spearman(Correlation):
     """Spearman's rank correlation between score and grade, over the items in both tables.
 
     Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)²·Σ(y − ȳ)²) of the ranks x and y; equal values share their mean rank. Between −1 and
-    1. NaN without two such items, or if all scores or all grades are equal. Whether a label is relevant does not
-    matter.
+    1. NaN without two such items (so also without predictions), or if all scores or all grades are equal. Whether a
+    label is relevant does not matter.
 
     Source: Spearman, The proof and measurement of association between two things, 1904; as ``scipy.stats.spearmanr``.
     """
@@ -169,7 +169,8 @@ class KendallTau(Correlation):
     """Kendall's τ-b between score and grade, over the items in both tables.
 
     (concordant − discordant pairs) ÷ √(pairs of different scores · pairs of different grades). Between −1 and 1. NaN
-    without two such items, or if all scores or all grades are equal. Whether a label is relevant does not matter.
+    without two such items (so also without predictions), or if all scores or all grades are equal. Whether a label is
+    relevant does not matter.
 
     Source: Kendall, The treatment of ties in ranking problems, Biometrika 1945; as ``scipy.stats.kendalltau``.
     """
@@ -202,8 +203,8 @@ class KendallDistance(LabelledMetric):
     """The share of pairs in the wrong order: discordant pairs ÷ pairs of different grades.
 
     The pairs are of labelled items in the first k places. A pair is discordant if the lower grade stands higher.
-    Between 0 (none) and 1 (all); lower is better. NaN without a pair of different grades. Whether a label is relevant
-    does not matter.
+    Between 0 (none) and 1 (all); lower is better. NaN without a pair of different grades, so also without predictions.
+    Whether a label is relevant does not matter.
 
     To compare two models' lists, pass one as predictions and the other as labels, whose grades are its length − rank +
     1. With ``labels="best_k"`` only items count that are also among the k best labels (fewer than k labels have a
@@ -254,8 +255,8 @@ class TauAP(LabelledMetric):
     """The AP correlation coefficient, a τ that counts mistakes at the top for more.
 
     2/(N−1)·Σ_{i=2..N} C_i/(i−1) − 1 over the N labelled items in the order of the list. C_i is how many items above
-    item i have a higher grade, plus half of those with an equal one. Between −1 and 1. NaN without two such items, or
-    if all grades are equal. Whether a label is relevant does not matter.
+    item i have a higher grade, plus half of those with an equal one. Between −1 and 1. NaN without two such items (so
+    also without predictions), or if all grades are equal. Whether a label is relevant does not matter.
 
     Source: Yilmaz, Aslam, Robertson, A new rank correlation coefficient for information retrieval, SIGIR 2008.
     """

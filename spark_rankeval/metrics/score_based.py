@@ -24,7 +24,7 @@ class PercentileRank(RelevanceMetric):
     """How far down the list the relevant items stand: the mean over hits of (rank − 1) / (ρ − 1).
 
     Between 0 (all on top) and 1; lower is better, and a list in random order has 0.5 on average. 0 for a list of one
-    item. NaN without a hit. Its mean over users is MPR.
+    item. NaN without a hit, so also without predictions. Its mean over users is MPR.
 
     The source averages over all pairs of a user and an item, weighted by grades. With ``weighting="grades"`` a user's
     value is Σ g⁺·(rank − 1)/(ρ − 1) ÷ Σ g⁺ over hits, and counts in the mean with the weight Σ g⁺.
@@ -76,7 +76,8 @@ class AUC(RelevanceMetric):
     """The area under the ROC curve: P(a relevant item of the list scores higher than another) + ½ P(equal scores).
 
     Between 0 and 1; 0.5 for a list in random order or with one score. Lists without scores go by rank. NaN without a
-    hit or without another item in the list, which is the candidate set: labels without a score do not count.
+    hit or without another item in the list, so also without predictions. The list is the candidate set: labels without
+    a score do not count.
 
     With a decay below 1 the item at rank j weighs decay^(j−1). ``weighting="sample"`` weighs both items of a pair, like
     scikit-learn's ``roc_auc_score(sample_weight=...)``. ``weighting="trapezoid"`` gives another number, by rank: the
@@ -181,7 +182,7 @@ class AUCPR(RelevanceMetric):
     The points are (0, 1), then (H_j/γ, H_j/j) at the last rank j of each distinct score. Between 0 and 1; average
     precision promises less than these straight lines. NaN without a relevant label, 0 without a hit. With
     ``recall="hits"`` recall is the share of the relevant items of the list, as in scikit-learn's
-    ``precision_recall_curve``: NaN without a hit.
+    ``precision_recall_curve``: NaN without a hit, so also without predictions.
 
     Source: Davis, Goadrich, The relationship between precision-recall and ROC curves, ICML 2006.
     """
