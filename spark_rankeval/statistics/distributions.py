@@ -1,12 +1,11 @@
 """The normal, Student t, noncentral t and studentized range distributions, for the driver: numpy and `math` alone.
 
-A variable over S = √(χ²_ν / ν), an independent estimate of its scale, is an average of normal probabilities over S. In u = ln S
-the weight of S is proportional to exp(ν(u − e^{2u}/2)), analytic and falling off on both sides, where sums over equidistant
-nodes converge geometrically. All terms are positive: the relative accuracy (about 1e-13) holds far out in the tails, for
-every ν ≥ 1, and needs neither gamma nor beta functions.
+A variable over S = √(χ²_ν / ν) is an average of normal probabilities over S. In u = ln S the weight of S is proportional to
+exp(ν(u − e^{2u}/2)), analytic and falling off on both sides, so that sums over equidistant nodes converge geometrically. All
+terms are positive: the relative accuracy (about 1e-13) holds far out in the tails, for every ν ≥ 1.
 
-Exponentials and logarithms are Python's, and sums are `math.fsum` or one term after the other: numpy's own round differently
-from version to version and from processor to processor, and an interval is to be the same everywhere.
+Exponentials and logarithms are Python's, and sums are `math.fsum` or one term after the other: numpy's differ between
+versions and processors, and an interval is to be the same everywhere.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import numpy as np
 from spark_rankeval.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -32,11 +31,8 @@ _STEP = 0.0625
 
 
 def _elementwise(function: Callable[[float], float]) -> Callable[[Array], Array]:
-    applied = np.frompyfunc(function, 1, 1)
-
     def over(x: Array) -> Array:
-        values: Array = np.asarray(applied(x), np.float64)
-        return values
+        return np.fromiter(map(function, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
 
     return over
 
@@ -47,14 +43,9 @@ _expm1 = _elementwise(math.expm1)
 _log1p = _elementwise(math.log1p)
 
 
-def normal_sf(x: float) -> float:
-    """P(Z > x) of the standard normal Z."""
-    return 0.5 * math.erfc(x / math.sqrt(2))
-
-
 def normal_cdf(x: float) -> float:
     """P(Z ≤ x) of the standard normal Z."""
-    return normal_sf(-x)
+    return 0.5 * math.erfc(-x / math.sqrt(2))
 
 
 def normal_quantile(p: float) -> float:
@@ -69,18 +60,6 @@ def t_sf(t: float, df: float) -> float:
     if t < 0:
         return 1.0 - t_sf(-t, df)
     return 0.5 if t == 0 else noncentral_t_sf(t, df, 0.0)
-
-
-def t_cdf(t: float, df: float) -> float:
-    """P(T ≤ t) of Student's t."""
-    return t_sf(-t, df)
-
-
-def t_quantile(p: float, df: float) -> float:
-    """The t with P(T ≤ t) = p."""
-    if _probability(p) < 0.5:
-        return -_t_isf(p, df)
-    return _t_isf(1.0 - p, df)
 
 
 @lru_cache(maxsize=4096)
@@ -100,15 +79,10 @@ def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
 
 
 def studentized_range_sf(q: float, groups: int, df: float) -> float:
-    """P(Q > q) of Tukey's studentized range of `groups` means.
+    """P(Q > q) of Tukey's studentized range of `groups` means, 2 or more, whose standard error has `df` degrees of freedom.
 
     Source: Tukey 1953; Lund and Lund, AS 190 (1983). P(range > r) of k normals is taken over the smallest of them, z:
     k ∫ φ(z) {Q(z)^{k−1} − [Q(z) − Q(z + r)]^{k−1}} dz, Q = 1 − Φ.
-
-    Args:
-        q: the range of the means over the standard error of one.
-        groups: how many means, 2 or more.
-        df: degrees of freedom of the standard error.
     """
     if groups < 2:
         raise OptionError(f"a range is of 2 or more groups, got {groups!r}")
@@ -117,9 +91,18 @@ def studentized_range_sf(q: float, groups: int, df: float) -> float:
     if math.isinf(q):
         return 0.0
     scales, weights = _scale(df)
-    return min(
-        1.0, math.fsum(math.fsum(_range_sf(q * part, groups) * share) for part, share in _pieces(scales, weights))
-    )
+    # No pair of means is further apart more often than P(range > r) ≤ groups (groups − 1) P(Z > r/√2) allows.
+    pairs = np.minimum(1.0, groups * (groups - 1) * _normal_sf(q * scales / math.sqrt(2)))
+    most = _SLACK * weights * pairs + _LEAST
+    least = np.zeros_like(most)
+    matters = most > most.max() * _NEGLIGIBLE
+    for nodes in (matters, ~matters):
+        least[nodes] = most[nodes] = _range_sf(q * scales[nodes], groups) * weights[nodes]
+        # Sums are rounded: if the least and the most that the other nodes can add give one float, so do their exact terms.
+        p = _sum_of_pieces(least)
+        if p == _sum_of_pieces(most):
+            break
+    return min(1.0, p)
 
 
 @lru_cache(maxsize=4096)
@@ -142,7 +125,7 @@ def _probability(p: float) -> float:
 
 
 def _where_falls_to(tail: Callable[[float], float], p: float) -> float:
-    """The positive x at which a falling function comes to p: secant steps in ln tail over ln x, kept inside a bracket."""
+    """The positive x at which a falling function is p: secant steps in ln tail over ln x, kept inside a bracket."""
 
     def error_at(at: float) -> float:
         value = tail(math.exp(at))
@@ -204,24 +187,53 @@ def _excess(u: Array) -> Array:
 _SMALLEST_STEP = 0.125
 _SMALLEST = np.arange(-38.0, 12.0, _SMALLEST_STEP)
 _DENSITY = _exp(-_SMALLEST * _SMALLEST / 2) * _SMALLEST_STEP / math.sqrt(2 * math.pi)
+_ABOVE = _normal_sf(_SMALLEST)
 _PIECE = 512
+# Terms below this share of the largest are computed only if they can change the last bit of a sum.
+_NEGLIGIBLE = 2.0**-72
+# A float stays as it is when less than this share of it is added.
+_ABSORBED = 2.0**-55
+# Bounds are raised by these for their own rounding and underflow.
+_SLACK, _LEAST = 1.01, 1e-300
 
 
-def _pieces(scales: Array, weights: Array) -> list[tuple[Array, Array]]:
-    return [(scales[i : i + _PIECE], weights[i : i + _PIECE]) for i in range(0, len(scales), _PIECE)]
+def _pieces(x: Array) -> Iterator[Array]:
+    return (x[first : first + _PIECE] for first in range(0, len(x), _PIECE))
+
+
+def _sum_of_pieces(terms: Array) -> float:
+    return math.fsum(map(math.fsum, _pieces(terms)))
 
 
 def _range_sf(r: Array, groups: int) -> Array:
     """P(range > r) of `groups` standard normals, for each r."""
-    above = _normal_sf(_SMALLEST)
-    share = np.minimum(_normal_sf(_SMALLEST + r[:, None]) / above, 1.0)
+    factors = groups * _DENSITY * _power(_ABOVE, groups - 1)
+    return np.concatenate([_range_sf_of_piece(piece, groups, factors) for piece in _pieces(r)])
+
+
+def _range_sf_of_piece(r: Array, groups: int, factors: Array) -> Array:
+    most = _SLACK * factors * np.minimum(1.0, (groups - 1) * _normal_sf(_SMALLEST + r.min()) / _ABOVE) + _LEAST
+    largest = (factors * _normal_sf(_SMALLEST + r.max()) / _ABOVE).max()
+    matters = np.flatnonzero(most > largest * _NEGLIGIBLE)
+    window = slice(matters[0], matters[-1] + 1)
+    terms = _range_terms(r, groups, factors, window)
+    # Added one after the other, in the order of z. Rounded sums do not fall if what they begin with grows.
+    low = terms.cumsum(axis=1)[:, -1]
+    terms[:, 0] += most[: window.start].sum()
+    high = terms.cumsum(axis=1)[:, -1]
+    if np.array_equal(low, high) and most[window.stop :].max(initial=0.0) < low.min() * _ABSORBED:
+        return low
+    sums: Array = _range_terms(r, groups, factors, slice(None)).cumsum(axis=1)[:, -1]
+    return sums
+
+
+def _range_terms(r: Array, groups: int, factors: Array, window: slice) -> Array:
+    share = np.minimum(_normal_sf(_SMALLEST[window] + r[:, None]) / _ABOVE[window], 1.0)
     # Most shares are 0 or 1, and stay so.
     beyond, between = share, (share > 0) & (share < 1)
     beyond[between] = -_expm1((groups - 1) * _log1p(-share[between]))
-    terms = beyond * (groups * _DENSITY * _power(above, groups - 1))
-    # Added one after the other, in the order of z.
-    sums: Array = terms.cumsum(axis=1)[:, -1]
-    return sums
+    terms: Array = beyond * factors[window]
+    return terms
 
 
 def _power(x: Array, exponent: int) -> Array:
