@@ -1,7 +1,7 @@
 """All pairs of several models on the same users, corrected for their number.
 
-Tukey's honestly significant difference takes the differences of all pairs to have one spread: a model whose values are noisier
-than the others' breaks it. That of Games and Howell (1976), here with users as blocks, takes each pair's own spread.
+Tukey's honestly significant difference assumes that the differences of all pairs have one spread; one noisy model breaks it.
+The test of Games and Howell (1976), here with users as blocks, takes each pair's own spread.
 """
 
 from __future__ import annotations
@@ -44,14 +44,8 @@ _PAIR = "pair"
 class AllPairsAccumulator:
     """The values of several columns under several models, of users that come batch by batch.
 
-    Users are blocks: a user's values under the models are compared with one another, not with other users'.
-
-    Args:
-        n_columns: how many columns there are.
-        n_models: under how many models each.
-        replicates: of the randomised test; 0: without it.
-        seed: of its permutations.
-        pairwise: whether the differences of each pair have a spread of their own.
+    Users are blocks: a user's values under the models are compared with one another, not with other users'. `replicates` and
+    `seed` are those of the randomised test (0: none); `pairwise` keeps the spread of each pair's differences.
     """
 
     def __init__(
@@ -106,7 +100,7 @@ class AllPairsAccumulator:
             self._dealt = self._dealt.plus(dealt)
 
     def state(self) -> dict[str, Array]:
-        """The state so far: arrays whose first axis are the columns; `merging.merged` merges states."""
+        """The state so far: arrays whose first axis are the columns."""
         fields: dict[str, Array] = {
             "n_excessive": self._n_excessive.copy(),
             "dealt_ones": self._dealt.ones.copy(),
@@ -122,19 +116,17 @@ class AllPairsAccumulator:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two of several models.
+    """Two of several models, by their indices `first` < `second`.
 
     Attributes:
-        first: the index of the one.
-        second: the index of the other, larger than `first`.
         n: how many users have a value under every model.
-        difference: the mean of the second less the mean of the first.
-        interval: of the difference; all pairs' intervals hold at once with the probability `level`.
-        error: √(residual mean square / n); where pairs have a spread of their own, that of the users' differences, / √(2n).
+        difference: the mean of the second − the mean of the first.
+        interval: of the difference; all pairs' intervals hold together with the probability `level`.
+        error: √(residual mean square / n); if pairs have a spread of their own, that of the users' differences, / √(2n).
         q: |difference| / error.
         df: degrees of freedom of the error: (n − 1)(models − 1), or n − 1.
-        p_randomised: (b + 1) / (B + 1), b of B replicates, in which models' labels are permuted within each user, having a
-            range of means at least as large as the difference (Carterette, TOIS 2012); NaN without replicates.
+        p_randomised: (b + 1) / (B + 1). B replicates permute the models within each user; in b of them the range of means is at
+            least as large as the difference (Carterette, TOIS 2012). NaN without replicates.
     """
 
     first: int
@@ -151,7 +143,7 @@ class Pair:
 
     @cached_property
     def p_tukey(self) -> float:
-        """P(Q ≥ q) of the studentized range of as many means: already corrected for the number of pairs.
+        """P(Q ≥ q) of the studentized range: already corrected for the number of pairs.
 
         Without spread it is that of the users' signs, 2^(1 − n), times the number of pairs.
         """
@@ -162,12 +154,7 @@ class Pair:
         return studentized_range_sf(self.q, self.n_models, self.df)
 
     def p_of(self, test: str, margin: float = 0.0) -> float:
-        """The p-value of what a verdict would state: of any difference, or of one beyond ±margin or within, whichever is nearer.
-
-        Args:
-            test: ``randomised``, or one by the studentized range.
-            margin: the difference that does not matter.
-        """
+        """The p-value of what a verdict would state: of any difference, or of one beyond ±margin or within, whichever is nearer."""
         p = self.p_randomised if test == "randomised" else self.p_tukey
         if not margin or math.isnan(p) or math.isnan(self.error):
             return p
@@ -182,14 +169,10 @@ class Pair:
 def all_pairs_of(
     state: dict[str, Any], level: float = 0.95, bounds: tuple[float, float] = UNBOUNDED
 ) -> tuple[Pair, ...]:
-    """The pairs of one column's models from its merged state: every field of `AllPairsAccumulator.state`, one entry each.
+    """The pairs of one column's models from its merged state, one entry of each field of `AllPairsAccumulator.state`.
 
     The residual mean square is that of the two-way layout, value = user + model + residual (Tukey 1953; Carterette 2012).
-
-    Args:
-        state: of the column.
-        level: of the intervals, together.
-        bounds: the least and the largest value that there can be; those that values break are none.
+    `bounds` are the least and the largest possible value; bounds that a value breaks are ignored.
     """
     checked_level(level)
     n_models = len(state["value_n"])
@@ -240,7 +223,7 @@ def all_pairs_of(
 
 
 def _moments(state: dict[str, Any], side: str) -> list[Moments]:
-    """The moments of each model's or pair's values; none of a side that the state does not have."""
+    """The moments of each model's or pair's values; none if the state lacks them."""
     fields = {name.removeprefix(f"{side}_"): each for name, each in state.items() if name.startswith(f"{side}_")}
     places = range(len(fields["n"]) if fields else 0)
     return [moments_of({name: each[place] for name, each in fields.items()}) for place in places]

@@ -20,9 +20,7 @@ def binomial_sf(k: int, n: int, share: float) -> float:
 
 
 def sign_test_p(wins: int, losses: int) -> float:
-    """The two-sided p-value of as many wins and losses, each being as likely as the other: 2 · P(X ≥ the more frequent), 1 at the most.
-
-    It is the exact sign-flip p-value where all differences have one size.
+    """The two-sided p-value of as many wins and losses if both are equally likely: 2 · P(X ≥ the more frequent), at most 1.
 
     >>> sign_test_p(5, 0), sign_test_p(3, 3)
     (0.0625, 1.0)
@@ -32,15 +30,7 @@ def sign_test_p(wins: int, losses: int) -> float:
 
 
 def share_interval(hits: int, n: int, level: float) -> tuple[float, float]:
-    """The Clopper-Pearson interval of a share (1934): the shares under which neither tail has less than (1 − level)/2.
-
-    It covers the true share at least as often as it says, whatever the share and the number of draws.
-
-    Args:
-        hits: how many draws were hits.
-        n: how many draws, 1 or more.
-        level: the share of intervals that hold the true share.
-    """
+    """The Clopper-Pearson interval of a share (1934), given `n` ≥ 1 draws: neither tail has less than (1 − level)/2."""
     tail = (1 - level) / 2
     return _lower(hits, n, tail), 1 - _lower(n - hits, n, tail)
 

@@ -26,8 +26,8 @@ _SUMS = ("value_ones", "value_fraction", "weight_ones", "weight_fraction")
 class BootstrapAccumulator:
     """The sums of several columns in every bootstrap sample, of users that come batch by batch.
 
-    A user's weight in a sample is Poisson with mean 1 and the same for all columns, so that samples are comparable between
-    metrics and models. A sample's mean is a ratio of sums over the users that have a value: an undefined one counts in neither.
+    A user's weight in a sample is Poisson with mean 1 and the same for all columns, which makes metrics and models comparable.
+    A sample's mean is a ratio of sums over the users that have a value.
     """
 
     def __init__(self, n_columns: int, *, replicates: int = 1000, seed: int = 0) -> None:
@@ -44,9 +44,8 @@ class BootstrapAccumulator:
         Args:
             users: 64-bit hashes of the users' ids (int64 or uint64); no user may come twice.
             values: float64, columns × users; NaN is left out, a value from 2³¹ on is counted and left out.
-            weights: float64, one a user, or one a column and user; None for 1 each. Users without a valid one above 0 are left
-                out, as `MeanAccumulator` does, which counts them. Weights and their products with values are held to 2⁻⁴², so
-                that weights of about 1 are best; only their ratios matter.
+            weights: float64, one a user, or one a column and user; None for 1 each. Users without a valid one above 0 are left out.
+                Weights and their products with values are held to 2⁻⁴², so that weights of about 1 are best.
         """
         if weights is not None and weights.ndim == 1:
             usable = (weights > 0) & np.isfinite(weights)
@@ -83,13 +82,7 @@ class BootstrapAccumulator:
 
 @dataclass(frozen=True)
 class BootstrapMeans:
-    """The means of one column in the bootstrap samples.
-
-    Attributes:
-        means: ascending; a sample into which no user was drawn has none.
-        n_empty: how many samples have no user.
-        n_excessive: how many values were too large to be resampled.
-    """
+    """The ascending means of one column in the bootstrap samples; `n_empty` samples have no user and no mean."""
 
     means: Floats
     n_empty: int
@@ -97,7 +90,7 @@ class BootstrapMeans:
 
 
 def bootstrap_means_of(state: dict[str, Any]) -> BootstrapMeans:
-    """The samples of one column from its merged state: every field of `BootstrapAccumulator.state`, one entry each."""
+    """The samples of one column from its merged state, one entry of each field of `BootstrapAccumulator.state`."""
     values, weights = (
         FixedPoint(state[f"{name}_ones"], state[f"{name}_fraction"]).carried().floats() for name in ("value", "weight")
     )
@@ -107,13 +100,7 @@ def bootstrap_means_of(state: dict[str, Any]) -> BootstrapMeans:
 
 
 def percentile_interval(samples: BootstrapMeans, mean: Mean, level: float = 0.95) -> Interval:
-    """The interval between the (1 ∓ level)/2 quantiles of the samples' means (Efron 1979).
-
-    Args:
-        samples: of the bootstrap.
-        mean: of the same users.
-        level: the share of intervals that hold the true mean.
-    """
+    """The interval between the (1 ∓ level)/2 quantiles of the samples' means (Efron 1979)."""
     return _interval(samples, mean, level, "percentile", 0.0, 0.0)
 
 
@@ -122,11 +109,6 @@ def bca_interval(samples: BootstrapMeans, mean: Mean, level: float = 0.95) -> In
 
     The bias correction is from the share of samples below the mean, half of those equal to it; the acceleration is that of
     the jackknife, from the third moment of the values.
-
-    Args:
-        samples: of the bootstrap.
-        mean: of the same users.
-        level: the share of intervals that hold the true mean.
     """
     same = _SAME * max(abs(mean.mean), 1.0)
     below, not_above = np.searchsorted(samples.means, [mean.mean - same, mean.mean + same])
@@ -163,7 +145,7 @@ def _interval(
 
 
 def _why_none(samples: BootstrapMeans, mean: Mean, level: float) -> str:
-    """Why samples give no interval; empty where they do."""
+    """Why samples give no interval; empty if they do."""
     n_samples, needed = len(samples.means) + samples.n_empty, math.ceil(2 / (1 - level) - _SAME_COUNT)
     problems = {
         "no user": mean.n == 0,

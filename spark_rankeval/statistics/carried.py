@@ -20,10 +20,7 @@ _NUMBER = re.compile(rf"(-?)([0-9a-f]{{1,{_MOST_BITS // 2}}})p(-?[0-9]{{1,4}})")
 
 
 def as_text(sums: Mapping[str, Fraction]) -> str:
-    """Sums as JSON, each as a whole number in hexadecimal digits times a power of 2; equal sums have one text.
-
-    Args:
-        sums: whose denominators are powers of 2, as those of sums of floats are.
+    """Sums as JSON, each as a hexadecimal whole number times a power of 2, as sums of floats are; equal sums have one text.
 
     >>> as_text({"y": Fraction(3, 8), "yy": Fraction(0), "wy": Fraction(-40)})
     '{"wy":"-5p3","y":"3p-3"}'
@@ -32,10 +29,7 @@ def as_text(sums: Mapping[str, Fraction]) -> str:
 
 
 def from_text(text: str) -> Sums:
-    """The sums that a text of `as_text` holds.
-
-    Raises:
-        ValueError: it is no such text.
+    """The sums that a text of `as_text` holds; any other text raises `ValueError`.
 
     >>> from_text('{"wy":"-5p3","y":"3p-3"}') == {"wy": Fraction(-40), "y": Fraction(3, 8)}
     True

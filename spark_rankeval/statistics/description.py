@@ -1,8 +1,4 @@
-"""All that is said of columns of users' values: counts and moments, an interval of the mean, quantiles.
-
-What is accumulated of some users is one state; states of other users, or of the same ones in other batches and partitions, are
-merged into that of all of them, and the figures are read from it.
-"""
+"""All that is said of columns of users' values: counts and moments, an interval of the mean, quantiles."""
 
 from __future__ import annotations
 
@@ -43,13 +39,13 @@ class DescriptionOptions:
 
     Attributes:
         method: of the mean's interval: ``t``, ``percentile`` or ``bca``; None: no interval.
-        level: the share of such intervals that hold the true mean.
-        replicates: how many bootstrap samples are drawn, where the method needs them.
+        level: of the interval.
+        replicates: how many bootstrap samples are drawn.
         seed: of the bootstrap.
         quantiles: the shares of users below each; none: not even the median.
         weighted: users have weights, for the mean, its spread and its interval.
-        normalised: the places of columns whose values have weights of their own, for the same: their means are quotients of sums.
-        n_plain: how many of the last columns have nothing said of them but moments, and the weighted mean.
+        normalised: the columns whose values have weights of their own: their means are quotients of sums.
+        n_plain: how many of the last columns have only moments and the weighted mean.
     """
 
     method: str | None = "t"
@@ -65,11 +61,7 @@ class DescriptionOptions:
     def given(
         cls, ci: str | IntervalMethod | None, quantiles: Sequence[float], *, weighted: bool = False
     ) -> DescriptionOptions:
-        """Options as a caller gives them.
-
-        Raises:
-            OptionError: one of them is not what it can be.
-        """
+        """Options as a caller gives them; raises `OptionError` if one is not valid."""
         method = interval_method(ci)
         shares = tuple(quantiles) if isinstance(quantiles, Iterable) else (quantiles,)
         if not (isinstance(quantiles, Iterable) and all(is_number(one) and 0 <= one <= 1 for one in shares)):
@@ -128,9 +120,9 @@ class DescriptionAccumulator:
         Args:
             values: float64 (n_users,), one a column; NaN is undefined.
             users: 64-bit hashes of the users' ids, if they are to be resampled.
-            weights: float64 (n_users,), if users have any. Whose is 0 is left out, and so is one whose weight is negative, NaN
-                or infinite; the means count both.
-            normalisers: the same of single columns, by place, for each that the options name; they multiply the users' weights.
+            weights: float64 (n_users,), if users have any. Users with weight 0, or a negative, NaN or infinite one, are left out
+                and counted.
+            normalisers: weights of single columns, for each that the options name; they multiply the users' weights.
         """
         own = {} if normalisers is None else normalisers
         plain = np.ones(len(values[0])) if weights is None and self._weighs and values else weights
@@ -171,11 +163,7 @@ class DescriptionAccumulator:
 
 
 def merged_descriptions(states: Iterable[State]) -> State:
-    """The state of all users, from the states of parts of them, in any order.
-
-    Args:
-        states: one or more, of the same columns and options.
-    """
+    """The state of all users, from one or more states of parts of them, in any order."""
     found = list(states)
     return {
         part: (merged_sketches if part == "quantiles" else merged)([state[part] for state in found])
@@ -190,10 +178,10 @@ class Description:
     Attributes:
         moments: counts, mean, spread and extremes.
         interval: of the mean; None: not asked for.
-        median: within `quantiles.RELATIVE_ACCURACY`; NaN for no value, and where no quantile is asked for.
+        median: within `quantiles.RELATIVE_ACCURACY`; NaN for no value, and if no quantile is asked for.
         quantiles: those asked for, by their shares, within the same.
-        weighted: the weighted mean and its errors, where users have weights; the other figures are of users of any weight
-            above 0, each counted once.
+        weighted: the weighted mean and its errors, if users have weights. All other figures count each user with a weight
+            above 0 once.
     """
 
     moments: Moments
@@ -204,17 +192,12 @@ class Description:
 
     @property
     def mean(self) -> float:
-        """The mean, weighted where users have weights."""
+        """The mean, weighted if users have weights."""
         return self.moments.mean if self.weighted is None else self.weighted.mean
 
 
 def descriptions_of(state: State, options: DescriptionOptions) -> list[Description]:
-    """The figures of every column from the merged state.
-
-    Args:
-        state: of all users.
-        options: those that the states were accumulated with.
-    """
+    """The figures of every column from the merged state of all users."""
     described = []
     n_columns = len(state["moments"]["n"])
     for index in range(n_columns):
@@ -232,13 +215,7 @@ def descriptions_of(state: State, options: DescriptionOptions) -> list[Descripti
 
 
 def of_one_figure(value: float, n_users: int, options: DescriptionOptions) -> Description:
-    """The description of a figure that is of all users together: it has a value, and no spread between users.
-
-    Args:
-        value: the figure; NaN where it is not defined.
-        n_users: how many users it stands on.
-        options: what was to be said of users' values.
-    """
+    """The description of one figure of all users together, NaN if undefined: it has no spread between users."""
     n = 0 if math.isnan(value) else n_users
     nan = math.nan
     moments = Moments(n, 0, 0, mean=value, std=nan, least=nan, greatest=nan, total=nan, sums=None)
@@ -259,12 +236,7 @@ def _interval(
 
 
 def as_known(weighted: Mean, moments: Moments) -> Mean:
-    """The weighted mean and its spread, each NaN where exact sums hold too few digits of such small values.
-
-    Args:
-        weighted: the weighted mean.
-        moments: of the same values, of which the extremes are read.
-    """
+    """The weighted mean and its spread, each NaN if exact sums hold too few digits of such small values."""
     sum_too_small, squares_too_small = too_small(moments.least, moments.greatest)
     if sum_too_small:
         weighted = replace(weighted, mean=math.nan)
@@ -272,13 +244,7 @@ def as_known(weighted: Mean, moments: Moments) -> Mean:
 
 
 def t_interval_of(moments: Moments, weighted: Mean | None, level: float) -> Interval:
-    """The t interval of a mean, weighted where users have weights.
-
-    Args:
-        moments: of the users' values.
-        weighted: the weighted mean; None: users have no weights.
-        level: the share of intervals that hold the true mean.
-    """
+    """The t interval of a mean; of the weighted mean if there is one."""
     if weighted is None:
         return mean_interval(moments, level)
     if moments.n and not math.isfinite(weighted.mean):

@@ -1,8 +1,7 @@
 """Exact sums of floats of any magnitude from 2⁻⁵¹² to 2⁵¹¹, so that no split or order of the terms changes a bit.
 
 A value is cut into whole numbers of units of 2^(32·j), its limbs, on a grid that does not depend on the values around it; limbs
-add up as integers. `moments` does the same on a grid that is fixed near 1, which is cheaper; this one is for products,
-squares and cubes, whose magnitude the caller does not choose.
+add up as integers. `moments` does so more cheaply near 1; this grid is for products, squares and cubes.
 """
 
 from __future__ import annotations
@@ -34,12 +33,7 @@ class ExactSums:
         self._n_excessive = np.zeros(n_sums, np.int64)
 
     def add(self, index: int, values: Column) -> None:
-        """Add values to one of the sums.
-
-        Args:
-            index: which sum.
-            values: float64 without NaN; infinities and values from 2⁵¹¹ on are counted and make the sum NaN.
-        """
+        """Add values without NaN to one of the sums; infinities and values from 2⁵¹¹ on are counted and make the sum NaN."""
         for start in range(0, len(values), _ROWS):
             self._add(index, values[start : start + _ROWS])
         self._carry(index)

@@ -1,4 +1,4 @@
-"""Intervals of a mean: Student's t, and what stands for it where values have no spread or are shares of users."""
+"""Intervals of a mean: Student's t, and what replaces it if values have no spread or are shares of users."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _NO_SPREAD = "all users have the same value, which has no bounds: nothing says h
 
 @dataclass(frozen=True)
 class Interval:
-    """What an estimate is known to.
+    """An interval of an estimate.
 
     Attributes:
-        low: the lower end; NaN where there is none.
-        high: the upper end; NaN where there is none.
-        level: the share of such intervals that hold the true value, 0.95 say.
-        method: ``t``, ``percentile``, ``bca``, ``tukey`` or ``games_howell``; ``clopper_pearson`` where it stands for one of these.
-        reason: why there is no interval, in a few words; empty where there is one.
+        low: the lower end; NaN if there is no interval.
+        high: the upper end.
+        level: the share of such intervals that hold the true value.
+        method: ``t``, ``percentile``, ``bca``, ``tukey`` or ``games_howell``; ``clopper_pearson`` if it replaces one of these.
+        reason: why there is no interval, in a few words; else empty.
     """
 
     low: float
@@ -66,25 +66,13 @@ def checked_level(level: float) -> float:
 
 
 def mean_interval(moments: Moments, level: float = 0.95) -> Interval:
-    """The t interval of the mean of users drawn independently: mean ± t_{(1+level)/2, n−1} · std / √n.
-
-    Args:
-        moments: of the users' values.
-        level: the share of intervals that hold the true mean.
-    """
+    """The t interval of the mean of users drawn independently: mean ± t_{(1+level)/2, n−1} · std / √n."""
     error = moments.std / math.sqrt(moments.n) if moments.n else math.nan
     return t_interval(moments.mean, error, moments.n, level)
 
 
 def t_interval(mean: float, standard_error: float, n: int, level: float = 0.95) -> Interval:
-    """The interval mean ± t_{(1+level)/2, n−1} · standard error.
-
-    Args:
-        mean: the estimate.
-        standard_error: of the estimate.
-        n: how many users it stands on.
-        level: the share of intervals that hold the true value.
-    """
+    """The interval mean ± t_{(1+level)/2, n−1} · standard error."""
     checked_level(level)
     if n < 2:
         return Interval.missing(level, "t", "no user" if n == 0 else "one user has no spread")
@@ -95,21 +83,15 @@ def t_interval(mean: float, standard_error: float, n: int, level: float = 0.95) 
 
 
 def asked_for(method: str) -> str:
-    """The method that an interval was asked for by: that of Clopper and Pearson stands for t where t does not fit the values."""
+    """The method that an interval was asked for by: Clopper and Pearson's replaces t if t does not fit the values."""
     return T if method == CLOPPER_PEARSON else method
 
 
 def fitted(interval: Interval, moments: Moments, bounds: tuple[float, float], weighted: Mean | None = None) -> Interval:
-    """The interval of a mean as its values allow.
+    """The interval of a mean as its values allow; `bounds` that a value breaks are ignored.
 
-    Values without spread, and values from 0 to 1 that are all 0 or 1, have the interval of Clopper and Pearson instead of
-    Student's t, which is far too short for them. Other ends stay within the bounds.
-
-    Args:
-        interval: of the mean.
-        moments: of the users' values.
-        bounds: the least and the largest value that there can be; those that values break are none.
-        weighted: the weighted mean; None: users have no weights.
+    Values without spread, and values that are all 0 or 1 if bounds are these, get the interval of Clopper and Pearson instead
+    of Student's t, which is far too short for them. Other ends stay within the bounds.
     """
     if not interval:
         return interval
@@ -140,7 +122,7 @@ def kept_bounds(bounds: tuple[float, float], *values: Moments) -> tuple[float, f
 
 
 def bounds_of_differences(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
-    """The least and the largest difference between values of which these are the bounds, if all keep within them."""
+    """The least and the largest difference between two values within these bounds, unless a value breaks them."""
     low, high = kept_bounds(bounds, *values)
     return low - high, high - low
 
@@ -148,14 +130,8 @@ def bounds_of_differences(bounds: tuple[float, float], *values: Moments) -> tupl
 def interval_without_spread(value: float, n: float, level: float, bounds: tuple[float, float]) -> Interval:
     """The interval of the mean of n users who all have one value.
 
-    With the tail a = (1 − level)/2, others are at most 1 − a^(1/n) of all users (Clopper and Pearson 1934), and lie
-    anywhere within the bounds. Of shares it is their interval.
-
-    Args:
-        value: of every user.
-        n: how many these are.
-        level: the share of intervals that hold the true mean.
-        bounds: the least and the largest value that there can be.
+    With the tail a = (1 − level)/2, others are at most 1 − a^(1/n) of all users (Clopper and Pearson 1934), anywhere within the
+    bounds.
     """
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -165,15 +141,9 @@ def interval_without_spread(value: float, n: float, level: float, bounds: tuple[
 
 
 def p_beyond_without_spread(value: float, n: int, margin: float, bounds: tuple[float, float]) -> float:
-    """The two-sided p-value, where n users have one difference, of what lies nearest: that the mean is beyond ±margin, or within.
+    """The two-sided p-value that the mean is beyond ±margin, or within, whichever is nearer, if n users have one difference.
 
-    It falls to 1 − level where `interval_without_spread` ends at the margin.
-
-    Args:
-        value: of every user.
-        n: how many these are.
-        margin: above 0.
-        bounds: the least and the largest value that there can be.
+    It is 1 − level if `interval_without_spread` ends at the margin.
     """
     limits = (math.copysign(margin, value),) if abs(value) > margin else (-margin, margin)
     return min(1.0, 2 * max(_p_of_limit(value, n, limit, bounds) for limit in limits))

@@ -1,10 +1,9 @@
 """Means with or without user weights, their standard errors and accelerations, from exact sums.
 
-Weights say for how many others a user stands: sampling or importance weights, whose unit means nothing. The mean is the ratio
-estimator Σwy / Σw (Hájek 1971); its variance is n/(n−1) · Σw²(y − mean)² / (Σw)², the linearisation of Särndal, Swensson and
-Wretman (Model Assisted Survey Sampling, 1992, section 5.7) for users drawn with replacement: what R's `survey::svymean` and
-statsmodels' `WLS(…).fit(cov_type="HC1")` give. With equal weights it is std² / n. It is not the variance of frequency
-weights (statsmodels' `DescrStatsW`), which takes a weight of 2 for two users and shrinks when all weights are doubled.
+Weights are sampling or importance weights, whose unit means nothing. The mean is the ratio estimator Σwy / Σw (Hájek 1971).
+Its variance is n/(n−1) · Σw²(y − mean)² / (Σw)², the linearisation of Särndal, Swensson and Wretman (Model Assisted Survey
+Sampling, 1992, section 5.7): that of R's `survey::svymean` and statsmodels' `WLS(…).fit(cov_type="HC1")`. It is not the
+variance of frequency weights (statsmodels' `DescrStatsW`), which shrinks when all weights are doubled.
 """
 
 from __future__ import annotations
@@ -42,13 +41,9 @@ class MeanAccumulator:
         self._counts = np.zeros((len(COUNTS), n_columns), np.int64)
 
     def add(self, column: int, values: Column, weights: Column | None = None) -> None:
-        """Take in users of a column.
+        """Take in users of a column: their values (float64, NaN is counted as undefined) and weights, if the accumulator is weighted.
 
-        Args:
-            column: which one.
-            values: float64; NaN is counted as undefined and left out of the rest.
-            weights: float64, one a user, if the accumulator is weighted. A weight of 0 leaves the user out; a negative one,
-                NaN or infinity does so too, and is counted.
+        A weight of 0 leaves the user out; so does one that is negative, NaN or infinite. Both are counted.
         """
         if weights is not None:
             valid = (weights >= 0) & np.isfinite(weights)
@@ -88,17 +83,16 @@ class Mean:
         n_undefined: how many users with a weight have no value.
         n_without_weight: how many users have the weight 0.
         n_invalid_weights: how many users have a weight that is negative, NaN or infinite.
-        mean: Σwy / Σw; NaN for no user, and with all other figures where weights or values are too large to be added, or
-            weights are below 2⁻¹⁰⁰ in the mean: only their ratios matter, so that a constant mends them.
+        mean: Σwy / Σw. NaN for no user; and, with all other figures, if values or weights are too large for exact sums, or
+            weights are below 2⁻¹⁰⁰ in the mean, which a constant factor mends.
         std: √(n/(n−1) · Σw(y − mean)² / Σw), which without weights has the divisor n − 1; NaN for fewer than two users.
         standard_error: of the mean; NaN for fewer than two users.
-        acceleration: how the standard error changes with the mean: Σl³ / (6 (Σl²)^{3/2}), l = w(y − mean), which without
-            weights is skewness / (6√n) (Efron 1987); 0 without spread.
+        acceleration: how the standard error changes with the mean: Σl³ / (6 (Σl²)^{3/2}), l = w(y − mean) (Efron 1987); 0
+            without spread.
         effective_n: (Σw)² / Σw² (Kish 1965): the number of equally weighted users that would do as well.
-        total_weight: Σw.
-        is_weighted: whether users have weights; without them each has 1.
-        sums: the exact sums of w^j y^k that these figures are made of, as `mean_of_sums` takes them; None where terms are too
-            large for exact sums.
+        total_weight: Σw; without weights n.
+        is_weighted: whether users have weights.
+        sums: the exact sums of w^j y^k that `mean_of_sums` takes; None if terms are too large for them.
     """
 
     n: int
@@ -116,7 +110,7 @@ class Mean:
 
 
 def mean_of(state: dict[str, Any]) -> Mean:
-    """The figures of one column from its merged state: every field of `MeanAccumulator.state`, one entry each."""
+    """The figures of one column from its merged state, one entry of each field of `MeanAccumulator.state`."""
     counts = {name: int(state[name]) for name in COUNTS}
     terms = _WEIGHTED if len(state["limbs"]) == len(_WEIGHTED) else _PLAIN
     sums = None
@@ -131,13 +125,9 @@ def name_of_term(j: int, k: int) -> str:
 
 
 def mean_of_sums(counts: Mapping[str, int], sums: Mapping[str, Fraction] | None, *, is_weighted: bool) -> Mean:
-    """The figures of one column from its exact sums.
+    """The figures of one column from its counts and exact sums, by `name_of_term`; without weights those of ``y``, ``yy``, ``yyy``.
 
-    Args:
-        counts: those of `Mean`, by name.
-        sums: of w^j y^k, by `name_of_term`; without weights those of y^k under ``y``, ``yy``, ``yyy``; one that is not there is 0.
-            None: terms were too large to be added.
-        is_weighted: whether users have weights.
+    A sum that is not there is 0; `sums` are None if terms were too large to be added.
     """
     n = counts["n"]
     told: dict[str, Any] = {**counts, "is_weighted": is_weighted, "sums": sums}

@@ -15,14 +15,9 @@ Array = np.ndarray[Any, Any]
 
 
 def merged(states: Iterable[dict[str, Array]]) -> dict[str, Array]:
-    """The state of all rows, from the states of parts of them, in any order.
+    """The state of all rows, from one or more states of parts of them, in any order.
 
-    Fields are added, but for the extremes, whose names end in ``least`` and ``greatest``, and the few ``smallest``. The states
-    of `MomentsAccumulator`, `MeanAccumulator`, `BootstrapAccumulator`, `PairedAccumulator` and `AllPairsAccumulator` are
-    merged by this; quantile sketches have a merge of their own.
-
-    Args:
-        states: one or more, of one accumulator's options.
+    Fields are added, except for extremes (``…least``, ``…greatest``) and the ``…smallest`` few. Sketches have `merged_sketches`.
     """
     total: dict[str, Array] = {}
     for state in states:

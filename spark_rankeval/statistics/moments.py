@@ -1,7 +1,6 @@
 """Count, sum and spread of columns, added exactly, so that no split of the rows changes a bit of the result.
 
-Floating-point sums differ in their last digits with the order of the terms, which on a cluster is the partitions'.
-Here a value is split into whole numbers of units of 1, 2⁻³² and 2⁻⁶⁴, and whole numbers add up the same in every order.
+A value is split into whole numbers of units of 1, 2⁻³² and 2⁻⁶⁴, and whole numbers add up the same in every order.
 """
 
 from __future__ import annotations
@@ -73,23 +72,13 @@ class MomentsAccumulator:
         self._wide = ExactSums(len(WIDE_LIMBS) * n_columns)
 
     def add(self, column: int, values: Column) -> None:
-        """Take in values of a column.
-
-        Args:
-            column: which one.
-            values: float64, any number of them; NaN is counted as undefined and left out of the rest.
-        """
+        """Take in float64 values of a column; NaN is counted as undefined and left out of the rest."""
         # A piece at a time, which stays in a core's cache through all steps.
         for start in range(0, len(values), _ROWS):
             self._add(column, values[start : start + _ROWS])
 
     def add_columns(self, first: int, columns: Sequence[Column]) -> None:
-        """Take in values of neighbouring columns.
-
-        Args:
-            first: the first of the columns.
-            columns: float64, all of one length.
-        """
+        """Take in values of neighbouring columns of one length, of which the first is column `first`."""
         if columns and len(columns[0]) <= _FEW:
             # A column costs more than a value: few values of all columns are counted in one go.
             self.add_tally(tally(columns, first))
@@ -98,7 +87,7 @@ class MomentsAccumulator:
             self.add(column, values)
 
     def add_tally(self, counted: Tally) -> None:
-        """Take in values of some columns that were counted; the state is that of the values one by one, where these are below 2²⁵⁵."""
+        """Take in values that were counted; the state is that of the values one by one, if these are below 2²⁵⁵."""
         n_columns = len(counted.n_undefined)
         self._integers[1, counted.first : counted.first + n_columns] += counted.n_undefined
         if not len(counted.values):
@@ -211,16 +200,15 @@ class Moments:
         n: how many values there are; NaN is none.
         n_undefined: how many were NaN.
         n_zero: how many are exactly 0.
-        mean: the exact mean of the values, rounded once; NaN for no value, and where all are below 2⁻⁴⁴⁰, of which exact sums
-            hold too few digits. Values from 2²⁵⁵ on add as floats.
-        std: the standard deviation of the sample (divisor n − 1); 0 where all values are equal but for rounding. NaN for fewer
-            than two values, and where it is not known to 3 digits: where all values are below 2⁻²²⁰, or lie closer together than
-            the rounding of their squares allows. Squares of values from 2⁻¹¹ to 2¹⁵ are rounded to 53 bits, and to units of 2⁻⁶⁴.
+        mean: the exact mean, rounded once; NaN for no value, and if all are below 2⁻⁴⁴⁰, of which exact sums hold too few
+            digits. Values from 2²⁵⁵ on are added as floats.
+        std: the standard deviation of the sample (divisor n − 1); 0 if all values are equal but for rounding. NaN for fewer than
+            two values, and if it is not known to 3 digits: all values are below 2⁻²²⁰, or lie closer together than the rounding
+            of their squares allows. Squares of values from 2⁻¹¹ to 2¹⁵ are rounded to 53 bits, and to units of 2⁻⁶⁴.
         least: the smallest value; NaN for no value.
         greatest: the largest value; NaN for no value.
         total: the exact sum, rounded once.
-        sums: the exact sums of the values and of their squares (``y``, ``yy``), from which `moments_of_sums` makes these figures;
-            None where values are too large for exact sums.
+        sums: the exact sums of the values and of their squares (``y``, ``yy``); None if values are too large for them.
     """
 
     n: int
@@ -242,7 +230,7 @@ def too_small(least: float, greatest: float) -> tuple[bool, bool]:
 
 
 def moments_of(state: dict[str, Any]) -> Moments:
-    """The figures of one column from its merged state: every field of `MomentsAccumulator.state`, one entry each."""
+    """The figures of one column from its merged state, one entry of each field of `MomentsAccumulator.state`."""
     least, greatest = float(state["least"]), float(state["greatest"])
     told: dict[str, Any] = {name: int(state[name]) for name in COUNTS} | {"least": least, "greatest": greatest}
     total, squares = _exact(state, SUM_LIMBS), _exact(state, SQUARE_LIMBS)
@@ -263,16 +251,7 @@ def moments_of(state: dict[str, Any]) -> Moments:
 def moments_of_sums(
     n: int, n_undefined: int, n_zero: int, least: float, greatest: float, sums: Mapping[str, Fraction]
 ) -> Moments:
-    """The figures of one column from its counts, extremes and exact sums.
-
-    Args:
-        n: how many values there are.
-        n_undefined: how many were NaN.
-        n_zero: how many are 0.
-        least: the smallest value; of no value anything.
-        greatest: the largest value.
-        sums: of the values, ``y``, and of their squares, ``yy``; one that is not there is 0.
-    """
+    """The figures of one column from its counts, extremes and exact sums ``y`` and ``yy``; a sum that is not there is 0."""
     if n == 0:
         nan = math.nan
         return Moments(n, n_undefined, n_zero, mean=nan, std=nan, least=nan, greatest=nan, total=0.0)

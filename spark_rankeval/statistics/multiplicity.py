@@ -38,16 +38,13 @@ _METHODS: dict[str, Callable[[Array], Array]] = {
 
 
 def adjusted(p_values: Sequence[float] | Array, method: str = "holm") -> Array:
-    """The p-values of a family of tests, each corrected for there being others.
+    """The p-values of a family of tests, in the order given, each corrected for the others: those below α are rejected at α.
 
     Args:
-        p_values: of the tests of the family, each in [0, 1]; NaN, a test that could not be made, stays NaN and is no member.
+        p_values: each in [0, 1]; NaN, a test that could not be made, stays NaN and is no member.
         method: ``holm`` bounds the probability of any false rejection (Holm 1979), ``benjamini_hochberg`` the expected share
             of false ones among the rejections (Benjamini and Hochberg 1995: independent or positively dependent tests),
             ``none`` leaves them as they are.
-
-    Returns:
-        The adjusted p-values in the order given: those below α are rejected at α.
     """
     if not isinstance(method, str) or method not in _METHODS:
         raise OptionError(f"unknown correction {method!r}; there are {', '.join(_METHODS)}")

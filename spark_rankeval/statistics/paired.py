@@ -51,10 +51,7 @@ _SUMS = ("heads_ones", "heads_fraction", "total_ones", "total_fraction")
 class PairedAccumulator:
     """The differences of several columns between a model and its baseline, of users that come batch by batch.
 
-    Args:
-        n_columns: how many columns there are.
-        replicates: of the sign-flip test; 0: without that test.
-        seed: of its signs.
+    `replicates` and `seed` are those of the sign-flip test; with 0 replicates no signs are drawn.
     """
 
     def __init__(self, n_columns: int, *, replicates: int = 9999, seed: int = 0) -> None:
@@ -74,8 +71,8 @@ class PairedAccumulator:
 
         Args:
             users: 64-bit hashes of the users' ids (int64 or uint64); no user may come twice.
-            values: float64, columns × users: the model's; NaN where it is not defined.
-            baseline: float64, columns × users: the baseline's. Users without a value of both are counted and left out;
+            values: float64, columns × users: the model's; NaN if undefined.
+            baseline: float64, columns × users: the baseline's. Users who lack either value are counted and left out;
                 differences within `TIE` are 0.
         """
         both = ~(np.isnan(values) | np.isnan(baseline))
@@ -103,7 +100,7 @@ class PairedAccumulator:
         self._total = self._total.plus(exact_sums(difference))
 
     def state(self) -> dict[str, Array]:
-        """The state so far: arrays whose first axis are the columns; `merging.merged` merges states."""
+        """The state so far: arrays whose first axis are the columns."""
         fields = dict(zip(_COUNTS, self._counts, strict=True))
         fields |= dict(zip(_SUMS, (*self._heads, *self._total), strict=True))
         for side, moments in self._moments.items():
@@ -122,19 +119,16 @@ class Comparison:
         mean: the model's mean over them.
         baseline_mean: the baseline's mean over them.
         difference: the mean of the differences, model − baseline.
-        relative_lift: difference / |baseline's mean|; NaN where that is 0.
-        std: the standard deviation of the differences, divisor n − 1; 0 where they are equal but for rounding.
+        relative_lift: difference / |baseline's mean|; NaN if that is 0.
+        std: the standard deviation of the differences, divisor n − 1; 0 if they are equal but for rounding.
         standard_error: of the difference, std / √n.
         interval: the t interval of the difference, within its bounds; without spread `interval_without_spread`.
         t: the paired t statistic, difference / standard error.
-        p_t: its two-sided p-value with n − 1 degrees of freedom. 1 where no user differs. Differences without spread have no t
-            but signs: 2^(1 − n).
-        p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign. Where few
-            users differ, or all by as much, all signs are counted (`sign_flips.exact_p`); else (b + 1) / (B + 1), b of B
-            replicates having a sum at least as far from 0 (Fisher 1935; Phipson and Smyth 2010). Sums that differ by no more
-            than the rounding of values can do are equal. NaN where there are neither few nor replicates.
+        p_t: its two-sided p-value with n − 1 degrees of freedom; 1 if no user differs; without spread that of signs, 2^(1 − n).
+        p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign. If few
+            users differ, or all by as much, all signs are counted (`sign_flips.exact_p`). Else it is (b + 1) / (B + 1): b of B
+            replicates have a sum at least as far from 0 (Fisher 1935; Phipson and Smyth 2010). NaN if neither is possible.
         p_is_exact: whether all signs are counted.
-        replicates: B.
         cohens_d: difference / std, the effect size of paired differences (d_z).
         wins: how many users are better off with the model.
         ties: for how many users both are equal but for rounding.
@@ -169,13 +163,13 @@ class Comparison:
     def p_of(self, test: str, margin: float = 0.0, resolution: float = 0.0) -> tuple[float, str]:
         """The p-value of what a verdict would state, before correction, and what it is of: see `ComparisonRow.p_test`.
 
-        Who is better by more than a margin is better at all: the larger of the two p-values holds.
+        A model that is better by more than a margin is better at all: the larger of the two p-values holds.
 
         Args:
-            test: ``sign_flip`` or ``t``. Where signs were neither few nor drawn, the t test's holds for the former, too, but no less
-                than all signs can give.
+            test: ``sign_flip`` or ``t``. The t test's p-value, no less than all signs can give, stands in for signs that were
+                neither counted nor drawn.
             margin: the difference that does not matter.
-            resolution: a drawn p-value up to this is too coarse, and the same holds instead, where it is smaller.
+            resolution: a drawn p-value up to this is too coarse: the t test's stands in for it, too, if that is smaller.
         """
         p, name = self.p_t, "t"
         if test == "sign_flip":
@@ -192,12 +186,9 @@ class Comparison:
     def p_beyond(self, margin: float) -> float:
         """The two-sided p-value of what lies nearest: that the difference is beyond ±margin, or that it is within.
 
-        It is 1 − level where the interval at that level ends at the margin (two one-sided tests; Schuirmann 1987). Of few users
-        the t test alone takes a small spread for certainty: others who differ may not be among them. So p is no less than if
-        all of them had the mean difference, where values have bounds.
-
-        Args:
-            margin: above 0.
+        It is 1 − level if the interval at that level ends at the margin (two one-sided tests; Schuirmann 1987). With few users the
+        t test takes a small spread for certainty, although users who differ may be missing. If values have bounds, p is therefore
+        no less than if all users had the mean difference.
         """
         if self.n < 2 or math.isnan(self.t):
             return math.nan
@@ -209,12 +200,9 @@ class Comparison:
 
 
 def comparison_of(state: dict[str, Any], level: float = 0.95, bounds: tuple[float, float] = UNBOUNDED) -> Comparison:
-    """The comparison of one column from its merged state: every field of `PairedAccumulator.state`, one entry each.
+    """The comparison of one column from its merged state, one entry of each field of `PairedAccumulator.state`.
 
-    Args:
-        state: of the column.
-        level: of the interval.
-        bounds: the least and the largest value that the two can have; those that values break are none.
+    `bounds` are the least and the largest possible value; bounds that a value breaks are ignored.
     """
     difference, value, baseline = (
         moments_of(
@@ -264,7 +252,7 @@ def _t_p(t: float, n: int) -> float:
 
 
 def _ratio(difference: float, spread: float) -> float:
-    """Difference over spread; 0 where there is neither, infinite where there is no spread."""
+    """Difference over spread; 0 if there is neither, infinite if there is no spread."""
     if spread == 0:
         return math.copysign(math.inf, difference) if difference else 0.0
     return difference / spread

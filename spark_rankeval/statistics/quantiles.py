@@ -1,8 +1,8 @@
 """Quantiles from a sketch that does not depend on how the rows were split: counts of values that share their leading bits.
 
-The relative-error guarantee and the merge by addition are those of DDSketch (Masson, Rim, Lee, VLDB 2019); the buckets are the
-exponent and the first eight bits of the fraction of a double, as in HDR histograms: no logarithm whose last digit could depend
-on the machine. Each bucket keeps its least value, so that where values repeat, as shares of hits do, quantiles are exact.
+The relative-error guarantee and the merge by addition are those of DDSketch (Masson, Rim, Lee, VLDB 2019). A bucket is the
+exponent and the first eight bits of the fraction of a double, as in HDR histograms: no logarithm, whose last digit could depend
+on the machine. Each bucket keeps its least value, so that quantiles of values that repeat, as shares of hits do, are exact.
 """
 
 from __future__ import annotations
@@ -42,12 +42,7 @@ class QuantileAccumulator:
         self._n_pending = 0
 
     def add(self, column: int, values: Column) -> None:
-        """Take in values of a column.
-
-        Args:
-            column: which one.
-            values: float64; NaN is left out.
-        """
+        """Take in float64 values of a column; NaN is left out."""
         self.add_tally(tally([values], column))
 
     def add_tally(self, counted: Tally) -> None:
@@ -79,11 +74,7 @@ class QuantileAccumulator:
 
 
 def _leading_bits(sizes: Floats) -> Array:
-    """Of each size the exponent and the first bits of the fraction, as one whole number that grows with it; 0 for 0.
-
-    Args:
-        sizes: from 0 on; written over.
-    """
+    """Of each size ≥ 0 the exponent and first bits of the fraction, as a whole number that grows with it; writes over `sizes`."""
     # The bits of smaller numbers do not begin with a one: 2^64 times as large they do.
     small = sizes < _LEAST_NORMAL
     sizes[small] *= 2.0**_RAISED
@@ -113,14 +104,8 @@ def merged_sketches(states: Iterable[dict[str, Array]]) -> dict[str, Array]:
 def quantiles_of(state: dict[str, Array], column: int, shares: Sequence[float]) -> list[float]:
     """Quantiles of a column, between ordered values as `numpy.quantile` takes them by default (Hyndman and Fan's type 7).
 
-    Args:
-        state: the merged state.
-        column: which column.
-        shares: of the values that are below: 0.5 for the median.
-
-    Returns:
-        The quantiles; each of the two ordered values that one lies between is known to within `RELATIVE_ACCURACY` of itself,
-        and exactly where no other value shares its bucket. NaN where there is no value.
+    Each of the two ordered values around a quantile is known to within `RELATIVE_ACCURACY` of itself, and exactly if no other
+    value shares its bucket. NaN if there is no value.
     """
     for share in shares:
         if not 0 <= share <= 1:

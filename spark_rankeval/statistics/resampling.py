@@ -1,8 +1,7 @@
 """Random weights of users from hashes, and the exact sums of users' values under many draws of them.
 
-A draw is a function of the user, the replicate and the seed alone: no generator whose state would depend on which users come
-first, or in which partition. What is added are whole numbers small enough for a float to hold every partial sum, so that a
-matrix product of any BLAS, on any number of threads, gives the exact sums.
+A draw is a function of the user, the replicate and the seed alone, so that no order of users and no partition matters. The
+terms are whole numbers, small enough for a float to hold every partial sum: any BLAS gives the exact sums.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class PoissonDraw:
     frequencies = (24114, 24100, 12059, 4018, 1005, 201, 34, 5)
 
     def fill(self, words: Hashes, weights: Floats) -> None:
-        """Write the weights: how many of the thresholds 16 bits reach; comparisons are cheaper than looking up."""
+        """Write how many of the thresholds 16 bits reach; comparisons are cheaper than looking up."""
         lanes = words.astype("<u8", copy=False).view("<u2")
         counts = np.zeros(lanes.shape, np.uint8)
         reached = np.empty(lanes.shape, np.bool_)
@@ -97,7 +96,7 @@ class CoinDraw:
     purpose = 2
 
     def fill(self, words: Hashes, weights: Floats) -> None:
-        """Write the weights: the bits of each word, the lowest first."""
+        """Write the bits of each word, the lowest first."""
         weights[...] = np.unpackbits(words.astype("<u8", copy=False).view(np.uint8), axis=1, bitorder="little")
 
 
@@ -134,32 +133,25 @@ def checked_replicates(replicates: int) -> int:
 
 
 def check_seed(seed: object) -> None:
-    """Refuse a seed that is no whole number."""
+    """Refuse a seed that is not a whole number."""
     if not is_number(seed, numbers.Integral):
         msg = f"the seed is a whole number; got {seed!r}"
         raise OptionError(msg)
 
 
 def uniform64(users: Array, replicates: Array, seed: int, purpose: int = 0) -> Hashes:
-    """Random 64-bit words, one for each user and replicate.
-
-    Args:
-        users: 64-bit hashes of user ids, any distribution.
-        replicates: whole numbers, broadcast against `users`.
-        seed: any whole number; other seeds give other words.
-        purpose: sets streams apart that are to be independent under one seed.
-    """
+    """Random 64-bit words, one for each user and replicate, which are broadcast; another `purpose` gives independent ones."""
     return mixed(mixed(np.asarray(users).view(np.uint64)) + _keys(np.asarray(replicates), seed, purpose))
 
 
 def resampled_sums(values: Floats, users: Array, draw: Draw, replicates: int, seed: int) -> FixedPoint:
-    """For each replicate the sums of values, each user's times the user's weight in that replicate; exact.
+    """For each replicate the exact sums of values, each user's times the user's weight in that replicate.
 
     Args:
         values: float64, rows × users, without NaN, less than `LIMIT` in size; rounded to units of 2⁻⁴².
         users: 64-bit hashes of the users' ids (int64 or uint64).
-        draw: where weights come from.
-        replicates: how many; the first ones are the same however many there are.
+        draw: gives the weights.
+        replicates: how many; the first ones do not depend on how many there are.
         seed: of the draw.
 
     Returns:
@@ -175,11 +167,7 @@ def resampled_sums(values: Floats, users: Array, draw: Draw, replicates: int, se
 
 
 def exact_sums(values: Floats) -> FixedPoint:
-    """The sums of values as `resampled_sums` rounds them, each user's weight being 1.
-
-    Args:
-        values: float64, rows × users, as there.
-    """
+    """The sums of values (rows × users) as `resampled_sums` rounds them, each user's weight being 1."""
     total = FixedPoint.zeros(len(values))
     for first in range(0, values.shape[1], _USERS_BEFORE_CARRY):
         ones, fraction = limbs_of(values[:, first : first + _USERS_BEFORE_CARRY])

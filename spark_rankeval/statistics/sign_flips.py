@@ -1,7 +1,6 @@
 """The sign-flip test without drawing: few differences by all their signs, differences of one size by counting wins and losses.
 
-Under the null hypothesis a user's difference is as likely as its opposite: the distribution of differences is symmetric about 0,
-whatever its form. Users who do not differ have no sign, and play no part.
+Under the null hypothesis the differences are distributed symmetrically about 0. Users who do not differ play no part.
 """
 
 from __future__ import annotations
@@ -20,12 +19,7 @@ MOST = 16
 
 
 def smallest(kept: Floats, sizes: Floats) -> Floats:
-    """The `MOST` smallest sizes of each column, ascending; infinite ones fill up. Whatever came in one order, came in any.
-
-    Args:
-        kept: columns × `MOST`, of those before.
-        sizes: columns × any number; infinite: none.
-    """
+    """The `MOST` smallest sizes of each column, ascending, of those kept before and new ones; infinite ones fill up."""
     if sizes.shape[1] > MOST:
         sizes = np.partition(sizes, MOST - 1, axis=1)[:, :MOST]
     both = np.concatenate([kept, sizes], axis=1)
@@ -34,9 +28,7 @@ def smallest(kept: Floats, sizes: Floats) -> Floats:
 
 
 def exact_p(sizes: Floats, wins: int, losses: int, total: float, largest: float, tolerance: float) -> float:
-    """The share of all signs under which the sum is at least as far from 0; NaN where it is not known.
-
-    It is at least 2^(1 − n), n the number of users who differ.
+    """The share of all signs under which the sum is at least as far from 0, 2^(1 − n) or more; NaN if it is not known.
 
     Args:
         sizes: of the differences, as `smallest` keeps them.
@@ -44,7 +36,7 @@ def exact_p(sizes: Floats, wins: int, losses: int, total: float, largest: float,
         losses: how many are below 0.
         total: their sum.
         largest: the largest size.
-        tolerance: by how much sums can differ that are equal but for rounding.
+        tolerance: by how much equal sums can differ in rounding.
     """
     n = wins + losses
     if n == 0:

@@ -19,14 +19,13 @@ _TOGETHER = 1 << 16
 
 
 class Tally(NamedTuple):
-    """The distinct values of some columns.
+    """The distinct values of some neighbouring columns, the first of which is column `first`.
 
     Attributes:
         column: int64, the column of each value, ascending.
         values: float64, ascending within a column, without NaN.
         times: int64, how often each comes in its column.
         n_undefined: int64, how many are NaN, of every column that was counted.
-        first: the place of the first of these columns.
     """
 
     column: Integers
@@ -37,21 +36,16 @@ class Tally(NamedTuple):
 
     @property
     def starts(self) -> Integers:
-        """Where the values of each column that has any start."""
+        """The place of the first value of each column that has any."""
         return np.flatnonzero(starts_of_runs(self.column))
 
 
 def tally(columns: Sequence[Floats], first: int = 0) -> Tally:
-    """Count how often each value comes in each column.
+    """Count how often each value comes in each column, of one or more columns of the same length.
 
-    Args:
-        columns: float64, one or more, of the same length.
-        first: the place of the first of them.
-
-    Examples:
-        >>> counted = tally([np.array([0.5, 1.0, np.nan, 0.5]), np.array([0.0, 0.0, 0.0, 0.0])])
-        >>> counted.column.tolist(), counted.values.tolist(), counted.times.tolist(), counted.n_undefined.tolist()
-        ([0, 0, 1], [0.5, 1.0, 0.0], [2, 1, 4], [1, 0])
+    >>> counted = tally([np.array([0.5, 1.0, np.nan, 0.5]), np.array([0.0, 0.0, 0.0, 0.0])])
+    >>> counted.column.tolist(), counted.values.tolist(), counted.times.tolist(), counted.n_undefined.tolist()
+    ([0, 0, 1], [0.5, 1.0, 0.0], [2, 1, 4], [1, 0])
     """
     rows = np.stack(columns)
     n = rows.shape[1]

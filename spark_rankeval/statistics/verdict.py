@@ -19,12 +19,7 @@ UNDECIDED = "undecided"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What may be said of a model beside its baseline.
-
-    Attributes:
-        word: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
-        sentence: the same in plain English, with the figures behind it.
-    """
+    """What may be said of a model beside its baseline, in a word and in a plain sentence with the figures behind it."""
 
     word: str
     sentence: str
@@ -40,22 +35,12 @@ def verdict_of(
     metric: str = "the metric",
     higher_is_better: bool = True,
 ) -> Verdict:
-    """The verdict on a difference, from its interval and p-value.
+    """The verdict on a difference, model − baseline, from its interval and p-value.
 
-    Nothing is decided unless p, corrected for the other comparisons made, is at most 1 − level. Then the interval says what:
-    if it lies beyond the margin on one side, the model is better or worse; if it lies within ±margin, there is no relevant
-    difference. The latter is two one-sided tests (TOST; Schuirmann 1987) at the interval's level, each with
-    α = (1 − level)/2: the 95 % interval is stricter than the 90 % one that TOST at α = 5 % would use. All else is undecided.
+    Nothing is decided unless p, corrected for the other comparisons, is at most 1 − level. Then the interval decides. Beyond the
+    margin on one side, the model is better or worse. Within ±margin, there is no relevant difference: two one-sided tests (TOST;
+    Schuirmann 1987), each with α = (1 − level)/2, stricter than the 90 % interval of TOST at α = 5 %. All else is undecided.
     Without a margin (0) any difference is relevant, and none can be shown not to be there.
-
-    Args:
-        interval: of the difference, model − baseline.
-        p: after correction; with a margin that of lying beyond it or within, whichever is nearer; else of any difference.
-        margin: the largest difference that does not matter, in units of the metric; 0 or more.
-        difference: the mean difference.
-        names: of the model and the baseline.
-        metric: its name, for the sentence.
-        higher_is_better: whether a larger value of the metric is a better one.
     """
     if not 0 <= margin < math.inf:
         raise OptionError(f"a margin is a finite number from 0 on, got {margin!r}")
