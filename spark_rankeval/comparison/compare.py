@@ -1,4 +1,4 @@
-"""Models side by side on the same users: which is better, by how much, and whether it is noise."""
+"""Models side by side on the same users: what `compare`, `all_pairs` and `differences` do."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from spark_rankeval.comparison.inputs import (
     resolution_of,
 )
 from spark_rankeval.comparison.result import ModelComparison, PairwiseComparison
-from spark_rankeval.comparison.rows import AgainstBaseline, AllPairs, rolled
+from spark_rankeval.comparison.rows import AgainstBaseline, pair_rows, rolled
 from spark_rankeval.errors import DataError, InputError, OptionError
-from spark_rankeval.evaluation.repeated_users import repeated_users
 from spark_rankeval.request.options import Cube, attributes_in
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.multiplicity import adjusted
@@ -25,6 +24,7 @@ from spark_rankeval.statistics.resampling import check_seed, checked_replicates
 from spark_rankeval.worker.comparing import (
     N_CONFLICTS,
     N_INVALID,
+    N_REPEATED,
     N_USERS,
     all_pairs_batches,
     by_owner,
@@ -65,8 +65,8 @@ def compare(
 ) -> ModelComparison:
     """Compare models with a baseline, metric by metric, on the users for whom both have a value, in one action.
 
-    A user's difference is model − baseline. Sums of differences are exact, and a user's random signs depend on the user, the
-    replicate and the seed alone: the result does not depend on partitions, and is the same on classic Spark and Connect.
+    A user's difference is model − baseline. Sums are exact, and random signs depend on the user, the replicate and the seed alone:
+    the result does not depend on partitions, and is the same on classic Spark and Connect.
 
     Args:
         results: a dict from a model's name to its per-user table (of `score_users`, fresh or read back) or its `Result`; or
@@ -74,30 +74,30 @@ def compare(
         baseline: the name of the model that the others are compared with.
         metrics: the metrics to compare, by label or as objects; None: all that every table has.
         user: the columns that make a user. None: those that the tables mark; metadata survives Parquet, not CSV.
-        model: the column of models' names, of a table of several models. None: the column that the table marks.
+        model: the column of models' names in a table of several models. None: the column that the table marks.
         level: of the intervals; a p-value up to 1 − level, after correction, counts as a difference.
         margin: the difference that does not matter, in the metric's units; or a dict by metric (others: 0). The t test judges
-            whether a difference is beyond the margin or within; its p-value is corrected as others are.
-        test: the p-value that is corrected and judged; rows have both. ``sign_flip`` is the randomisation test, which assumes that
-            differences are symmetric about 0 if models are alike. ``t`` is the paired t test, which assumes normal
-            differences, or many users. If up to 16 users differ, or all by as much, all signs are counted and none is drawn.
+            whether a difference is beyond the margin or within; its p-value is corrected like others.
+        test: the p-value that is corrected and judged; rows have both. ``sign_flip`` is the randomisation test: it assumes that
+            differences are symmetric about 0 if models are alike. ``t`` is the paired t test: it assumes normal differences, or
+            many users. If up to 16 users differ, or all by as much, all signs are counted and none is drawn.
         correction: for the number of metrics × models: ``holm``, ``benjamini_hochberg`` or ``none``.
-        replicates: of the randomisation test; the smallest p-value that is drawn is 1 / (replicates + 1). If that is too large
-            for so many comparisons, a warning follows, and the t test's p-value stands in for it.
+        replicates: of the randomisation test. The smallest p-value that is drawn is 1 / (replicates + 1); if that is too large
+            for so many comparisons, the t test's p-value replaces it, and a warning says so.
         seed: of its signs.
-        by: attributes of the user that part the users into slices: columns of the tables, such as those that
-            ``score_users(by=…)`` keeps, or others joined to them. Slices are judged by all signs if these can be counted, else
-            by the paired t test, corrected for all comparisons of slices. They change nothing of the rows of all users.
+        by: attributes of the user that divide the users into slices: columns of the tables, such as those that
+            ``score_users(by=…)`` keeps. Slices are judged by all signs if these can be counted, else by the paired t test,
+            corrected for all comparisons of slices. The rows of all users do not depend on slices.
             ``Cube("country", "device")`` adds a total over each attribute.
 
     Returns:
-        the comparison: it prints as a table; `rows`, `sentences` and `to_pandas()` have all figures, and `slices` and
+        the comparison: it prints as a table; `rows`, `sentences` and `to_pandas()` have all figures, `slices` and
         `largest_losses()` those of slices.
 
     Raises:
-        OptionError, InputError, UnknownMetricError: something is wrong with the call.
-        DataError: a user stands twice in one model's table, a table counts rows that could not be ranked, or the
-            rows of a user do not agree in an attribute.
+        OptionError, InputError, UnknownMetricError: an argument is not valid.
+        DataError: a user has several rows of one model, a table counts rows that could not be ranked, or the rows of a user
+            do not agree in an attribute.
     """
     checked_level(level)
     one_of("test", test, ("sign_flip", "t"))
@@ -133,11 +133,7 @@ def compare(
 
 
 def size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
-    """About how many bytes the state of a partition has, as it travels.
-
-    Raises:
-        OptionError: it does not fit into memory.
-    """
+    """About how many bytes the state of a partition has, as it travels; an `OptionError` if it does not fit into memory."""
     size = n_metrics * n_models * replicates * _SUM
     if size > _LARGEST_STATE:
         msg = (
@@ -162,9 +158,9 @@ def all_pairs(
 ) -> PairwiseComparison:
     """Compare each of several models with each other, on the users for whom all have a value, in one action.
 
-    Tukey's honestly significant difference, with users as blocks: intervals and p-values of a metric's pairs hold together,
-    however many models there are. They are not corrected for the number of metrics. Sources: Tukey 1953; Carterette,
-    Multiple testing in statistical analysis of systems-based information retrieval experiments, TOIS 2012.
+    Tukey's honestly significant difference, with users as blocks: intervals and p-values of all pairs of a metric hold together.
+    They are not corrected for the number of metrics. Sources: Tukey 1953; Carterette, Multiple testing in statistical analysis of
+    systems-based information retrieval experiments, TOIS 2012.
 
     Args:
         results: as in `compare`, like every argument without a description here.
@@ -174,16 +170,15 @@ def all_pairs(
         level: of the intervals of all pairs of a metric together.
         margin: the difference that does not matter.
         test: the p-value that is judged. ``tukey``, by the studentized range, assumes that the differences of all pairs are
-            equally spread. ``randomised`` permutes the models within each user, for up to 8 models, and assumes that all
-            models' values are exchangeable if two models are alike. If a model is much noisier than the others, both report
-            differences that do not exist: ``games_howell`` takes the spread of each pair. Intervals are Tukey's, or those of
-            Games and Howell.
-        replicates: of the randomised test; no other test draws any.
+            equally spread. ``randomised`` permutes up to 8 models within each user, and assumes that the values of all models
+            are exchangeable if two models are alike. If one model is much noisier than the others, both report differences that
+            do not exist; ``games_howell`` takes the spread of each pair. Intervals are Tukey's, or those of Games and Howell.
+        replicates: of the randomised test.
         seed: of its permutations.
 
     Raises:
-        OptionError, InputError, UnknownMetricError: something is wrong with the call.
-        DataError: a user stands twice in one model's table, or a table counts rows that could not be ranked.
+        OptionError, InputError, UnknownMetricError: an argument is not valid.
+        DataError: a user has several rows of one model, or a table counts rows that could not be ranked.
     """
     checked_level(level)
     one_of("test", test, ("tukey", "games_howell", "randomised"))
@@ -204,7 +199,7 @@ def all_pairs(
     if len(models) < 2:
         msg = f"pairs are of two models or more; the table has {', '.join(map(repr, models)) or 'none'}"
         raise InputError(msg)
-    rows = AllPairs(models, compared, level, test, drawn).rows(owners)
+    rows = pair_rows(models, compared, owners, level, test, drawn)
     return PairwiseComparison(rows, level, test, drawn, seed, tables.notes(labels))
 
 
@@ -218,9 +213,8 @@ def differences(
 ) -> DataFrame:
     """Every user's difference to the baseline, as a lazy DataFrame: for a look at users whom models rank differently.
 
-    One action counts the users first, to refuse users with several rows of a model; it computes no difference.
-
-    ``differences(tables, "popularity").orderBy("ndcg_at_10").show()`` begins with those who lose most.
+    ``differences(tables, "popularity").orderBy("ndcg_at_10").show()`` begins with those who lose most. One action counts the
+    users first, to refuse users with several rows of a model.
 
     Args:
         results: as in `compare`.
@@ -234,21 +228,20 @@ def differences(
         the table has for it), and a double a metric, NaN if one of the two has no value.
 
     Raises:
-        OptionError, InputError, UnknownMetricError: something is wrong with the call.
-        DataError: a user stands twice in one model's table.
+        OptionError, InputError, UnknownMetricError: an argument is not valid.
+        DataError: a user has several rows of one model.
     """
     tables = read_results(results, user, model)
     check_baseline(baseline, names_of(results, tables))
     labels = labels_of(tables, metrics)
-    problems, counts = repeated_users(by_owner(tables.collected([], counting_batches(baseline), _SUM)), tables)
+    problems, counts = _repeated_users(by_owner(tables.collected([], counting_batches(baseline), _SUM)), tables)
     if problems:
         raise DataError("; ".join(problems), counts)
     return tables.differences(labels, baseline)
 
 
 def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
-    """Raise if a user stands twice, rows could not be ranked, or attributes of a user conflict."""
-    problems, counts = repeated_users(owners, tables)
+    problems, counts = _repeated_users(owners, tables)
     for owner, fields in owners.items():
         if not isinstance(owner, str):
             continue
@@ -266,6 +259,20 @@ def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
         counts[N_CONFLICTS] = n_conflicts
     if problems:
         raise DataError("; ".join(problems), counts)
+
+
+def _repeated_users(owners: dict[Owner, State], tables: ModelTables) -> tuple[list[str], dict[str, int]]:
+    """Which models have users with several rows, in sentences, and how many."""
+    problems, counts = [], {}
+    for owner, fields in owners.items():
+        if isinstance(owner, str) and (repeated := int(fields[N_REPEATED][0])):
+            example = tables.repeated_user(owner)
+            problems.append(
+                f"users that stand in several rows of {owner!r}: {repeated:,}{f', for example {example}' if example else ''}; "
+                "each model has one row a user: give one day at a time, and a table of several models alone, not in a dict"
+            )
+            counts[f"n_repeated_users of {owner}"] = repeated
+    return problems, counts
 
 
 def _models_met(owners: dict[Owner, State]) -> list[str]:

@@ -16,12 +16,9 @@ from spark_rankeval.statistics.power import detectable_difference as smallest_di
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.records.summary import SummaryRow
 
 
 class _Spread(NamedTuple):
-    """What a row tells of its users."""
-
     metric: str
     model: str
     slice: str
@@ -36,10 +33,9 @@ def detectable_difference(
 ) -> pd.DataFrame:
     """The smallest true difference between two models that a paired t test of these users would find.
 
-    A comparison knows the standard deviation of the users' differences. A result of one model does not, and the standard
-    deviation of its values stands in for it; of weighted users √n times the standard error, so that uneven weights count.
-    That is right for a second model whose values are as spread and correlate with these by 1/2. It is too large for a model
-    that is more alike, as models usually are. The column ``std_of`` tells the two apart.
+    A comparison knows the standard deviation of the users' differences. A result of one model does not: that of its values
+    replaces it, or of weighted users √n times the standard error. This is right for a second model whose values are equally
+    spread and correlate with these by 1/2, and too large for a model that is more alike. The column ``std_of`` says which it is.
 
     Args:
         result: of `evaluate`, `summarise` or `compare`.
@@ -49,19 +45,20 @@ def detectable_difference(
 
     Returns:
         a row a metric, model and slice: metric, model, slice, n_users, std, std_of (``values`` or ``differences``),
-        detectable_difference in the metric's units, and relative, that ÷ the mean of the result or the baseline. NaN with
+        detectable_difference in the metric's units, and relative, that ÷ the mean of the result or the baseline. NaN for
         fewer than two users, and for users without spread, who do not tell how far others lie apart.
 
     Raises:
-        OptionError: the power or the level is none.
-        InputError: it is no result.
-        UnknownMetricError: it has no such metric.
+        OptionError: the power or the level is not valid.
+        InputError: `result` is not a result.
+        UnknownMetricError: the result has no such metric.
     """
     if isinstance(result, Result):
-        known = [
-            _Spread(row.key, row.model, row.slice, row.n_users, _std_of_values(row), "values", row.mean)
-            for row in result.summary
-        ]
+        known = []
+        for mean in result.summary:
+            # Of weighted users it is the spread that gives equally weighted ones the same standard error.
+            std = mean.standard_error * math.sqrt(mean.n_users) if mean.user_weight else mean.std
+            known.append(_Spread(mean.key, mean.model, mean.slice, mean.n_users, std, "values", mean.mean))
     elif isinstance(result, ModelComparison):
         known = [
             _Spread(row.metric, row.model, row.slice, row.n_users, row.std, "differences", row.baseline_mean)
@@ -81,8 +78,3 @@ def detectable_difference(
         difference = smallest_difference(row.std, row.n_users, level, power) if row.std else math.nan
         rows.append((*row[:-1], difference, difference / abs(row.mean) if row.mean else math.nan))
     return pd.DataFrame(rows, columns=[*_Spread._fields[:-1], "detectable_difference", "relative"])
-
-
-def _std_of_values(row: SummaryRow) -> float:
-    """The standard deviation of values that would give equally weighted users the standard error that the row has."""
-    return row.standard_error * math.sqrt(row.n_users) if row.user_weight else row.std

@@ -17,9 +17,9 @@ from spark_rankeval.errors import (
 )
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric, reads_as
-from spark_rankeval.spark.model_tables import ModelTable, ModelTables, read_table
+from spark_rankeval.spark.model_tables import ModelTables, read_table
+from spark_rankeval.statistics.all_pairs import MOST_LABELS
 from spark_rankeval.statistics.intervals import UNBOUNDED
-from spark_rankeval.statistics.permuting import MOST_LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,20 +34,25 @@ if TYPE_CHECKING:
 
 
 def read_results(results: Results, user: str | Sequence[str] | None, model: str | None) -> ModelTables:
-    """The tables of a comparison, each with its columns.
-
-    Args:
-        results: a dict from model to table or result, or one of several models.
-        user: the user's columns; None: those that the tables mark.
-        model: the column of models' names; None: the one that the table marks.
-
-    Raises:
-        InputError: a table cannot be used, or two do not compare.
-    """
+    """The tables of a comparison, each with its columns; raises `InputError` if they cannot be compared."""
     users = None if user is None else as_names("user", user)
     check_name("model", model)
-    if not isinstance(results, Mapping):
-        return _checked([read_table(_frame(results), None, users, model)])
+    if isinstance(results, Mapping):
+        _check_named(results, model)
+        given: list[tuple[str | None, DataFrame | Result]] = list(results.items())
+    else:
+        given = [(None, results)]
+    tables = [
+        read_table(table.per_user if isinstance(table, Result) else table, name, users, model) for name, table in given
+    ]
+    weights = list(dict.fromkeys(weight for table in tables for weight in table.weights))
+    if weights:
+        msg = f"users are compared one by one, each counting the same: the weights in {', '.join(map(repr, weights))} are not used"
+        warn(msg)
+    return ModelTables.checked(tables)
+
+
+def _check_named(results: Mapping[str, DataFrame | Result], model: str | None) -> None:
     if not results or not all(map(is_name, results)):
         msg = f"results are per-user tables by the names of their models; got the names {list(results)!r}"
         raise InputError(msg)
@@ -58,34 +63,15 @@ def read_results(results: Results, user: str | Sequence[str] | None, model: str 
         if isinstance(table, Result) and len(table.models) > 1:
             msg = f"the result of {name!r} is of several models ({', '.join(table.models)}): pass it alone"
             raise InputError(msg)
-    return _checked([read_table(_frame(table), name, users, None) for name, table in results.items()])
-
-
-def _checked(tables: list[ModelTable]) -> ModelTables:
-    weights = list(dict.fromkeys(weight for table in tables for weight in table.weights))
-    if weights:
-        msg = f"users are compared one by one, each counting the same: the weights in {', '.join(map(repr, weights))} are not used"
-        warn(msg)
-    return ModelTables.checked(tables)
-
-
-def _frame(table: DataFrame | Result) -> DataFrame:
-    return table.per_user if isinstance(table, Result) else table
 
 
 def names_of(results: Results, tables: ModelTables) -> list[str]:
     """The models, as far as they are known before a job."""
-    if isinstance(results, Result):
-        return results.models
-    return tables.names
+    return results.models if isinstance(results, Result) else tables.names
 
 
 def check_baseline(baseline: str, models: Sequence[str]) -> None:
-    """Refuse a baseline that is none of the models, or all of them; while no model is known, nothing is refused.
-
-    Raises:
-        InputError: so it is.
-    """
+    """Refuse a baseline that is none of the models, or all of them, once models are known."""
     if not isinstance(baseline, str):
         msg = f"the baseline is the name of a model; got {baseline!r}"
         raise InputError(msg)
@@ -100,23 +86,14 @@ def check_baseline(baseline: str, models: Sequence[str]) -> None:
 
 
 def check_number(models: Sequence[str], drawn: int) -> None:
-    """Refuse more models than can be permuted.
-
-    Raises:
-        OptionError: so it is.
-    """
+    """Refuse more models than can be permuted."""
     if drawn and len(models) > MOST_LABELS:
         msg = f"test='randomised' permutes up to {MOST_LABELS} models; there are {len(models)}. Take test='tukey'"
         raise OptionError(msg)
 
 
 def labels_of(tables: ModelTables, metrics: Metrics) -> list[str]:
-    """The labels of the metrics to compare.
-
-    Raises:
-        MetricError, UnknownMetricError: what was asked for is no metric, or not in every table.
-        InputError: the tables have none in common, or mean different things by one.
-    """
+    """The labels of the metrics to compare; raises `MetricError` or `InputError` if a table lacks one or means another by it."""
     known = tables.labels
     if not known:
         each = "; ".join(f"{table.name} has {', '.join(table.metrics)}" for table in tables.tables)
@@ -157,20 +134,11 @@ def _label(tables: ModelTables, asked: str | Metric) -> str:
 
 
 def _as_label(column: str) -> str:
-    """What a metric is called whose column has this name."""
     return column.replace("_at_", "@")
 
 
 class ComparedMetric(NamedTuple):
-    """A metric of a comparison.
-
-    Attributes:
-        label: by which the tables know it.
-        asked: what the caller called it; empty: as `label` has it.
-        margin: the difference that does not matter.
-        larger_is_better: whether larger values are better.
-        bounds: between which its values lie.
-    """
+    """A metric of a comparison: its label in the tables and, if it was asked for by another name, that name."""
 
     label: str
     asked: str = ""
@@ -185,13 +153,7 @@ class ComparedMetric(NamedTuple):
 
 
 def compared_metrics(tables: ModelTables, metrics: Metrics, margin: Margin) -> list[ComparedMetric]:
-    """The metrics to compare; of a column of an unknown metric larger values are better, and there are no bounds.
-
-    Raises:
-        MetricError, UnknownMetricError: what was asked for is no metric, or not in every table.
-        InputError: the tables have none in common, or mean different things by one.
-        OptionError: a margin is none, or of a metric that is not compared.
-    """
+    """The metrics to compare. If a column's metric is unknown, larger values are better, without bounds."""
     labels = labels_of(tables, metrics)
     margins = margins_of(margin, tables, labels)
     compared = []
@@ -214,11 +176,7 @@ def _metric_of(tables: ModelTables, label: str) -> Metric | None:
 
 
 def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> dict[str, float]:
-    """The margin of each metric.
-
-    Raises:
-        OptionError: a margin is none, or of a metric that is not compared.
-    """
+    """The margin of each metric; raises `OptionError` if one is not valid or its metric is not compared."""
     if isinstance(margin, Mapping):
         given = {_label(tables, name): value for name, value in margin.items()}
         unused = [label for label in given if label not in labels]
@@ -236,7 +194,7 @@ def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> di
 
 
 def resolution_of(test: str, replicates: int, n_comparisons: int, level: float, correction: str) -> float:
-    """The smallest p-value that can be drawn, if it is too large for as many comparisons; else 0, as if none is drawn.
+    """The smallest p-value that can be drawn if it is too large for so many comparisons; else 0.
 
     Warns of replicates that are enough for one comparison, but not for all of them.
     """

@@ -47,7 +47,7 @@ class _Compared(OneTable, Generic[Row]):
     Attributes:
         rows: metric by metric.
         level: of the intervals; a corrected p up to 1 − level counts as a difference.
-        test: which p-value the verdicts stand on.
+        test: the p-value that verdicts are based on.
         replicates: of the randomisation test.
         seed: of its draws.
     """
@@ -73,10 +73,7 @@ class _Compared(OneTable, Generic[Row]):
     def __getitem__(self, key: str | Metric | tuple[str | Metric, ...]) -> Row:
         """The row of a metric; if there are several, of a metric and a model, or of a metric and two models.
 
-        A slice by its name, as in ``comparison["ndcg@10", "als", "country=DE"]``, is looked for among the slices.
-
-        Raises:
-            UnknownMetricError: no row, or more than one, answers to these names.
+        Of a slice: ``comparison["ndcg@10", "als", "country=DE"]``. Raises `UnknownMetricError` unless exactly one row answers.
         """
         metric, *names = key if isinstance(key, tuple) else (key,)
         every: Sequence[Row] = next(
@@ -91,7 +88,6 @@ class _Compared(OneTable, Generic[Row]):
         raise UnknownMetricError(f"{what} to {key!r}; {near}there are {known}")
 
     def _kinds(self) -> tuple[Sequence[Row], ...]:
-        """The rows, and other rows like them."""
         return (self.rows,)
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,7 +112,6 @@ def _frame(rows: Sequence[ComparisonRow | PairRow], kind: type) -> pd.DataFrame:
 
 
 def _names_of(row: ComparisonRow | PairRow) -> set[str]:
-    """What tells a row from others of its metric: its models, and its slice."""
     if isinstance(row, PairRow):
         return {row.model, row.other}
     return {row.model} if row.slice == "all" else {row.model, row.slice}
@@ -169,7 +164,7 @@ class ModelComparison(_Compared[ComparisonRow]):
         ``comparison.with_slices(activity=["light", "medium", "heavy"])``
 
         Args:
-            order: by the name of an attribute its values; those that are not named come behind.
+            order: the values of an attribute, by its name; values that are not named come last.
 
         Raises:
             OptionError: no slice has such an attribute or value.
@@ -177,14 +172,11 @@ class ModelComparison(_Compared[ComparisonRow]):
         return replace(self, sliced=by_slice(self.sliced, order))
 
     def largest_losses(self, n: int = 10, metric: str | Metric | None = None) -> pd.DataFrame:
-        """The slices in which models lose most against the baseline, the worst first; slices without a loss are left out.
+        """The rows of `slices` in which models lose most against the baseline, the worst first; those without a loss are left out.
 
         Args:
             n: how many rows at most.
-            metric: whose slices; None: those of each metric, whose differences are not in one unit.
-
-        Returns:
-            rows of `slices`.
+            metric: only its slices; None: those of each metric in turn, because units differ.
 
         Raises:
             UnknownMetricError: no slice has such a metric.
@@ -227,11 +219,7 @@ class ModelComparison(_Compared[ComparisonRow]):
 
 @dataclass(frozen=True, repr=False)
 class PairwiseComparison(_Compared[PairRow]):
-    """What `all_pairs` returns; prints as a table.
-
-    Attributes:
-        notes: as those of `ModelComparison`.
-    """
+    """What `all_pairs` returns; prints as a table. `notes` are as in `ModelComparison`."""
 
     notes: tuple[str, ...] = ()
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.records.comparison import ComparisonRow, PairRow
 from spark_rankeval.records.slices import in_order, roll, slice_name
-from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
+from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, moments_of_each
 from spark_rankeval.statistics.merging import merged
-from spark_rankeval.statistics.moments import moments_of
 from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 from spark_rankeval.statistics.verdict import verdict_of
@@ -27,14 +26,15 @@ if TYPE_CHECKING:
     from spark_rankeval.worker.comparing import Owner
 
 
-def rolled(slices: Mapping[Key, State], attributes: Sequence[str], *, totals: bool) -> Iterator[tuple[str, State]]:
-    """The slices by their names, in order, with their merged states.
+# The figures that a row has by the same name.
+_SAME_NAMES = (
+    "n_undefined", "mean", "baseline_mean", "difference", "relative_lift", "std", "standard_error", "p_t", "p_sign_flip",
+    "cohens_d", "ties",
+)  # fmt: skip
 
-    Args:
-        slices: states by the values of all attributes.
-        attributes: the names of the attributes.
-        totals: whether there are also slices over each attribute.
-    """
+
+def rolled(slices: Mapping[Key, State], attributes: Sequence[str], *, totals: bool) -> Iterator[tuple[str, State]]:
+    """The slices by their names, in order, with their merged states; `totals` adds slices over each attribute."""
     groups: dict[Key, list[State]] = {}
     for key, state in slices.items():
         for group in roll(len(attributes), totals=totals)(key):
@@ -55,16 +55,7 @@ class _Compared(NamedTuple):
 
 
 class AgainstBaseline(NamedTuple):
-    """How models are compared with a baseline and judged.
-
-    Attributes:
-        baseline: the model that the others are compared with.
-        models: the others.
-        metrics: those that are compared.
-        level: of the intervals.
-        correction: of p-values, for the number of comparisons.
-        resolution: of drawn p-values: see `inputs.resolution_of`.
-    """
+    """How models are compared with a baseline and judged; for `resolution` see `inputs.resolution_of`."""
 
     baseline: str
     models: Sequence[str]
@@ -96,8 +87,6 @@ class AgainstBaseline(NamedTuple):
         return compared
 
     def _n_of_either(self, owners: Mapping[Owner, State], model: str) -> int:
-        """How many users have a row of the model or of the baseline."""
-
         def count(owner: str, name: str) -> int:
             return int(owners[owner][name][0]) if owner in owners else 0
 
@@ -122,21 +111,11 @@ class AgainstBaseline(NamedTuple):
             baseline=self.baseline,
             slice=users,
             n_users=figures.n,
-            n_undefined=figures.n_undefined,
-            mean=figures.mean,
-            baseline_mean=figures.baseline_mean,
-            difference=figures.difference,
-            relative_lift=figures.relative_lift,
-            std=figures.std,
-            standard_error=figures.standard_error,
+            **{name: getattr(figures, name) for name in _SAME_NAMES},
             interval_low=figures.interval.low,
             interval_high=figures.interval.high,
-            p_t=figures.p_t,
-            p_sign_flip=figures.p_sign_flip,
             p=p,
-            cohens_d=figures.cohens_d,
             wins=better,
-            ties=figures.ties,
             losses=worse,
             margin=metric.margin,
             larger_is_better=metric.larger_is_better,
@@ -163,70 +142,40 @@ def _verdict(
     )
 
 
-class AllPairs(NamedTuple):
-    """How each of several models is compared with each other and judged.
+def pair_rows(
+    models: Sequence[str],
+    metrics: Sequence[ComparedMetric],
+    owners: Mapping[Owner, State],
+    level: float,
+    test: str,
+    replicates: int,
+) -> tuple[PairRow, ...]:
+    """The rows of `all_pairs`, a row a metric and pair of models, which are sorted by name."""
+    # States of fewer models are of users who lack one.
+    complete = owners.get(tuple(models))
+    if not complete:
+        pairwise = test == "games_howell"
+        complete = AllPairsAccumulator(len(metrics), len(models), replicates=replicates, pairwise=pairwise).state()
+    n_users = int(owners[()][N_USERS][0]) if () in owners else 0
+    rows = []
+    for place, metric in enumerate(metrics):
+        state = {field: entries[place] for field, entries in complete.items()}
+        means = [moments.mean for moments in moments_of_each(state, "value")]
+        pairs = all_pairs_of(state, level, metric.bounds)
+        rows += [_pair_row(pair, metric, models, means, n_users, test) for pair in pairs]
+    return tuple(rows)
 
-    Attributes:
-        models: the names, sorted.
-        metrics: those that are compared.
-        level: of the intervals of all pairs of a metric together.
-        test: ``tukey``, ``games_howell`` or ``randomised``.
-        replicates: of the last.
-    """
 
-    models: Sequence[str]
-    metrics: Sequence[ComparedMetric]
-    level: float
-    test: str
-    replicates: int
-
-    def rows(self, owners: Mapping[Owner, State]) -> tuple[PairRow, ...]:
-        """A row a metric and pair of models."""
-        # States of fewer models are of users who lack one.
-        complete = owners.get(tuple(self.models)) or self._empty()
-        n_users = int(owners[()][N_USERS][0]) if () in owners else 0
-        rows = []
-        for place, metric in enumerate(self.metrics):
-            state = {field: entries[place] for field, entries in complete.items()}
-            means = self._means(state)
-            pairs = all_pairs_of(state, self.level, metric.bounds)
-            rows += [self._row(pair, metric, means, n_users) for pair in pairs]
-        return tuple(rows)
-
-    def _empty(self) -> State:
-        pairwise = self.test == "games_howell"
-        n_metrics, n_models = len(self.metrics), len(self.models)
-        return AllPairsAccumulator(n_metrics, n_models, replicates=self.replicates, pairwise=pairwise).state()
-
-    def _means(self, state: State) -> list[float]:
-        values = {name.removeprefix("value_"): each for name, each in state.items() if name.startswith("value_")}
-        return [
-            moments_of({name: entries[place] for name, entries in values.items()}).mean
-            for place in range(len(self.models))
-        ]
-
-    def _row(self, pair: Pair, metric: ComparedMetric, means: Sequence[float], n_users: int) -> PairRow:
-        model, other = self.models[pair.second], self.models[pair.first]
-        p = pair.p_of(self.test, metric.margin)
-        verdict = _verdict(pair, p, metric, (model, other))
-        return PairRow(
-            metric=metric.label,
-            model=model,
-            other=other,
-            n_users=pair.n,
-            n_undefined=n_users - pair.n,
-            mean=means[pair.second],
-            other_mean=means[pair.first],
-            difference=pair.difference,
-            interval_low=pair.interval.low,
-            interval_high=pair.interval.high,
-            q=pair.q,
-            p_tukey=pair.p_tukey,
-            p_randomised=pair.p_randomised,
-            p=p,
-            margin=metric.margin,
-            verdict=verdict.word,
-            sentence=verdict.sentence,
-            interval_method=pair.interval.method,
-            asked=metric.asked,
-        )
+def _pair_row(
+    pair: Pair, metric: ComparedMetric, models: Sequence[str], means: Sequence[float], n_users: int, test: str
+) -> PairRow:
+    model, other = models[pair.second], models[pair.first]
+    p = pair.p_of(test, metric.margin)
+    verdict = _verdict(pair, p, metric, (model, other))
+    return PairRow(
+        metric=metric.label, model=model, other=other, n_users=pair.n, n_undefined=n_users - pair.n, mean=means[pair.second],
+        other_mean=means[pair.first], difference=pair.difference, interval_low=pair.interval.low,
+        interval_high=pair.interval.high, q=pair.q, p_tukey=pair.p_tukey, p_randomised=pair.p_randomised, p=p,
+        margin=metric.margin, verdict=verdict.word, sentence=verdict.sentence, interval_method=pair.interval.method,
+        asked=metric.asked,
+    )  # fmt: skip

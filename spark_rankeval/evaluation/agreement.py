@@ -42,11 +42,11 @@ def agreement(
 ) -> Result:
     """How alike two models' lists are, user by user and in the mean.
 
-    The second model's lists stand as labels: an item's grade is the list's length − its rank + 1, equal scores being ranked by
-    item, ascending, as in the first. ``"rbo"`` (Webber, Moffat, Zobel 2010) looks at whole lists, the top first;
-    ``"kendall_distance(labels='best_k')@10"`` at the order of the items that both have among their first 10. Both are the
-    same whichever list is which. Others are what they are of any labels: ``"precision@10"`` of lists of 10 is the share of
-    items that both have.
+    The second model's lists serve as labels: an item's grade is the list's length − its rank + 1, equal scores being ranked by
+    item, ascending, as in the first. ``"rbo"`` (Webber, Moffat, Zobel 2010) compares whole lists, the top first;
+    ``"kendall_distance(labels='best_k')@10"`` the order of the items that both have among their first 10. Both are symmetric in
+    the two lists. Other metrics mean what they mean with any labels: ``"precision@10"`` of lists of 10 is the share of items that
+    both have.
 
     Args:
         predictions_a: rows of user, item and score or rank; or a row a user with an array, as `evaluate` takes them.
@@ -60,12 +60,11 @@ def agreement(
         model: a name for the pair, for the summary.
 
     Returns:
-        a result of `evaluate`. A user without a list of the first model has 0 in ``rbo``, and one without a list of the
-        second is undefined and left out of the mean: ``data_quality`` has ``n_without_predictions`` and
-        ``n_without_relevant``, which count them.
+        a result of `evaluate`. A user without a list of the first model has 0 in ``rbo``. One without a list of the second is
+        undefined and left out of the mean. ``data_quality`` counts them: ``n_without_predictions``, ``n_without_relevant``.
 
     Raises:
-        MetricError, OptionError, InputError: something is wrong with the call; no job has run.
+        MetricError, OptionError, InputError: an argument is not valid; no job has run.
         DataError: rows cannot be ranked. Those of the second model are reported as labels.
     """
     if not isinstance(model, str):
@@ -96,7 +95,6 @@ def agreement(
 
 
 def _read(frame: DataFrame, name: str, names: ColumnNames) -> Source:
-    """A table as predictions; what is wrong with a column is said of the table that has it."""
     try:
         return read_sources(frame, frame, None, None, names).predictions
     except InputError as error:
@@ -105,7 +103,7 @@ def _read(frame: DataFrame, name: str, names: ColumnNames) -> Source:
 
 
 def _as_labels(source: Source) -> DataFrame:
-    """A row an item of a list, graded by its place; without a grade, an item without a score or rank."""
+    """A row an item of a list, graded by its place; an item without a score or rank has no grade."""
     users = [column(name) for name in source.user]
     if source.arrays:
         rows = _exploded(source)
@@ -121,7 +119,7 @@ def _as_labels(source: Source) -> DataFrame:
 
 
 def _exploded(source: Source) -> DataFrame:
-    """The entries of arrays with what orders them: their scores, or their places; a null array has one entry, a null."""
+    """The entries of arrays with what orders them, scores or places; a null array has one null entry."""
     users = [column(name) for name in source.user]
     ids, values = source.ids(), source.values()
     frame = source.frame.where(any_null([ids]) | (F.size(ids) > 0))
@@ -130,7 +128,7 @@ def _exploded(source: Source) -> DataFrame:
         return places.select(*users, _ITEM, (-F.col("place")).cast("double").alias(_ORDER))
     zipped = F.transform(
         ids,
-        lambda one, place: F.struct(one.alias(_ITEM), F.get(values[0], place).cast("double").alias(_ORDER)),
+        lambda id_, place: F.struct(id_.alias(_ITEM), F.get(values[0], place).cast("double").alias(_ORDER)),
     )
     entries = frame.select(*users, F.explode_outer(zipped).alias("entry"))
     return entries.select(

@@ -40,16 +40,9 @@ _DROPPED = {
 def raise_if_invalid(
     quality: DataQuality, settings: Settings, scoring: Scoring | None = None, on_invalid: OnInvalid | None = None
 ) -> None:
-    """Raise if rows were counted that cannot be ranked, unless the caller asked to leave them out; warn of odd ones.
+    """Raise a `DataError` for rows that cannot be ranked, unless the caller leaves them out; warn of odd ones.
 
-    Args:
-        quality: the counts.
-        settings: the options of the evaluation.
-        scoring: the evaluation, whose tables are looked at again for reasons and examples; None: counts alone.
-        on_invalid: what the caller chooses now; None: as in the settings.
-
-    Raises:
-        DataError: there are such rows.
+    The tables of `scoring` are searched for examples. `on_invalid` is what the caller chooses now; None: as in the settings.
     """
     scored = OnInvalid.read(settings.on_invalid)
     chosen = on_invalid or scored
@@ -57,23 +50,19 @@ def raise_if_invalid(
     if settings.conflicting_labels == "last":
         errors.pop("n_conflicting_labels", None)
     if errors:
-        raise DataError(_refusal(errors, scoring, chosen), errors)
+        sentences = "; ".join(_sentence(name, count, scoring, chosen) for name, count in errors.items())
+        dropped = "; ".join(words for name, words in _DROPPED.items() if name in errors)
+        msg = (
+            f"{sentences}. Mend the data, or pass on_invalid='drop' to leave these out and count them"
+            f"{f' ({dropped})' if dropped else ''}; 'quarantine' also gives the rows with their reasons"
+        )
+        raise DataError(msg, errors)
     if quality.n_infinite_scores and scored.infinite_scores == "rank" and chosen.infinite_scores == "rank":
         msg = (
             f"{quality.n_infinite_scores:,} predictions have an infinite score, and are ranked first (inf) or last (-inf); "
             "on_invalid={'infinite_scores': 'error'} refuses them, 'drop' leaves them out"
         )
         warn(msg)
-
-
-def _refusal(errors: Mapping[str, int], scoring: Scoring | None, chosen: OnInvalid) -> str:
-    """What the rows are, how many, and what to do about them."""
-    sentences = [_sentence(name, count, scoring, chosen) for name, count in errors.items()]
-    dropped = "; ".join(words for name, words in _DROPPED.items() if name in errors)
-    return (
-        f"{'; '.join(sentences)}. Mend the data, or pass on_invalid='drop' to leave these out and count them"
-        f"{f' ({dropped})' if dropped else ''}; 'quarantine' also gives the rows with their reasons"
-    )
 
 
 def _sentence(name: str, count: int, scoring: Scoring | None, chosen: OnInvalid) -> str:
@@ -98,16 +87,7 @@ _OF_FACTS = {
 
 
 def raise_if_unusable(totals: Mapping[str, int], settings: Settings, on_invalid: OnInvalid | None = None) -> None:
-    """Raise if the tables of training, items or a baseline hold what cannot be used, unless it is to be left out.
-
-    Args:
-        totals: how much of each kind there is.
-        settings: the options of the evaluation.
-        on_invalid: what the caller chooses now; None: as in the settings.
-
-    Raises:
-        DataError: there is such.
-    """
+    """Raise a `DataError` if tables of training, items or a baseline hold unusable rows that are not to be left out."""
     errors = {name: totals[name] for name in _OF_FACTS if totals.get(name)}
     chosen = on_invalid or OnInvalid.read(settings.on_invalid)
     if errors and chosen.invalid_facts == "error":
@@ -120,12 +100,7 @@ def raise_if_unusable(totals: Mapping[str, int], settings: Settings, on_invalid:
 
 
 def warn_if_apart(qualities: Mapping[str, DataQuality], settings: Settings) -> None:
-    """Warn if hardly a user with labels has predictions.
-
-    Args:
-        qualities: the counts of each model.
-        settings: the options of the evaluation.
-    """
+    """Warn if hardly a user with labels has predictions."""
     are_left_out = settings.unpredicted == "left_out"
     for model, quality in qualities.items():
         # Who leaves users without predictions out has asked about few, but not about nobody.
@@ -140,12 +115,7 @@ def warn_if_apart(qualities: Mapping[str, DataQuality], settings: Settings) -> N
 
 
 def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metric]) -> None:
-    """Warn if the labels are such that metrics say nothing, or less than they seem to.
-
-    Args:
-        qualities: the counts of each model; labels are the same for all.
-        metrics: what was evaluated; metrics that are defined whatever the labels have nothing to be warned of.
-    """
+    """Warn if the labels are such that metrics say nothing, or less than they seem to; labels are the same for all models."""
     quality, needs = next(iter(qualities.values())), {metric.needs for metric in metrics}
     if needs <= {"predictions"}:
         return

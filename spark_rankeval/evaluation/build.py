@@ -1,4 +1,4 @@
-"""The one way to a result: from figures by model, slice and metric, whether a worker's states or a stored table gave them."""
+"""The one way to a result: from figures by model, slice and metric, of a worker's states or a stored table."""
 
 from __future__ import annotations
 
@@ -36,15 +36,10 @@ class Findings:
     """What an evaluation, or a look at a stored table, has found.
 
     Attributes:
-        figures: by model and slice.
-        metrics: the metrics, in the order to show them.
-        settings: what the evaluation was told.
         totals: how much of the tables of facts cannot be used, by kind.
-        slices: the attributes of the slices.
         weight: the column of the users' weights; None: each counts the same.
-        words: what was done, in sentences.
-        scoring: the evaluation, whose tables are looked at again for reasons and examples of bad rows; None: there are none.
-        on_invalid: what the caller chooses now for bad rows; None: as the evaluation was told.
+        scoring: the evaluation, whose tables are searched for examples of bad rows, if there is one.
+        on_invalid: what the caller chooses now for bad rows; None: as in the settings.
         missing: the counts that the table lacks.
     """
 
@@ -63,17 +58,7 @@ class Findings:
 def build_result(
     findings: Findings, options: SummaryOptions, table: Callable[[], DataFrame], write: Callable[..., Result]
 ) -> Result:
-    """The result of what was found.
-
-    Args:
-        findings: the figures and what they are of.
-        options: what was said of the users' values.
-        table: makes the lazy table of users.
-        write: `write_per_user`.
-
-    Raises:
-        DataError: rows were counted that cannot be ranked.
-    """
+    """The result of what was found, with the lazy `table` of users and `write_per_user`; raises `DataError` for bad rows."""
     settings, on_invalid = findings.settings, findings.on_invalid
     keys = in_order(list(next(iter(findings.figures.values()), {})))
     qualities = {model: _quality_of(of_model[keys[0]], findings) for model, of_model in findings.figures.items()}
@@ -85,18 +70,11 @@ def build_result(
         warn_of_labels(qualities, known)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
     summary = tuple(
-        _row(
-            metric,
-            model,
-            slice_name(findings.slices, key) if findings.slices else "all",
-            of_model[key],
-            findings,
-            options,
-        )
+        _row(metric, model, slice_name(findings.slices, key) if findings.slices else "all", of_model[key], findings, options)
         for model, of_model in findings.figures.items()
         for key in in_order(list(of_model))
         for metric in findings.metrics
-    )
+    )  # fmt: skip
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
     # What is written is summarised with the same options.
     again = replace(options, by=options.by if findings.slices else (), user_weight=findings.weight)
@@ -113,16 +91,7 @@ def build_result(
 
 
 def need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -> None:
-    """Refuse to draw users that have no ids.
-
-    Args:
-        users: the columns of the ids.
-        options: whether users are drawn.
-        advice: what the caller can do, for the message.
-
-    Raises:
-        OptionError: so it is.
-    """
+    """Refuse to draw users that have no ids, with advice for the caller."""
     if options.resamples and not users:
         msg = (
             f"ci={options.method!r} draws users by their ids, and this table has none: {advice}, or take ci='t', "
@@ -163,7 +132,6 @@ def _row(
 
 
 def _warn_of_odd_weights(quality: DataQuality, metrics: Sequence[MetricColumn]) -> None:
-    """Say what of the labels' weights is allowed, and seldom meant."""
     if any(metric.normaliser for metric in metrics) and 0 < quality.n_labels == quality.n_relevant:
         msg = (
             "every label is relevant: estimator='snips' of sums needs the labels of what was shown and is not relevant, too, "
@@ -198,9 +166,9 @@ def _write(
     rows = {(row.model, row.slice, row.key): row for row in (*written.summary, *kept)}
     # A slice that nobody is in has no row in a table of users.
     slices = {(row.model, row.slice) for row in written.summary}
-    there = [
+    kept_places = [
         place
         for row in order
         if (place := (row.model, row.slice, row.key)) in rows and (row.model, row.slice) in slices
     ]
-    return replace(written, summary=tuple(rows[place] for place in there))
+    return replace(written, summary=tuple(rows[place] for place in kept_places))

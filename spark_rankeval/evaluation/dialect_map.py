@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
@@ -37,17 +37,13 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.lists import RankingPolicy
     from spark_rankeval.ranking.population import Population
     from spark_rankeval.request.on_invalid import Given, OnInvalid
+    from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.statistics.moments import Moments
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One thing that a dialect does otherwise than the default.
-
-    Attributes:
-        words: what it does.
-        effect: how far the mean moves by it, the choices before it having been made.
-    """
+    """What a dialect does otherwise than the default, and how far that moves the mean, after the choices before it."""
 
     words: str
     effect: float
@@ -60,13 +56,11 @@ class MapRow(AskedFor):
     Attributes:
         metric: the metric as it was asked for.
         dialect: the dialect's name, with the version that was compared.
-        definition: the metric with every parameter written out; empty where the dialect has none.
-        mean: over the users that the dialect counts; NaN where it has none.
+        definition: the metric with every parameter written out; empty if the dialect has none.
+        mean: over the `n_users` users that the dialect counts; NaN if there is none.
         difference: to the mean in the default dialect.
-        n_users: how many users the mean stands on.
         choices: what moves the mean, step by step from the default; the effects add up to the difference.
         note: why there is no value.
-        asked: what the caller called the metric; empty: as `metric` has it.
     """
 
     metric: str
@@ -112,8 +106,6 @@ class DialectMap(OneTable):
 
 
 class _Reading(NamedTuple):
-    """Everything that a value depends on."""
-
     metric: Metric
     ranking: RankingPolicy
     population: Population
@@ -137,18 +129,18 @@ def dialect_map(
 ) -> DialectMap:
     """Evaluate the same data under all dialects, in one pass, and say which choices make the difference.
 
-    Data must be valid by the default's rules: a dialect that lets an item stand twice in a list is compared on lists
-    without that, or with ``on_invalid="drop"`` on the data as they are.
+    Data must be valid by the default's rules. If a dialect allows an item twice in a list, it is compared on lists without that,
+    or with ``on_invalid="drop"`` on the data as they are.
 
     Args:
-        predictions: those of one model, as in `evaluate`, and so all that follows, unless it says more.
+        predictions: those of one model. All arguments are as in `evaluate`, unless they say more.
         labels: the labelled items.
         metrics: a parameter that a metric sets holds in every dialect.
         user: the column that makes a user, or several.
         item: the column of items.
         score: the column of scores.
         rank: the column of ranks.
-        relevance: the column of grades; one at the most.
+        relevance: the column of grades; at most one.
         relevance_threshold: holds in every dialect.
         users: a table of users to count besides.
         exclude: items to leave out of the predictions.
@@ -156,7 +148,7 @@ def dialect_map(
         on_invalid: ``error`` or ``drop``, as in `evaluate`.
 
     Raises:
-        MetricError, DialectError, OptionError, InputError: something is wrong with the call; no job has run.
+        MetricError, DialectError, OptionError, InputError: an argument is not valid; no job has run.
         DataError: rows cannot be ranked.
     """
     if relevance is not None and not isinstance(relevance, str):
@@ -181,7 +173,6 @@ def dialect_map(
     sources = read_sources(predictions, labels, users, exclude, names)
     left, right = sources.predictions, sources.labels
     lists = Lists(left.arrays and left.has_value, right.arrays, right.grades)
-
     choices = options.choices
 
     def reading(label: str, dialect: Dialect) -> _Reading | str:
@@ -206,10 +197,10 @@ def dialect_map(
             paths[label, dialect.name] = end if isinstance(end, str) else [("", start), *_steps(start, end)]
     # What of labels is relevant is counted as the default has it, or the caller.
     threshold = DEFAULT.relevance_threshold if relevance_threshold is None else relevance_threshold
-    found, quality = _evaluate(paths.values(), sources, left.arrays, right.arrays, choices, threshold)
+    moments, quality = _evaluate(paths.values(), sources, choices, threshold)
     warn_of_labels({"": quality}, asked.values())
     rows = tuple(
-        replace(_row(label, dialect, path, found), asked=asked.spelled.get(label, ""))
+        replace(_row(label, dialect, path, moments), asked=asked.spelled.get(label, ""))
         for (label, dialect), path in paths.items()
     )
     return DialectMap(rows, quality)
@@ -218,7 +209,7 @@ def dialect_map(
 def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
     """From one reading to another, one choice after the other; each with what it does, in words.
 
-    What counts as 0 comes last: who is left out has no say in it.
+    What counts as 0 comes last: it does not matter for users who are left out.
     """
     now, waiting, words = start, {}, []
     names = [parameter.name for parameter in start.metric.parameters()]
@@ -251,9 +242,7 @@ def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
 
 def _evaluate(
     paths: Iterable[list[tuple[str, _Reading]] | str],
-    sources: Any,
-    left_arrays: bool,
-    right_arrays: bool,
+    sources: Sources,
     choices: OnInvalid,
     threshold: float | None,
 ) -> tuple[dict[_Reading, Moments], DataQuality]:
@@ -269,8 +258,8 @@ def _evaluate(
     in_order = [reading for group in groups.values() for reading in group]
     task = ScoringTask(
         views,
-        prediction_arrays=left_arrays,
-        label_arrays=right_arrays,
+        prediction_arrays=sources.predictions.arrays,
+        label_arrays=sources.labels.arrays,
         clip_grades=choices.negative_grades == "clip",
         rank_infinite=choices.infinite_scores == "rank",
     )
@@ -283,14 +272,16 @@ def _evaluate(
     return dict(zip(in_order, (each.moments for each in group.values), strict=True)), quality
 
 
-def _row(label: str, dialect: str, path: list[tuple[str, _Reading]] | str, found: Mapping[_Reading, Moments]) -> MapRow:
+def _row(
+    label: str, dialect: str, path: list[tuple[str, _Reading]] | str, moments: Mapping[_Reading, Moments]
+) -> MapRow:
     if isinstance(path, str):
         return MapRow(label, dialect, "", math.nan, math.nan, 0, (), note=path)
-    means = [found[reading].mean for _, reading in path]
+    means = [moments[reading].mean for _, reading in path]
     choices = tuple(
         Choice(words, 0.0 if math.isnan(before) and math.isnan(after) else after - before)
         for (words, _), before, after in zip(path[1:], means[:-1], means[1:], strict=True)
     )
     last = path[-1][1]
     difference = means[-1] - means[0]
-    return MapRow(label, dialect, str(last.metric), means[-1], difference, found[last].n, choices)
+    return MapRow(label, dialect, str(last.metric), means[-1], difference, moments[last].n, choices)

@@ -1,4 +1,4 @@
-"""A figure by its name: which rows of a summary a name stands for, and an error that helps when there is no such row."""
+"""A figure by its name, and an error that helps if there is no such row."""
 
 from __future__ import annotations
 
@@ -18,39 +18,15 @@ if TYPE_CHECKING:
     Name = str | Metric | tuple[str | Metric, ...]
 
 
-class _Parts(NamedTuple):
-    """A name taken apart.
-
-    Attributes:
-        models: what stands before the metric: a model, if anything.
-        metric: the metric.
-        slice: the slice of users; ``all``.
-    """
-
-    models: tuple[Any, ...]
-    metric: Any
-    slice: str
-
-
 class Lookup(NamedTuple):
-    """The rows of a result, by name.
-
-    Attributes:
-        summary: the rows.
-        columns: the column of each row in the per-user table, by the row's key.
-        models: the names of the models.
-    """
+    """The rows of a result, by name."""
 
     summary: Sequence[SummaryRow]
     columns: Mapping[str, str]
     models: list[str]
 
     def row(self, name: Name) -> SummaryRow:
-        """The only row of a name.
-
-        Raises:
-            UnknownMetricError: nothing, or more than one row, answers to the name.
-        """
+        """The only row of a name; raises `UnknownMetricError` if there is none, or more than one."""
         rows = self.rows(name)
         if len(rows) == 1:
             return rows[0]
@@ -62,16 +38,17 @@ class Lookup(NamedTuple):
         if len(models) > 1:
             return []
         return self._of_metric(
-            metric, [row for row in self.summary if row.slice == slice_ and models in ((), (row.model,))]
+            metric, [row for row in self.summary if row.slice == slice_ and models in ([], [row.model])]
         )
 
-    def _parts(self, name: Name) -> _Parts:
+    def _parts(self, name: Name) -> tuple[list[Any], Any, str]:
+        """A name taken apart: what stands before the metric, the metric, the slice."""
         parts: tuple[Any, ...] = name if isinstance(name, tuple) else (name,)
         slice_ = "all"
         if len(parts) > 1 and isinstance(parts[-1], str) and any(row.slice == parts[-1] for row in self.summary):
             parts, slice_ = parts[:-1], parts[-1]
         *models, metric = parts or ("",)
-        return _Parts(tuple(models), metric, slice_)
+        return models, metric, slice_
 
     def _of_metric(self, name: str | Metric, summary: Sequence[SummaryRow]) -> list[SummaryRow]:
         """By the key or column; else by the label; else by another spelling; else by parameters that are not given."""
@@ -87,7 +64,6 @@ class Lookup(NamedTuple):
         return rows or [row for row in summary if fits(metric, row.definition)]
 
     def _unknown(self, name: Name) -> str:
-        """The message for a name that no row answers to."""
         models, metric, slice_ = self._parts(name)
         if len(models) < 2 and all(model in self.models for model in models):
             keys = list(dict.fromkeys(row.key for row in self.summary))
@@ -106,7 +82,6 @@ class Lookup(NamedTuple):
 
 
 def _ambiguous(name: Name, rows: Sequence[SummaryRow]) -> str:
-    """The message for a name that several rows answer to."""
     has_models = len({row.model for row in rows}) > 1
     answering = ", ".join(repr((row.model, row.key) if has_models else row.key) for row in rows)
     kind = "pairs" if has_models else "labels"

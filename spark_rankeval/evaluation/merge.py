@@ -37,24 +37,23 @@ def merge(
     """One result over the users of several, such as the week of seven days, from their summaries alone.
 
     Counts, least and greatest values, mean, standard deviation, standard error and Student's interval are exact: the same bits as
-    those of one evaluation of all users, because a summary keeps the exact sums of values and squares (or of weights and
-    values). **A user who is in several results counts once in each**: n is a number of user-days then, and the interval, which
-    takes users for independent, is too narrow where people come back every day. Medians and quantiles cannot be made of
-    summaries, nor can bootstraps: they are NaN, and the plan of the result says so. `summarise` of the stored per-user
-    tables has them.
+    those of one evaluation of all users, because a summary keeps the exact sums behind them. **A user who is in several results
+    counts once in each**: n is then a number of user-days, and the interval, which assumes independent users, is too narrow if
+    people come back every day. Medians, quantiles and bootstraps cannot be merged: they are NaN, and the plan of the result says
+    so. `summarise` of the stored per-user tables has them.
 
     Args:
         results: results, or what `Result.to_dict` or `Result.to_json` made of them; a dict names them for messages. Or the
-            job's long table of metrics, a Spark DataFrame with a column ``run_id``: the runs that are in it are merged.
-        manifests: of a table of metrics the manifests of its runs, as dicts or JSON. They say what the rows of data were like, which
-            without them is not known (`Result.data_quality`).
+            job's long table of metrics, a Spark DataFrame with a column ``run_id``, whose runs are merged.
+        manifests: the manifests of the runs in a table of metrics, as dicts or JSON. They say what the rows of data were like, which
+            is otherwise unknown (`Result.data_quality`).
 
     Returns:
         a result without users' values: its `per_user` raises.
 
     Raises:
         MergeError: they are of different metrics, definitions, dialects, weights, slices or intervals; or there is none.
-        InputError: something is no result or no manifest, a column or a run's manifest is missing, or a run in the table was
+        InputError: something is not a result or a manifest, a column or a run's manifest is missing, or a run in the table was
             repeated since it was read.
     """
     summaries: dict[str, Sequence[SummaryRow]]
@@ -76,10 +75,15 @@ def merge(
         msg = "there is nothing to merge: give the results of at least one evaluation"
         raise MergeError(msg)
     summary = merged_rows(summaries)
-    known = all(qualities) and qualities
+    merged_qualities: dict[str, DataQuality] = {}
+    if all(qualities):
+        models = dict.fromkeys(model for day in qualities for model in day)
+        merged_qualities = {
+            model: DataQuality.of_days([day[model] for day in qualities if model in day]) for model in models
+        }
     return Result(
         summary=summary,
-        qualities=_merged_qualities(qualities) if known else {},
+        qualities=merged_qualities,
         columns={row.key: columns.get(row.key) or column_of(row) for row in summary},
         plan=_words(list(summaries), summary),
         _table=_MERGED,
@@ -98,7 +102,6 @@ def _named(results: Any) -> list[tuple[str, Any]]:
 
 
 def _read(name: str, given: Any) -> Result:
-    """A result as it is, or from its dict or JSON."""
     if isinstance(given, Result):
         return given
     if not isinstance(given, Mapping | str):
@@ -113,7 +116,6 @@ def _read(name: str, given: Any) -> Result:
 def _of_manifests(
     manifests: Iterable[Any], summaries: Mapping[str, Sequence[SummaryRow]]
 ) -> list[dict[str, DataQuality]]:
-    """The counts of each run of a table, from its manifest."""
     by_run = {}
     for place, manifest in enumerate(manifests, start=1):
         try:
@@ -146,11 +148,6 @@ def _of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
     for record in records:
         runs.setdefault(f"run {record[RUN_ID]}", []).append(row_of(record.asDict()))
     return dict(sorted(runs.items()))
-
-
-def _merged_qualities(qualities: Sequence[Mapping[str, DataQuality]]) -> dict[str, DataQuality]:
-    models = dict.fromkeys(model for day in qualities for model in day)
-    return {model: DataQuality.of_days([day[model] for day in qualities if model in day]) for model in models}
 
 
 def column_of(row: SummaryRow) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from spark_rankeval.checks import check_name
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.evaluation.further_tables import further_tables
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.ranking.recommended import OF_ITEMS
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.counts import counts_beside
 from spark_rankeval.request.options import attributes_in
-from spark_rankeval.request.readings import NORMALISER, Lists, columns_of, order_of, read_request
-from spark_rankeval.spark.inputs import read_sources
+from spark_rankeval.request.readings import NORMALISER, Lists, columns_of, order_of, read_request, tables_asked_for
+from spark_rankeval.spark.inputs import FurtherTables, read_sources
 from spark_rankeval.spark.per_user import MetricColumn, Settings
 from spark_rankeval.spark.rejected import columns_of_rejected
 from spark_rankeval.spark.scoring import Scoring
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from spark_rankeval.dialects import Dialect
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.request.options import ScoringOptions
+    from spark_rankeval.request.options import Facts, ScoringOptions
     from spark_rankeval.request.readings import Reading
     from spark_rankeval.spark.inputs import Sources
 
@@ -39,23 +41,14 @@ def prepare(
     *,
     users_alone: bool = False,
 ) -> Scoring:
-    """Check a call, and say what is to be computed.
+    """Check a call, and say what is to be computed; with `users_alone`, only values of users are possible.
 
-    Args:
-        predictions: as in `evaluate`.
-        labels: as in `evaluate`.
-        metrics: as in `evaluate`.
-        options: how users are scored.
-        users_alone: whether only values of users can be said.
-
-    Raises:
-        MetricError, DialectError, OptionError, InputError: something is wrong with the call; no job has run, but for one that reads
-            the names of a column of models.
+    No job runs, except one that reads the names in a column of models.
     """
     convention = options.convention
     asked = parse_metrics(metrics)
     names = ColumnNames.given(options, one_table=labels is None)
-    further = further_tables(asked, convention, options.facts)
+    further = _further_tables(asked, convention, options.facts)
     sources = read_sources(
         predictions, labels, options.users, options.exclude, names, options.facts.attributes, attributes_in(options.by),
         options.user_weight, further,
@@ -83,12 +76,35 @@ def prepare(
     return Scoring(sources, reading, settings, _metric_columns(reading, list(asked)), model_column, options.prune)
 
 
-def _columns_taken(sources: Sources, reading: Reading, model_column: str) -> list[str]:
-    """The columns of the per-user table that no metric may have.
+_TABLES = (
+    "Training is a table of users and items, the interactions that the model was trained on; items one of items and their "
+    "attributes; baseline one of recommendations, as predictions"
+)
 
-    Raises:
-        InputError: two of them would have the same name.
-    """
+
+def _further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Facts) -> FurtherTables | None:
+    """The tables that the metrics ask for beside predictions and labels; None if they ask for none."""
+    given = facts.tables()
+    needed = tables_asked_for(asked, convention)
+    lacking = [f"{', '.join(labels)} needs {table}" for table, labels in needed.tables.items() if given[table] is None]
+    if lacking:
+        tables = ", ".join(f"{table}=…" for table in needed.tables if given[table] is None)
+        msg = f"{'; '.join(lacking)}: pass facts=Facts({tables}). {_TABLES}"
+        raise InputError(msg)
+    if not needed.facts and not needed.tables:
+        return None
+    for option, name in (("category", facts.category), ("vector", facts.vector)):
+        check_name(option, name)
+    return FurtherTables(
+        **{table: frame if table in needed.tables else None for table, frame in given.items()},
+        category=facts.category if "category" in needed.facts else None,
+        vector=facts.vector if needed.facts & {"vector", "history_vector"} else None,
+        facts_of_items=bool(needed.facts & set(OF_ITEMS)),
+    )
+
+
+def _columns_taken(sources: Sources, reading: Reading, model_column: str) -> list[str]:
+    """The columns of the per-user table that no metric may have; two of one name are an `InputError`."""
     users = sources.predictions.user
     about = [*sources.slices, *([] if sources.weight is None else [sources.weight])]
     lower = [name.lower() for name in about]

@@ -14,7 +14,6 @@ from spark_rankeval.charts.of_results import ResultPlots
 from spark_rankeval.checks import check_name, one_of
 from spark_rankeval.errors import InputError
 from spark_rankeval.evaluation.lookup import Lookup
-from spark_rankeval.evaluation.trec_lines import in_trec_lines
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.curves import cutoff_curve, recall_curve
 from spark_rankeval.records.quality import DataQuality
@@ -23,11 +22,13 @@ from spark_rankeval.records.stored import READ_BACK, read_stored, read_text, sto
 from spark_rankeval.report.writing import checked_path, text_of, write_page, write_report
 from spark_rankeval.spark.binning import users_by_value
 from spark_rankeval.spark.per_user import PerUserSchema
+from spark_rankeval.spark.queries import queries_of, totals_of
 from spark_rankeval.tables.latex import as_latex
 from spark_rankeval.tables.models import ModelsTable, models_table
 from spark_rankeval.tables.notes import notes_of
 from spark_rankeval.tables.shown import Shown
 from spark_rankeval.tables.summary import summary_on_paper, summary_on_screen
+from spark_rankeval.tables.trec import Query, render_trec
 
 if TYPE_CHECKING:
     import os
@@ -46,18 +47,20 @@ if TYPE_CHECKING:
     from spark_rankeval.tables.table import Document
 
 
+_NO_QUERY = Query("all", 0, 0, 0, (), 0)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Shown):
     """The outcome of an evaluation.
 
     Attributes:
         summary: a row a metric, in the order asked for.
-        qualities: what the users and their rows were like, by model; of one model without a name under an empty name. Empty if
-            that is unknown, as of a table of metrics, which has no such counts.
+        qualities: what the users and their rows were like, by model (an unnamed model has an empty name); empty if unknown, as
+            of a table of metrics.
         columns: the column of each row in the per-user table, by the row's key.
         plan: in words, how the data was brought together.
-        notes: what the figures could be taken for and are not, in sentences; they are printed below the figures. None with
-            ``notes=False``.
+        notes: in sentences, what the figures could be mistaken for; printed below them. Empty with ``notes=False``.
     """
 
     summary: tuple[SummaryRow, ...]
@@ -73,7 +76,7 @@ class Result(Shown):
     def per_user(self) -> DataFrame:
         """Every user's values, a lazy DataFrame: the user's columns, a double a metric (NaN: undefined) and counts.
 
-        An aggregate of Spark's is NaN if one user's value is. To leave these users out, as the summary does:
+        Spark's aggregates are NaN if one user's value is. To leave these users out, as the summary does:
         ``F.avg(F.nanvl("ndcg_at_10", F.lit(None)))``.
         """
         table = self._table()
@@ -81,15 +84,14 @@ class Result(Shown):
 
     @cached_property
     def quarantine(self) -> DataFrame:
-        """The rows that were not ranked, a lazy DataFrame, to be looked at or written; it takes another look at the data.
+        """The rows that were not ranked, a lazy DataFrame that reads the data again when it is used.
 
-        A row a rejected row, or a rejected entry of an array: ``table`` (predictions, labels, users), ``model`` where models
-        have names, the user's columns, ``item``, the columns of scores, ranks and grades, and ``reason``. Rows of a user who
-        stands in several rows of arrays are one each. Predictions that were left out as asked (``exclude=``) are none of
-        them, nor are labels merged with an equal one.
+        A row a rejected row, or a rejected entry of an array: ``table`` (predictions, labels, users), ``model`` if models have
+        names, the user's columns, ``item``, the columns of scores, ranks and grades, and ``reason``. If a user has several rows of
+        arrays, each is one row. Excluded predictions (``exclude=``) and labels merged with an equal one are not rejected.
 
         Raises:
-            InputError: the result is of a per-user table, which does not hold them; or two columns would have one name.
+            InputError: the result is of a per-user table, which lacks these rows; or two columns would have one name.
         """
         if self._rejected is None:
             msg = "a per-user table has counts of rejected rows, not the rows: take evaluate(…).quarantine, or quarantine(…)"
@@ -110,17 +112,14 @@ class Result(Shown):
 
     @property
     def models(self) -> list[str]:
-        """The names of the models; an empty name if nobody named any."""
+        """The names of the models; an unnamed model has an empty name."""
         return list(self.qualities) or list(dict.fromkeys(row.model for row in self.summary))
 
     def __getitem__(self, name: Name) -> float:
         """The mean of a metric, by the label it was asked for, an alias, an object or its column's name.
 
-        Of several models: ``result["als", "ndcg@10"]``. Of a slice: ``result["ndcg@10", "country=DE"]``, or
-        ``result["als", "ndcg@10", "country=DE"]``.
-
-        Raises:
-            UnknownMetricError: nothing, or more than one row, answers to the name.
+        Of several models: ``result["als", "ndcg@10"]``; of a slice: ``result["ndcg@10", "country=DE"]``, or
+        ``result["als", "ndcg@10", "country=DE"]``. Raises `UnknownMetricError` unless exactly one row has the name.
         """
         return self._lookup.row(name).mean
 
@@ -148,7 +147,7 @@ class Result(Shown):
 
     @property
     def slices(self) -> pd.DataFrame:
-        """The rows of `to_pandas` that are about slices of the users, without those about all of them."""
+        """The rows of `to_pandas` that are about slices of the users."""
         frame = self.to_pandas()
         return frame[frame["slice"] != "all"].reset_index(drop=True)
 
@@ -158,7 +157,7 @@ class Result(Shown):
         ``result.with_slices(activity=["light", "medium", "heavy"])``
 
         Args:
-            order: by the name of an attribute its values; those that are not named come behind.
+            order: the values of an attribute, by its name; values that are not named come last.
 
         Raises:
             OptionError: no slice has such an attribute or value.
@@ -171,13 +170,11 @@ class Result(Shown):
     def curve(self, metric: str | Metric) -> pd.DataFrame:
         """A metric against its cutoff, ready to plot: a row a model, relevance and cutoff, those without a cutoff last.
 
-        Ask for many cutoffs at once with a range: ``evaluate(…, ["ndcg@1..100"])``, then ``result.curve("ndcg")``.
+        Ask for many cutoffs at once with a range: ``evaluate(…, ["ndcg@1..100"])``, then ``result.curve("ndcg")``. The columns are
+        model, relevance, cutoff, mean, standard_error, n_users.
 
         Args:
-            metric: the metric without its cutoff; a parameter that is not given may have any value, but one only.
-
-        Returns:
-            the columns model, relevance, cutoff, mean, standard_error, n_users.
+            metric: the metric without its cutoff; a parameter that is not given may have any one value.
 
         Raises:
             UnknownMetricError: no row is of that metric, or rows of several definitions are.
@@ -187,10 +184,8 @@ class Result(Shown):
     def precision_recall_curve(self) -> pd.DataFrame:
         """Interpolated precision against recall, ready to plot: a row a model, relevance and recall.
 
-        Ask for it with ``evaluate(…, ["precision_recall_curve"])``: 101 recalls, averaged over users.
-
-        Returns:
-            the columns model, relevance, recall, mean, standard_error, n_users.
+        Ask for it with ``evaluate(…, ["precision_recall_curve"])``: 101 recalls, averaged over users. The columns are model,
+        relevance, recall, mean, standard_error, n_users.
 
         Raises:
             UnknownMetricError: no row is of ``iprec``, or rows of several definitions are.
@@ -201,8 +196,8 @@ class Result(Shown):
     def plot(self) -> ResultPlots:
         """Charts of the result, as Altair's objects; needs the extra ``report``.
 
-        ``result.plot()`` draws all means, ``result.plot("ndcg@10")`` the models side by side, ``result.plot("ndcg")`` the
-        curve against the cutoff; ``result.plot.slices("ndcg@10")`` and so on are the charts by name: see `ResultPlots`.
+        ``result.plot()`` draws all means, ``result.plot("ndcg@10")`` the models side by side, ``result.plot("ndcg")`` the curve
+        against the cutoff; `ResultPlots` has the charts by name, such as ``result.plot.slices("ndcg@10")``.
         """
         return ResultPlots(
             self.summary, self.columns, self.models, lambda column, grid: users_by_value(self.per_user, column, grid)
@@ -219,26 +214,23 @@ class Result(Shown):
         distributions: Sequence[str] = (),
         manifest: Mapping[str, Any] | None = None,
     ) -> Path:
-        """Write the result as one HTML file that opens offline, without scripts; needs the extra ``report``.
+        """Write the result as one HTML file that opens offline, without scripts, and return its path; needs the extra ``report``.
 
         Args:
-            path: of the file on this machine; one that is there is replaced, at once and whole.
+            path: of the file on this machine; an existing one is replaced at once and whole.
             comparison: what `compare` says of the models; its verdicts, differences and slices get a section.
             title: of the page; None: one that names the models.
             gates: the conditions that the run had to meet, which then come first.
             dialects: the ``rows`` of a `dialect_map`.
-            distributions: metrics whose users are drawn as histograms. Each is an aggregation of `per_user`, and of the
-                comparison's differences: of a fresh result another evaluation, of a written one a look at a column. Without
-                any, users' values are drawn by the quantiles that the summary has.
+            distributions: metrics whose users are drawn as histograms. Each aggregates `per_user` and the comparison's differences:
+                another evaluation of a fresh result, a look at a column of a written one. Without any, the quantiles of the summary
+                are drawn.
             manifest: what else belongs to the record of the run (versions, configuration, inputs, seed): values by name, or
                 mappings of such, each of which becomes a table.
 
-        Returns:
-            the path.
-
         Raises:
             MissingExtraError: Altair, Jinja2 or vl-convert is not installed.
-            OptionError: there is no folder for the path on this machine, or the comparison is none of `compare`.
+            OptionError: the path has no folder on this machine, or the comparison is not one of `compare`.
             UnknownMetricError: a metric of `distributions` is not in the result.
         """
         models = ", ".join(filter(None, self.models))
@@ -258,7 +250,7 @@ class Result(Shown):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain values that `from_dict` reads; NaN as None. Equal figures are equal here, whatever the plan was."""
+        """The figures as plain values that `from_dict` reads; NaN as None. The plan is not among them."""
         return stored_values(self.summary, self.columns, self.qualities, self.notes)
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -267,7 +259,7 @@ class Result(Shown):
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Result:
-        """The result of `to_dict`, or of a job's manifest, with everything but users' values: its `per_user` raises.
+        """The result of `to_dict`, or of a job's manifest, without users' values: its `per_user` raises.
 
         Raises:
             InputError: it is neither.
@@ -276,21 +268,14 @@ class Result(Shown):
 
     @classmethod
     def from_json(cls, text: str) -> Result:
-        """The result of `to_json`, as `from_dict` has it.
-
-        Raises:
-            InputError: the text is of no result.
-        """
+        """The result of `to_json`, as `from_dict` reads it; any other text raises `InputError`."""
         return cls.from_dict(read_text(text))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write all but the tables into a JSON file, which `load` reads; `write` stores the users' values.
+        """Write all but the tables into a JSON file, which `load` reads, and return its path; `write` stores the users' values.
 
         Args:
-            path: of the file on this machine; one that is there is replaced, at once and whole.
-
-        Returns:
-            the path.
+            path: of the file on this machine; an existing one is replaced at once and whole.
 
         Raises:
             OptionError: nothing can be written there.
@@ -299,7 +284,7 @@ class Result(Shown):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
-        """The result that `save` wrote, with everything but users' values: its `per_user` raises.
+        """The result that `save` wrote, without users' values: its `per_user` raises.
 
         Raises:
             InputError: the file holds no result.
@@ -312,7 +297,6 @@ class Result(Shown):
         return Result.from_json, (self._as_text(),)
 
     def _as_text(self) -> str:
-        """All but the tables as JSON."""
         return json.dumps({"plan": self.plan, **self.to_dict()}, indent=2, ensure_ascii=False, allow_nan=False)
 
     def __copy__(self) -> Result:
@@ -332,12 +316,11 @@ class Result(Shown):
     def write(self, path: str | os.PathLike[str], mode: str = "errorifexists") -> Result:
         """Write the per-user table as Parquet: to a staging place beside `path`, and published only if it is valid.
 
-        Args:
-            path: where the table is to be; any path that Spark writes to.
-            mode: what to do if there is a table: ``errorifexists`` or ``overwrite``.
+        The result is of what was written; its `per_user` reads the stored table.
 
-        Returns:
-            the result of what was written; its `per_user` reads the stored table.
+        Args:
+            path: the place of the table; any path that Spark writes to.
+            mode: for an existing table: ``errorifexists`` or ``overwrite``.
 
         Raises:
             DataError: the written rows are not valid; nothing is published then.
@@ -354,12 +337,12 @@ class Result(Shown):
     def models_table(self, comparison: Compared | None = None, *, metrics: Metrics = None) -> ModelsTable:
         """Several models in one table: a row a model, a column a metric, the best of each column marked.
 
-        It prints as text and is HTML in a notebook; `to_markdown()`, `to_latex(caption=…, label=…)` and `to_pandas()` are for others.
+        It prints as text and is HTML in a notebook; it has `to_markdown()`, `to_latex(caption=…, label=…)` and `to_pandas()`.
 
         Args:
             comparison: what `compare` or `all_pairs` says of these models: letters mark means that are significantly better than
                 those of other models.
-            metrics: which ones; None: all but the many points of a curve, of which some usual cutoffs stand for the others.
+            metrics: which ones; None: all, but only some usual cutoffs of a curve with many points.
 
         Raises:
             UnknownMetricError: a metric is not in the result.
@@ -375,15 +358,14 @@ class Result(Shown):
         return as_latex(self._on_paper())
 
     def to_trec(self, *, per_query: bool = False, runid: str | None = None) -> str:
-        r"""The means as trec_eval prints them: a line a measure, with its names where its definitions are these.
+        """The means as trec_eval prints them: a line a measure, named as there if it is defined as there.
 
-        ``num_ret``, ``num_rel`` and ``num_rel_ret`` are added up from `per_user`: of a fresh result that is another evaluation, of
-        a written one a look at some columns. ``num_rel_ret`` stands there if a metric tells it: precision or recall of whole
-        lists, or with a cutoff that no list exceeds. A metric that trec_eval does not have, or defines otherwise than this
-        evaluation did, is printed by its own label, behind the others.
+        ``num_ret``, ``num_rel`` and ``num_rel_ret`` are sums over `per_user`: another evaluation of a fresh result, a look at some
+        columns of a written one. ``num_rel_ret`` needs a metric that tells it: precision or recall of whole lists, or with a cutoff
+        that no list exceeds. A metric that trec_eval lacks, or defines otherwise, has its own label and comes last.
 
         Args:
-            per_query: with the lines of every query before those of all, as ``trec_eval -q`` prints them; brings them to the driver.
+            per_query: with the lines of every query first, as ``trec_eval -q`` prints them; brings them to the driver.
             runid: the name of the run; None: the model's name, and no such line if it has none.
 
         Raises:
@@ -391,9 +373,20 @@ class Result(Shown):
         """
         one_of("per_query", per_query, (True, False))
         check_name("runid", runid)
-        return in_trec_lines(
-            self._of_all_users(), self.models, self.per_user, self.columns, per_query=per_query, runid=runid
-        )
+        rows = self._of_all_users()
+        first = [row for row in rows if row.model == rows[0].model]
+        totals = totals_of(self.per_user, first, self.columns)
+        queries = queries_of(self.per_user, first, self.columns) if per_query else {}
+        texts = []
+        for model in self.models:
+            of_model = [row for row in rows if row.model == model]
+            total = totals.get(model, _NO_QUERY)._replace(values=[row.mean for row in of_model])
+            of_queries = queries.get(model, [])
+            if total.n_found is None:
+                # A count that not every query has is printed of none.
+                of_queries = [query._replace(n_found=None) for query in of_queries]
+            texts.append(render_trec(of_model, of_queries, total, runid or model or None))
+        return "\n".join(texts)
 
     def _on_paper(self) -> Document:
         return summary_on_paper(self.summary, self.notes)

@@ -11,16 +11,16 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import as_names, check_table, one_of
 from spark_rankeval.errors import InputError, OptionError, warn
 from spark_rankeval.evaluation.build import Findings, build_result, need_users
-from spark_rankeval.evaluation.repeated_users import check_one_run, column_of_runs
+from spark_rankeval.records.metrics_table import RUN_ID
 from spark_rankeval.records.slices import roll
 from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.request.options import SummaryOptions, attributes_in
 from spark_rankeval.request.readings import NORMALISER
-from spark_rankeval.spark.describing import check_size, describe_table, of_every_user
+from spark_rankeval.spark.describing import RUN, check_size, describe_table, of_every_user
 from spark_rankeval.spark.ids import check_types, model_in, name_in
 from spark_rankeval.spark.named_columns import check_unambiguous, find_column
-from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema
+from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, is_marked
 from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.scoring import ModelFigures
 from spark_rankeval.spark.storage import exists, publish, staged
@@ -54,17 +54,16 @@ def summarise(
 ) -> Result:
     """The means of a per-user table, fresh from `score_users` or read back from storage, with one action.
 
-    Columns are known by the metadata that `score_users` gives them. Parquet and tables made of it keep that metadata;
-    CSV, JSON and ORC do not: then every double column that is named by no option is a metric of its own name, which a
-    warning says, and `user` and `model` must be told if the table has them. Each row of a model counts as one user; whether a
-    user stands in several is not looked for, except that a column ``run_id`` with several values is refused.
+    `score_users` marks its columns with metadata, which Parquet keeps. CSV, JSON and ORC lose it: then every double column that no
+    option names is a metric of its own name, with a warning, and `user` and `model` must be named if the table has them. Each row
+    of a model counts as one user. Repeated users are not looked for, but a column ``run_id`` with several values is refused.
 
     Args:
         per_user: the table.
-        on_invalid: which counts are errors, as in `evaluate`; None: as `score_users` was told, which alone says what is ranked.
+        on_invalid: which counts are errors, as in `evaluate`; None: as in `score_users`, which decides what is ranked.
         user: the columns that make a user; None: those that the table marks.
         model: the column of models' names; None: the one that the table marks, if any.
-        by: columns of the table that part the users into slices: attributes it was scored with, or any others.
+        by: columns of the table that divide the users into slices: attributes it was scored with, or any others.
         user_weight: a column of the users' weights; None: the one that it was scored with, if any.
         ci: as in `evaluate`; the same method gives the same figures to the last digit.
         quantiles: shares of the users.
@@ -72,7 +71,7 @@ def summarise(
 
     Raises:
         InputError: the table has no column of a metric, or rows of several runs, as the folder of a job's tables has.
-        OptionError: an option is not known, or users cannot be drawn because the table does not say who they are.
+        OptionError: an option is not valid, or users cannot be drawn because the table does not say who they are.
         DataError: the table counts rows that could not be ranked.
     """
     chosen = None if on_invalid is None else OnInvalid.read(on_invalid)
@@ -85,15 +84,19 @@ def summarise(
         n_plain=len(_standards(schema, options)),
     )
     need_users(schema.users, described, "give a table of score_users whose columns still say what they are")
-    _check_counts(per_user, schema)
+    kinds = {name: per_user.schema[name].dataType for name in schema.counts}
+    wrong = [name for name, kind in kinds.items() if not isinstance(kind, T.NumericType)]
+    if wrong:
+        msg = f"the per-user table has {', '.join(wrong)}, which must be whole numbers, as {kinds[wrong[0]].simpleString()}"
+        raise InputError(msg)
     missing = [name for name in COUNTS if name not in schema.counts]
     if missing:
         msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
         warn(msg)
-    run = column_of_runs(per_user, {*schema.users, *([] if schema.model is None else [schema.model])})
+    run = _column_of_runs(per_user, {*schema.users, schema.model})
     groups = _describe(per_user, schema, options, described, run)
     if run is not None:
-        check_one_run(groups, run, has_models=schema.model is not None)
+        _check_one_run(groups, run, has_models=schema.model is not None)
     findings = Findings(
         figures=_by_model(groups, schema, options, missing),
         metrics=schema.metrics,
@@ -121,13 +124,13 @@ def write_per_user(
 ) -> Result:
     """Write a per-user table to a staging place, summarise what was written, and publish it if it is valid.
 
-    The heavy part, computing the table, runs once.
+    The table, which is the heavy part, is computed once.
 
     Args:
         per_user: a table of `score_users`.
-        path: where the Parquet table is to be.
+        path: the place of the Parquet table.
         mode: ``errorifexists`` or ``overwrite``.
-        by: columns of the table that part the users into slices, as in `summarise`.
+        by: columns of the table that divide the users into slices, as in `summarise`.
         user_weight: as in `summarise`.
         ci: as in `evaluate`.
         quantiles: shares of the users.
@@ -135,7 +138,7 @@ def write_per_user(
 
     Raises:
         DataError: the written rows are not valid; nothing is published then.
-        OptionError: an option is not known, or there is something at the path already; nothing was computed.
+        OptionError: an option is not valid, or the path exists already; nothing was computed.
     """
     SummaryOptions(by, user_weight, ci, quantiles, notes)
     check_table("per_user", per_user)
@@ -155,11 +158,7 @@ def write_per_user(
 
 
 def check_memory(per_user: DataFrame, options: SummaryOptions) -> None:
-    """Refuse what `summarise` of a table of `score_users` would refuse for the memory that it takes; no job runs.
-
-    Raises:
-        OptionError: a slice's replicates do not fit into memory.
-    """
+    """Refuse, without a job, what `summarise` of a table of `score_users` would refuse for its memory."""
     schema = PerUserSchema.read(per_user)
     described = options.described(weighted=options.user_weight is not None)
     n_keys = (schema.model is not None) + len(attributes_in(options.by))
@@ -169,11 +168,7 @@ def check_memory(per_user: DataFrame, options: SummaryOptions) -> None:
 def _schema_of(
     per_user: DataFrame, options: SummaryOptions, user: str | Sequence[str] | None, model: str | None
 ) -> PerUserSchema:
-    """The columns of a per-user table, as the table marks them or the caller names them.
-
-    Raises:
-        InputError: the table lacks one, or has no column of a metric.
-    """
+    """The columns of a per-user table, as the table marks them or the caller names them."""
     schema = PerUserSchema.read(per_user)
     users = _named(per_user, user, "user") or list(schema.users)
     models = _named(per_user, model, "model") or ([] if schema.model is None else [schema.model])
@@ -195,39 +190,39 @@ def _schema_of(
     check_types(per_user, users, "user", "the per-user table")
     check_types(per_user, models, "model", "the per-user table")
     return replace(
-        schema,
-        users=tuple(users),
-        model=models[0] if models else None,
-        models=schema.models if models == [schema.model] else (),
-        slices=tuple(slices),
-        weight=weight,
-        metrics=tuple(metrics),
-        counts=tuple(counts),
-    )
+        schema, users=tuple(users), model=models[0] if models else None, slices=tuple(slices), weight=weight,
+        models=schema.models if models == [schema.model] else (), metrics=tuple(metrics), counts=tuple(counts),
+    )  # fmt: skip
+
+
+def _column_of_runs(per_user: DataFrame, others: set[str | None]) -> str | None:
+    """The column by which a folder of per-user tables tells runs apart, if there is one."""
+    column = find_column(per_user, RUN_ID)
+    return None if column is None or column in others or is_marked(per_user.schema[column]) else column
+
+
+def _check_one_run(groups: Mapping[Key, Figures], column: str, *, has_models: bool) -> None:
+    """Refuse a per-user table of several runs, in which the same users may be repeated."""
+    for key, group in groups.items():
+        run = group.counts[RUN]
+        if run.n and run.least != run.greatest:
+            rows = f"rows of the model {key[0]!r}" if has_models and key else "rows"
+            msg = (
+                f"the per-user table holds {rows} of several runs, by its column {column!r}, and a user of several would count once "
+                f"in each. Keep the rows of one run, such as with .where(\"{column} = '…'\"), or pass model={column!r} for a summary "
+                "of each run, or drop the column if they are to count so"
+            )
+            raise InputError(msg)
 
 
 def _standards(schema: PerUserSchema, options: SummaryOptions) -> list[MetricColumn]:
-    """The metrics whose values by dialect ``standard`` the table has, if anybody wants to know them."""
+    """The metrics whose values by dialect ``standard`` the table has, if notes are asked for."""
     return [metric for metric in schema.metrics if metric.standard_column and options.notes]
-
-
-def _check_counts(per_user: DataFrame, schema: PerUserSchema) -> None:
-    """Refuse counts that are no numbers.
-
-    Raises:
-        InputError: so it is.
-    """
-    kinds = {name: per_user.schema[name].dataType for name in schema.counts}
-    wrong = [name for name, kind in kinds.items() if not isinstance(kind, T.NumericType)]
-    if wrong:
-        msg = f"the per-user table has {', '.join(wrong)}, which must be whole numbers, as {kinds[wrong[0]].simpleString()}"
-        raise InputError(msg)
 
 
 def _describe(
     per_user: DataFrame, schema: PerUserSchema, options: SummaryOptions, described: DescriptionOptions, run: str | None
 ) -> dict[Key, Figures]:
-    """The figures of every group of the table, whose first key is the model, if the table has several."""
     models = [] if schema.model is None else [schema.model]
     values = [metric.column for metric in schema.metrics]
     values += [metric.standard_column for metric in _standards(schema, options)]
@@ -270,19 +265,18 @@ def _by_model(
 
 
 def _named(per_user: DataFrame, names: str | Sequence[str] | None, option: str) -> list[str]:
-    """The columns that a caller names; none where nobody does."""
-    found = []
+    columns = []
     for name in () if names is None else as_names(option, names):
-        there = find_column(per_user, name)
-        if there is None:
+        column = find_column(per_user, name)
+        if column is None:
             msg = f"{option}={name!r}: the per-user table has no such column; it has: {', '.join(per_user.columns)}"
             raise InputError(msg)
-        found.append(there)
-    return found
+        columns.append(column)
+    return columns
 
 
 def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> list[MetricColumn]:
-    """The metrics of a table whose columns do not say what they are, with a warning of what was taken for one."""
+    """The metrics of a table whose columns carry no marks, with a warning of what was taken for one."""
     rest = [field for field in per_user.schema.fields if field.name not in {*others, *COUNTS, *WEIGHT_SUMS}]
     taken = [field.name for field in rest if isinstance(field.dataType, T.DoubleType | T.FloatType)]
     left = [f"{field.name} {field.dataType.simpleString()}" for field in rest if field.name not in taken]
@@ -295,47 +289,45 @@ def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> list[Metr
 
 
 def _check_normalisers(per_user: DataFrame, metrics: Sequence[MetricColumn]) -> None:
-    """Refuse values of SNIPS without what their mean is a quotient of."""
+    """Refuse values of SNIPS without the column that their mean is divided by."""
     normalisers = {metric.column: metric.normaliser for metric in metrics if metric.normaliser}
-    lacking = {name: own for name, own in normalisers.items() if own not in per_user.columns}
-    # Where the columns' metadata is lost, the names are left.
+    lacking = {name: normaliser for name, normaliser in normalisers.items() if normaliser not in per_user.columns}
+    # If the columns' metadata is lost, the names are left.
     lacking |= {
         name: f"what says that {name}{NORMALISER} is of it"
         for name in per_user.columns
         if name not in normalisers and f"{name}{NORMALISER}" in per_user.columns
     }
     if lacking:
-        told = "; ".join(f"{name} lacks {own}" for name, own in lacking.items())
+        words = "; ".join(f"{name} lacks {what}" for name, what in lacking.items())
         msg = (
-            f"the mean of a self-normalised estimate is a quotient of two columns of the per-user table: {told}. Store the table as "
+            f"the mean of a self-normalised estimate is a quotient of two columns of the per-user table: {words}. Store the table as "
             "Parquet, with all its columns"
         )
         raise InputError(msg)
 
 
 def _weight_of(per_user: DataFrame, named: str | None, marked: str | None) -> str | None:
-    """The column of weights of a per-user table."""
     if named is None:
         return marked
-    found = find_column(per_user, named)
-    kind = None if found is None else per_user.schema[found].dataType
+    column = find_column(per_user, named)
+    kind = None if column is None else per_user.schema[column].dataType
     if not isinstance(kind, T.NumericType):
         what = "no column of that name" if kind is None else f"it as {kind.simpleString()}, which is no number"
         msg = f"user_weight={named!r}: the per-user table has {what}; it has: {', '.join(per_user.columns)}"
         raise InputError(msg)
-    return found
+    return column
 
 
 def _slices_of(per_user: DataFrame, by: By) -> list[str]:
-    """The columns of a per-user table that part the users: those that it was scored by are in it; others may be joined."""
     wanted = attributes_in(by)
-    found = {name: find_column(per_user, name) for name in wanted}
-    lacking = [name for name, there in found.items() if there is None]
+    columns = {name: find_column(per_user, name) for name in wanted}
+    lacking = [name for name, column in columns.items() if column is None]
     if lacking:
         known = PerUserSchema.read(per_user).slices
         msg = f"by={list(wanted)}: the per-user table has no column {', '.join(map(repr, lacking))}; it can be parted by: "
         raise InputError(msg + (", ".join(known) or "none; score_users(by=…) keeps attributes of the users"))
-    slices = [there for there in found.values() if there is not None]
+    slices = [column for column in columns.values() if column is not None]
     check_types(per_user, slices, "slice", "the per-user table")
     return slices
 

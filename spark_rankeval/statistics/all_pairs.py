@@ -1,7 +1,6 @@
 """All pairs of several models on the same users, corrected for their number.
 
-Tukey's honestly significant difference assumes that the differences of all pairs have one spread; one noisy model breaks it.
-The test of Games and Howell (1976), here with users as blocks, takes each pair's own spread.
+Tukey's test assumes that the differences of all pairs have one spread. That of Games and Howell (1976) takes each pair's own.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.distributions import studentized_range_critical, studentized_range_sf
 from spark_rankeval.statistics.intervals import (
     NOT_KNOWN,
@@ -24,10 +22,10 @@ from spark_rankeval.statistics.intervals import (
     checked_level,
     interval_without_spread,
     p_beyond_without_spread,
+    ratio,
 )
-from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
-from spark_rankeval.statistics.permuting import MOST_LABELS, permuted_sums
-from spark_rankeval.statistics.resampling import LIMIT, FixedPoint
+from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of, with_prefix
+from spark_rankeval.statistics.resampling import LIMIT, FixedPoint, exact_sums, limbs_of, uniform64
 
 if TYPE_CHECKING:
     from spark_rankeval.statistics.moments import Moments
@@ -39,6 +37,13 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 _ROUNDING = 2.0**-40
 _SIDES = ("value", "residual")
 _PAIR = "pair"
+#: A permutation is looked up in a list of all of them, and 9 labels have 362,880.
+MOST_LABELS = 8
+
+_PURPOSE = 3
+_BLOCK = 64
+_REPLICATES_AT_ONCE = 256
+_BLOCKS_BEFORE_CARRY = 512
 
 
 class AllPairsAccumulator:
@@ -51,15 +56,6 @@ class AllPairsAccumulator:
     def __init__(
         self, n_columns: int, n_models: int, *, replicates: int = 0, seed: int = 0, pairwise: bool = False
     ) -> None:
-        if n_models < 2:
-            raise OptionError(f"pairs are of 2 or more models, got {n_models!r}")
-        if replicates < 0:
-            raise OptionError(f"the number of replicates is a whole number from 0 on, got {replicates!r}")
-        if replicates and n_models > MOST_LABELS:
-            raise OptionError(
-                f"models' labels are permuted for up to {MOST_LABELS} models, got {n_models}; "
-                "with replicates=0, Tukey's test without permutations takes any number"
-            )
         self._shape = (n_columns, n_models)
         self._replicates, self._seed = replicates, seed
         self._moments = {side: MomentsAccumulator(n_columns * n_models) for side in _SIDES}
@@ -70,11 +66,9 @@ class AllPairsAccumulator:
         self._dealt = FixedPoint.zeros((n_columns, n_models, replicates))
 
     def add(self, users: Array, values: Floats) -> None:
-        """Take in users.
+        """Take in users, each once, by 64-bit hashes of their ids, and their values, columns × models × users.
 
-        Args:
-            users: 64-bit hashes of the users' ids (int64 or uint64); no user may come twice.
-            values: float64, columns × models × users. Users without a value under every model are left out.
+        Users without a value under every model are left out.
         """
         n_columns, n_models = self._shape
         complete: Array = np.logical_not(np.isnan(values).any(axis=1))
@@ -116,11 +110,9 @@ class AllPairsAccumulator:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two of several models, by their indices `first` < `second`.
+    """Two of several models, by their indices `first` < `second`; `difference` is the mean of the second − that of the first.
 
     Attributes:
-        n: how many users have a value under every model.
-        difference: the mean of the second − the mean of the first.
         interval: of the difference; all pairs' intervals hold together with the probability `level`.
         error: √(residual mean square / n); if pairs have a spread of their own, that of the users' differences, / √(2n).
         q: |difference| / error.
@@ -176,7 +168,7 @@ def all_pairs_of(
     """
     checked_level(level)
     n_models = len(state["value_n"])
-    values, residuals, of_pairs = (_moments(state, side) for side in (*_SIDES, _PAIR))
+    values, residuals, of_pairs = (moments_of_each(state, side) for side in (*_SIDES, _PAIR))
     n = values[0].n
     bounds = bounds_of_differences(bounds, *values)
     excessive = int(state["n_excessive"]) > 0
@@ -195,7 +187,7 @@ def all_pairs_of(
         error = spread / math.sqrt(n) if n > 1 and not excessive else math.nan
         # Residuals differ as values do, and without the rounding of large ones.
         difference = math.nan if excessive else residuals[second].mean - residuals[first].mean
-        q = _ratio(abs(difference), error)
+        q = ratio(abs(difference), error)
         if error == 0:
             level_of_one = 1 - (1 - level) / len(combinations)
             interval = replace(interval_without_spread(difference, n, level_of_one, bounds), level=level)
@@ -204,27 +196,19 @@ def all_pairs_of(
             method = "games_howell" if of_pairs else "tukey"
             interval = _interval(difference, reach, n, level, excessive, method).within(bounds)
         total = abs(residuals[second].total - residuals[first].total)
-        pairs.append(
-            Pair(
-                first=first,
-                second=second,
-                n=n,
-                difference=difference,
-                interval=interval,
-                error=error,
-                q=q,
-                df=df,
-                n_models=n_models,
-                p_randomised=math.nan if excessive or not n else _randomised_p(ranges, total),
-                bounds=bounds,
-            )
-        )
+        p_randomised = math.nan
+        if n and len(ranges) and not excessive:
+            p_randomised = (int(np.count_nonzero(ranges >= total)) + 1) / (len(ranges) + 1)
+        pairs.append(Pair(
+            first=first, second=second, n=n, difference=difference, interval=interval, error=error, q=q, df=df,
+            n_models=n_models, p_randomised=p_randomised, bounds=bounds,
+        ))  # fmt: skip
     return tuple(pairs)
 
 
-def _moments(state: dict[str, Any], side: str) -> list[Moments]:
+def moments_of_each(state: dict[str, Any], side: str) -> list[Moments]:
     """The moments of each model's or pair's values; none if the state lacks them."""
-    fields = {name.removeprefix(f"{side}_"): each for name, each in state.items() if name.startswith(f"{side}_")}
+    fields = with_prefix(state, side)
     places = range(len(fields["n"]) if fields else 0)
     return [moments_of({name: each[place] for name, each in fields.items()}) for place in places]
 
@@ -239,11 +223,50 @@ def _interval(difference: float, reach: float, n: int, level: float, excessive: 
     return Interval(difference - reach, difference + reach, level, method)
 
 
-def _ratio(difference: float, error: float) -> float:
-    if error == 0:
-        return math.inf if difference else 0.0
-    return difference / error
+def permuted_sums(values: Floats, users: Array, replicates: int, seed: int) -> FixedPoint:
+    """For each replicate, the sums (columns × labels × replicates) of what each label holds when users' values are dealt out anew.
+
+    A user's permutation in a replicate is drawn from 32 bits of a hash of user, replicate and seed, and is the same for all
+    columns; no permutation's probability is off by more than 2⁻³². `values` are columns × labels × users, without NaN, less
+    than `LIMIT` in size.
+    """
+    n_columns, n_labels, n_users = values.shape
+    # A word serves two replicates.
+    n_words = -(-replicates // 2)
+    ones, fraction = limbs_of(values)
+    parts = []
+    for first in range(0, n_words, _REPLICATES_AT_ONCE // 2):
+        words = np.arange(first, min(first + _REPLICATES_AT_ONCE // 2, n_words))
+        sums = FixedPoint.zeros((n_columns, n_labels - 1, 2 * len(words)))
+        for block, start in enumerate(range(0, n_users, _BLOCK)):
+            block_users = slice(start, start + _BLOCK)
+            limbs = (None if ones is None else ones[:, :, block_users], fraction[:, :, block_users])
+            _add_block(limbs, uniform64(users[block_users, None], words, seed, _PURPOSE), sums)
+            if block % _BLOCKS_BEFORE_CARRY == _BLOCKS_BEFORE_CARRY - 1:
+                sums = sums.carried()
+        parts.append(sums.carried())
+    dealt = FixedPoint(*(np.concatenate(limbs, axis=2)[:, :, :replicates] for limbs in zip(*parts, strict=True)))
+    # The last label holds what the others do not.
+    total = exact_sums(values.reshape(n_columns, n_labels * n_users))
+    rest = FixedPoint(
+        *(limb[:, None, None] - each.sum(axis=1, keepdims=True) for limb, each in zip(total, dealt, strict=True))
+    )
+    return FixedPoint(*(np.concatenate(limbs, axis=1) for limbs in zip(dealt, rest, strict=True))).carried()
 
 
-def _randomised_p(ranges: Floats, difference: float) -> float:
-    return (int(np.count_nonzero(ranges >= difference)) + 1) / (len(ranges) + 1) if len(ranges) else math.nan
+def _add_block(limbs: tuple[Floats | None, Floats], words: Array, sums: FixedPoint) -> None:
+    n_columns, n_labels, n_users = limbs[1].shape
+    # Wide before the product: numpy 1 keeps the width of an array that it multiplies by a scalar.
+    lanes = words.astype("<u8", copy=False).view("<u4").astype(np.uint64)
+    drawn = ((lanes * np.uint64(math.factorial(n_labels))) >> np.uint64(32)).astype(np.intp)
+    holds = np.empty((n_labels, *lanes.shape))
+    # Of every permutation, what each label gets: labels × permutations.
+    permutations = np.array(list(itertools.permutations(range(n_labels))), np.uint8).T.copy()
+    for label, given in enumerate(permutations[:-1]):
+        source = given[drawn]
+        for model in range(n_labels):
+            np.equal(source, model, out=holds[model], casting="unsafe")
+        flat = holds.reshape(n_labels * n_users, -1)
+        for limb, total in zip(limbs, sums, strict=True):
+            if limb is not None:
+                total[:, label] += (limb.reshape(n_columns, -1) @ flat).astype(np.int64)

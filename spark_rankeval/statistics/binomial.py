@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from spark_rankeval.errors import OptionError
-
 _TINY = 1e-300
 _ACCURACY = 1e-15
 
@@ -36,7 +34,6 @@ def share_interval(hits: int, n: int, level: float) -> tuple[float, float]:
 
 
 def _lower(hits: int, n: int, tail: float) -> float:
-    """The share under which so many hits or more have the probability `tail`."""
     if hits == 0:
         return 0.0
     if hits == n:
@@ -52,8 +49,6 @@ def _lower(hits: int, n: int, tail: float) -> float:
 
 def _beta_cdf(x: float, a: float, b: float) -> float:
     """The regularised incomplete beta function I_x(a, b), by its continued fraction (Press et al., Numerical Recipes, 6.4)."""
-    if not 0 <= x <= 1:
-        raise OptionError(f"a probability lies between 0 and 1, got {x!r}")
     if x in (0.0, 1.0):
         return x
     front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))

@@ -27,7 +27,6 @@ class BootstrapAccumulator:
     """The sums of several columns in every bootstrap sample, of users that come batch by batch.
 
     A user's weight in a sample is Poisson with mean 1 and the same for all columns, which makes metrics and models comparable.
-    A sample's mean is a ratio of sums over the users that have a value.
     """
 
     def __init__(self, n_columns: int, *, replicates: int = 1000, seed: int = 0) -> None:
@@ -39,13 +38,10 @@ class BootstrapAccumulator:
         self._n_excessive = np.zeros(n_columns, np.int64)
 
     def add(self, users: Array, values: Floats, weights: Floats | None = None) -> None:
-        """Take in users.
+        """Take in users, each once, by 64-bit hashes of their ids, and their values, columns × users.
 
-        Args:
-            users: 64-bit hashes of the users' ids (int64 or uint64); no user may come twice.
-            values: float64, columns × users; NaN is left out, a value from 2³¹ on is counted and left out.
-            weights: float64, one a user, or one a column and user; None for 1 each. Users without a valid one above 0 are left out.
-                Weights and their products with values are held to 2⁻⁴², so that weights of about 1 are best.
+        NaN is left out, a value from 2³¹ on is counted and left out. Weights are one a user, or one a column and user; users without
+        a valid one above 0 are left out. Weights and their products with values are held to 2⁻⁴², so that weights of about 1 are best.
         """
         if weights is not None and weights.ndim == 1:
             usable = (weights > 0) & np.isfinite(weights)
@@ -67,7 +63,6 @@ class BootstrapAccumulator:
         self._add(users, np.where(used, values, 0.0) * factor, masks * factor, pattern_of)
 
     def _add(self, users: Array, values: Floats, weights: Floats, weights_of: Sequence[int]) -> None:
-        """Add weighted values, and weights; `weights_of` says which row of the latter is of each row of the former."""
         sums = resampled_sums(np.concatenate([values, weights]), users, PoissonDraw(), self._replicates, self._seed)
         n = len(values)
         self._values = self._values.plus(FixedPoint(sums.ones[:n], sums.fraction[:n]))

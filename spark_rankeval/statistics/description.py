@@ -35,14 +35,9 @@ MEDIAN = 0.5
 
 @dataclass(frozen=True)
 class DescriptionOptions:
-    """What is to be said beyond counts and moments.
+    """What is to be said beyond counts and moments; without a `method` no interval, without `quantiles` no median either.
 
     Attributes:
-        method: of the mean's interval: ``t``, ``percentile`` or ``bca``; None: no interval.
-        level: of the interval.
-        replicates: how many bootstrap samples are drawn.
-        seed: of the bootstrap.
-        quantiles: the shares of users below each; none: not even the median.
         weighted: users have weights, for the mean, its spread and its interval.
         normalised: the columns whose values have weights of their own: their means are quotients of sums.
         n_plain: how many of the last columns have only moments and the weighted mean.
@@ -64,7 +59,7 @@ class DescriptionOptions:
         """Options as a caller gives them; raises `OptionError` if one is not valid."""
         method = interval_method(ci)
         shares = tuple(quantiles) if isinstance(quantiles, Iterable) else (quantiles,)
-        if not (isinstance(quantiles, Iterable) and all(is_number(one) and 0 <= one <= 1 for one in shares)):
+        if not (isinstance(quantiles, Iterable) and all(is_number(share) and 0 <= share <= 1 for share in shares)):
             raise OptionError(f"quantiles must be shares from 0 to 1, such as (0.25, 0.5); got {quantiles!r}")
         asked = cls(
             method=None if method is None else method.name,
@@ -115,19 +110,16 @@ class DescriptionAccumulator:
         weights: Array | None = None,
         normalisers: Mapping[int, Array] | None = None,
     ) -> None:
-        """Take in users.
+        """Take in users: for each column their values, NaN if undefined; and 64-bit hashes of their ids, if they are resampled.
 
-        Args:
-            values: float64 (n_users,), one a column; NaN is undefined.
-            users: 64-bit hashes of the users' ids, if they are to be resampled.
-            weights: float64 (n_users,), if users have any. Users with weight 0, or a negative, NaN or infinite one, are left out
-                and counted.
-            normalisers: weights of single columns, for each that the options name; they multiply the users' weights.
+        Users with weight 0, or a negative, NaN or infinite one, are left out and counted. `normalisers` are weights of single
+        columns, for each that the options name; they multiply the users' weights.
         """
-        own = {} if normalisers is None else normalisers
+        factors_of = {} if normalisers is None else normalisers
         plain = np.ones(len(values[0])) if weights is None and self._weighs and values else weights
         of_column = [
-            plain * own[index] if plain is not None and index in own else plain for index in range(len(values))
+            plain * factors_of[index] if plain is not None and index in factors_of else plain
+            for index in range(len(values))
         ]
         if self._means is not None:
             for index, column in enumerate(values):
@@ -136,7 +128,7 @@ class DescriptionAccumulator:
             counts = (weights > 0) & np.isfinite(weights)
             values, weights = [column[counts] for column in values], weights[counts]
             users = None if users is None else users[counts]
-            of_column = [None if one is None else one[counts] for one in of_column]
+            of_column = [None if column is None else column[counts] for column in of_column]
         described = values[: self._n_described]
         n_counted = 0
         if self._quantiles is not None:
@@ -148,7 +140,7 @@ class DescriptionAccumulator:
             self._moments.add(index, column)
         if self._bootstrap is not None and described:
             assert users is not None, "users are resampled by their hashes"
-            factors = np.stack(of_column[: self._n_described]) if own else weights  # type: ignore[arg-type] # none is None
+            factors = np.stack(of_column[: self._n_described]) if factors_of else weights  # type: ignore[arg-type] # none is None
             self._bootstrap.add(users, np.stack(described), factors)
 
     def state(self) -> State:
@@ -164,24 +156,17 @@ class DescriptionAccumulator:
 
 def merged_descriptions(states: Iterable[State]) -> State:
     """The state of all users, from one or more states of parts of them, in any order."""
-    found = list(states)
+    parts = list(states)
     return {
-        part: (merged_sketches if part == "quantiles" else merged)([state[part] for state in found])
-        for part in found[0]
+        name: (merged_sketches if name == "quantiles" else merged)([part[name] for part in parts]) for name in parts[0]
     }
 
 
 @dataclass(frozen=True)
 class Description:
-    """The figures of one column.
+    """The figures of one column; `median` and `quantiles` are within `quantiles.RELATIVE_ACCURACY`.
 
-    Attributes:
-        moments: counts, mean, spread and extremes.
-        interval: of the mean; None: not asked for.
-        median: within `quantiles.RELATIVE_ACCURACY`; NaN for no value, and if no quantile is asked for.
-        quantiles: those asked for, by their shares, within the same.
-        weighted: the weighted mean and its errors, if users have weights. All other figures count each user with a weight
-            above 0 once.
+    The weighted mean and its errors are there if users have weights; all other figures count each user with a weight above 0 once.
     """
 
     moments: Moments
@@ -205,8 +190,8 @@ def descriptions_of(state: State, options: DescriptionOptions) -> list[Descripti
         median, quantiles = math.nan, {}
         is_plain = index >= n_columns - options.n_plain
         if options.quantiles and not is_plain:
-            median, *found = quantiles_of(state["quantiles"], index, (MEDIAN, *options.quantiles))
-            quantiles = dict(zip(options.quantiles, found, strict=True))
+            median, *asked = quantiles_of(state["quantiles"], index, (MEDIAN, *options.quantiles))
+            quantiles = dict(zip(options.quantiles, asked, strict=True))
         is_weighted = options.weighted or index in options.normalised
         weighted = as_known(mean_of(_column(state["means"], index)), moments) if is_weighted else None
         interval = None if is_plain else _interval(state, index, moments, weighted, options)

@@ -1,11 +1,7 @@
-"""The normal, Student t, noncentral t and studentized range distributions, for the driver: numpy and `math` alone.
+"""The normal, Student t, noncentral t and studentized range distributions, for the driver, to about 1e-13 far into the tails.
 
-A variable over S = √(χ²_ν / ν) is an average of normal probabilities over S. In u = ln S the weight of S is proportional to
-exp(ν(u − e^{2u}/2)), analytic and falling off on both sides, so that sums over equidistant nodes converge geometrically. All
-terms are positive: the relative accuracy (about 1e-13) holds far out in the tails, for every ν ≥ 1.
-
-Exponentials and logarithms are Python's, and sums are `math.fsum` or one term after the other: numpy's differ between
-versions and processors, and an interval is to be the same everywhere.
+Exponentials and logarithms are Python's, and sums `math.fsum` or one term after the other: numpy's differ between versions and
+processors, and an interval is to be the same everywhere.
 """
 
 from __future__ import annotations
@@ -158,7 +154,11 @@ def _normal_sf(x: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _scale(df: float) -> tuple[Array, Array]:
-    """Nodes s of S = √(χ²_ν / ν), ascending, and their weights, which add up to 1."""
+    """Nodes s of S = √(χ²_ν / ν), ascending, and their weights, which add up to 1: an average over S is a sum over them.
+
+    In u = ln S the weight is proportional to exp(ν(u − e^{2u}/2)), analytic and falling off on both sides, so that sums over
+    equidistant nodes converge geometrically. All terms are positive.
+    """
     if not df >= 1:
         raise OptionError(f"degrees of freedom are 1 or more, got {df!r}")
     if math.isinf(df):
@@ -207,7 +207,7 @@ def _sum_of_pieces(terms: Array) -> float:
 
 def _range_sf(r: Array, groups: int) -> Array:
     """P(range > r) of `groups` standard normals, for each r."""
-    factors = groups * _DENSITY * _power(_ABOVE, groups - 1)
+    factors = groups * _DENSITY * math.prod([_ABOVE] * (groups - 1))
     return np.concatenate([_range_sf_of_piece(piece, groups, factors) for piece in _pieces(r)])
 
 
@@ -234,10 +234,3 @@ def _range_terms(r: Array, groups: int, factors: Array, window: slice) -> Array:
     beyond[between] = -_expm1((groups - 1) * _log1p(-share[between]))
     terms: Array = beyond * factors[window]
     return terms
-
-
-def _power(x: Array, exponent: int) -> Array:
-    result = np.ones_like(x)
-    for _ in range(exponent):
-        result = result * x
-    return result

@@ -1,7 +1,6 @@
 """Exact sums of floats of any magnitude from 2⁻⁵¹² to 2⁵¹¹, so that no split or order of the terms changes a bit.
 
-A value is cut into whole numbers of units of 2^(32·j), its limbs, on a grid that does not depend on the values around it; limbs
-add up as integers. `moments` does so more cheaply near 1; this grid is for products, squares and cubes.
+A value is cut into limbs, whole numbers of units of 2^(32·j), which add up as integers. `moments` does so more cheaply near 1.
 """
 
 from __future__ import annotations

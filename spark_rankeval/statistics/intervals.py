@@ -29,14 +29,9 @@ _NO_SPREAD = "all users have the same value, which has no bounds: nothing says h
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval of an estimate.
+    """An interval of an estimate; without one, the ends are NaN and `reason` says why in a few words.
 
-    Attributes:
-        low: the lower end; NaN if there is no interval.
-        high: the upper end.
-        level: the share of such intervals that hold the true value.
-        method: ``t``, ``percentile``, ``bca``, ``tukey`` or ``games_howell``; ``clopper_pearson`` if it replaces one of these.
-        reason: why there is no interval, in a few words; else empty.
+    `method` is ``t``, ``percentile``, ``bca``, ``tukey`` or ``games_howell``; ``clopper_pearson`` if that replaces one of these.
     """
 
     low: float
@@ -56,6 +51,13 @@ class Interval:
 
     def __bool__(self) -> bool:
         return not self.reason
+
+
+def ratio(difference: float, spread: float) -> float:
+    """Difference over spread; 0 if there is neither, infinite if there is no spread."""
+    if spread == 0:
+        return math.copysign(math.inf, difference) if difference else 0.0
+    return difference / spread
 
 
 def checked_level(level: float) -> float:
@@ -115,7 +117,7 @@ def _are_shares(moments: Moments, weighted: Mean | None) -> bool:
 
 
 def kept_bounds(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
-    """The bounds, if all values keep within them, but for what rounding adds; else none."""
+    """The bounds if all values keep within them, but for rounding; else none."""
     low, high = (bound + sign * _ROUNDING * max(1.0, abs(bound)) for bound, sign in zip(bounds, (-1, 1), strict=True))
     kept = all(low <= each.least and each.greatest <= high for each in values)
     return bounds if kept else UNBOUNDED
@@ -130,8 +132,7 @@ def bounds_of_differences(bounds: tuple[float, float], *values: Moments) -> tupl
 def interval_without_spread(value: float, n: float, level: float, bounds: tuple[float, float]) -> Interval:
     """The interval of the mean of n users who all have one value.
 
-    With the tail a = (1 − level)/2, others are at most 1 − a^(1/n) of all users (Clopper and Pearson 1934), anywhere within the
-    bounds.
+    With the tail a = (1 − level)/2, others are at most 1 − a^(1/n) of all users (Clopper and Pearson 1934).
     """
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high)):

@@ -1,9 +1,8 @@
 """Means with or without user weights, their standard errors and accelerations, from exact sums.
 
-Weights are sampling or importance weights, whose unit means nothing. The mean is the ratio estimator Σwy / Σw (Hájek 1971).
-Its variance is n/(n−1) · Σw²(y − mean)² / (Σw)², the linearisation of Särndal, Swensson and Wretman (Model Assisted Survey
-Sampling, 1992, section 5.7): that of R's `survey::svymean` and statsmodels' `WLS(…).fit(cov_type="HC1")`. It is not the
-variance of frequency weights (statsmodels' `DescrStatsW`), which shrinks when all weights are doubled.
+With weights the mean is Σwy / Σw (Hájek 1971) and its variance n/(n−1) · Σw²(y − mean)² / (Σw)², the linearisation of Särndal,
+Swensson and Wretman (Model Assisted Survey Sampling, 1992, section 5.7), as in R's `survey::svymean`. The unit of weights
+means nothing; frequency weights (statsmodels' `DescrStatsW`) have another variance.
 """
 
 from __future__ import annotations
@@ -55,14 +54,11 @@ class MeanAccumulator:
         self._counts[:2, column] += (n, len(values) - n)
         if n < len(values):
             values, weights = values[defined], None if weights is None else weights[defined]
-        with np.errstate(over="ignore"):
-            self._add(column, values, weights)
-
-    def _add(self, column: int, values: Column, weights: Column | None) -> None:
         first = column * len(self._terms)
-        for place, (j, k) in enumerate(self._terms):
-            factors = [values] * k + ([] if weights is None else [weights] * j)
-            self._sums.add(first + place, math.prod(factors[1:], start=factors[0]))
+        with np.errstate(over="ignore"):
+            for place, (j, k) in enumerate(self._terms):
+                factors = [values] * k + ([] if weights is None else [weights] * j)
+                self._sums.add(first + place, math.prod(factors[1:], start=factors[0]))
 
     def state(self) -> dict[str, Array]:
         """The state so far: arrays whose first axis are the columns; states are merged by adding."""
@@ -76,22 +72,16 @@ class MeanAccumulator:
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean and how well it is known.
+    """A mean and how well it is known; counts are of users.
 
     Attributes:
-        n: how many users it stands on: the metric is defined and the weight above 0.
-        n_undefined: how many users with a weight have no value.
-        n_without_weight: how many users have the weight 0.
-        n_invalid_weights: how many users have a weight that is negative, NaN or infinite.
+        n: those with a value and a weight above 0; `n_undefined` have no value.
         mean: Σwy / Σw. NaN for no user; and, with all other figures, if values or weights are too large for exact sums, or
             weights are below 2⁻¹⁰⁰ in the mean, which a constant factor mends.
         std: √(n/(n−1) · Σw(y − mean)² / Σw), which without weights has the divisor n − 1; NaN for fewer than two users.
-        standard_error: of the mean; NaN for fewer than two users.
         acceleration: how the standard error changes with the mean: Σl³ / (6 (Σl²)^{3/2}), l = w(y − mean) (Efron 1987); 0
             without spread.
         effective_n: (Σw)² / Σw² (Kish 1965): the number of equally weighted users that would do as well.
-        total_weight: Σw; without weights n.
-        is_weighted: whether users have weights.
         sums: the exact sums of w^j y^k that `mean_of_sums` takes; None if terms are too large for them.
     """
 
@@ -99,13 +89,13 @@ class Mean:
     n_undefined: int
     n_without_weight: int
     n_invalid_weights: int
-    mean: float
-    std: float
-    standard_error: float
-    acceleration: float
-    effective_n: float
-    total_weight: float
     is_weighted: bool
+    mean: float = math.nan
+    std: float = math.nan
+    standard_error: float = math.nan
+    acceleration: float = math.nan
+    effective_n: float = math.nan
+    total_weight: float = math.nan
     sums: Mapping[str, Fraction] | None = field(default_factory=dict, repr=False, hash=False)
 
 
@@ -130,25 +120,20 @@ def mean_of_sums(counts: Mapping[str, int], sums: Mapping[str, Fraction] | None,
     A sum that is not there is 0; `sums` are None if terms were too large to be added.
     """
     n = counts["n"]
-    told: dict[str, Any] = {**counts, "is_weighted": is_weighted, "sums": sums}
+    known: dict[str, Any] = {**counts, "is_weighted": is_weighted, "sums": sums}
     if n == 0 or sums is None:
-        return _unknown(told)
+        return Mean(**known)
     # Without weights each user has 1, whose powers are 1.
     names = {(j, k): name_of_term(j if is_weighted else 0, k) for j, k in _WEIGHTED}
     by_term = {term: sums.get(name, Fraction(0)) if name else Fraction(n) for term, name in names.items()}
     # Beyond these the cubes of weights leave the grid of exact sums.
     if not _LEAST_MEAN_WEIGHT <= by_term[1, 0] / n <= 1 / _LEAST_MEAN_WEIGHT:
-        return _unknown(told)
-    return _known(told, by_term)
+        return Mean(**known)
+    return _known(known, by_term)
 
 
-def _unknown(told: dict[str, Any]) -> Mean:
-    nan = math.nan
-    return Mean(**told, mean=nan, std=nan, standard_error=nan, acceleration=nan, effective_n=nan, total_weight=nan)
-
-
-def _known(told: dict[str, Any], sums: Mapping[tuple[int, int], Fraction]) -> Mean:
-    n: int = told["n"]
+def _known(known: dict[str, Any], sums: Mapping[tuple[int, int], Fraction]) -> Mean:
+    n: int = known["n"]
     weight = sums[1, 0]
     mean = sums[1, 1] / weight
     spread = sums[1, 2] - mean * sums[1, 1]
@@ -158,7 +143,7 @@ def _known(told: dict[str, Any], sums: Mapping[tuple[int, int], Fraction]) -> Me
         squares = cubes = spread = Fraction(0)
     # Ratios without a unit are exact before they become floats, which hold neither tiny nor huge powers.
     return Mean(
-        **told,
+        **known,
         mean=float(mean),
         std=math.sqrt(spread / weight * Fraction(n, n - 1)) if n > 1 else math.nan,
         standard_error=math.sqrt(squares / weight**2 * Fraction(n, n - 1)) if n > 1 else math.nan,

@@ -6,30 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_rankeval.statistics.sign_flips import smallest
+from spark_rankeval.statistics.paired import smallest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 Array = np.ndarray[Any, Any]
 
+# How fields are combined whose names end so; others are added.
+_COMBINE: dict[str, Callable[[Array, Array], Array]] = {
+    "least": np.minimum,
+    "greatest": np.maximum,
+    "smallest": smallest,
+}
+
 
 def merged(states: Iterable[dict[str, Array]]) -> dict[str, Array]:
-    """The state of all rows, from one or more states of parts of them, in any order.
-
-    Fields are added, except for extremes (``…least``, ``…greatest``) and the ``…smallest`` few. Sketches have `merged_sketches`.
-    """
+    """The state of all rows, from one or more states of parts of them, in any order; sketches have `merged_sketches`."""
     total: dict[str, Array] = {}
     for state in states:
         for name, values in state.items():
             if name not in total:
                 total[name] = values
-            elif name.endswith("least"):
-                total[name] = np.minimum(total[name], values)
-            elif name.endswith("greatest"):
-                total[name] = np.maximum(total[name], values)
-            elif name.endswith("smallest"):
-                total[name] = smallest(total[name], values)
             else:
-                total[name] = total[name] + values
+                combine = _COMBINE.get(name.rpartition("_")[2], np.add)
+                total[name] = combine(total[name], values)
     return total

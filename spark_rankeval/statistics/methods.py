@@ -18,22 +18,13 @@ def _check_level(level: object) -> None:
 
 @dataclass(frozen=True)
 class Student:
-    """Student's t interval.
-
-    Attributes:
-        level: the share of such intervals that hold the true mean.
-    """
+    """Student's t interval; `level` is the share of such intervals that hold the true mean."""
 
     level: float = 0.95
 
     name = "t"
 
     def __post_init__(self) -> None:
-        """Refuse what an option cannot be.
-
-        Raises:
-            OptionError: so it is.
-        """
         _check_level(self.level)
 
 
@@ -44,11 +35,6 @@ class _Bootstrap:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what an option cannot be.
-
-        Raises:
-            OptionError: so it is.
-        """
         _check_level(self.level)
         if not isinstance(self.replicates, numbers.Integral) or isinstance(self.replicates, bool):
             raise OptionError(f"replicates must be a whole number; got {self.replicates!r}")
@@ -60,10 +46,7 @@ class _Bootstrap:
 class BCa(_Bootstrap):
     """The bias-corrected and accelerated bootstrap (Efron 1987).
 
-    Attributes:
-        level: the share of such intervals that hold the true mean.
-        replicates: how many samples of the users are drawn.
-        seed: another seed draws other samples.
+    `level` is the share of such intervals that hold the true mean; `replicates` samples of the users are drawn with `seed`.
     """
 
     name = "bca"
@@ -71,13 +54,7 @@ class BCa(_Bootstrap):
 
 @dataclass(frozen=True)
 class Percentile(_Bootstrap):
-    """The percentile bootstrap.
-
-    Attributes:
-        level: the share of such intervals that hold the true mean.
-        replicates: how many samples of the users are drawn.
-        seed: another seed draws other samples.
-    """
+    """The percentile bootstrap (Efron 1979), with the options of `BCa`."""
 
     name = "percentile"
 
@@ -88,11 +65,7 @@ _BY_NAME: dict[str, IntervalMethod] = {"t": Student(), "bca": BCa(), "bootstrap"
 
 
 def interval_method(ci: str | IntervalMethod | None) -> IntervalMethod | None:
-    """What a caller names by a word, or says in full; None: no interval.
-
-    Raises:
-        OptionError: there is no such method.
-    """
+    """The method that a caller names by a word, or gives in full; None: no interval."""
     if ci is None or isinstance(ci, IntervalMethod):
         return ci
     if isinstance(ci, str) and ci in _BY_NAME:

@@ -1,7 +1,4 @@
-"""Count, sum and spread of columns, added exactly, so that no split of the rows changes a bit of the result.
-
-A value is split into whole numbers of units of 1, 2⁻³² and 2⁻⁶⁴, and whole numbers add up the same in every order.
-"""
+"""Count, sum and spread of columns, added exactly: whole numbers of units of 1, 2⁻³² and 2⁻⁶⁴ add up the same in every order."""
 
 from __future__ import annotations
 
@@ -103,8 +100,8 @@ class MomentsAccumulator:
         unusual = ~usual & (values != 0)
         if unusual.any():
             for column in np.unique(counted.column[unusual]):
-                own = unusual & (counted.column == column)
-                self._add_wide(int(column), np.repeat(values[own], times[own]))
+                of_column = unusual & (counted.column == column)
+                self._add_wide(int(column), np.repeat(values[of_column], times[of_column]))
             values = np.where(usual, values, 0.0)
 
         def total(whole: Array) -> Integers:
@@ -194,20 +191,15 @@ class MomentsAccumulator:
 
 @dataclass(frozen=True)
 class Moments:
-    """The figures of one column.
+    """The figures of one column; without a value they are NaN, except `total`.
 
     Attributes:
-        n: how many values there are; NaN is none.
-        n_undefined: how many were NaN.
-        n_zero: how many are exactly 0.
-        mean: the exact mean, rounded once; NaN for no value, and if all are below 2⁻⁴⁴⁰, of which exact sums hold too few
-            digits. Values from 2²⁵⁵ on are added as floats.
+        n_undefined: how many values were NaN; `n` counts the others.
+        mean: the exact mean, rounded once; NaN if all values are below 2⁻⁴⁴⁰, of which exact sums hold too few digits. Values
+            from 2²⁵⁵ on are added as floats.
         std: the standard deviation of the sample (divisor n − 1); 0 if all values are equal but for rounding. NaN for fewer than
             two values, and if it is not known to 3 digits: all values are below 2⁻²²⁰, or lie closer together than the rounding
             of their squares allows. Squares of values from 2⁻¹¹ to 2¹⁵ are rounded to 53 bits, and to units of 2⁻⁶⁴.
-        least: the smallest value; NaN for no value.
-        greatest: the largest value; NaN for no value.
-        total: the exact sum, rounded once.
         sums: the exact sums of the values and of their squares (``y``, ``yy``); None if values are too large for them.
     """
 
@@ -229,23 +221,28 @@ def too_small(least: float, greatest: float) -> tuple[bool, bool]:
     return differ and largest < _LEAST_SUMMED, differ and largest < _LEAST_SQUARED
 
 
+def with_prefix(state: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The fields of a state whose names begin with a prefix and ``_``, without it."""
+    return {name.removeprefix(f"{prefix}_"): each for name, each in state.items() if name.startswith(f"{prefix}_")}
+
+
 def moments_of(state: dict[str, Any]) -> Moments:
     """The figures of one column from its merged state, one entry of each field of `MomentsAccumulator.state`."""
     least, greatest = float(state["least"]), float(state["greatest"])
-    told: dict[str, Any] = {name: int(state[name]) for name in COUNTS} | {"least": least, "greatest": greatest}
+    counts: dict[str, Any] = {name: int(state[name]) for name in COUNTS} | {"least": least, "greatest": greatest}
     total, squares = _exact(state, SUM_LIMBS), _exact(state, SQUARE_LIMBS)
     total, squares = total + exact_sum(state["sum_wide"]), squares + exact_sum(state["square_wide"])
     large, large_squares = float(state["sum_large"]), float(state["square_large"])
     if not (large or large_squares):
-        return moments_of_sums(**told, sums={"y": total, "yy": squares})
+        return moments_of_sums(**counts, sums={"y": total, "yy": squares})
     if not math.isfinite(large):
-        return Moments(**told, mean=large, std=math.nan, total=large, sums=None)
+        return Moments(**counts, mean=large, std=math.nan, total=large, sums=None)
     total += Fraction(large)
     if math.isfinite(large_squares):
-        figures = moments_of_sums(**told, sums={"y": total, "yy": squares + Fraction(large_squares)})
+        figures = moments_of_sums(**counts, sums={"y": total, "yy": squares + Fraction(large_squares)})
         return replace(figures, sums=None)
-    std = 0.0 if told["n"] > 1 and least == greatest else math.nan
-    return Moments(**told, mean=float(total / told["n"]), std=std, total=float(total), sums=None)
+    std = 0.0 if counts["n"] > 1 and least == greatest else math.nan
+    return Moments(**counts, mean=float(total / counts["n"]), std=std, total=float(total), sums=None)
 
 
 def moments_of_sums(

@@ -14,37 +14,19 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def _holm(ascending: Array) -> Array:
-    n = len(ascending)
-    result: Array = np.maximum.accumulate(ascending * np.arange(n, 0, -1))
-    return result
-
-
-def _benjamini_hochberg(ascending: Array) -> Array:
-    n = len(ascending)
-    result: Array = np.minimum.accumulate((ascending * n / np.arange(1, n + 1))[::-1])[::-1]
-    return result
-
-
-def _none(ascending: Array) -> Array:
-    return ascending
-
-
-_METHODS: dict[str, Callable[[Array], Array]] = {
-    "holm": _holm,
-    "benjamini_hochberg": _benjamini_hochberg,
-    "none": _none,
+_METHODS: dict[str, Callable[[Array, int], Array]] = {
+    "holm": lambda ascending, n: np.maximum.accumulate(ascending * np.arange(n, 0, -1)),
+    "benjamini_hochberg": lambda ascending, n: np.minimum.accumulate((ascending * n / np.arange(1, n + 1))[::-1])[::-1],
+    "none": lambda ascending, _: ascending,
 }
 
 
 def adjusted(p_values: Sequence[float] | Array, method: str = "holm") -> Array:
     """The p-values of a family of tests, in the order given, each corrected for the others: those below α are rejected at α.
 
-    Args:
-        p_values: each in [0, 1]; NaN, a test that could not be made, stays NaN and is no member.
-        method: ``holm`` bounds the probability of any false rejection (Holm 1979), ``benjamini_hochberg`` the expected share
-            of false ones among the rejections (Benjamini and Hochberg 1995: independent or positively dependent tests),
-            ``none`` leaves them as they are.
+    NaN, a test that could not be made, stays NaN and is no member. ``holm`` bounds the probability of any false rejection (Holm
+    1979), ``benjamini_hochberg`` the expected share of false ones among the rejections (Benjamini and Hochberg 1995: independent
+    or positively dependent tests), ``none`` leaves p-values as they are.
     """
     if not isinstance(method, str) or method not in _METHODS:
         raise OptionError(f"unknown correction {method!r}; there are {', '.join(_METHODS)}")
@@ -54,5 +36,5 @@ def adjusted(p_values: Sequence[float] | Array, method: str = "holm") -> Array:
     result = values.copy()
     members = np.flatnonzero(~np.isnan(values))
     order = members[np.argsort(values[members], kind="stable")]
-    result[order] = np.minimum(_METHODS[method](values[order]), 1.0)
+    result[order] = np.minimum(_METHODS[method](values[order], len(order)), 1.0)
     return result

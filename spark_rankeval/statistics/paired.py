@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spark_rankeval.statistics.binomial import sign_test_p
 from spark_rankeval.statistics.distributions import t_sf
 from spark_rankeval.statistics.exact import ExactSums, exact_sum
 from spark_rankeval.statistics.intervals import (
@@ -15,9 +16,10 @@ from spark_rankeval.statistics.intervals import (
     bounds_of_differences,
     interval_without_spread,
     p_beyond_without_spread,
+    ratio,
     t_interval,
 )
-from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
+from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of, with_prefix
 from spark_rankeval.statistics.resampling import (
     LIMIT,
     CoinDraw,
@@ -26,7 +28,6 @@ from spark_rankeval.statistics.resampling import (
     exact_sums,
     resampled_sums,
 )
-from spark_rankeval.statistics.sign_flips import MOST, exact_p, smallest
 
 if TYPE_CHECKING:
     from spark_rankeval.statistics.intervals import Interval
@@ -41,6 +42,9 @@ TIE = 2.0**-40
 _ROUNDING = 2.0**-41
 # Of fewer users a spread that happens to be small says little about others.
 _FEW = 30
+
+#: So many differences are tried under all signs, 2^15 of them up to the sign of all; as many are kept of each column.
+MOST = 16
 
 _SIDES = ("difference", "value", "baseline")
 _COUNTS = ("n_undefined", "n_excessive", "wins", "losses")
@@ -67,13 +71,9 @@ class PairedAccumulator:
         self._magnitudes = ExactSums(n_columns)
 
     def add(self, users: Array, values: Floats, baseline: Floats) -> None:
-        """Take in users.
+        """Take in users, each once, by 64-bit hashes of their ids, with the model's and the baseline's values, columns × users.
 
-        Args:
-            users: 64-bit hashes of the users' ids (int64 or uint64); no user may come twice.
-            values: float64, columns × users: the model's; NaN if undefined.
-            baseline: float64, columns × users: the baseline's. Users who lack either value are counted and left out;
-                differences within `TIE` are 0.
+        Users who lack either value (NaN) are counted and left out; differences within `TIE` are 0.
         """
         both = ~(np.isnan(values) | np.isnan(baseline))
         with np.errstate(invalid="ignore"):
@@ -111,28 +111,17 @@ class PairedAccumulator:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A model against a baseline, over the users for whom both have a value.
+    """A model against a baseline, over the users for whom both have a value; attributes without a line here are as in `ComparisonRow`.
 
     Attributes:
-        n: how many these users are.
-        n_undefined: how many are left out because one of the two, or both, has no value.
-        mean: the model's mean over them.
-        baseline_mean: the baseline's mean over them.
-        difference: the mean of the differences, model − baseline.
         relative_lift: difference / |baseline's mean|; NaN if that is 0.
         std: the standard deviation of the differences, divisor n − 1; 0 if they are equal but for rounding.
-        standard_error: of the difference, std / √n.
         interval: the t interval of the difference, within its bounds; without spread `interval_without_spread`.
-        t: the paired t statistic, difference / standard error.
-        p_t: its two-sided p-value with n − 1 degrees of freedom; 1 if no user differs; without spread that of signs, 2^(1 − n).
+        p_t: two-sided, with n − 1 degrees of freedom; 1 if no user differs; without spread that of signs, 2^(1 − n).
         p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign. If few
-            users differ, or all by as much, all signs are counted (`sign_flips.exact_p`). Else it is (b + 1) / (B + 1): b of B
-            replicates have a sum at least as far from 0 (Fisher 1935; Phipson and Smyth 2010). NaN if neither is possible.
-        p_is_exact: whether all signs are counted.
+            users differ, or all by as much, all signs are counted (`_exact_p`). Else it is (b + 1) / (B + 1): b of B replicates
+            have a sum at least as far from 0 (Fisher 1935; Phipson and Smyth 2010). NaN if neither is possible.
         cohens_d: difference / std, the effect size of paired differences (d_z).
-        wins: how many users are better off with the model.
-        ties: for how many users both are equal but for rounding.
-        losses: how many users are worse off.
     """
 
     n: int
@@ -148,7 +137,6 @@ class Comparison:
     p_t: float
     p_sign_flip: float
     p_is_exact: bool
-    replicates: int
     cohens_d: float
     wins: int
     ties: int
@@ -163,13 +151,9 @@ class Comparison:
     def p_of(self, test: str, margin: float = 0.0, resolution: float = 0.0) -> tuple[float, str]:
         """The p-value of what a verdict would state, before correction, and what it is of: see `ComparisonRow.p_test`.
 
-        A model that is better by more than a margin is better at all: the larger of the two p-values holds.
-
-        Args:
-            test: ``sign_flip`` or ``t``. The t test's p-value, no less than all signs can give, stands in for signs that were
-                neither counted nor drawn.
-            margin: the difference that does not matter.
-            resolution: a drawn p-value up to this is too coarse: the t test's stands in for it, too, if that is smaller.
+        A model that is better by more than a margin is better at all: the larger of the two p-values holds. The t test's p-value, no
+        less than all signs can give, replaces one of signs that were neither counted nor drawn. It also replaces a drawn one up to the
+        resolution, if it is smaller.
         """
         p, name = self.p_t, "t"
         if test == "sign_flip":
@@ -204,12 +188,7 @@ def comparison_of(state: dict[str, Any], level: float = 0.95, bounds: tuple[floa
 
     `bounds` are the least and the largest possible value; bounds that a value breaks are ignored.
     """
-    difference, value, baseline = (
-        moments_of(
-            {name.removeprefix(f"{side}_"): entry for name, entry in state.items() if name.startswith(f"{side}_")}
-        )
-        for side in _SIDES
-    )
+    difference, value, baseline = (moments_of(with_prefix(state, side)) for side in _SIDES)
     n, wins, losses = difference.n, int(state["wins"]), int(state["losses"])
     bounds = bounds_of_differences(bounds, value, baseline)
     tolerance = float(exact_sum(state["magnitudes"])) * _ROUNDING
@@ -217,57 +196,59 @@ def comparison_of(state: dict[str, Any], level: float = 0.95, bounds: tuple[floa
     has_spread = difference.greatest - difference.least > 4 * tolerance / max(wins + losses, 1)
     std = difference.std if n < 2 or has_spread else 0.0
     error = std / math.sqrt(n) if n else math.nan
-    t = _ratio(difference.mean, error)
+    t = ratio(difference.mean, error)
+    p_t = math.nan
+    if not math.isnan(t):
+        p_t = 2.0 ** (1 - n) if math.isinf(t) else min(1.0, 2 * t_sf(abs(t), n - 1))
     p_sign_flip, p_is_exact = _sign_flip_p(state, difference, tolerance)
     interval = t_interval(difference.mean, error, n, level)
     if interval:
         interval = interval.within(bounds) if std else interval_without_spread(difference.mean, n, level, bounds)
     return Comparison(
-        n=n,
-        n_undefined=int(state["n_undefined"]),
-        mean=value.mean,
-        baseline_mean=baseline.mean,
-        difference=difference.mean,
-        relative_lift=difference.mean / abs(baseline.mean) if baseline.mean else math.nan,
-        std=std,
-        standard_error=error,
-        interval=interval,
-        t=t,
-        p_t=_t_p(t, n),
-        p_sign_flip=p_sign_flip,
-        p_is_exact=p_is_exact,
-        replicates=len(state["heads_ones"]),
-        cohens_d=_ratio(difference.mean, std),
-        wins=wins,
-        ties=n - wins - losses,
-        losses=losses,
-        bounds=bounds,
-    )
-
-
-def _t_p(t: float, n: int) -> float:
-    if math.isnan(t):
-        return math.nan
-    return 2.0 ** (1 - n) if math.isinf(t) else min(1.0, 2 * t_sf(abs(t), n - 1))
-
-
-def _ratio(difference: float, spread: float) -> float:
-    """Difference over spread; 0 if there is neither, infinite if there is no spread."""
-    if spread == 0:
-        return math.copysign(math.inf, difference) if difference else 0.0
-    return difference / spread
+        n=n, n_undefined=int(state["n_undefined"]), mean=value.mean, baseline_mean=baseline.mean, difference=difference.mean,
+        relative_lift=difference.mean / abs(baseline.mean) if baseline.mean else math.nan, std=std, standard_error=error,
+        interval=interval, t=t, p_t=p_t, p_sign_flip=p_sign_flip, p_is_exact=p_is_exact,
+        cohens_d=ratio(difference.mean, std), wins=wins, ties=n - wins - losses, losses=losses, bounds=bounds,
+    )  # fmt: skip
 
 
 def _sign_flip_p(state: dict[str, Any], difference: Moments, tolerance: float) -> tuple[float, bool]:
-    """The p-value of the sign-flip test, and whether it counts all signs."""
     if difference.n == 0 or int(state["n_excessive"]):
         return math.nan, False
     total = float(FixedPoint(np.asarray(state["total_ones"]), np.asarray(state["total_fraction"])).carried().floats())
     largest = max(abs(difference.least), abs(difference.greatest))
-    p = exact_p(state[_KEPT], int(state["wins"]), int(state["losses"]), total, largest, tolerance)
+    p = _exact_p(state[_KEPT], int(state["wins"]), int(state["losses"]), total, largest, tolerance)
     if not math.isnan(p) or not len(state["heads_ones"]):
         return p, not math.isnan(p)
     heads = FixedPoint(state["heads_ones"], state["heads_fraction"]).carried().floats()
     # Heads keep their sign and tails lose theirs.
     as_far = np.count_nonzero(np.abs(2 * heads - total) >= abs(total) - tolerance)
     return (int(as_far) + 1) / (len(heads) + 1), False
+
+
+def smallest(kept: Floats, sizes: Floats) -> Floats:
+    """The `MOST` smallest sizes of each column, ascending, of those kept before and new ones; infinite ones fill up."""
+    if sizes.shape[1] > MOST:
+        sizes = np.partition(sizes, MOST - 1, axis=1)[:, :MOST]
+    both = np.concatenate([kept, sizes], axis=1)
+    both.sort(axis=1)
+    return both[:, :MOST]
+
+
+def _exact_p(sizes: Floats, wins: int, losses: int, total: float, largest: float, tolerance: float) -> float:
+    """The share of all signs under which the sum is at least as far from 0, 2^(1 − n) or more; NaN if it is not known.
+
+    `sizes` are as `smallest` keeps them; equal sums can differ by `tolerance` in rounding.
+    """
+    n = wins + losses
+    if n == 0:
+        return 1.0
+    if n <= MOST:
+        # The opposite signs give the opposite sum: one sign is enough for the last, and largest, difference.
+        sums = sizes[n - 1 : n]
+        for size in sizes[: n - 1]:
+            sums = np.concatenate([sums - size, sums + size])
+        return float(np.count_nonzero(np.abs(sums) >= abs(total) - tolerance) / len(sums))
+    if largest - sizes[0] <= tolerance / n:
+        return sign_test_p(wins, losses)
+    return math.nan

@@ -10,23 +10,6 @@ from spark_rankeval.statistics.distributions import noncentral_t_sf, normal_quan
 from spark_rankeval.statistics.intervals import checked_level
 
 
-def power_of(difference: float, std: float, n: int, level: float = 0.95) -> float:
-    """The probability that a two-sided paired t test finds a true difference.
-
-    With δ = |difference| / std · √n and c the critical t: P(T > c) + P(T < −c), T noncentral t with n − 1 degrees of freedom
-    and noncentrality δ. Source: Cohen 1988, chapter 2; statsmodels' `TTestPower`.
-
-    Args:
-        difference: the true mean of the differences.
-        std: their standard deviation.
-        n: how many users, 2 or more.
-        level: 1 − α, α being the probability of finding a difference where there is none.
-    """
-    _check(std, n)
-    shift = math.inf if std == 0 and difference else abs(difference) / std * math.sqrt(n) if difference else 0.0
-    return 1.0 if math.isinf(shift) else _power(shift, n, t_critical(level, n - 1))
-
-
 def detectable_difference(std: float, n: int, level: float = 0.95, power: float = 0.8) -> float:
     """The smallest true difference that a two-sided paired t test of n users finds with the probability `power`.
 
@@ -38,7 +21,6 @@ def detectable_difference(std: float, n: int, level: float = 0.95, power: float 
         raise OptionError(f"power lies between 1 − level = {1 - level:g} and 1, got {power!r}")
     if n < 2 or math.isnan(std):
         return math.nan
-    _check(std, n)
     critical = t_critical(level, n - 1)
     low, high = 0.0, critical + max(normal_quantile(power), 0.0) + 1.0
     while _power(high, n, critical) < power:
@@ -47,13 +29,6 @@ def detectable_difference(std: float, n: int, level: float = 0.95, power: float 
         middle = (low + high) / 2
         low, high = (middle, high) if _power(middle, n, critical) < power else (low, middle)
     return high * std / math.sqrt(n)
-
-
-def _check(std: float, n: int) -> None:
-    if n < 2:
-        raise OptionError(f"a test needs 2 users or more, got {n!r}")
-    if not std >= 0:
-        raise OptionError(f"a standard deviation is 0 or more, got {std!r}")
 
 
 def _power(shift: float, n: int, critical: float) -> float:

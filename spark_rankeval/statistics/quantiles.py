@@ -1,8 +1,7 @@
 """Quantiles from a sketch that does not depend on how the rows were split: counts of values that share their leading bits.
 
-The relative-error guarantee and the merge by addition are those of DDSketch (Masson, Rim, Lee, VLDB 2019). A bucket is the
-exponent and the first eight bits of the fraction of a double, as in HDR histograms: no logarithm, whose last digit could depend
-on the machine. Each bucket keeps its least value, so that quantiles of values that repeat, as shares of hits do, are exact.
+Guarantee and merge are those of DDSketch (Masson, Rim, Lee, VLDB 2019). A bucket is the exponent and the first eight bits of the
+fraction, as in HDR histograms, because a logarithm could depend on the machine; its least value makes repeated values exact.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_rankeval.errors import OptionError
 from spark_rankeval.ranking.ragged import starts_of_runs
 from spark_rankeval.statistics.tally import tally
 
@@ -107,9 +105,6 @@ def quantiles_of(state: dict[str, Array], column: int, shares: Sequence[float]) 
     Each of the two ordered values around a quantile is known to within `RELATIVE_ACCURACY` of itself, and exactly if no other
     value shares its bucket. NaN if there is no value.
     """
-    for share in shares:
-        if not 0 <= share <= 1:
-            raise OptionError(f"a quantile's share lies in [0, 1], got {share!r}")
     rows = slice(*np.searchsorted(state["column"], [column, column + 1]))
     least, last = state["least"][rows], np.cumsum(state["count"][rows])
     if not len(least):

@@ -1,13 +1,12 @@
 """Random weights of users from hashes, and the exact sums of users' values under many draws of them.
 
-A draw is a function of the user, the replicate and the seed alone, so that no order of users and no partition matters. The
-terms are whole numbers, small enough for a float to hold every partial sum: any BLAS gives the exact sums.
+A draw depends on the user, the replicate and the seed alone. Terms are whole numbers, and so small that any BLAS sums exactly.
 """
 
 from __future__ import annotations
 
 import numbers
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,25 +44,12 @@ def mixed(words: Hashes) -> Hashes:
 
 
 def _mix(words: Hashes, scratch: Hashes) -> None:
-    """Mix words as `mixed` does, without new memory."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         np.right_shift(words, np.uint64(shift), out=scratch)
         np.bitwise_xor(words, scratch, out=words)
         np.multiply(words, np.uint64(factor), out=words)
     np.right_shift(words, np.uint64(31), out=scratch)
     np.bitwise_xor(words, scratch, out=words)
-
-
-class Draw(Protocol):
-    """How random words become weights of users: small whole numbers, at most 7."""
-
-    #: How many replicates' weights one 64-bit word gives.
-    per_word: int
-    #: Sets streams of different draws apart.
-    purpose: int
-
-    def fill(self, words: Hashes, weights: Floats) -> None:
-        """Write users × replicates weights, from users × (replicates / per_word) words."""
 
 
 class PoissonDraw:
@@ -73,7 +59,9 @@ class PoissonDraw:
     weight is above 7. Source of the weights: Hanley and MacGibbon 2006; Chamandy et al., Google technical report 2012.
     """
 
+    #: How many replicates' weights one 64-bit word gives.
     per_word = 4
+    #: Sets streams of different draws apart.
     purpose = 1
     #: In 65,536ths: how often a weight is 0, 1, 2, ….
     frequencies = (24114, 24100, 12059, 4018, 1005, 201, 34, 5)
@@ -98,6 +86,9 @@ class CoinDraw:
     def fill(self, words: Hashes, weights: Floats) -> None:
         """Write the bits of each word, the lowest first."""
         weights[...] = np.unpackbits(words.astype("<u8", copy=False).view(np.uint8), axis=1, bitorder="little")
+
+
+Draw = PoissonDraw | CoinDraw
 
 
 class FixedPoint(NamedTuple):
@@ -145,17 +136,10 @@ def uniform64(users: Array, replicates: Array, seed: int, purpose: int = 0) -> H
 
 
 def resampled_sums(values: Floats, users: Array, draw: Draw, replicates: int, seed: int) -> FixedPoint:
-    """For each replicate the exact sums of values, each user's times the user's weight in that replicate.
+    """For each replicate the exact sums (rows × replicates) of values, each user's times the user's weight in that replicate.
 
-    Args:
-        values: float64, rows × users, without NaN, less than `LIMIT` in size; rounded to units of 2⁻⁴².
-        users: 64-bit hashes of the users' ids (int64 or uint64).
-        draw: gives the weights.
-        replicates: how many; the first ones do not depend on how many there are.
-        seed: of the draw.
-
-    Returns:
-        The sums, rows × replicates.
+    `values` (rows × users) are without NaN, less than `LIMIT` in size, and rounded to units of 2⁻⁴². The first replicates do not
+    depend on how many there are.
     """
     ones, fraction = limbs_of(values)
     n_words = -(-replicates // draw.per_word)
@@ -192,7 +176,6 @@ def limbs_of(values: Floats) -> tuple[Floats | None, Floats]:
 
 
 def _block_sums(ones: Floats | None, fraction: Floats, starts: Hashes, keys: Hashes, draw: Draw) -> FixedPoint:
-    """The sums for as many replicates as the keys are for."""
     n_rows, n_users = fraction.shape
     shape = (n_rows, len(keys) * draw.per_word)
     sums = FixedPoint.zeros(shape)

@@ -19,13 +19,9 @@ _TOGETHER = 1 << 16
 
 
 class Tally(NamedTuple):
-    """The distinct values of some neighbouring columns, the first of which is column `first`.
+    """The distinct values of neighbouring columns from `first` on, ascending by column and value, and how often each comes.
 
-    Attributes:
-        column: int64, the column of each value, ascending.
-        values: float64, ascending within a column, without NaN.
-        times: int64, how often each comes in its column.
-        n_undefined: int64, how many are NaN, of every column that was counted.
+    `n_undefined` counts the NaN of every column.
     """
 
     column: Integers

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from spark_rankeval.errors import OptionError
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from spark_rankeval.statistics.intervals import Interval
@@ -17,8 +14,7 @@ NO_RELEVANT_DIFFERENCE = "no relevant difference"
 UNDECIDED = "undecided"
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What may be said of a model beside its baseline, in a word and in a plain sentence with the figures behind it."""
 
     word: str
@@ -39,11 +35,9 @@ def verdict_of(
 
     Nothing is decided unless p, corrected for the other comparisons, is at most 1 − level. Then the interval decides. Beyond the
     margin on one side, the model is better or worse. Within ±margin, there is no relevant difference: two one-sided tests (TOST;
-    Schuirmann 1987), each with α = (1 − level)/2, stricter than the 90 % interval of TOST at α = 5 %. All else is undecided.
-    Without a margin (0) any difference is relevant, and none can be shown not to be there.
+    Schuirmann 1987), each with α = (1 − level)/2, stricter than the 90 % interval of TOST at α = 5 %. Without a margin (0) any
+    difference is relevant.
     """
-    if not 0 <= margin < math.inf:
-        raise OptionError(f"a margin is a finite number from 0 on, got {margin!r}")
     model, baseline = names
     if not interval:
         return Verdict(UNDECIDED, f"Nothing can be said of {model} and {baseline} on {metric}: {interval.reason}.")

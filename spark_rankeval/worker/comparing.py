@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.statistics.all_pairs import AllPairsAccumulator
+from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.paired import PairedAccumulator
-from spark_rankeval.statistics.permuting import MOST_LABELS
 from spark_rankeval.worker.packing import placed, unpacked_by_place
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import columns_of, filled, flags, numbers, whole_numbers

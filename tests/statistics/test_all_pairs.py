@@ -9,12 +9,10 @@ from effort import part_of
 from scipy import stats
 from statsmodels.formula.api import ols
 
-from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics import all_pairs
-from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
+from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, permuted_sums
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
-from spark_rankeval.statistics.permuting import permuted_sums
 
 RNG = np.random.default_rng(141)
 
@@ -184,14 +182,6 @@ def test_infinite_values_leave_no_p():
         assert pair.interval.reason == "values too large to be compared"
         assert math.isnan(pair.p_tukey)
         assert math.isnan(pair.p_randomised)
-
-
-@pytest.mark.parametrize(
-    ("n_models", "replicates", "says"), [(1, 0, "2 or more"), (9, 100, "up to 8"), (3, -1, "replicates")]
-)
-def test_what_cannot_be_compared_is_refused(n_models, replicates, says):
-    with pytest.raises(OptionError, match=says):
-        AllPairsAccumulator(1, n_models, replicates=replicates)
 
 
 def own_spreads(values, bounds=(-math.inf, math.inf), parts=1):

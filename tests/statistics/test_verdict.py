@@ -2,7 +2,6 @@ import math
 
 import pytest
 
-from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.verdict import verdict_of
 
@@ -69,9 +68,3 @@ def test_without_an_interval_nothing_can_be_said_and_the_reason_is():
     result = verdict_of(Interval.missing(0.95, "t", "no user"), math.nan, difference=math.nan)
     assert result.word == "undecided"
     assert result.sentence == "Nothing can be said of the model and the baseline on the metric: no user."
-
-
-@pytest.mark.parametrize("margin", [-0.1, math.nan, math.inf])
-def test_a_margin_is_0_or_more(margin):
-    with pytest.raises(OptionError, match="margin"):
-        verdict(0.1, 0.2, margin=margin)
