@@ -190,7 +190,7 @@ _DENSITY = _exp(-_SMALLEST * _SMALLEST / 2) * _SMALLEST_STEP / math.sqrt(2 * mat
 _ABOVE = _normal_sf(_SMALLEST)
 _PIECE = 512
 # Terms below this share of the largest are computed only if they can change the last bit of a sum.
-_NEGLIGIBLE = 2.0**-72
+_NEGLIGIBLE = 2.0**-62
 # A float stays as it is when less than this share of it is added.
 _ABSORBED = 2.0**-55
 # Bounds are raised by these for their own rounding and underflow.
@@ -218,13 +218,13 @@ def _range_sf_of_piece(r: Array, groups: int, factors: Array) -> Array:
     window = slice(matters[0], matters[-1] + 1)
     terms = _range_terms(r, groups, factors, window)
     # Added one after the other, in the order of z. Rounded sums do not fall if what they begin with grows.
-    low = terms.cumsum(axis=1)[:, -1]
+    low: Array = terms.cumsum(axis=1)[:, -1]
     terms[:, 0] += most[: window.start].sum()
     high = terms.cumsum(axis=1)[:, -1]
-    if np.array_equal(low, high) and most[window.stop :].max(initial=0.0) < low.min() * _ABSORBED:
-        return low
-    sums: Array = _range_terms(r, groups, factors, slice(None)).cumsum(axis=1)[:, -1]
-    return sums
+    unsure = (low != high) | (most[window.stop :].max(initial=0.0) >= low * _ABSORBED)
+    if unsure.any():
+        low[unsure] = _range_terms(r[unsure], groups, factors, slice(None)).cumsum(axis=1)[:, -1]
+    return low
 
 
 def _range_terms(r: Array, groups: int, factors: Array, window: slice) -> Array:
