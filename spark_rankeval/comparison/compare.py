@@ -86,8 +86,8 @@ def compare(
             for so many comparisons, the t test's p-value replaces it, and a warning says so.
         seed: of its signs.
         by: attributes of the user that divide the users into slices: columns of the tables, such as those that
-            ``score_users(by=…)`` keeps. Slices are judged by all signs if these can be counted, else by the paired t test,
-            corrected for all comparisons of slices. The rows of all users do not depend on slices.
+            ``score_users(by=…)`` keeps, or others joined to them. Slices are judged by all signs if these can be counted, else
+            by the paired t test, corrected for all comparisons of slices. The rows of all users do not depend on slices.
             ``Cube("country", "device")`` adds a total over each attribute.
 
     Returns:
