@@ -186,7 +186,7 @@ class Grouping:
         hashes = F.split(F.lit(",".join(map(str, self.only))), ",").cast(T.ArrayType(T.LongType()))
         wanted = rows.sparkSession.range(1).select(F.explode(hashes).alias(_WANTED))
         hashed = user_hash([F.col(name) for name in self.user_columns], self.user_types())
-        return rows.join(F.broadcast(wanted), hashed == F.col(_WANTED), "left_semi")
+        return rows.join(wanted.hint("broadcast"), hashed == F.col(_WANTED), "left_semi")
 
     def _counts_infinite(self, source: Source) -> bool:
         """Whether rows of infinite score are left out and counted by themselves: only on request, for it takes a column."""
