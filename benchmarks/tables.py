@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+Array = np.ndarray[Any, Any]
 
 # Of a user's labels, so many are predicted items.
 HITS = 2
 # Predictions in a file, about; and the fewest files, so that every core has some.
 _IN_A_FILE, _FEWEST_FILES = 1_250_000, 8
+# How often items repeat: the share of items below x is the cube root of x.
+_POPULARITY = 3
+# Words for the digits of an item's number, none as long as the next: texts of 3 to some 40 characters.
+_WORDS_OF_DIGITS = (
+    "an",
+    "tea",
+    "plum",
+    "olive",
+    "carrot",
+    "apricot",
+    "hazelnut",
+    "pineapple",
+    "strawberry",
+    "cauliflower",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,22 +44,25 @@ class Shape:
     Attributes:
         users: how many users.
         predictions: predictions of a user; the median, where lists are ragged.
-        labels: labels of a user.
+        labels: labels of a user; the mean, if the pattern is ``logs``.
         items: from how many items predictions come.
-        ids: the type of item ids; text has 16 characters.
+        ids: the type of item ids. ``string`` has 16 characters, ``uuid`` 36, and ``words`` are texts of unequal length.
         lengths: ``ragged`` lists are log-normal, from 1 to 10 times the median.
-        scores: how scores tie.
+        scores: how scores tie. ``pairs`` has 40 distinct scores, each at most twice among 50 predictions of a user.
         hot_user: so many predictions more for the first user.
+        pattern: ``even`` gives every user as many labels, every item the same chance, and one file all rows of a user. ``logs``
+            gives a user 0 to twice as many labels, favours items of small numbers, and spreads a user's rows over all files.
     """
 
     users: int = 200_000
     predictions: int = 50
     labels: int = 10
     items: int = 100_000
-    ids: Literal["long", "int", "string"] = "long"
+    ids: Literal["long", "int", "string", "uuid", "words"] = "long"
     lengths: Literal["equal", "ragged"] = "equal"
-    scores: Literal["continuous", "forty", "constant"] = "continuous"
+    scores: Literal["continuous", "forty", "pairs", "constant"] = "continuous"
     hot_user: int = 0
+    pattern: Literal["even", "logs"] = "even"
 
     @property
     def n_files(self) -> int:
@@ -48,79 +70,184 @@ class Shape:
         return max(_FEWEST_FILES, (self.users * self.predictions + self.hot_user) // _IN_A_FILE)
 
 
+class Rows(NamedTuple):
+    """Rows of a table: the users in order, their items as numbers, and scores; labels have none."""
+
+    user: Array
+    item: Array
+    score: Array | None = None
+
+
 def make_tables(shape: Shape, folder: Path, *, arrays: bool = True) -> None:
-    """Write predictions and labels as rows, those of a user spread over a file; and as arrays, if asked."""
+    """Write predictions and labels as rows in random order; and as arrays, if asked."""
     random = np.random.default_rng(20)
     hot = np.array_split(np.arange(shape.hot_user), shape.n_files)
+    draw = _like_logs if shape.pattern == "logs" else _even
+    drawn: list[dict[str, Rows]] = []
     for part, users in enumerate(np.array_split(np.arange(shape.users), shape.n_files)):
-        lengths = np.full(len(users), shape.predictions)
-        if shape.lengths == "ragged":
-            drawn = np.exp(random.normal(np.log(shape.predictions), 1, len(users)))
-            lengths = np.clip(drawn, 1, 10 * shape.predictions).astype(np.int64)
-        user, rank = np.repeat(users, lengths), _within(lengths)
-        # A start and a stride a user give items that differ within a list.
-        start, stride = random.integers(0, shape.items, len(users)), random.integers(1, 97, len(users))
-        item = (np.repeat(start, lengths) + rank * np.repeat(stride, lengths)) % shape.items
-        score = _scores(random, shape.scores, len(user))
-        label_user, nth = np.repeat(users, shape.labels), np.tile(np.arange(shape.labels), len(users))
-        # Some labels are predicted items, so that there is something to hit; the others come from further items.
-        place = (np.repeat(random.integers(0, 1 << 30, len(users)), shape.labels) + 7 * nth) % np.repeat(
-            lengths, shape.labels
-        )
-        first = np.repeat(np.cumsum(lengths) - lengths, shape.labels)
-        hit = nth < np.minimum(HITS, np.repeat(lengths, shape.labels) // 8)
-        label = np.where(hit, item[first + place], shape.items + np.repeat(start, shape.labels) + nth)
+        predictions, labels = draw(random, shape, users)
         if arrays:
-            order = np.lexsort((-score, user))
-            _write(folder / "arrays", part, {
-                "user": pa.array(users),
-                "prediction": _lists(item[order].astype(np.float64), lengths),
-                "label": _lists(label.astype(np.float64), np.full(len(users), shape.labels)),
-            })  # fmt: skip
-        if len(hot[part]):
-            user = np.concatenate([user, np.zeros(len(hot[part]), np.int64)])
-            item = np.concatenate([item, 2 * shape.items + hot[part]])
-            score = np.concatenate([score, random.random(len(hot[part]))])
-        _write(
-            folder / "predictions",
-            part,
-            _shuffled(random, {"user": user, "item": _ids(item, shape.ids), "score": score}),
-        )
-        _write(folder / "labels", part, _shuffled(random, {"user": label_user, "item": _ids(label, shape.ids)}))
+            _write(folder / "arrays", part, _as_arrays(users, predictions, labels))
+        tables = {"predictions": _with_hot_user(random, shape, predictions, hot[part]), "labels": labels}
+        if shape.pattern == "logs":
+            drawn.append(tables)
+        else:
+            _write_rows(random, shape, folder, part, tables)
+    if drawn:
+        spread = {name: _spread(random, [tables[name] for tables in drawn]) for name in drawn[0]}
+        for part in range(shape.n_files):
+            _write_rows(random, shape, folder, part, {name: files[part] for name, files in spread.items()})
 
 
-def _scores(random: np.random.Generator, kind: str, n: int) -> np.ndarray[Any, Any]:
+def _even(random: np.random.Generator, shape: Shape, users: Array) -> tuple[Rows, Rows]:
+    lengths = _lengths(random, shape, len(users))
+    user, rank = np.repeat(users, lengths), _within(lengths)
+    # A start and a stride a user give items that differ within a list.
+    start, stride = random.integers(0, shape.items, len(users)), random.integers(1, 97, len(users))
+    item = (np.repeat(start, lengths) + rank * np.repeat(stride, lengths)) % shape.items
+    score = _scores(random, shape.scores, user, lengths)
+    counts = np.full(len(users), shape.labels)
+    nth = _within(counts)
+    # Some labels are predicted items, so that there is something to hit; the others come from further items.
+    place, hit = _hits(random, lengths, counts)
+    label = np.where(hit, item[place], shape.items + np.repeat(start, counts) + nth)
+    return Rows(user, item, score), Rows(np.repeat(users, counts), label)
+
+
+def _like_logs(random: np.random.Generator, shape: Shape, users: Array) -> tuple[Rows, Rows]:
+    lengths = _lengths(random, shape, len(users))
+    counts = random.integers(0, 2 * shape.labels + 1, len(users))
+    if max(lengths.max(initial=0), counts.max(initial=0)) > shape.items:
+        msg = f"{shape.items:,} items are too few: each item may stand in a user's list once"
+        raise ValueError(msg)
+    user, label_user = np.repeat(users, lengths), np.repeat(users, counts)
+    item = _popular_items(random, shape.items, len(user))
+    _redraw_repeats(random, shape.items, user, item)
+    score = _scores(random, shape.scores, user, lengths)
+    label = _popular_items(random, shape.items, len(label_user))
+    place, hit = _hits(random, lengths, counts)
+    label[hit] = item[place[hit]]
+    _redraw_repeats(random, shape.items, label_user, label)
+    return Rows(user, item, score), Rows(label_user, label)
+
+
+def _lengths(random: np.random.Generator, shape: Shape, n_users: int) -> Array:
+    if shape.lengths == "equal":
+        return np.full(n_users, shape.predictions)
+    drawn = np.exp(random.normal(np.log(shape.predictions), 1, n_users))
+    return np.clip(drawn, 1, 10 * shape.predictions).astype(np.int64)
+
+
+def _hits(random: np.random.Generator, lengths: Array, counts: Array) -> tuple[Array, Array]:
+    """For each label the place of a prediction of the same user, and whether the label is to be that item."""
+    nth, length = _within(counts), np.repeat(lengths, counts)
+    within = (np.repeat(random.integers(0, 1 << 30, len(lengths)), counts) + 7 * nth) % length
+    return np.repeat(np.cumsum(lengths) - lengths, counts) + within, nth < np.minimum(HITS, length // 8)
+
+
+def _popular_items(random: np.random.Generator, n_items: int, n: int) -> Array:
+    items: Array = (random.random(n) ** _POPULARITY * n_items).astype(np.int64)
+    return items
+
+
+def _redraw_repeats(random: np.random.Generator, n_items: int, user: Array, item: Array) -> None:
+    """Draw again, in place, each item that its user has further up, until there is none."""
+    while True:
+        pair = user * n_items + item
+        # The order keeps rows of one pair as they stand, so that the first of them stays.
+        order = np.argsort(pair, kind="stable")
+        repeats = order[1:][np.diff(pair[order]) == 0]
+        if not len(repeats):
+            return
+        item[repeats] = _popular_items(random, n_items, len(repeats))
+
+
+def _scores(random: np.random.Generator, kind: str, user: Array, lengths: Array) -> Array:
     match kind:
         case "forty":
-            return random.integers(0, 40, n) / 40
+            return random.integers(0, 40, len(user)) / 40
+        case "pairs":
+            place = np.empty(len(user), np.int64)
+            place[np.lexsort((random.random(len(user)), user))] = _within(lengths)
+            return place % 40 / 40
         case "constant":
-            return np.zeros(n)
+            return np.zeros(len(user))
         case _:
-            return random.random(n)
+            return random.random(len(user))
 
 
-def _within(lengths: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    first: np.ndarray[Any, Any] = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    within: np.ndarray[Any, Any] = np.arange(lengths.sum()) - first
+def _with_hot_user(random: np.random.Generator, shape: Shape, rows: Rows, further: Array) -> Rows:
+    if not len(further):
+        return rows
+    assert rows.score is not None, "predictions have scores"
+    return Rows(
+        np.concatenate([rows.user, np.zeros(len(further), np.int64)]),
+        np.concatenate([rows.item, 2 * shape.items + further]),
+        np.concatenate([rows.score, random.random(len(further))]),
+    )
+
+
+def _spread(random: np.random.Generator, parts: Sequence[Rows]) -> list[Rows]:
+    """As many parts as before, with every row in one that chance decides."""
+    user, item = (np.concatenate(columns) for columns in zip(*(part[:2] for part in parts), strict=True))
+    scores = [part.score for part in parts if part.score is not None]
+    score = np.concatenate(scores) if scores else None
+    file = random.integers(0, len(parts), len(user))
+    chosen = [np.flatnonzero(file == part) for part in range(len(parts))]
+    return [Rows(user[rows], item[rows], None if score is None else score[rows]) for rows in chosen]
+
+
+def _within(lengths: Array) -> Array:
+    first: Array = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    within: Array = np.arange(lengths.sum()) - first
     return within
 
 
-def _lists(values: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> pa.ListArray:
-    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()), pa.array(values))
-
-
-def _ids(item: np.ndarray[Any, Any], kind: str) -> pa.Array:
-    if kind == "string":
-        return pa.array(np.char.mod("item-%011d", item))
-    return pa.array(item, pa.int32() if kind == "int" else pa.int64())
-
-
-def _shuffled(random: np.random.Generator, columns: dict[str, Any]) -> dict[str, pa.Array]:
-    order = pa.array(random.permutation(len(columns["user"])))
+def _as_arrays(users: Array, predictions: Rows, labels: Rows) -> dict[str, pa.Array]:
+    """A row a user: the items best first, and the labels."""
+    assert predictions.score is not None, "predictions have scores"
+    order = np.lexsort((-predictions.score, predictions.user))
     return {
-        name: (values if isinstance(values, pa.Array) else pa.array(values)).take(order)
-        for name, values in columns.items()
+        "user": pa.array(users),
+        "prediction": _lists(users, predictions.user, predictions.item[order]),
+        "label": _lists(users, labels.user, labels.item),
     }
+
+
+def _lists(users: Array, user: Array, item: Array) -> pa.ListArray:
+    ends = np.searchsorted(user, users, side="right")
+    return pa.ListArray.from_arrays(
+        pa.array(np.concatenate([[0], ends]), pa.int32()), pa.array(item.astype(np.float64))
+    )
+
+
+def _ids(item: Array, kind: str) -> pa.Array:
+    match kind:
+        case "string":
+            return pa.array(np.char.mod("item-%011d", item))
+        case "uuid" | "words":
+            distinct, place = np.unique(item, return_inverse=True)
+            text = _uuid if kind == "uuid" else _words
+            return pa.array([text(number) for number in distinct.tolist()]).take(pa.array(place))
+        case _:
+            return pa.array(item, pa.int32() if kind == "int" else pa.int64())
+
+
+def _uuid(number: int) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))
+
+
+def _words(number: int) -> str:
+    return "-".join(_WORDS_OF_DIGITS[int(digit)] for digit in str(number))
+
+
+def _write_rows(random: np.random.Generator, shape: Shape, folder: Path, part: int, tables: dict[str, Rows]) -> None:
+    for name, rows in tables.items():
+        columns = {"user": pa.array(rows.user), "item": _ids(rows.item, shape.ids)}
+        if rows.score is not None:
+            columns["score"] = pa.array(rows.score)
+        order = pa.array(random.permutation(len(rows.user)))
+        _write(folder / name, part, {column: values.take(order) for column, values in columns.items()})
 
 
 def _write(folder: Path, part: int, columns: dict[str, pa.Array]) -> None:
