@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.works import further_tables
+from benchmarks.further import further_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""The kernel alone: what a Python worker does with a batch of grouped users, on one core and without Spark."""
+"""The kernels alone, on one core and without Spark: what a Python worker does with a batch of users, and the driver with pairs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.worker.scoring import score
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def scoring_task(metrics: list[str]) -> ScoringTask:
+def scoring_task(metrics: list[str], relevances: tuple[str, ...] = ()) -> ScoringTask:
     """What a worker is told to compute of one table of scored rows, by the default dialect."""
     dialect = find_dialect("default")
-    lists = Lists(False, False, ())
+    lists = Lists(False, False, relevances)
     resolved = resolve(parse_metrics(metrics), dialect, None, lists, None)
     views, _ = views_of(
         resolved, dialect, lists, ties=None, threshold=None, population=None, keep_best=False, models=("",)
@@ -70,3 +71,37 @@ def best_time(work: Callable[[], object], rounds: int) -> float:
         work()
         times.append(time.process_time() - began)
     return min(times)
+
+
+def gap_milliseconds(n_grades: int) -> float:
+    """What graded average precision takes of one user whose labels are all predicted and all have another grade, milliseconds."""
+    random = np.random.default_rng(22)
+    labels = random.permutation(n_grades)
+    batch = pa.record_batch({
+        "user": pa.array([1]),
+        "items": _lists(np.arange(n_grades)[None]),
+        "scores": _lists(random.random((1, n_grades))),
+        "labels": _lists(labels[None]),
+        "grades_0": _lists(np.arange(1.0, n_grades + 1)[None]),
+        "n_prediction_rows": pa.array([n_grades]),
+        "n_label_rows": pa.array([n_grades]),
+        "no_user": pa.array([False]),
+    })  # fmt: skip
+    task = scoring_task(["gap"], ("grade",))
+    return best_time(lambda: score(task, batch), 3) * 1e3
+
+
+def all_pairs_seconds(n_models: int, n_metrics: int, n_users: int = 1_000) -> float:
+    """What the driver takes to judge every pair of models in every metric from the merged sums, seconds."""
+    random = np.random.default_rng(23)
+    # Models differ a little, so that p-values are neither 0 nor 1.
+    values = random.random((n_metrics, n_models, n_users)) + np.arange(n_models)[:, None] / 100
+    accumulator = AllPairsAccumulator(n_metrics, n_models)
+    accumulator.add(np.arange(n_users), values)
+    state = accumulator.state()
+    began = time.process_time()
+    for metric in range(n_metrics):
+        pairs = all_pairs_of({name: entries[metric] for name, entries in state.items()})
+        for pair in pairs:
+            pair.p_of("tukey")
+    return time.process_time() - began

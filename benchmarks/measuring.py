@@ -8,12 +8,20 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.counted import check
+from benchmarks.further import prepare, second_pass, value_of_trec
+from benchmarks.ratios import Figure, ratio
+from benchmarks.session import CORES, start_session, timed
 from benchmarks.tables import Shape, make_tables
 from benchmarks.worker_memory import PeakOfWorkers
-from benchmarks.works import CORES, METRICS, WORDS, all_works, every_metric, start_session, timed
+from benchmarks.works import all_works, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
 
 # Predictions that a partition of a shuffle is to hold, about; and the fewest partitions.
 _IN_A_PARTITION, _FEWEST_PARTITIONS = 1_250_000, 8
@@ -25,11 +33,17 @@ RATIOS = (
     ("many", "spark"),
     ("many", "no-quantiles"),
     ("ten-bootstrap", "ten"),
-    ("pruned", "many"),
+    ("many", "unpruned"),
     ("many", "one"),
     ("every", "many"),
+    ("sliced", "many"),
     ("per-user", "shuffle"),
     ("spark-twenty", "twenty"),
+    ("one-tie", "no-tie"),
+    ("pyspark-ml", "ml-evaluate"),
+    ("trec", "trec-parquet"),
+    ("many", "smallest"),
+    ("spark", "smallest"),
     ("arrays", "arrays-spark"),
     ("arrays", "arrays-carried"),
     ("arrays-every", "arrays-many"),
@@ -67,60 +81,78 @@ class Measurement:
 def measure(measurement: Measurement) -> dict[str, Any]:
     """Make the tables, time the works, and say what came out."""
     with tempfile.TemporaryDirectory(prefix="rankeval-benchmark-") as folder:
-        began = time.perf_counter()
-        make_tables(
-            measurement.shape, Path(folder), arrays=any(name.startswith("arrays") for name in measurement.works)
-        )
+        return measure_in(folder, measurement)
+
+
+def measure_in(folder: str, measurement: Measurement) -> dict[str, Any]:
+    """The same in a folder that stays, with the tables, for what else reads them."""
+    began = time.perf_counter()
+    arrays = any(name.startswith("arrays") for name in measurement.works)
+    make_tables(measurement.shape, Path(folder), arrays=arrays)
+    spark = start_session(measurement.heap, measurement.partitions)
+    try:
+        prepare(spark, folder, measurement.works)
         print(f"data made in {time.perf_counter() - began:.0f} s", file=sys.stderr)
-        spark = start_session(measurement.heap, measurement.partitions)
-        try:
-            works = all_works(spark, folder, list(measurement.cutoffs), measurement.partitions)
-            with PeakOfWorkers() as peak:
-                times = timed(
-                    {name: works[name] for name in measurement.works}, measurement.rounds, measurement.warm_up
-                )
-            recounted = {}
-            if "all-lists" in measurement.works:
-                result: Any = works["all-lists"]()
-                recounted = check(spark, folder, {row.metric: row.mean for row in result.summary})
-            version = spark.version
-        finally:
-            spark.stop()
-    best = {name: min(seconds) for name, seconds in times.items()}
-    return {
+        works = all_works(spark, folder, list(measurement.cutoffs), measurement.partitions)
+        with PeakOfWorkers() as peak:
+            times = timed({name: works[name] for name in measurement.works}, measurement.rounds, measurement.warm_up)
+        checks = _checks(spark, folder, works, measurement.works)
+        version = spark.version
+    finally:
+        spark.stop()
+    report = {
         "setting": asdict(measurement)
         | {"spark": version, "cores": CORES, "partitions": measurement.partitions, "sink": "noop"},
-        "best_seconds": {name: round(value, 3) for name, value in best.items()},
-        "median_seconds": {name: round(statistics.median(seconds), 3) for name, seconds in times.items()},
-        "ratios": {
-            f"{one} / {two}": round(best[one] / best[two], 2) for one, two in RATIOS if one in best and two in best
-        },
+        "seconds": {name: [round(value, 4) for value in seconds] for name, seconds in times.items()},
+        "best_seconds": {name: round(min(seconds), 4) for name, seconds in times.items()},
+        "median_seconds": {name: round(statistics.median(seconds), 4) for name, seconds in times.items()},
         "worker_megabytes": peak.megabytes and round(peak.megabytes),
-        "counted_by_pandas": recounted,
     }
+    ratios = {f"{work} / {other}": ratio(report, work, other) for work, other in RATIOS if {work, other} <= set(times)}
+    return report | {"ratios": {name: figure._asdict() for name, figure in ratios.items()}} | checks
+
+
+def _checks(
+    spark: SparkSession, folder: str, works: dict[str, Callable[[], object]], chosen: tuple[str, ...]
+) -> dict[str, Any]:
+    """What the works must have found, so that their times are times of that."""
+    checks: dict[str, Any] = {}
+    if "all-lists" in chosen:
+        result: Any = works["all-lists"]()
+        checks["counted_by_pandas"] = check(spark, folder, {row.metric: row.mean for row in result.summary})
+    if {"no-tie", "one-tie"} <= set(chosen):
+        checks["second_pass"] = second_pass(works)
+    if "trec" in chosen:
+        checks["trec_value"] = value_of_trec(works)
+    return checks
 
 
 def table(report: dict[str, Any]) -> str:
     """The figures of a measurement for a person."""
     setting, best, median = report["setting"], report["best_seconds"], report["median_seconds"]
     shape, cutoffs = setting["shape"], list(setting["cutoffs"])
-    sizes = {"many": len(METRICS) * len(cutoffs), "every": len(every_metric(cutoffs))}
     hot = f", one user with {shape['hot_user']:,} more" if shape["hot_user"] else ""
     lines = [
-        f"{shape['users']:,} users x {shape['predictions']} predictions ({shape['lengths']}), {shape['labels']} labels, "
-        f"{shape['ids']} ids, {shape['scores']} scores{hot}",
+        f"{shape['users']:,} users x {shape['predictions']} predictions ({shape['lengths']}), {shape['labels']} labels "
+        f"({shape['pattern']}), {shape['ids']} ids, {shape['scores']} scores{hot}",
         f"Spark {setting['spark']}, {setting['cores']} cores, heap {setting['heap']}, {setting['partitions']} shuffle partitions; shuffled "
         f"columns: user, item, score; sink: {setting['sink']}; best of {setting['rounds']} rounds after {setting['warm_up']}",
         "",
-        f"{'work':<52}{'best s':>8}{'median s':>10}{'/ shuffle':>11}",
+        f"{'work':<56}{'best s':>8}{'median s':>10}{'/ shuffle':>11}",
     ]
     for name, seconds in best.items():
-        ratio = f"{seconds / best['shuffle']:.2f}" if "shuffle" in best and not name.startswith("arrays") else ""
-        lines.append(f"{WORDS[name].format(**sizes):<52}{seconds:>8.2f}{median[name]:>10.2f}{ratio:>11}")
-    lines += ["", *(f"{name:<52}{value:>8.2f}" for name, value in report["ratios"].items())]
-    if report["counted_by_pandas"]:
+        floor = f"{seconds / best['shuffle']:.2f}" if "shuffle" in best and not name.startswith("arrays") else ""
+        lines.append(f"{words_of(name, cutoffs):<56}{seconds:>8.2f}{median[name]:>10.2f}{floor:>11}")
+    lines += ["", *(ratio_line(name, Figure(**figure)) for name, figure in report["ratios"].items())]
+    if "counted_by_pandas" in report:
         lines += ["", "values of all lists together, as pandas counts them, too:"]
-        lines += [f"{metric:<52}{value:>8.4f}" for metric, value in report["counted_by_pandas"].items()]
+        lines += [f"{metric:<56}{value:>8.4f}" for metric, value in report["counted_by_pandas"].items()]
+    lines += ["", *report["second_pass"]] if "second_pass" in report else []
     if report["worker_megabytes"]:
-        lines.append(f"{'a Python worker took at most, MB':<52}{report['worker_megabytes']:>8}")
+        lines.append(f"{'a Python worker took at most, MB':<56}{report['worker_megabytes']:>8}")
     return "\n".join(lines)
+
+
+def ratio_line(words: str, figure: Figure) -> str:
+    """A ratio for a person, with what the rounds gave."""
+    return f"{words:<56}{figure.value:>8.2f}{figure.spread:>14}"

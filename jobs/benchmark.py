@@ -5,7 +5,9 @@ rounds. What counts is a ratio of the best times of one run: absolute times say 
 
     python jobs/benchmark.py                                  # 200,000 users x 50 predictions, 10 labels
     python jobs/benchmark.py --ids string --lengths ragged
-    python jobs/benchmark.py --users 20000 --hot-user 5000000 --cutoffs 100 --heap 1g --only shuffle,pruned
+    python jobs/benchmark.py --pattern logs --only shuffle,grouped,many
+    python jobs/benchmark.py --users 20000 --hot-user 5000000 --cutoffs 100 --heap 1g --only shuffle,many
+    python jobs/benchmark.py --quick                          # the flagship rows on a fifth of the data, beside the published ones
     python jobs/benchmark.py --check                          # every target; make benchmark-check installs what it needs
     python jobs/benchmark.py --check --runs long,kernel       # those of some runs
 """
@@ -16,17 +18,21 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args, get_type_hints
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import runs, targets
+from benchmarks.further import FURTHER_WORDS
 from benchmarks.measuring import Measurement, measure, table
 from benchmarks.tables import Shape
-from benchmarks.works import BEYOND_ACCURACY, WORDS
+from benchmarks.works import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+
+# The figures that the pages show.
+PUBLISHED = Path(__file__).resolve().parent.parent / "benchmarks" / "figures.json"
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
@@ -39,16 +45,20 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--labels", type=int, default=shape.labels, help="labels of a user")
     parser.add_argument("--items", type=int, default=shape.items, help="items that predictions come from")
-    parser.add_argument("--ids", choices=("long", "int", "string"), default=shape.ids, help="type of the item ids")
+    parser.add_argument("--ids", choices=_choices("ids"), default=shape.ids, help="type of the item ids")
     parser.add_argument(
-        "--lengths", choices=("equal", "ragged"), default=shape.lengths, help="ragged: log-normal, 1 to 10 x the median"
+        "--lengths", choices=_choices("lengths"), default=shape.lengths, help="ragged: log-normal, 1 to 10 x the median"
     )
     parser.add_argument(
         "--hot-user", type=int, default=shape.hot_user, help="so many predictions more for the first user"
     )
     parser.add_argument(
-        "--scores", choices=("continuous", "forty", "constant"), default=shape.scores, help="how scores tie"
+        "--pattern",
+        choices=_choices("pattern"),
+        default=shape.pattern,
+        help="logs: 0 to twice as many labels, popular items, a user's rows in all files",
     )
+    parser.add_argument("--scores", choices=_choices("scores"), default=shape.scores, help="how scores tie")
     parser.add_argument(
         "--cutoffs",
         type=lambda text: tuple(int(k) for k in text.split(",")),
@@ -63,12 +73,21 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         "--json", type=Path, default=None, help="write the figures here too; with --check a file that runs are added to"
     )
     parser.add_argument(
+        "--quick", action="store_true", help="the flagship rows on a fifth of the data, beside the published figures"
+    )
+    parser.add_argument(
         "--check", action="store_true", help="measure what the targets are about; exit 1 where one is missed"
     )
     parser.add_argument(
         "--runs", type=_names(runs.RUNS), default=None, help="with --check: some of the runs, with commas"
     )
     return parser.parse_args(given)
+
+
+def _choices(field: str) -> tuple[str, ...]:
+    """What a field of a shape may be."""
+    choices: tuple[str, ...] = get_args(get_type_hints(Shape)[field])
+    return choices
 
 
 def _names(known: Collection[str]) -> Callable[[str], list[str]]:
@@ -88,6 +107,8 @@ def main(given: list[str] | None = None) -> int:
     options = arguments(given)
     if options.check:
         return check(options.runs or list(runs.RUNS), options.json)
+    if options.quick:
+        return quick(options.json)
     shape = Shape(
         users=options.users,
         predictions=options.predictions,
@@ -97,9 +118,10 @@ def main(given: list[str] | None = None) -> int:
         lengths=options.lengths,
         scores=options.scores,
         hot_user=options.hot_user,
+        pattern=options.pattern,
     )
     # Spark's evaluator takes doubles only; its 20 values one by one take minutes. What asks for further tables is a run of its own.
-    left_out = {"spark-twenty", "logged", *BEYOND_ACCURACY, *(["spark"] if options.ids == "string" else [])}
+    left_out = {"spark-twenty", "smallest", *FURTHER_WORDS, *(["spark"] if options.ids not in {"long", "int"} else [])}
     report = measure(
         Measurement(
             works=tuple(options.only or (name for name in WORDS if name not in left_out)),
@@ -113,6 +135,19 @@ def main(given: list[str] | None = None) -> int:
     print(table(report))
     if options.json:
         options.json.write_text(json.dumps(report, indent=2) + "\n")
+    return 0
+
+
+def quick(file: Path | None) -> int:
+    """Measure the flagship rows and print them beside the published ones. The figures judge nothing: other machines differ.
+
+    Args:
+        file: where the figures are written.
+    """
+    measured = {"logs": measure(runs.QUICK)}
+    if file:
+        file.write_text(json.dumps(measured, indent=2) + "\n")
+    print(targets.against_published(measured, json.loads(PUBLISHED.read_text())))
     return 0
 
 

@@ -24,8 +24,8 @@ def test_every_target_is_read_from_runs_that_there_are(writer, reports):
     from benchmarks.targets import TARGETS
 
     assert {name for target in TARGETS for name in target.runs} <= set(RUNS)
-    assert {"kernel", "long"} <= set(reports) <= set(RUNS)
-    assert len(TARGETS) >= 22
+    assert {"kernel"} <= set(reports) <= set(RUNS)
+    assert len(TARGETS) >= 40
 
 
 def test_a_target_that_is_missed_says_so():
@@ -39,7 +39,32 @@ def test_a_target_that_is_missed_says_so():
     assert missed == ["kernel, 50 predictions and 10 labels a user"]
     ratio = {"long": {"best_seconds": {"shuffle": 2.0, "many": 3.0, "spark-twenty": 60.0, "twenty": 3.1}}}
     found = {target.work: figure for target, figure in _of(ratio)}
-    assert found["RankingEvaluator's 20 values one by one ÷ the 20 here"] == pytest.approx(60 / 3.1)
+    assert found["RankingEvaluator's 20 values one by one ÷ the 20 here"].value == pytest.approx(60 / 3.1)
+
+
+def test_a_ratio_has_the_spread_of_its_rounds():
+    from benchmarks.ratios import Figure, ratio, slower_over_faster
+
+    report = {
+        "seconds": {"many": [3.0, 2.0, 4.0], "shuffle": [2.0, 2.0, 1.0]},
+        "best_seconds": {"many": 2.0, "shuffle": 1.0},
+    }
+    assert ratio(report, "many", "shuffle") == Figure(2.0, 1.0, 4.0)
+    assert ratio(report, "many", "shuffle").spread == "1.00–4.00"
+    assert slower_over_faster(report, "shuffle", "many") == Figure(2.0, 1.0, 4.0)
+    # Older figures have no rounds, and of one round there is no spread.
+    without = ratio({"best_seconds": report["best_seconds"]}, "many", "shuffle")
+    assert (without, without.spread) == (Figure(2.0), "")
+    single = report | {"seconds": {"many": [2.0], "shuffle": [1.0, 2.0]}}
+    assert ratio(single, "many", "shuffle") == Figure(2.0)
+
+
+def test_a_peer_is_compared_with_ours_before_and_after_it_in_the_same_run():
+    from benchmarks.targets import TARGETS
+
+    times = {"theirs": {"twenty": [60.0], "beyond": [90.0]}, "ours": {"twenty": [3.0, 2.0], "beyond": [4.0, 3.0]}}
+    target = next(target for target in TARGETS if target.runs == ("replay",))
+    assert target.figure({"replay": times}) == (30.0, 20.0, 30.0)
 
 
 def _of(reports):
@@ -52,14 +77,51 @@ def _of(reports):
             continue
 
 
-def test_the_pages_have_the_figures_that_were_measured(writer, reports):
+@pytest.fixture
+def measured():
+    """Reports with the rounds of every work, as a whole run has them."""
+    from dataclasses import asdict
+
+    from benchmarks.runs import MEASUREMENTS
+
+    def report(measurement):
+        best = dict.fromkeys(measurement.works, 9.87)
+        rounds = {work: [9.87, 9.87 + place] for place, work in enumerate(measurement.works)}
+        return {
+            "setting": asdict(measurement) | {"cores": 2},
+            "best_seconds": best,
+            "median_seconds": best,
+            "seconds": rounds,
+        }
+
+    reports = {name: report(measurement) for name, measurement in MEASUREMENTS.items()}
+    trec = dict.fromkeys(("trec-parquet", "trec"), 12.5)
+    reports["trec"] = reports["long"] | {"best_seconds": trec, "seconds": {}, "pandas": {"seconds": [40.0, 50.0]}}
+    return reports
+
+
+def test_the_pages_have_the_figures_that_were_measured(writer, reports, measured):
     for path in writer["PAGES"]:
         text = path.read_text()
-        assert "<!-- figures: long -->" in text
+        assert "<!-- figures: intervals -->" in text
         assert writer["page"](text, reports) == text, f"{path.name}: run python tools/write_performance.py"
-        slower = {**reports["long"], "best_seconds": dict.fromkeys(reports["long"]["best_seconds"], 9.87)}
-        assert "9.87" in writer["page"](text, reports | {"long": slower})
-        assert "Not measured yet: `make benchmark-check RUNS=long`" in writer["page"](text, {})
+        assert "9.87" in writer["page"](text, measured)
+        assert "Not measured yet: `make benchmark-check RUNS=logs`" in writer["page"](text, {})
+        assert "Not measured yet: `make benchmark-check RUNS=" not in writer["page"](text, measured).replace(
+            "Not measured yet: `make benchmark-check RUNS=kernel", ""
+        ).replace("Not measured yet: `make benchmark-check RUNS=replay", "")
+
+
+def test_a_ratio_stands_in_a_page_with_the_spread_of_its_rounds(writer, measured):
+    block = "<!-- figures: {} -->\n\n<!-- end -->".format
+    flagship = writer["page"](block("flagship"), measured)
+    # The rounds of the bare shuffle, first in the turn, and of 30 values, fourth: 9.87 and 9.87; 9.87 and 12.87.
+    assert "| … ÷ bare shuffle | ≤ 1.8 × | 1 × | 1.00–1.30 | met |" in flagship
+    assert "| bare shuffle of both by user (the floor) | 9.87 | 1.00 |  |" in writer["page"](block("logs"), measured)
+    assert "| evaluate, 30 values | 9.87 | 1.00 | 1.00–1.30 |" in writer["page"](block("logs"), measured)
+    assert "| pandas alone: read TREC's files, and compute ndcg@10 | 40.00 | 3.20 |" in writer["page"](
+        block("trec"), measured
+    )
 
 
 def test_the_picture_shows_the_growth_that_was_measured(writer):

@@ -19,7 +19,7 @@ METRICS = {
 
 def main(folder: str, java_options: str = "") -> None:
     """Start Spark, evaluate, and print the times in seconds."""
-    from benchmarks.works import start_session
+    from benchmarks.session import start_session
 
     began = time.perf_counter()
     spark = start_session("6g", 8, java_options)

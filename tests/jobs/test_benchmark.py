@@ -6,7 +6,12 @@ import pandas as pd
 import pytest
 
 from benchmarks.counted import compare, counted
-from benchmarks.works import BEYOND_ACCURACY
+from benchmarks.further import BEYOND_ACCURACY
+from benchmarks.measuring import RATIOS
+from benchmarks.runs import MEASUREMENTS
+from benchmarks.tables import Shape, make_tables
+from benchmarks.targets import FLAGSHIP, against_published
+from benchmarks.works import WORDS
 from spark_rankeval.metrics import parse_metric
 
 
@@ -18,22 +23,93 @@ def run(run_job, tmp_path):
 
 def test_it_times_works_and_says_by_what_they_are_divided(run, tmp_path):
     file = tmp_path / "figures.json"
-    works = "shuffle,many,per-user,spark,arrays,arrays-spark,all-lists"
-    done = run(
-        "--users", "300", "--predictions", "20", "--rounds", "1", "--warm-up", "0", "--only", works, "--json", str(file)
-    )
+    works = "shuffle,smallest,many,per-user,spark,arrays,arrays-spark,all-lists"
+    shape = ("--users", "300", "--predictions", "20", "--pattern", "logs")
+    done = run(*shape, "--rounds", "2", "--warm-up", "0", "--only", works, "--json", str(file))
     assert done.returncode == 0, done.stderr[-2000:]
     report = json.loads(file.read_text())
     assert list(report["best_seconds"]) == works.split(",")
     best = report["best_seconds"]
-    assert report["ratios"]["many / shuffle"] == pytest.approx(best["many"] / best["shuffle"], abs=0.02)
+    ratio = report["ratios"]["many / shuffle"]
+    assert ratio["value"] == pytest.approx(best["many"] / best["shuffle"], rel=1e-6)
+    of_rounds = [
+        many / shuffle for many, shuffle in zip(*(report["seconds"][name] for name in ("many", "shuffle")), strict=True)
+    ]
+    assert [ratio["lowest"], ratio["highest"]] == pytest.approx([min(of_rounds), max(of_rounds)])
     assert report["setting"]["shape"]["users"] == 300
     assert report["worker_megabytes"] > 30
-    assert "300 users x 20 predictions (equal), 10 labels, long ids" in done.stdout
+    assert "300 users x 20 predictions (equal), 10 labels (logs), long ids" in done.stdout
     assert "evaluate, 30 values" in done.stdout
     # Values of all lists are counted once more, from many partitions.
     assert set(report["counted_by_pandas"]) == {str(parse_metric(metric)) for metric in BEYOND_ACCURACY["all-lists"]}
     assert "as pandas counts them" in done.stdout
+
+
+def test_one_long_tie_takes_a_second_pass_and_files_of_trec_give_what_parquet_gives(run, tmp_path):
+    file = tmp_path / "figures.json"
+    works = "no-tie,one-tie,trec-parquet,trec,sliced,ml-evaluate,pyspark-ml"
+    shape = ("--users", "60", "--scores", "pairs")
+    done = run(*shape, "--rounds", "1", "--warm-up", "0", "--only", works, "--json", str(file))
+    assert done.returncode == 0, done.stderr[-2000:]
+    report = json.loads(file.read_text())
+    assert report["second_pass"]
+    assert 0 < report["trec_value"] < 1
+    assert all(sentence in done.stdout for sentence in report["second_pass"])
+
+
+def test_logs_have_labels_of_unequal_number_and_users_in_all_files(tmp_path):
+    make_tables(Shape(users=200, items=5_000, pattern="logs"), tmp_path)
+    files = [pd.read_parquet(file).assign(file=file.name) for file in (tmp_path / "predictions").iterdir()]
+    predictions, labels = pd.concat(files), pd.read_parquet(tmp_path / "labels")
+    assert len(files) == 8
+    assert (predictions.groupby("user")["file"].nunique() > 4).all()
+    assert (predictions.groupby("user").size() == 50).all()
+    # Every item once a user, and small numbers far more often.
+    assert not predictions.duplicated(["user", "item"]).any()
+    assert not labels.duplicated(["user", "item"]).any()
+    assert (predictions["item"] < 625).mean() == pytest.approx(0.5, abs=0.05)
+    counts = labels.groupby("user").size().reindex(range(200), fill_value=0)
+    assert (counts.min(), counts.max()) == (0, 20)
+    assert len(predictions.merge(labels, on=["user", "item"])) >= 2 * (counts >= 2).sum()
+    arrays = pd.read_parquet(tmp_path / "arrays")
+    assert arrays["label"].map(len).sort_index().tolist() == counts.tolist()
+    with pytest.raises(ValueError, match="30 items are too few"):
+        make_tables(Shape(users=200, items=30, pattern="logs"), tmp_path)
+
+
+@pytest.mark.parametrize(("ids", "lengths"), [("uuid", {36}), ("string", {16}), ("words", None)])
+def test_ids_that_are_texts_are_as_many_as_numbers(tmp_path, ids, lengths):
+    for name in ("long", ids):
+        (tmp_path / name).mkdir()
+        make_tables(Shape(users=30, ids=name), tmp_path / name, arrays=False)
+    numbers, texts = (pd.read_parquet(tmp_path / name / "predictions")["item"] for name in ("long", ids))
+    assert numbers.nunique() == texts.nunique() == len(set(zip(numbers, texts, strict=True)))
+    met = set(texts.str.len())
+    assert met == lengths if lengths else len(met) > 10
+
+
+def test_scores_in_pairs_tie_at_most_twice(tmp_path):
+    make_tables(Shape(users=30, scores="pairs"), tmp_path, arrays=False)
+    predictions = pd.read_parquet(tmp_path / "predictions")
+    assert predictions["score"].nunique() == 40
+    assert predictions.groupby(["user", "score"]).size().max() == 2
+
+
+def test_every_work_that_is_named_is_one():
+    assert {work for measurement in MEASUREMENTS.values() for work in measurement.works} <= set(WORDS)
+    assert {work for pair in RATIOS for work in pair} <= set(WORDS)
+
+
+def test_a_quick_run_says_whether_the_published_ratio_lies_within_its_spread():
+    works = ("grouped", "shuffle", "spark", "one", "many", "unpruned")
+    seconds = {work: [2.0, 2.0] for work in works} | {"many": [2.0, 2.2]}
+    here = {"logs": {"seconds": seconds, "best_seconds": {work: min(times) for work, times in seconds.items()}}}
+    published = {"logs": {"best_seconds": dict.fromkeys(works, 2.0) | {"spark": 4.0}}}
+    lines = against_published(here, published).splitlines()[1:]
+    assert len(lines) == len(FLAGSHIP)
+    assert [line.split()[-1] for line in lines] == ["within", "within", "OUTSIDE", "within", "within"]
+    assert "1.00–1.10" in lines[0]
+    assert "none yet" in against_published(here, {})
 
 
 def test_a_value_that_pandas_counts_otherwise_is_told():

@@ -1,0 +1,233 @@
+"""Works that need more than predictions and labels: measures beyond accuracy, slices, models, a long tie, TREC's files, pipelines."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    Work = Callable[[], object]
+    Prepared = Callable[[str], DataFrame]
+
+FURTHER_WORDS = {
+    "ndcg": "evaluate, ndcg@10, what the next are beside",
+    "popularity": "… with 4 measures of how known items are",
+    "history": "… with 3 measures of the user's history",
+    "categories": "… with 2 measures of categories",
+    "vectors": "… with diversity by vectors of 16 numbers",
+    "baseline": "… with 2 measures against a baseline",
+    "all-lists": "… with 4 measures of all lists together",
+    "logged": "evaluate, 20 estimates from logged feedback",
+    "sliced": "evaluate, {many} values, 2,000 slices",
+    "ten-models": "evaluate, {many} values, 10 models at once",
+    "no-tie": "evaluate, 6 values at cutoff 10, no tie unresolved",
+    "one-tie": "… one user's tie unresolved",
+    "ml-evaluate": "evaluate, ndcg@10, of a pipeline's frame",
+    "pyspark-ml": "RankingEvaluator of spark_rankeval.ml, ndcg@10",
+    "trec-parquet": "evaluate_runs, ndcg@10, of TREC's columns in Parquet",
+    "trec": "read TREC's files, and evaluate ndcg@10",
+}
+# Measures beyond accuracy by their work, each beside ndcg@10.
+BEYOND_ACCURACY = {
+    "ndcg": (),
+    "popularity": ("novelty@10", "surprisal@10", "average_popularity@10", "cold_items@10"),
+    "history": ("repetition@10", "cold_user", "popularity_ratio@10"),
+    "categories": ("diversity@10", "categorical_diversity@10"),
+    "vectors": ("diversity(by='vector')@10",),
+    "baseline": ("unexpectedness@10", "serendipity@10"),
+    "all-lists": ("coverage@10", "gini@10", "entropy@10", "personalisation@10"),
+}
+ESTIMATES = [
+    f"{metric}({estimator})@{k}"
+    for metric in ("dcg", "precision")
+    for estimator in ("estimator='ips'", "estimator='ips', weight_limit=3")
+    for k in (1, 3, 5, 10, 20)
+]
+_AT_TEN = ["precision@10", "recall@10", "ndcg@10", "ap@10", "rr@10", "hit_rate@10"]
+_SLICES, _MODELS = 2_000, 10
+
+
+def prepare(spark: SparkSession, folder: str, works: Collection[str]) -> None:
+    """Write the tables and files that some of the works need, so that no time has this in it."""
+    from pyspark.sql import functions as F
+
+    predictions, labels = (spark.read.parquet(f"{folder}/{name}") for name in ("predictions", "labels"))
+    if "one-tie" in works:
+        # All predictions of the first user tie, far beyond the few more than the cutoff that pruning keeps.
+        tied = F.when(F.col("user") == 0, F.lit(0.5)).otherwise(F.col("score")).alias("score")
+        predictions.select("user", "item", tied).write.parquet(f"{folder}/one-tie")
+    if "sliced" in works:
+        segment = F.pmod(F.xxhash64("user"), F.lit(_SLICES)).alias("segment")
+        predictions.select("user").distinct().select("user", segment).write.parquet(f"{folder}/segments")
+    if "ten-models" in works:
+        for number in range(_MODELS):
+            predictions.withColumn("score", F.rand(number)).write.parquet(f"{folder}/model-{number}")
+    if {"trec", "trec-parquet"} & set(works):
+        _prepare_trec(spark, folder, predictions, labels)
+
+
+def _prepare_trec(spark: SparkSession, folder: str, predictions: DataFrame, labels: DataFrame) -> None:
+    from pyspark.sql import functions as F
+
+    from spark_rankeval.trec import read_qrels, read_run
+
+    predictions.select(F.expr("concat_ws(' ', user, 'Q0', item, 0, score, 'run')")).write.text(f"{folder}/run")
+    labels.select(F.expr("concat_ws(' ', user, 'Q0', item, 1)")).write.text(f"{folder}/qrels")
+    # The same ids: text, as the files have them.
+    read_run(spark, f"{folder}/run/part-*").write.parquet(f"{folder}/run-parquet")
+    read_qrels(spark, f"{folder}/qrels/part-*").write.parquet(f"{folder}/qrels-parquet")
+
+
+def further_works(spark: SparkSession, folder: str, tables: dict[str, DataFrame], many: list[str]) -> dict[str, Work]:
+    """The works by name. Those of `prepare` run only after it.
+
+    Args:
+        spark: the session.
+        folder: the tables.
+        tables: predictions and labels, open.
+        many: the metrics of slices and of models.
+    """
+
+    @cache
+    def prepared(name: str) -> DataFrame:
+        return spark.read.parquet(f"{folder}/{name}")
+
+    return {
+        **_beyond_accuracy(spark, tables),
+        **_parts_and_models(prepared, tables, many),
+        **_ties(prepared, tables),
+        **_pipelines(tables),
+        **_trec(spark, folder, prepared),
+    }
+
+
+def _beyond_accuracy(spark: SparkSession, tables: dict[str, DataFrame]) -> dict[str, Work]:
+    from pyspark.sql import functions as F
+
+    from spark_rankeval import Facts, evaluate
+
+    training, items, baseline = further_tables(spark, tables)
+
+    def beyond(measures: Iterable[str]) -> Work:
+        facts = Facts(training=training, items=items, baseline=baseline)
+        metrics = ["ndcg@10", *measures]
+        return lambda: evaluate(tables["predictions"], tables["labels"], metrics, score="score", facts=facts)
+
+    def logged() -> object:
+        weighted = tables["labels"].withColumn("weight", 1 + F.pmod(F.xxhash64("item"), F.lit(5)))
+        return evaluate(tables["predictions"], weighted, ESTIMATES, score="score", weight="weight")
+
+    return {**{name: beyond(measures) for name, measures in BEYOND_ACCURACY.items()}, "logged": logged}
+
+
+def _parts_and_models(prepared: Prepared, tables: dict[str, DataFrame], many: list[str]) -> dict[str, Work]:
+    from spark_rankeval import Facts, evaluate
+
+    def sliced() -> object:
+        facts = Facts(attributes=prepared("segments"))
+        return evaluate(tables["predictions"], tables["labels"], many, score="score", by="segment", facts=facts)
+
+    def ten_models() -> object:
+        models = {f"model {number}": prepared(f"model-{number}") for number in range(_MODELS)}
+        return evaluate(models, tables["labels"], many, score="score")
+
+    return {"sliced": sliced, "ten-models": ten_models}
+
+
+def _ties(prepared: Prepared, tables: dict[str, DataFrame]) -> dict[str, Work]:
+    from spark_rankeval import evaluate
+
+    return {
+        "no-tie": lambda: evaluate(tables["predictions"], tables["labels"], _AT_TEN, score="score"),
+        "one-tie": lambda: evaluate(prepared("one-tie"), tables["labels"], _AT_TEN, score="score"),
+    }
+
+
+def second_pass(works: dict[str, Work]) -> list[str]:
+    """What the plan says of a second pass, and says only if one user's tie is unresolved.
+
+    Raises:
+        ValueError: it says no more, so that the works compare nothing.
+    """
+    without, with_tie = (_plan(works[name]()) for name in ("no-tie", "one-tie"))
+    sentences = [sentence for sentence in with_tie if sentence not in without]
+    if not sentences:
+        msg = f"a tie that pruning cuts had no second pass: {' '.join(with_tie)}"
+        raise ValueError(msg)
+    return sentences
+
+
+def _plan(result: Any) -> tuple[str, ...]:
+    plan: tuple[str, ...] = result.plan
+    return plan
+
+
+def _pipelines(tables: dict[str, DataFrame]) -> dict[str, Work]:
+    from pyspark.sql import functions as F
+
+    from spark_rankeval import evaluate
+
+    def held_out() -> DataFrame:
+        # As a recommender's transform gives it: what was held out, with a rating and what was predicted of it.
+        rating = F.pmod("item", F.lit(5)).cast("double").alias("rating")
+        return tables["predictions"].select("user", "item", rating, F.col("score").alias("prediction"))
+
+    def ml_evaluator() -> object:
+        from spark_rankeval.ml import RankingEvaluator
+
+        return RankingEvaluator(metricName="ndcg@10", relevanceThreshold=3).evaluate(held_out())
+
+    def same_frames() -> object:
+        frame = held_out()
+        return evaluate(frame, frame, ["ndcg@10"], score="prediction", relevance="rating", relevance_threshold=3)
+
+    return {"ml-evaluate": same_frames, "pyspark-ml": ml_evaluator}
+
+
+def _trec(spark: SparkSession, folder: str, prepared: Prepared) -> dict[str, Work]:
+    from spark_rankeval.trec import evaluate_runs, read_qrels, read_run
+
+    def parquet() -> object:
+        return evaluate_runs(prepared("run-parquet"), prepared("qrels-parquet"), ["ndcg@10"])
+
+    def files() -> object:
+        run, qrels = read_run(spark, f"{folder}/run/part-*"), read_qrels(spark, f"{folder}/qrels/part-*")
+        return evaluate_runs(run, qrels, ["ndcg@10"])
+
+    return {"trec-parquet": parquet, "trec": files}
+
+
+def further_tables(
+    spark: SparkSession, tables: dict[str, DataFrame]
+) -> tuple[DataFrame | None, DataFrame | None, DataFrame | None]:
+    """Training data of as many rows as predictions, their items with category and vector, and a baseline's 20 items a user.
+
+    None where item ids are text, or there are no rows.
+    """
+    from pyspark.sql import functions as F
+
+    predictions = tables.get("predictions")
+    if predictions is None or dict(predictions.dtypes)["item"] == "string":
+        return None, None, None
+    # Popular items have small numbers.
+    popular = F.pow(F.pmod(F.xxhash64("user", "item"), F.lit(1_000_000)) / 1e6, 3) * 100_000
+    training = predictions.select("user", popular.cast("bigint").alias("item"))
+    items = spark.range(100_000).select(
+        F.col("id").alias("item"),
+        (F.col("id") % 50).cast("string").alias("category"),
+        F.expr("transform(sequence(1, 16), i -> sin(id * i))").alias("vector"),
+    )
+    best = spark.range(20).select(F.col("id").alias("item"), (-F.col("id")).cast("double").alias("score"))
+    baseline = tables["labels"].select("user").distinct().crossJoin(F.broadcast(best))
+    return training, items, baseline
+
+
+def value_of_trec(works: dict[str, Work]) -> float:
+    """ndcg@10 of TREC's files, which what else reads them must find, too."""
+    result: Any = works["trec"]()
+    value: float = result.summary[0].mean
+    return value
