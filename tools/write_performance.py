@@ -18,8 +18,9 @@ sys.path.insert(0, str(ROOT))
 import altair as alt
 import pandas as pd
 
-from benchmarks.targets import outcomes
-from benchmarks.works import METRICS, WORDS, every_metric
+from benchmarks.ratios import Figure, ratio
+from benchmarks.targets import FLAGSHIP, TARGETS, Target, outcomes
+from benchmarks.works import words_of
 
 FIGURES = ROOT / "benchmarks" / "figures.json"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md")
@@ -34,9 +35,7 @@ def page(text: str, reports: dict[str, Any]) -> str:
     blocks = {"targets": targets(reports)}
     for name, (runs, written) in _BLOCKS.items():
         missing = [run for run in runs if run not in reports]
-        blocks[name] = (
-            f"Not measured yet: `make benchmark-check RUNS={','.join(missing)}`" if missing else written(reports)
-        )
+        blocks[name] = _not_measured(missing) if missing else written(reports)
 
     def block(found: re.Match[str]) -> str:
         return f"{found[1]}\n{blocks[found[2]]}\n\n{found[3]}"
@@ -44,65 +43,107 @@ def page(text: str, reports: dict[str, Any]) -> str:
     return re.sub(r"(<!-- figures: (\w+) -->\n).*?\n(<!-- end -->)", block, text, flags=re.DOTALL)
 
 
+def _not_measured(runs: list[str]) -> str:
+    return f"Not measured yet: `make benchmark-check RUNS={','.join(runs)}`"
+
+
 def targets(reports: dict[str, Any]) -> str:
-    """Every target with its figure."""
-    lines = ["| work | target | measured | |", "|---|---:|---:|---|"]
-    for target, figure in outcomes(reports):
-        bound = f"{'≥' if target.at_least else '≤'} {target.bound:g} {target.unit}"
-        measured = "not measured" if figure is None else f"{figure:.3g} {target.unit}"
-        verdict = "" if figure is None else "met" if target.is_met(figure) else "missed"
-        lines.append(f"| {target.work} | {bound} | {measured} | {verdict} |")
+    """Every target with its figure, and the runs that some still lack."""
+    lines = _targets_table(outcomes(reports))
+    missing = dict.fromkeys(run for target in TARGETS for run in target.runs if run not in reports)
+    if missing:
+        lines += ["", _not_measured(list(missing))]
     return "\n".join(lines)
 
 
+def flagship(reports: dict[str, Any]) -> str:
+    """The targets of the calls that people make."""
+    return "\n".join(_targets_table([(target, target.figure(reports)) for target in FLAGSHIP]))
+
+
+def _targets_table(rows: list[tuple[Target, Figure | None]]) -> list[str]:
+    lines = ["| work | target | measured | rounds | |", "|---|---:|---:|---:|---|"]
+    for target, figure in rows:
+        measured, spread, verdict = "not measured", "", ""
+        if figure is not None:
+            measured, spread = f"{figure.value:.3g} {target.unit}", figure.spread
+            verdict = "met" if target.is_met(figure) else "missed"
+        lines.append(f"| {target.work} | {target.bound_in_words} | {measured} | {spread} | {verdict} |")
+    return lines
+
+
 def long_tables(reports: dict[str, Any]) -> str:
-    """Seconds of the works on 10 million rows."""
-    report = reports["long"]
-    best, cutoffs = report["best_seconds"], report["setting"]["cutoffs"]
-    sizes = {"many": len(METRICS) * len(cutoffs), "every": len(every_metric(cutoffs))}
-    lines = ["| work | seconds | ÷ bare shuffle |", "|---|---:|---:|"]
-    for name, seconds in best.items():
-        ratio = "" if name.startswith("arrays") else f"{seconds / best['shuffle']:.2f}"
-        lines.append(f"| {WORDS[name].format(**sizes)} | {seconds:.2f} | {ratio} |")
+    """Seconds of the works on 10 million rows, even lists."""
+    return _beside(reports["long"], "shuffle", "bare shuffle")
+
+
+def logs(reports: dict[str, Any]) -> str:
+    """Seconds of the works on 10 million rows as logs have them."""
+    return _beside(reports["logs"], "shuffle", "bare shuffle")
+
+
+def small(reports: dict[str, Any]) -> str:
+    """Seconds of calls on a thousand users: medians, as the best of short calls is chance."""
+    return _beside(reports["small"], "smallest", "the smallest Spark work", times="median_seconds")
+
+
+def _beside(report: dict[str, Any], other: str, words: str, *, times: str = "best_seconds") -> str:
+    """The works of a report, each as a multiple of another work's time, and what the rounds gave."""
+    lines = [f"| work | seconds | ÷ {words} | rounds |", "|---|---:|---:|---:|"]
+    for name, seconds in report[times].items():
+        shown, spread = "", ""
+        # Arrays need no shuffle.
+        if not name.startswith("arrays"):
+            figure = ratio(report, name, other, times=times)
+            # Rounds of a work beside itself are all alike.
+            shown, spread = f"{figure.value:.2f}", "" if name == other else figure.spread
+        lines.append(f"| {words_of(name, report['setting']['cutoffs'])} | {seconds:.2f} | {shown} | {spread} |")
     return "\n".join(lines)
 
 
 def intervals(reports: dict[str, Any]) -> str:
     """What the bootstrap costs."""
-    best = reports["intervals"]["best_seconds"]
-    more = best["ten-bootstrap"] / best["ten"] - 1
+    report = reports["intervals"]
+    best, figure = report["best_seconds"], ratio(report, "ten-bootstrap", "ten")
+    spread = f"; rounds {figure.spread}" if figure.spread else ""
     return (
-        f'1,000 bootstrap replicates of 10 values (`ci="bca"`) cost {more:.0%} more than the evaluation without them '
-        f"({best['ten-bootstrap']:.2f} s against {best['ten']:.2f} s)."
+        f'1,000 bootstrap replicates of 10 values (`ci="bca"`) take {figure.value:.2f} times the evaluation without them '
+        f"({best['ten-bootstrap']:.2f} s against {best['ten']:.2f} s{spread})."
     )
 
 
 def beyond_accuracy(reports: dict[str, Any]) -> str:
     """Seconds of measures beyond accuracy, and of estimates, beside one metric."""
-    return _beside_one_metric(reports["beyond-accuracy"])
+    return _beside(reports["beyond-accuracy"], "ndcg", "ndcg@10 alone")
 
 
 def pipelines(reports: dict[str, Any]) -> str:
-    """Seconds of what evaluates in pipelines and from TREC's files, beside one metric."""
-    return _beside_one_metric(reports["pipelines"])
+    """Seconds of what evaluates in pipelines, beside one metric."""
+    return _beside(reports["pipelines"], "ndcg", "ndcg@10 alone")
 
 
-def _beside_one_metric(report: dict[str, Any]) -> str:
-    best = report["best_seconds"]
-    lines = ["| work | seconds | ÷ ndcg@10 alone |", "|---|---:|---:|"]
-    lines += [f"| {WORDS[name]} | {seconds:.2f} | {seconds / best['ndcg']:.2f} |" for name, seconds in best.items()]
-    return "\n".join(lines)
+def trec(reports: dict[str, Any]) -> str:
+    """Seconds from TREC's files, beside the same columns in Parquet; and of pandas."""
+    report = reports["trec"]
+    seconds = report["pandas"]["seconds"]
+    line = f"| pandas alone: read TREC's files, and compute ndcg@10 | {min(seconds):.2f} | "
+    figure = min(seconds) / report["best_seconds"]["trec-parquet"]
+    return _beside(report, "trec-parquet", "from Parquet") + f"\n{line}{figure:.2f} |  |"
 
 
 def growth(reports: dict[str, Any]) -> str:
     """Seconds, and microseconds a row, by the number of rows; with the picture."""
     lines = [
-        "| predictions | bare shuffle, s | 30 values, s | 30 values, µs a row | ÷ bare shuffle |",
-        "|---:|---:|---:|---:|---:|",
+        "| predictions | bare shuffle, s | 30 values, s | 30 values, µs a row | ÷ bare shuffle | rounds |",
+        "|---:|---:|---:|---:|---:|---:|",
     ]
     for run, n_rows in GROWTH.items():
         shuffle, many = (reports[run]["best_seconds"][work] for work in GROWING)
-        lines.append(f"| {n_rows:,} | {shuffle:.1f} | {many:.1f} | {many / n_rows * 1e6:.2f} | {many / shuffle:.2f} |")
+        figure = ratio(reports[run], "many", "shuffle")
+        time_a_row = f"{many / n_rows * 1e6:.2f}"
+        lines.append(
+            f"| {n_rows:,} | {shuffle:.1f} | {many:.1f} | {time_a_row} | {figure.value:.2f} | {figure.spread} |"
+        )
     picture = f"![Time a row by the number of predictions, of the bare shuffle and of 30 values]({PICTURE.name})"
     return "\n".join([*lines, "", picture])
 
@@ -119,10 +160,14 @@ def cost(reports: dict[str, Any]) -> str:
 
 
 _BLOCKS = {
+    "flagship": (("logs",), flagship),
+    "logs": (("logs",), logs),
     "long": (("long",), long_tables),
+    "small": (("small",), small),
     "intervals": (("intervals",), intervals),
     "beyond": (("beyond-accuracy",), beyond_accuracy),
     "pipelines": (("pipelines",), pipelines),
+    "trec": (("trec",), trec),
     "growth": (tuple(GROWTH), growth),
     "cost": (("100m",), cost),
 }
