@@ -199,7 +199,7 @@ BESIDE := replay recommenders ranx trec
 benchmark-quick: setup  ## say within what spread the flagship rows lie, on a fifth of the data (3 minutes)
 	@$(BIN)/python jobs/benchmark.py --quick
 
-benchmark-check: setup $(BESIDE:%=.venv-benchmark-%/.installed)  ## measure all that the speed is held to, and compare (some hours)
+benchmark-check: setup $(BESIDE:%=.venv-benchmark-%/.installed)  ## measure all that the speed is held to, and compare (an hour and more)
 	@mkdir -p build
 	@$(BIN)/python jobs/benchmark.py --check $(if $(RUNS),--runs $(RUNS)) --json build/figures.json
 

@@ -87,12 +87,9 @@ def measured():
     def report(measurement):
         best = dict.fromkeys(measurement.works, 9.87)
         rounds = {work: [9.87, 9.87 + place] for place, work in enumerate(measurement.works)}
-        return {
-            "setting": asdict(measurement) | {"cores": 2},
-            "best_seconds": best,
-            "median_seconds": best,
-            "seconds": rounds,
-        }
+        setting = asdict(measurement) | {"cores": 2}
+        times = {"best_seconds": best, "median_seconds": best, "seconds": rounds}
+        return {"setting": setting, **times, "worker_megabytes": 200}
 
     reports = {name: report(measurement) for name, measurement in MEASUREMENTS.items()}
     trec = dict.fromkeys(("trec-parquet", "trec"), 12.5)
@@ -105,11 +102,11 @@ def test_the_pages_have_the_figures_that_were_measured(writer, reports, measured
         text = path.read_text()
         assert "<!-- figures: intervals -->" in text
         assert writer["page"](text, reports) == text, f"{path.name}: run python tools/write_performance.py"
-        assert "9.87" in writer["page"](text, measured)
+        written = writer["page"](text, measured)
+        assert "9.87" in written
+        # Of the targets alone some lack their runs.
+        assert written.count("Not measured yet") == text.count("<!-- figures: targets -->")
         assert "Not measured yet: `make benchmark-check RUNS=logs`" in writer["page"](text, {})
-        assert "Not measured yet: `make benchmark-check RUNS=" not in writer["page"](text, measured).replace(
-            "Not measured yet: `make benchmark-check RUNS=kernel", ""
-        ).replace("Not measured yet: `make benchmark-check RUNS=replay", "")
 
 
 def test_a_ratio_stands_in_a_page_with_the_spread_of_its_rounds(writer, measured):
