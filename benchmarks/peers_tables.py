@@ -35,7 +35,8 @@ def make_beyond_tables(folder: Path, shape: Shape) -> None:
     pairs = np.concatenate([pairs, further])
     _write(folder, "training", {"user": pairs // shape.items, "item": pairs % shape.items})
     known = np.union1d(np.arange(shape.items), labels)
-    angle = known[:, None] * np.arange(1, _VECTOR + 1)
+    # No item has a vector of zeros, which has no angle to another.
+    angle = (known[:, None] + 1) * np.arange(1, _VECTOR + 1)
     _write(folder, "items", {
         "item": known,
         "category": (known % _CATEGORIES).astype(str),
