@@ -55,12 +55,12 @@ class Command(Generic[Config]):
             config = load_config(options.config, self.config, options.set)
             loaded.append(config)
             keys = config.keys()
+            # It imports pyspark, for which a wrong configuration does not wait.
+            work = importlib.import_module(f"spark_rankeval.jobs.{self.name}_run")
             if not options.dry_run:
                 with log.with_warnings(keys):
-                    config.prepare()
+                    work.prepare(config)
             with log.with_warnings(keys), job_session(f"spark_rankeval {self.name}") as spark, errors_with_keys(keys):
-                # It imports pyspark, for which a wrong configuration does not wait.
-                work = importlib.import_module(f"spark_rankeval.jobs.{self.name}_run")
                 try:
                     text = work.plan(spark, config) if options.dry_run else work.execute(spark, config, log)
                 except GateError as error:

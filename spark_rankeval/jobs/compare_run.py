@@ -52,6 +52,10 @@ _COLUMNS = (
 _MODEL = "model"
 
 
+def prepare(config: CompareConfig) -> None:
+    """Nothing is to be done before Spark starts."""
+
+
 def execute(spark: SparkSession, config: CompareConfig, log: EventLog) -> str:
     """Read the per-user tables, compare them once, write what the configuration asks for, and return what is printed."""
     tables = _read(spark, config)

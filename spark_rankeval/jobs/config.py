@@ -184,9 +184,6 @@ class JobConfig:
         """The keys of the options of the library, by the options' names."""
         raise NotImplementedError
 
-    def prepare(self) -> None:
-        """What is done before Spark starts, so that what it refuses costs nothing; not of a dry run."""
-
     def redacted(self, text: str) -> str:
         """A text without the secrets of this configuration."""
         return redacted(text, secrets_of(asdict(self)))

@@ -197,13 +197,6 @@ class EvaluateConfig(JobConfig):
         sections = {name: f"[{name}]" for name in _TABLES}
         return {**sections, **keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
 
-    def prepare(self) -> None:
-        """Contact the tracking server that the run is for."""
-        if self.mlflow is not None:
-            from spark_rankeval.jobs.tracking import reach  # noqa: PLC0415 # it imports pyspark
-
-            reach(self)
-
     def problems(self) -> list[str]:
         """What its sections say that they cannot mean, alone or together."""
         problems = super().problems()

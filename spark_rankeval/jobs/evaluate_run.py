@@ -19,7 +19,7 @@ from spark_rankeval.jobs.gating import facts_of_gates, outcomes_of, write_gates
 from spark_rankeval.jobs.partitions import check_columns, check_committer
 from spark_rankeval.jobs.reporting import about_the_run, write_report
 from spark_rankeval.jobs.tables import read_tables
-from spark_rankeval.jobs.tracking import track
+from spark_rankeval.jobs.tracking import reach, track
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.options import Facts, attributes_in
 from spark_rankeval.run_history.gates import failed, render_gates
@@ -42,6 +42,12 @@ if TYPE_CHECKING:
 
 # What a map of dialects does not take: it knows one model, and no facts of users and items.
 _NOT_OF_MAPS = ("model", "weight", *(fact.name for fact in fields(Facts)))
+
+
+def prepare(config: EvaluateConfig) -> None:
+    """Contact the tracking server that the run is for: if it refuses, Spark has not started."""
+    if config.mlflow is not None:
+        reach(config)
 
 
 def execute(spark: SparkSession, config: EvaluateConfig, log: EventLog) -> str:
