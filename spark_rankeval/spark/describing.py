@@ -12,11 +12,12 @@ from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
 from spark_rankeval.spark.ids import user_hash
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.per_user import type_of_count
+from spark_rankeval.spark.sql_text import named
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.description import descriptions_of
 from spark_rankeval.statistics.moments import moments_of
 from spark_rankeval.worker.packing import unpack
-from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT
+from spark_rankeval.worker.reading import NO_USER, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.states import (
     MERGED_BYTES,
     TableAccumulator,
@@ -197,7 +198,11 @@ def describe_table(
     places = {values.index(name): normaliser for name, normaliser in (normalisers or {}).items()}
     own = {f"normaliser_{place}": name for place, name in places.items()}
     ids = [column(name) for name in users]
-    hashed = [user_hash(ids, [per_user.schema[name].dataType for name in users])] if options.resamples else []
+    hashed = (
+        [user_hash(map(named, users), [per_user.schema[name].dataType for name in users]).column.alias(USER_HASH)]
+        if options.resamples
+        else []
+    )
     frame = per_user.select(
         *(column(name).cast("double").alias(alias) for alias, name in columns.items()),
         *(count.alias(alias) for alias, count in counted.items()),

@@ -11,6 +11,7 @@ from spark_rankeval.spark.ids import for_example, name_in
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.rejected import ITEM, REASON, REPEATED_USER, value_name, with_reasons
 from spark_rankeval.spark.source import user_column
+from spark_rankeval.spark.sql_text import named
 from spark_rankeval.spark.validity import unusual_reasons
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def diagnose(source: Source, task: ScoringTask, model_column: str | None = None)
     """Count the rows of a table that cannot be used by reason; a row with several counts under the first."""
     rows = with_reasons(source, task, model_column)
     rejected = rows.where(F.col(REASON).isNotNull() & (F.col(REASON) != REPEATED_USER))
-    values = [F.col(value_name(index)) for index in range(len(source.given_values))]
+    values = [named(value_name(index)) for index in range(len(source.given_values))]
     names = {user_column(index): name for index, name in enumerate(source.user)} | {ITEM: "item"}
     names |= {value_name(index): name for index, name in enumerate(_value_names(source))}
     example = F.first(F.struct(*_shown(rejected, names))).alias("example")
@@ -130,7 +131,7 @@ def example_of_weights(sources: Sources) -> str:
 
 
 def _shown(frame: DataFrame, names: Iterable[str]) -> list[Column]:
-    return [for_example(F.col(name), frame.schema[name].dataType).alias(name) for name in names]
+    return [for_example(named(name), frame.schema[name].dataType).column.alias(name) for name in names]
 
 
 def _user_in_words(source: Source, row: Row) -> str:

@@ -12,9 +12,20 @@ from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from spark_rankeval.spark.fact_tables import FactTables
-from spark_rankeval.spark.ids import common_id_type, is_readable, name_in, readable, text_in, text_of, user_hash
-from spark_rankeval.spark.named_columns import any_null, column
+from spark_rankeval.spark.ids import common_id_type, is_readable, name_in_sql, readable, text_in_sql, text_of, user_hash
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
+from spark_rankeval.spark.sql_text import (
+    aggregate,
+    any_of,
+    call,
+    field_of,
+    named,
+    number,
+    select,
+    when,
+    where,
+    with_columns,
+)
 from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
 from spark_rankeval.worker import reading
 from spark_rankeval.worker.facts import FACTS
@@ -27,6 +38,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source
+    from spark_rankeval.spark.sql_text import Sql
 
 #: How a user's predictions are brought together. ``all``: every one. ``best_by_score``: the best of them by score, more
 #: than the cutoff needs, so that nearly every tie at the boundary is whole; users if it is not are seen.
@@ -45,13 +57,14 @@ def slice_column(index: int) -> str:
     return f"slice_{index}"
 
 
-def agreed(names: Sequence[str], conflicts: str) -> list[Column]:
+def agreed(names: Sequence[str], conflicts: str) -> list[Sql]:
     """Aggregates of a user's rows: each attribute, null if the rows do not agree, and in how many they do not."""
     if not names:
         return []
-    agree = {name: F.min(name) == F.max(name) for name in names}
-    n_conflicts = reduce(add, [F.when(~agrees, 1).otherwise(0) for agrees in agree.values()])
-    attributes = [F.when(agrees, F.min(name)).alias(name) for name, agrees in agree.items()]
+    least, greatest = ({name: call(end, named(name)) for name in names} for end in ("min", "max"))
+    agree = {name: least[name] == greatest[name] for name in names}
+    n_conflicts = reduce(add, [when(~agrees, 1, 0) for agrees in agree.values()])
+    attributes = [when(agrees, least[name]).alias(name) for name, agrees in agree.items()]
     return [*attributes, n_conflicts.cast("bigint").alias(conflicts)]
 
 
@@ -99,13 +112,14 @@ class Grouping:
         first, labels = self.sources.predictions, self.sources.labels
         if labels.shares_table:
             # One table with both arrays: its rows are the users, nothing needs to move.
-            return first.frame.select(
+            return select(
+                first.frame,
                 *(self._named_users(first) if with_users else ()),
                 *self._array_columns(first),
                 *self._array_columns(labels),
-                any_null(first.user_columns()).alias(reading.NO_USER),
-                *([user_hash(self._named_users(first), self.user_types())] if with_user_hash else ()),
-                *self._attributes(first, name_in),
+                any_of(user.is_null() for user in first.users_sql()).alias(reading.NO_USER),
+                *([self._hash_of(self._typed_users(first))] if with_user_hash else ()),
+                *self._attributes(first, name_in_sql),
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         predictions = self._predictions()
@@ -115,20 +129,23 @@ class Grouping:
         for lists in self._further.lists_of_users():
             predictions = predictions.join(lists, self.user_columns, "left")
         joined = predictions.join(self._labels(), self.user_columns, "full")
-        users = [F.col(name) for name in self.user_columns]
-        no_user = any_null(users).alias(reading.NO_USER)
-        hashed = [user_hash(users, self.user_types())] if with_user_hash else []
+        users = [named(name) for name in self.user_columns]
+        no_user = any_of(user.is_null() for user in users).alias(reading.NO_USER)
+        hashed = [self._hash_of(users)] if with_user_hash else []
         left_behind = {_KNOWN} if with_users else {_KNOWN, *self.user_columns}
         kept = [self._readable(name) for name in joined.columns if name not in left_behind]
         if self.sources.attributes is not None:
             # Somebody whom only the attributes know is not evaluated; but an empty slice is a slice.
-            absent = F.col(reading.PREDICTION_ROWS).isNull() & (F.coalesce(F.col(_KNOWN), F.lit(0)) == 0)
+            absent = named(reading.PREDICTION_ROWS).is_null() & (call("coalesce", named(_KNOWN), 0) == 0)
             kept.append(absent.alias(reading.ABSENT))
-        return self._further.with_totals(joined.select(*kept, no_user, *hashed))
+        return self._further.with_totals(select(joined, *kept, no_user, *hashed))
 
     @cached_property
     def _further(self) -> FactTables:
-        return FactTables(self.sources.further, self.task.facts, self.user_columns, self._named_users, self.item_type())
+        def named_users(source: Source) -> list[Column]:
+            return [user.column for user in self._named_users(source)]
+
+        return FactTables(self.sources.further, self.task.facts, self.user_columns, named_users, self.item_type())
 
     @property
     def attribute_columns(self) -> list[str]:
@@ -136,32 +153,40 @@ class Grouping:
         slices = [slice_column(index) for index in range(len(self.sources.slices))]
         return slices if self.sources.weight is None else [*slices, reading.USER_WEIGHT]
 
-    def _attributes(self, source: Source, text: Callable[[DataFrame, str], Column] = text_in) -> list[Column]:
+    def _attributes(self, source: Source, as_text: Callable[[DataFrame, str], Sql] = text_in_sql) -> list[Sql]:
         """The attributes of users: those that part them, as text, and the weight, as a number."""
-        attributes = [text(source.frame, name) for name in self.sources.slices]
+        attributes = [as_text(source.frame, name) for name in self.sources.slices]
         if self.sources.weight is not None:
-            attributes.append(column(self.sources.weight).cast("double"))
+            attributes.append(named(self.sources.weight).cast("double"))
         return [values.alias(name) for values, name in zip(attributes, self.attribute_columns, strict=True)]
 
-    def _readable(self, name: str) -> Column:
+    def _readable(self, name: str) -> Sql:
         """A column of grouped users; that of a slice becomes readable, which costs less once a user than once a row."""
         source = self.sources.attributes
         if source is None or name not in self.attribute_columns or name == reading.USER_WEIGHT:
-            return F.col(name)
+            return named(name)
         attribute = self.sources.slices[self.attribute_columns.index(name)]
-        return readable(F.col(name), known=is_readable(source.frame, attribute)).alias(name)
+        return readable(named(name), known=is_readable(source.frame, attribute)).alias(name)
 
-    def _named_users(self, source: Source) -> list[Column]:
-        named = zip(source.user_columns(), self.user_types(), self.user_columns, strict=True)
-        return [column.cast(kind).alias(name) for column, kind, name in named]
+    def _typed_users(self, source: Source) -> list[Sql]:
+        return [user.cast(kind) for user, kind in zip(source.users_sql(), self.user_types(), strict=True)]
 
-    def _array_columns(self, source: Source) -> list[Column]:
+    def _named_users(self, source: Source) -> list[Sql]:
+        return [user.alias(name) for user, name in zip(self._typed_users(source), self.user_columns, strict=True)]
+
+    def _hash_of(self, users: list[Sql]) -> Sql:
+        return user_hash(users, self.user_types()).alias(reading.USER_HASH)
+
+    def _array_columns(self, source: Source) -> list[Sql]:
         ids, values = _names(source)
-        array, item_type = source.ids(), self.item_type()
+        array, item_type = source.ids_sql(), self.item_type()
         if source.item_type != item_type:
             array = array.cast(T.ArrayType(item_type))
         if source.role == "predictions" and self.gathering == "first":
-            return [F.slice(array, 1, self.keep).alias(ids), F.array_size(array).alias(reading.VALID_PREDICTIONS)]
+            return [
+                call("slice", array, 1, self.keep).alias(ids),
+                call("array_size", array).alias(reading.VALID_PREDICTIONS),
+            ]
         numbers = zip(_as_numbers(source), values, strict=True)
         return [array.alias(ids), *(entries.alias(name) for entries, name in numbers)]
 
@@ -171,12 +196,12 @@ class Grouping:
         model = self.sources.model_column if source.role == "predictions" else None
         valid, infinite = says_something(source, self.task, model), []
         if self._counts_infinite(source):
-            unusual = ~none_holds(unusual_reasons(source, source.values(), self.task))
-            infinite = [F.when(valid & unusual, 1).otherwise(0).alias(_INFINITE)]
+            unusual = ~none_holds(unusual_reasons(source, source.values_sql(), self.task))
+            infinite = [when(valid & unusual, 1, 0).alias(_INFINITE)]
             valid = valid & ~unusual
-        columns = [F.when(valid, source.ids().cast(self.item_type())).alias(ids)]
-        columns += [F.when(valid, given).alias(name) for given, name in zip(_as_numbers(source), values, strict=True)]
-        rows = source.frame.select(*self._named_users(source), *self._model_of(source), *columns, *infinite)
+        columns = [when(valid, source.ids_sql().cast(self.item_type())).alias(ids)]
+        columns += [when(valid, given).alias(name) for given, name in zip(_as_numbers(source), values, strict=True)]
+        rows = select(source.frame, *self._named_users(source), *self._model_of(source), *columns, *infinite)
         return self._chosen(rows)
 
     def _chosen(self, rows: DataFrame) -> DataFrame:
@@ -185,8 +210,8 @@ class Grouping:
             return rows
         hashes = F.split(F.lit(",".join(map(str, self.only))), ",").cast(T.ArrayType(T.LongType()))
         wanted = rows.sparkSession.range(1).select(F.explode(hashes).alias(_WANTED))
-        hashed = user_hash([F.col(name) for name in self.user_columns], self.user_types())
-        return rows.join(wanted.hint("broadcast"), hashed == F.col(_WANTED), "left_semi")
+        hashed = user_hash(map(named, self.user_columns), self.user_types())
+        return rows.join(wanted.hint("broadcast"), (hashed == named(_WANTED)).column, "left_semi")
 
     def _counts_infinite(self, source: Source) -> bool:
         """Whether rows of infinite score are left out and counted by themselves: only on request, for it takes a column."""
@@ -205,10 +230,10 @@ class Grouping:
         n_rows, merged = None, None
         if self.merge_duplicates:
             keys = [*users_of_models, reading.ITEMS]
-            infinite = [F.sum(_INFINITE).alias(_INFINITE)] if self._counts_infinite(first) else []
-            best = F.max(reading.SCORES).alias(reading.SCORES)
-            rows = rows.repartition(*users).groupBy(*keys).agg(F.count(F.lit(1)).alias(_ROW), best, *infinite)
-            n_rows, merged = F.col(_ROW), F.when(F.col(reading.ITEMS).isNotNull(), F.col(_ROW) - 1).otherwise(0)
+            infinite = [call("sum", named(_INFINITE)).alias(_INFINITE)] if self._counts_infinite(first) else []
+            best = call("max", named(reading.SCORES)).alias(reading.SCORES)
+            rows = aggregate(rows.repartition(*users), keys, call("count", 1).alias(_ROW), best, *infinite)
+            n_rows, merged = named(_ROW), when(named(reading.ITEMS).is_not_null(), named(_ROW) - 1, 0)
             rows = self._further.with_facts(rows)
         if self.gathering == "window":
             # A sort, which spills: a user's predictions need not fit into memory.
@@ -216,56 +241,54 @@ class Grouping:
                 F.col(reading.SCORES).desc_nulls_last(), F.col(reading.ITEMS)
             )
             rows = rows.withColumn("place", F.row_number().over(order))
-        grouped = rows.groupBy(users).agg(
-            *(column for model in self._models for column in self._gathered(model, n_rows, merged))
-        )
+        gathered = [column for model in self._models for column in self._gathered(model, n_rows, merged)]
+        grouped = aggregate(rows, users, *gathered)
         if self.gathering != "best_by_score_and_item":
             return grouped
-        names = [name for name in grouped.columns if not name.startswith(_BEST)]
+        names = [named(name) for name in grouped.columns if not name.startswith(_BEST)]
         lists = [
-            F.col(f"{_BEST}{model}").getField(name).alias(reading.of_model(name, model))
+            field_of(f"{_BEST}{model}", name).alias(reading.of_model(name, model))
             for model in self._models
             for name in self._listed
         ]
-        return grouped.select(*names, *lists)
+        return select(grouped, *names, *lists)
 
-    def _gathered(self, model: int, n_rows: Column | None, merged: Column | None) -> list[Column]:
+    def _gathered(self, model: int, n_rows: Sql | None, merged: Sql | None) -> list[Sql]:
         """How many rows a user has of a model, and its predictions; `n_rows` and `merged` are None if no row stands for several."""
 
-        def named(column: Column, name: str) -> Column:
-            return column.alias(reading.of_model(name, model))
+        def under(values: Sql, name: str) -> Sql:
+            return values.alias(reading.of_model(name, model))
 
-        def summed(values: Column, name: str) -> Column:
-            return named(F.coalesce(F.sum(self._of(model, values)), F.lit(0)), name)
+        def summed(values: Sql, name: str) -> Sql:
+            return under(call("coalesce", call("sum", self._of(model, values)), 0), name)
 
-        items, scores = self._of(model, F.col(reading.ITEMS)), self._of(model, F.col(reading.SCORES))
+        items, scores = self._of(model, named(reading.ITEMS)), self._of(model, named(reading.SCORES))
         if n_rows is None:
             # To count costs less than to add up.
-            counts = [named(F.count(self._of(model, F.lit(1))), reading.PREDICTION_ROWS)]
+            counts = [under(call("count", self._of(model, number(1))), reading.PREDICTION_ROWS)]
         else:
             counts = [summed(n_rows, reading.PREDICTION_ROWS)]
         if self._counts_infinite(self.sources.predictions):
-            counts.append(summed(F.col(_INFINITE), reading.INFINITE_PREDICTIONS))
-        listed = {name: self._of(model, F.col(name)) for name in self._listed}
+            counts.append(summed(named(_INFINITE), reading.INFINITE_PREDICTIONS))
+        listed = {name: self._of(model, named(name)) for name in self._listed}
         if self.gathering != "all":
-            counts.append(named(F.count(items), reading.VALID_PREDICTIONS))
+            counts.append(under(call("count", items), reading.VALID_PREDICTIONS))
             if merged is not None:
                 counts.append(summed(merged, reading.MERGED_PREDICTIONS))
-        keep = F.lit(self.keep)
         if self.gathering == "best_by_score_and_item":
-            order = F.struct((-scores).alias("score"), items.alias("item"))
-            pair = F.struct(*(values.alias(name) for name, values in listed.items()))
-            best = F.call_function("min_by", pair, F.when(items.isNotNull(), order), keep)
+            order = call("struct", (-scores).alias("score"), items.alias("item"))
+            pair = call("struct", *(values.alias(name) for name, values in listed.items()))
+            best = call("min_by", pair, when(items.is_not_null(), order), self.keep)
             return [*counts, best.alias(f"{_BEST}{model}")]
         if self.gathering == "best_by_score":
             # Both heaps see the same scores in the same order, so that items and scores stay aligned, ties included
             # (a test says so); one heap of structs costs a sixth more.
-            lists = {name: F.call_function("max_by", values, scores, keep) for name, values in listed.items()}
+            lists = {name: call("max_by", values, scores, self.keep) for name, values in listed.items()}
         else:
             if self.gathering == "window":
-                listed = {name: F.when(F.col("place") <= self.keep, values) for name, values in listed.items()}
-            lists = {name: F.collect_list(values) for name, values in listed.items()}
-        return [*counts, *(named(values, name) for name, values in lists.items())]
+                listed = {name: when(named("place") <= self.keep, values) for name, values in listed.items()}
+            lists = {name: call("collect_list", values) for name, values in listed.items()}
+        return [*counts, *(under(values, name) for name, values in lists.items())]
 
     @property
     def _listed(self) -> tuple[str, ...]:
@@ -279,9 +302,9 @@ class Grouping:
     def _several(self) -> bool:
         return len(self.sources.models) > 1
 
-    def _of(self, model: int, column: Column) -> Column:
-        """A column if the row is of a model, else null."""
-        return F.when(F.col(_MODEL) == model, column) if self._several else column
+    def _of(self, model: int, values: Sql) -> Sql:
+        """The values of rows of a model; null if a row is of another."""
+        return when(named(_MODEL) == model, values) if self._several else values
 
     def _rows_of_models(self, rows: Callable[[Source], DataFrame]) -> DataFrame:
         """The rows of all models under our names, each with its model's place if there are several."""
@@ -294,36 +317,38 @@ class Grouping:
         numbered = [table.withColumn(_MODEL, F.lit(n)) for n, table in enumerate(tables)]
         return reduce(lambda left, right: left.unionByName(right), numbered)
 
-    def _model_of(self, source: Source) -> list[Column]:
+    def _model_of(self, source: Source) -> list[Sql]:
         """The place of a row's model, if a column names it; a row that names none counts as one of the first model's."""
         if self.sources.model_column is None or source.role != "predictions" or not self._several:
             return []
         name = self.sources.model_column
-        named, place = text_in(source.frame, name), F.lit(0)
+        name_of_row, place = text_in_sql(source.frame, name), number(0)
         for index, model in enumerate(self.sources.models[1:], start=1):
-            place = F.when(named == text_of(model.name), index).otherwise(place)
+            place = when(name_of_row == text_of(model.name), index, place)
         return [place.alias(_MODEL)]
 
     def _labels(self) -> DataFrame:
         source, others = self.sources.labels, self._users_without_labels()
         attributes = agreed(self.attribute_columns, reading.ATTRIBUTE_CONFLICTS)
+        is_known = call("max", named(_KNOWN)).alias(_KNOWN)
         if source.arrays:
             labels = self._grouped_arrays(self._arrays(source), reading.LABEL_ROWS)
             if others is None:
                 return labels
-            grouped = others.groupBy(self.user_columns).agg(F.max(_KNOWN).alias(_KNOWN), *attributes)
+            grouped = aggregate(others, self.user_columns, is_known, *attributes)
             joined = labels.join(grouped, self.user_columns, "full")
-            known = F.when(F.col(reading.LABEL_ROWS).isNotNull(), 1).otherwise(F.col(_KNOWN))
-            return joined.withColumn(_KNOWN, known)
+            return with_columns(joined, {_KNOWN: when(named(reading.LABEL_ROWS).is_not_null(), 1, named(_KNOWN))})
         rows = self._rows(source)
-        n_rows, more = F.count(F.lit(1)), []
+        n_rows, more = call("count", 1), []
         if others is not None:
             # They are rows without a label: a third table in a join would cost a shuffle more.
-            rows = rows.withColumns({_ROW: F.lit(1), _KNOWN: F.lit(1)}).unionByName(others, allowMissingColumns=True)
-            n_rows, more = F.sum(_ROW), [F.max(_KNOWN).alias(_KNOWN), *attributes]
+            rows = with_columns(rows, {_ROW: number(1), _KNOWN: number(1)}).unionByName(
+                others, allowMissingColumns=True
+            )
+            n_rows, more = call("sum", named(_ROW)), [is_known, *attributes]
         ids, values = _names(source)
-        lists = [F.collect_list(name).alias(name) for name in (ids, *values)]
-        return rows.groupBy(self.user_columns).agg(n_rows.alias(reading.LABEL_ROWS), *lists, *more)
+        lists = [call("collect_list", named(name)).alias(name) for name in (ids, *values)]
+        return aggregate(rows, self.user_columns, n_rows.alias(reading.LABEL_ROWS), *lists, *more)
 
     def _users_without_labels(self) -> DataFrame | None:
         """Users to count besides, and users whose attributes are known, as rows; those of nobody are rows of the former only."""
@@ -331,49 +356,50 @@ class Grouping:
         rows = None
         if users is not None:
             # A row that names nobody is no user to count; it is reported as a row that cannot be used.
-            nobody = any_null(users.user_columns())
-            row, known = F.when(nobody, 1).otherwise(0).alias(_ROW), F.lit(1).alias(_KNOWN)
-            rows = users.frame.select(*self._named_users(users), row, known)
+            nobody = any_of(user.is_null() for user in users.users_sql())
+            row, known = when(nobody, 1, 0).alias(_ROW), number(1).alias(_KNOWN)
+            rows = select(users.frame, *self._named_users(users), row, known)
         if attributes is not None:
-            row, known = F.lit(0).alias(_ROW), F.lit(0).alias(_KNOWN)
-            somebody = attributes.frame.where(~any_null(attributes.user_columns()))
-            about = somebody.select(*self._named_users(attributes), row, known, *self._attributes(attributes))
+            row, known = number(0).alias(_ROW), number(0).alias(_KNOWN)
+            somebody = where(attributes.frame, ~any_of(user.is_null() for user in attributes.users_sql()))
+            about = select(somebody, *self._named_users(attributes), row, known, *self._attributes(attributes))
             rows = about if rows is None else rows.unionByName(about, allowMissingColumns=True)
         return None if rows is None else self._chosen(rows)
 
     def _excluded(self, source: Source) -> DataFrame:
         """The items that each user's predictions leave out; a null matches nothing."""
-        items = source.ids().cast(self.item_type()).alias(reading.EXCLUDED)
-        rows = source.frame.select(*self._named_users(source), items)
-        return rows.groupBy(self.user_columns).agg(F.collect_list(reading.EXCLUDED).alias(reading.EXCLUDED))
+        items = source.ids_sql().cast(self.item_type()).alias(reading.EXCLUDED)
+        rows = select(source.frame, *self._named_users(source), items)
+        listed = call("collect_list", named(reading.EXCLUDED)).alias(reading.EXCLUDED)
+        return aggregate(rows, self.user_columns, listed)
 
     def _arrays(self, source: Source) -> DataFrame:
         """The arrays of a table in one struct, so that those of one row stay together."""
-        arrays = F.struct(*self._array_columns(source))
+        arrays = call("struct", *self._array_columns(source))
         if source.role == "predictions" and self.sources.model_column is not None:
-            arrays = F.when(column(self.sources.model_column).isNotNull(), arrays)
+            arrays = when(named(self.sources.model_column).is_not_null(), arrays)
         return self._chosen(
-            source.frame.select(*self._named_users(source), *self._model_of(source), arrays.alias(_ROW))
+            select(source.frame, *self._named_users(source), *self._model_of(source), arrays.alias(_ROW))
         )
 
     def _grouped_arrays(self, rows: DataFrame, n_rows: str, n_models: int = 1) -> DataFrame:
         """One row a user of a table of arrays: one of the user's rows, and how many there are, of each model."""
         first, counts = [], []
         for model in range(n_models):
-            row, each = F.col(_ROW), F.lit(1)
+            row, each = named(_ROW), number(1)
             if n_models > 1:
                 row, each = self._of(model, row), self._of(model, each)
-            counts.append(F.count(each).alias(reading.of_model(n_rows, model)))
+            counts.append(call("count", each).alias(reading.of_model(n_rows, model)))
             # Of a user's rows the one whose arrays come last in order: any would do, but always the same.
-            first.append(F.max(row).alias(f"{_ROW}{model}"))
-        grouped = rows.groupBy(self.user_columns).agg(*counts, *first)
+            first.append(call("max", row).alias(f"{_ROW}{model}"))
+        grouped = aggregate(rows, self.user_columns, *counts, *first)
         names = rows.schema[_ROW].dataType.names  # type: ignore[attr-defined] # a struct, by construction
         arrays = [
-            F.col(f"{_ROW}{model}").getField(name).alias(reading.of_model(name, model))
+            field_of(f"{_ROW}{model}", name).alias(reading.of_model(name, model))
             for model in range(n_models)
             for name in names
         ]
-        return grouped.select(*(name for name in grouped.columns if not name.startswith(_ROW)), *arrays)
+        return select(grouped, *(named(name) for name in grouped.columns if not name.startswith(_ROW)), *arrays)
 
 
 def _names(source: Source) -> tuple[str, list[str]]:
@@ -383,15 +409,15 @@ def _names(source: Source) -> tuple[str, list[str]]:
     return reading.LABELS, [*grades, *map(reading.label_column, source.label_columns)]
 
 
-def _as_numbers(source: Source) -> list[Column]:
+def _as_numbers(source: Source) -> list[Sql]:
     """Scores and grades as numbers that compare as float64; float32 stays, which is narrower and loses nothing.
 
     The worker sees by it that thresholds of such grades are to be rounded as the grades are.
     """
     if source.value_kind == "rank":
-        return [-ranks.cast("double") for ranks in source.values()]
+        return [-ranks.cast("double") for ranks in source.values_sql()]
     double = T.ArrayType(T.DoubleType()) if source.arrays else T.DoubleType()
     return [
         values if isinstance(given.kind, T.FloatType) else values.cast(double)
-        for values, given in zip(source.values(), source.given_values, strict=True)
+        for values, given in zip(source.values_sql(), source.given_values, strict=True)
     ]

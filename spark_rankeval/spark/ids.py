@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.per_user import holds_readable_text
-from spark_rankeval.worker.reading import USER_HASH
+from spark_rankeval.spark.sql_text import call, named, number, text, text_of_bytes, when
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import Column, DataFrame
+
+    from spark_rankeval.spark.sql_text import Sql
 
 _FLOATING = (T.FloatType, T.DoubleType)
 # What tables can be grouped and joined by, Arrow carries, and reads as text.
@@ -58,34 +58,39 @@ def check_types(frame: DataFrame, names: Iterable[str], named: Named, table: str
             raise InputError(problems[0])
 
 
-def as_text(values: Column, kind: T.DataType) -> Column:
+def as_text(values: Sql, kind: T.DataType) -> Sql:
     """Values of a plain type as text that is equal if they are equal."""
     if isinstance(kind, _FLOATING):
         # -0.0 becomes 0.0, which it equals.
-        values = values + F.lit(0.0).cast(kind)
+        values = values + number(0.0).cast(kind)
     return values.cast("string")
 
 
-def is_utf8(text: Column) -> Column:
+def is_utf8(words: Sql) -> Sql:
     """Whether a text is UTF-8, as Python needs it; only Spark 4 has a function for it."""
     # An empty match makes Java decode the text and encode it again, which replaces what is not UTF-8.
-    return F.regexp_replace(text, "^", "") == text
+    return call("regexp_replace", words, text("^"), text("")) == words
 
 
-def readable(text: Column, *, known: bool = False) -> Column:
+def readable(words: Sql, *, known: bool = False) -> Sql:
     r"""Text that Python can read, and that differs wherever the given texts differ.
 
     Text that is not UTF-8, as bytes of a binary column may be, has its bytes written out: ``\x61\xFF``. So has text that looks
     like that already, unless that is known to be the work of this function.
     """
-    written_out = F.regexp_replace(F.hex(text), "(..)", r"\\x$1")
-    is_fine = is_utf8(text) if known else is_utf8(text) & ~text.rlike(_WRITTEN_OUT)
-    return F.when(is_fine | text.isNull(), text).otherwise(written_out)
+    written_out = call("regexp_replace", call("hex", words), text("(..)"), text(r"\\x$1"))
+    is_fine = is_utf8(words) if known else is_utf8(words) & ~call("rlike", words, text(_WRITTEN_OUT))
+    return when(is_fine | words.is_null(), words, written_out)
+
+
+def text_in_sql(frame: DataFrame, name: str) -> Sql:
+    """A column of a table as text that is equal if its values are equal, as SQL."""
+    return as_text(named(name), frame.schema[name].dataType)
 
 
 def text_in(frame: DataFrame, name: str) -> Column:
-    """A column of a table as text that is equal if its values are equal."""
-    return as_text(column(name), frame.schema[name].dataType)
+    """The same as a column."""
+    return text_in_sql(frame, name).column
 
 
 def is_readable(frame: DataFrame, name: str) -> bool:
@@ -93,28 +98,33 @@ def is_readable(frame: DataFrame, name: str) -> bool:
     return holds_readable_text(frame.schema[name])
 
 
-def name_in(frame: DataFrame, name: str) -> Column:
+def name_in_sql(frame: DataFrame, name: str) -> Sql:
     """What a column of a table names, as readable text."""
-    return readable(text_in(frame, name), known=is_readable(frame, name))
+    return readable(text_in_sql(frame, name), known=is_readable(frame, name))
+
+
+def name_in(frame: DataFrame, name: str) -> Column:
+    """The same as a column."""
+    return name_in_sql(frame, name).column
 
 
 def model_in(frame: DataFrame, name: str) -> Column:
     """The model that each row of a table of users is of; a null is a name, too."""
-    return F.coalesce(name_in(frame, name), F.lit("null"))
+    return call("coalesce", name_in_sql(frame, name), text("null")).column
 
 
-def text_of(name: str) -> Column:
+def text_of(name: str) -> Sql:
     """The text that `readable` made a name of."""
     written_out = re.match(_WRITTEN_OUT, name)
-    return F.unhex(F.lit(name.replace("\\x", ""))).cast("string") if written_out else F.lit(name)
+    return text_of_bytes(bytes.fromhex(name.replace("\\x", ""))) if written_out else text(name)
 
 
-def for_example(values: Column, kind: T.DataType) -> Column:
+def for_example(values: Sql, kind: T.DataType) -> Sql:
     """Values as an error shows them: Python has no dates beyond the year 9999, and no text that is not UTF-8."""
     return values if isinstance(kind, T.NumericType | T.BooleanType) else readable(as_text(values, kind))
 
 
-def user_hash(columns: Iterable[Column], types: Iterable[T.DataType]) -> Column:
+def user_hash(columns: Iterable[Sql], types: Iterable[T.DataType]) -> Sql:
     """A 64-bit hash of a user's id, equal for equal ids of any width, by which the user is drawn into bootstrap samples."""
     widest = [
         column.cast("bigint")
@@ -124,7 +134,7 @@ def user_hash(columns: Iterable[Column], types: Iterable[T.DataType]) -> Column:
         else column
         for column, kind in zip(columns, types, strict=True)
     ]
-    return F.xxhash64(*widest).alias(USER_HASH)
+    return call("xxhash64", *widest)
 
 
 def common_id_type(left: T.DataType, right: T.DataType) -> T.DataType | None:

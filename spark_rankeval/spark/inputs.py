@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
-from spark_rankeval.spark.ids import common_id_type, problem_of_type, readable, text_in
+from spark_rankeval.spark.ids import common_id_type, problem_of_type, readable, text_in_sql
 from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, read_source, require_column
+from spark_rankeval.spark.sql_text import named, select
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -254,8 +254,8 @@ def _model_column(frame: DataFrame, model: str | None, problems: list[str]) -> s
 
 def _model_names(frame: DataFrame, model: str) -> list[str]:
     """The models that a column names, in the order of the alphabet."""
-    named = frame.select(text_in(frame, model).alias("model")).dropna().distinct().limit(_MOST_MODELS + 1)
-    names = sorted(row[0] for row in named.select(readable(F.col("model"))).collect())
+    models = select(frame, text_in_sql(frame, model).alias("model")).dropna().distinct().limit(_MOST_MODELS + 1)
+    names = sorted(row[0] for row in select(models, readable(named("model"))).collect())
     if not names or len(names) > _MOST_MODELS:
         shown = f"more than {_MOST_MODELS} models, {names[0]!r} among them" if names else "no model: every row is null"
         msg = f"predictions: the column {model!r} (model=) names {shown}. Name the column whose values are models"

@@ -13,7 +13,6 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.metrics.naming import column_names, parse_metrics
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark.ids import is_utf8
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.workers import pandas_function
 from spark_rankeval.worker.series import N_INVALID, score_series
@@ -103,8 +102,10 @@ def _readable_ids(array: Column) -> Column:
     """The array, or null if its ids do not compare by their values, or if pandas could not read one."""
     # A separator keeps bytes of two ids from making one letter. Of numbers Spark drops all of this when it plans.
     together = F.concat_ws("\n", array.cast("array<string>"))
+    # An empty match decodes the text and encodes it again, which replaces what is not UTF-8.
+    is_utf8 = F.regexp_replace(together, "^", "") == together
     plain = F.typeof(array).rlike("^array<(tinyint|smallint|int|bigint|float|double|void)>$")
-    return F.when(plain | ((F.typeof(array) == "array<string>") & is_utf8(together)), array)
+    return F.when(plain | ((F.typeof(array) == "array<string>") & is_utf8), array)
 
 
 def _without_null_entries(array: str | Column) -> Column:

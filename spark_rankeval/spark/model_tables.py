@@ -21,6 +21,7 @@ from spark_rankeval.spark.ids import check_types, common_id_type, for_example, m
 from spark_rankeval.spark.named_columns import any_null, check_unambiguous, column, find_column
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, columns_of_models
 from spark_rankeval.spark.source import user_column
+from spark_rankeval.spark.sql_text import aggregate, call, named
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.tables.notes import note_of_labels
@@ -254,7 +255,8 @@ class ModelTables:
         tables = [self._rows(table, labels, by) for table in self.tables]
         together = reduce(lambda rows, more: rows.unionByName(more), tables)
         attributes = agreed([slice_field(index) for index in range(len(by))], CONFLICTS)
-        return together.groupBy(*self._users()).agg(F.collect_list(_ROW).alias(ROWS), *attributes)
+        users = [user_column(index) for index in range(len(self.user_types))]
+        return aggregate(together, users, call("collect_list", named(_ROW)).alias(ROWS), *attributes)
 
     def _users(self) -> list[Column]:
         return [F.col(user_column(index)) for index in range(len(self.user_types))]
@@ -282,10 +284,11 @@ class ModelTables:
     def collected(self, labels: Sequence[str], run: Run, bytes_each: int, by: Sequence[str] = ()) -> State:
         """Run the worker on all users, and merge the states of its partitions, in one action."""
         attributes = [*map(slice_field, range(len(by))), CONFLICTS] if by else []
-        hashed = user_hash(self._users(), self.user_types).alias(USER)
+        users = [named(user_column(index)) for index in range(len(self.user_types))]
+        hashed = user_hash(users, self.user_types).column.alias(USER)
         nobody = any_null(self._users()).alias(NOBODY)
-        users = self.grouped(labels, by).select(hashed, nobody, ROWS, *attributes)
-        states = run_on_workers(users, run, STATE_SCHEMA)
+        grouped = self.grouped(labels, by).select(hashed, nobody, ROWS, *attributes)
+        states = run_on_workers(grouped, run, STATE_SCHEMA)
         packed = collected_states(states, merge_comparisons, bytes_each, have_places=bool(by))
         return merged(unpack(each.state) for each in packed)
 
@@ -297,7 +300,7 @@ class ModelTables:
             users = [id_.alias(user_column(index)) for index, id_ in enumerate(self._users_of(table))]
             rows = table.frame.where(_model_of(table) == F.lit(model)).select(*users).where(~any_null(self._users()))
             repeated = rows.groupBy(*rows.columns).count().where("count > 1").limit(1)
-            shown = [for_example(F.col(field.name), field.dataType) for field in rows.schema.fields]
+            shown = [for_example(named(field.name), field.dataType).column for field in rows.schema.fields]
             examples = repeated.select(*shown, "count").collect()
             if examples:
                 named = zip(self.tables[0].users, examples[0], strict=False)

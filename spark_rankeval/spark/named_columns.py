@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.spark.platforms import setting
+from spark_rankeval.spark.sql_text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def column(name: str) -> Column:
     """A top-level column by its exact name, whatever characters are in it."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(quoted(name))
 
 
 def any_null(columns: Iterable[Column]) -> Column:

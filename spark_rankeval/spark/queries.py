@@ -9,9 +9,10 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.errors import InputError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.spark.ids import model_in, readable, text_in
+from spark_rankeval.spark.ids import model_in, readable, text_in_sql
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.per_user import PerUserSchema
+from spark_rankeval.spark.sql_text import call, text
 from spark_rankeval.tables.trec import Query
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ def queries_of(per_user: DataFrame, rows: Sequence[SummaryRow], columns: Mapping
     if not users:
         msg = "queries are printed by their names, and this result has no column of users; leave per_query=True out"
         raise InputError(msg)
-    name = readable(F.concat_ws("/", *[text_in(per_user, user) for user in users])).alias("query")
+    name = readable(call("concat_ws", text("/"), *[text_in_sql(per_user, user) for user in users])).column.alias(
+        "query"
+    )
     # A metric of all lists together has no value of a query.
     cells = [column(columns[row.key]) if row.key in columns else F.lit(math.nan) for row in rows]
     values = F.array(*cells).alias("values")

@@ -12,13 +12,14 @@ from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.spark.ids import readable, text_in
+from spark_rankeval.spark.ids import readable, text_in_sql
 from spark_rankeval.spark.named_columns import any_null
 from spark_rankeval.spark.source import user_column
+from spark_rankeval.spark.sql_text import call, named, text, when, with_columns
 from spark_rankeval.spark.validity import invalid_reasons, unusual_reasons
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.inputs import Sources
@@ -42,25 +43,24 @@ def with_reasons(source: Source, task: ScoringTask, model_column: str | None = N
     the one that comes last in the order of its arrays, as when they are grouped.
     """
     rows = _rows(source, model_column)
-    ids, values = F.col(ITEM), [F.col(value_name(index)) for index in range(len(source.given_values))]
-    reasons: dict[str, Column] = {
-        f"null user ({name})": F.col(user_column(index)).isNull() for index, name in enumerate(source.user)
-    }
+    ids, values = named(ITEM), [named(value_name(index)) for index in range(len(source.given_values))]
+    reasons = {f"null user ({name})": named(user_column(index)).is_null() for index, name in enumerate(source.user)}
     if model_column is not None:
-        reasons[f"null model ({model_column})"] = F.col(MODEL).isNull()
+        reasons[f"null model ({model_column})"] = named(MODEL).is_null()
     if source.arrays:
-        reasons |= {whole: F.col(_WHOLE) == F.lit(whole) for whole in (REPEATED_USER, *_wrong_arrays(source))}
+        reasons |= {whole: named(_WHOLE) == text(whole) for whole in (REPEATED_USER, *_wrong_arrays(source))}
     reasons |= invalid_reasons(source, ids, values, task) | unusual_reasons(source, values, task)
-    reason = F.lit(None).cast("string")
-    for text, condition in reversed(reasons.items()):
-        reason = F.when(F.coalesce(condition, F.lit(False)), F.lit(text)).otherwise(reason)
-    return rows.withColumn(REASON, reason)
+    reason = None
+    for words, condition in reversed(reasons.items()):
+        reason = when(call("coalesce", condition, False), text(words), reason)
+    assert reason is not None, "an item may always be null"
+    return with_columns(rows, {REASON: reason})
 
 
 def _rows(source: Source, model_column: str | None) -> DataFrame:
     users, models = source.named_users(), []
     if model_column is not None:
-        models = [readable(text_in(source.frame, model_column)).alias(MODEL)]
+        models = [readable(text_in_sql(source.frame, model_column)).column.alias(MODEL)]
     ids, values = source.ids(), source.values()
     if not source.arrays:
         named = [column.alias(value_name(index)) for index, column in enumerate(values)]

@@ -13,11 +13,14 @@ from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.spark.ids import problem_of_type
 from spark_rankeval.spark.named_columns import column, find_column
+from spark_rankeval.spark.sql_text import field_of, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column, DataFrame
+
+    from spark_rankeval.spark.sql_text import Sql
 
 Role = Literal["predictions", "labels", "users", "exclude", "attributes", "training", "items", "baseline"]
 #: Tables without a list of a user: what is asked of them are single rows of items.
@@ -78,15 +81,25 @@ class Source:
         """The user's columns."""
         return [column(name) for name in self.user]
 
+    def users_sql(self) -> list[Sql]:
+        """The user's columns as SQL."""
+        return [named(name) for name in self.user]
+
     def ids(self) -> Column:
         """The item, or the array of items."""
-        whole = column(self.item)
-        return whole if self.item_field is None else whole.getField(self.item_field)
+        return self.ids_sql().column
+
+    def ids_sql(self) -> Sql:
+        """The item, or the array of items, as SQL."""
+        return named(self.item) if self.item_field is None else field_of(self.item, self.item_field)
 
     def values(self) -> list[Column]:
         """The scores, ranks or grades, or the arrays of them: a column for each that was named."""
-        items = column(self.item)
-        return [items.getField(value.name) if value.is_field else column(value.name) for value in self.given_values]
+        return [value.column for value in self.values_sql()]
+
+    def values_sql(self) -> list[Sql]:
+        """The scores, ranks or grades, or the arrays of them, as SQL."""
+        return [field_of(self.item, value.name) if value.is_field else named(value.name) for value in self.given_values]
 
     def named_users(self) -> list[Column]:
         """The user's columns under our names."""

@@ -25,6 +25,7 @@ from spark_rankeval import (
 )
 from spark_rankeval.errors import DataError, InputError
 from spark_rankeval.spark.ids import readable, text_of
+from spark_rankeval.spark.sql_text import call, named, number
 from spark_rankeval.trec import evaluate_runs, write_run
 
 # Bytes, and how they are shown as the name of a slice or model: text that looks like bytes written out is written out, too.
@@ -51,14 +52,14 @@ def users(spark, column, *values):
 
 def test_every_text_has_a_name_of_its_own_that_leads_back(spark):
     texts = spark.createDataFrame([(one,) for one in NAMES], "bytes binary").select(
-        "bytes", readable(F.col("bytes").cast("string")).alias("name")
+        "bytes", readable(named("bytes").cast("string")).column.alias("name")
     )
     assert {bytes(row["bytes"]): row["name"] for row in texts.collect()} == NAMES
     back = F.map_from_arrays(
-        F.array(*map(F.lit, NAMES.values())), F.array(*(text_of(name).cast("binary") for name in NAMES.values()))
+        F.array(*map(F.lit, NAMES.values())), F.array(*(text_of(name).cast("binary").column for name in NAMES.values()))
     )
     assert texts.where(F.element_at(back, F.col("name")) == F.col("bytes")).count() == len(NAMES)
-    assert spark.range(1).select(readable(F.lit(None).cast("string"))).first()[0] is None
+    assert spark.range(1).select(readable(call("nullif", number(1), 1).cast("string")).column).first()[0] is None
 
 
 @pytest.mark.night  # Models that are not UTF-8 are told apart in the same way.

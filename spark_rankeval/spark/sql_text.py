@@ -1,0 +1,197 @@
+"""Column expressions as SQL text: one of many nodes costs a single call of the JVM. Here alone names and values become text."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+# Names that read the same in backticks, in quotation marks and after Spark has replaced its variables.
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, eq=False)
+class Sql:
+    """An expression; its operators are those of a column, as whose `==` makes a comparison.
+
+    >>> print((named("n") + 1 < 3) & ~named("odd`name").is_null())
+    (((`n` + 1) < 3) AND (NOT (`odd``name` IS NULL)))
+    """
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __and__(self, other: Sql) -> Sql:
+        return Sql(f"({self} AND {other})")
+
+    def __or__(self, other: Sql) -> Sql:
+        return Sql(f"({self} OR {other})")
+
+    def __invert__(self) -> Sql:
+        return Sql(f"(NOT {self})")
+
+    def __neg__(self) -> Sql:
+        return Sql(f"(- {self})")
+
+    def __add__(self, other: Sql | float) -> Sql:
+        return Sql(f"({self} + {_operand(other)})")
+
+    def __sub__(self, other: Sql | float) -> Sql:
+        return Sql(f"({self} - {_operand(other)})")
+
+    def __lt__(self, other: Sql | float) -> Sql:
+        return Sql(f"({self} < {_operand(other)})")
+
+    def __le__(self, other: Sql | float) -> Sql:
+        return Sql(f"({self} <= {_operand(other)})")
+
+    def __gt__(self, other: Sql | float) -> Sql:
+        return Sql(f"({self} > {_operand(other)})")
+
+    def __ge__(self, other: Sql | float) -> Sql:
+        return Sql(f"({self} >= {_operand(other)})")
+
+    def __eq__(self, other: object) -> Sql:  # type: ignore[override] # as of a column
+        return Sql(f"({self} = {_operand(other)})")
+
+    def __ne__(self, other: object) -> Sql:  # type: ignore[override] # as of a column
+        return Sql(f"({self} <> {_operand(other)})")
+
+    __hash__ = None  # type: ignore[assignment] # equality is a comparison for Spark
+
+    def is_null(self) -> Sql:
+        """Whether it is null."""
+        return Sql(f"({self} IS NULL)")
+
+    def is_not_null(self) -> Sql:
+        """Whether it is not null."""
+        return Sql(f"({self} IS NOT NULL)")
+
+    def cast(self, kind: T.DataType | str) -> Sql:
+        """The same as another type."""
+        return Sql(f"CAST({self} AS {kind if isinstance(kind, str) else _type(kind)})")
+
+    def alias(self, name: str) -> Sql:
+        """The same under a name of ours."""
+        assert _PLAIN.fullmatch(name), "a caller's name is no name of ours"
+        return Sql(f"{self} AS {quoted(name)}")
+
+    @property
+    def column(self) -> Column:
+        """The same as a column of Spark's."""
+        return F.expr(self.text)
+
+
+def quoted(name: str) -> str:
+    """A name in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def named(name: str) -> Sql:
+    """A top-level column by its exact name, whatever characters are in it."""
+    return _identifier(quoted(name))
+
+
+def field_of(name: str, field: str) -> Sql:
+    """A field of a column of structs, or of arrays of structs."""
+    if _PLAIN.fullmatch(field):
+        # Behind a dot it could be a column of a table that has the first name.
+        return Sql(f"{named(name)}['{field}']")
+    return _identifier(f"{quoted(name)}.{quoted(field)}")
+
+
+def _identifier(names: str) -> Sql:
+    # Spark replaces ${variables} even in backticks, but not what is written in hexadecimal digits.
+    return Sql(f"IDENTIFIER({text(names)})" if "$" in names else names)
+
+
+def text(value: str) -> Sql:
+    """A text, in a form that holds no character of it."""
+    return text_of_bytes(value.encode())
+
+
+def text_of_bytes(value: bytes) -> Sql:
+    """A text of these bytes, which need not be UTF-8."""
+    return Sql(f"CAST(X'{value.hex()}' AS STRING)")
+
+
+def number(value: float) -> Sql:
+    """A whole number, a double, or a truth value."""
+    return Sql(_operand(value))
+
+
+def _operand(value: object) -> str:
+    match value:
+        case Sql():
+            return value.text
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int():
+            return str(value)
+        case float():
+            return f"{value!r}D" if math.isfinite(value) else f"double('{value}')"
+    msg = f"SQL text is made of expressions and numbers; got {value!r}"
+    raise TypeError(msg)
+
+
+def _type(kind: T.DataType) -> str:
+    if isinstance(kind, T.ArrayType):
+        return f"array<{_type(kind.elementType)}>"
+    # A setting decides which of the types a plain `timestamp` is.
+    return "timestamp_ltz" if isinstance(kind, T.TimestampType) else kind.simpleString()
+
+
+def call(function: str, *arguments: Sql | float) -> Sql:
+    """What a function of Spark's makes of the arguments."""
+    return Sql(f"{function}({', '.join(map(_operand, arguments))})")
+
+
+def when(condition: Sql, value: Sql | float, otherwise: Sql | float | None = None) -> Sql:
+    """The value if the condition is true, else the other one or null."""
+    rest = "" if otherwise is None else f" ELSE {_operand(otherwise)}"
+    return Sql(f"CASE WHEN {condition} THEN {_operand(value)}{rest} END")
+
+
+def all_of(conditions: Iterable[Sql]) -> Sql:
+    """Whether every condition is true; of none, true."""
+    some = list(conditions)
+    return reduce(and_, some) if some else number(True)
+
+
+def any_of(conditions: Iterable[Sql]) -> Sql:
+    """Whether any condition is true; of none, false."""
+    some = list(conditions)
+    return reduce(or_, some) if some else number(False)
+
+
+def select(frame: DataFrame, *expressions: Sql) -> DataFrame:
+    """The rows of a table with these columns."""
+    return frame.selectExpr(*[expression.text for expression in expressions])
+
+
+def where(frame: DataFrame, condition: Sql) -> DataFrame:
+    """The rows of a table that meet a condition."""
+    return frame.where(condition.text)
+
+
+def aggregate(frame: DataFrame, keys: Sequence[str], *expressions: Sql) -> DataFrame:
+    """A row a group of a table that has these keys, which are names of ours."""
+    return frame.groupBy(*keys).agg(*[expression.column for expression in expressions])
+
+
+def with_columns(frame: DataFrame, columns: Mapping[str, Sql]) -> DataFrame:
+    """A table with further columns, or with others of these names."""
+    return frame.withColumns({name: expression.column for name, expression in columns.items()})
