@@ -177,11 +177,12 @@ test-notebook: setup  ## run docs/quickstart.ipynb and compare with what it show
 test-site: docs  ## open the pages of the site with a real Chromium
 	@$(BIN)/python -m pytest -q tests/site
 
-lint: setup  ## check style, types and the direction of imports
+lint: setup  ## check style, types, the direction of imports and the prose
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/lint-imports
+	@$(BIN)/python tools/prose.py
 
 format: setup  ## format the code
 	@$(BIN)/ruff format .

@@ -24,7 +24,7 @@ def as_names(option: str, given: object) -> tuple[str, ...]:
         or not all(isinstance(name, str) for name in names)
         or len(set(names)) < len(names)
     ):
-        msg = f"{option} must be the name of a column, or a list of different names; got {given!r}"
+        msg = f"{option} must be a column name or a list of distinct column names; got {given!r}"
         raise InputError(msg)
     return tuple(names)
 
@@ -33,7 +33,10 @@ def check_place(option: str, path: str) -> None:
     """Refuse a path that Spark would write to as it is, but read as a pattern."""
     special = [character for character in "[]{}*?\\" if character in path]
     if special:
-        msg = f"{option}: {path} has {' '.join(special)}, which Spark reads as a pattern of several paths; choose a path without"
+        msg = (
+            f"{option}: {path} contains {' '.join(special)}, which Spark reads as a wildcard pattern; choose a path without "
+            "these characters"
+        )
         raise OptionError(msg)
 
 
@@ -57,7 +60,10 @@ def check_table(role: str, frame: Any, *, instead: str = "") -> None:
         msg = f"{role} must be {wanted}; got a {kind_of(frame)}{f'. {advice}' if advice else ''}"
         raise InputError(msg)
     if frame.isStreaming:
-        msg = f"{role} must be a table that ends; got a streaming DataFrame. Read it as a batch, or evaluate each batch in foreachBatch"
+        msg = (
+            f"{role} must be a batch DataFrame; got a streaming one. Read it as a batch, or evaluate each micro-batch in "
+            "foreachBatch"
+        )
         raise InputError(msg)
 
 
@@ -91,5 +97,5 @@ _AS_SPARK = {
 def check_name(option: str, given: object) -> None:
     """Refuse what is neither a column's name nor None."""
     if not (given is None or isinstance(given, str)):
-        msg = f"{option} must be the name of a column; got {given!r}"
+        msg = f"{option} must be a column name; got {given!r}"
         raise InputError(msg)

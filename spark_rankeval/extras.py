@@ -42,5 +42,5 @@ def check_extra(extra: str, purpose: str, only: Iterable[str] | None = None) -> 
 def _missing(package: str, extra: str, purpose: str) -> MissingExtraError:
     # The packages' names work with a checkout, a wheel and a zip of this package.
     packages = " ".join(f"'{requirement}'" for requirement in EXTRAS[extra].values())
-    msg = f"{purpose} need the package {package}, which is not installed: pip install {packages} (the extra {extra!r})"
+    msg = f"{purpose} need the package {package}; install it with pip install {packages} (the extra {extra!r})"
     return MissingExtraError(msg)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def _name(value: object) -> str:
     if not isinstance(value, str) or not value:
-        msg = f"a column is named by a text that is not empty; got {value!r}"
+        msg = f"a column name must be a non-empty string; got {value!r}"
         raise InputError(msg)
     return value
 
@@ -34,7 +34,7 @@ def _name(value: object) -> str:
 def _metric(value: object) -> str:
     metrics = parse_metrics(value)  # type: ignore[arg-type] # it refuses what is none
     if len(metrics) != 1:
-        msg = f"metricName is one metric, the one that models are chosen by; got {value!r}, which is {len(metrics)}"
+        msg = f"metricName must be one metric, the one to choose models by; got {value!r}, which is {len(metrics)}"
         raise MetricError(msg)
     return str(next(iter(metrics.values())))
 
@@ -168,8 +168,9 @@ class RankingEvaluator(
             if "n_invalid_predictions" not in error.counts:
                 raise
             msg = (
-                f"{error}. ALS predicts NaN for users and items that it has not seen in training: ALS(coldStartStrategy='drop') leaves "
-                "out these rows whole; RankingEvaluator(onInvalid='drop') leaves their ratings as labels that nobody found"
+                f"{error}. ALS predicts NaN for users and items that its training data lacks: "
+                "ALS(coldStartStrategy='drop') leaves these rows out, and RankingEvaluator(onInvalid='drop') keeps their ratings "
+                "as labels without a prediction"
             )
             raise DataError(msg, error.counts) from error
         (row,) = result.summary
@@ -251,11 +252,11 @@ class RankingEvaluator(
 def _why_undefined(row: SummaryRow, counts: dict[str, int]) -> str:
     if not counts["n_predictions"] and not counts["n_labels"]:
         return (
-            f"{row.metric!r} cannot be computed: the table to evaluate has no row. ALS(coldStartStrategy='drop') leaves none where "
-            "no user and item of the validation part was trained on: split so that each user has ratings in both parts, as by foldCol"
+            f"{row.metric!r} has no value, because the table to evaluate has no rows. If ALS(coldStartStrategy='drop') removed "
+            "them, split so that each user has ratings in both parts, for example by foldCol"
         )
     return (
         f"{row.metric!r} (dialect {row.dialect!r}) has no mean: of {counts['n_users']:,} users {row.n_users:,} have a value, "
-        f"{counts['n_without_relevant']:,} have no relevant item among their rows. "
-        "Lower relevanceThreshold, take more rows of each user, or count such users as 0 with (undefined='zero')"
+        f"and {counts['n_without_relevant']:,} have no relevant item. Lower relevanceThreshold, take more rows of each user, or "
+        "count such users as 0 with (undefined='zero')"
     )

@@ -98,14 +98,16 @@ def test_slices_are_asked_for_by_name():
 
 
 def test_a_metric_that_is_in_no_run_is_named_with_those_that_are():
-    with pytest.raises(UnknownMetricError, match=r"the metric 'ap' is in no run; there are: ndcg@10, rr"):
+    with pytest.raises(UnknownMetricError, match=r"the metric 'ap' is in no run; available: ndcg@10, rr"):
         WEEK.plot("ap")
-    with pytest.raises(UnknownMetricError, match="no run has a metric 'ap'; there are: ndcg@10, rr"):
+    with pytest.raises(UnknownMetricError, match="no run has a metric 'ap'; available: ndcg@10, rr"):
         WEEK.of(["rr", "ap"])
-    with pytest.raises(UnknownMetricError, match="no run has a metric 'ap'; there are: none, and no runs"):
+    with pytest.raises(UnknownMetricError, match="no run has a metric 'ap'; available: none, and no runs"):
         History(()).of("ap")
     both = runs([row(relevance="click"), row(relevance="buy")])
-    with pytest.raises(UnknownMetricError, match=r"'ndcg@10' is ambiguous: ndcg@10 \[click\], ndcg@10 \[buy\]"):
+    with pytest.raises(
+        UnknownMetricError, match=r"'ndcg@10' is ambiguous: it matches ndcg@10 \[click\], ndcg@10 \[buy\]"
+    ):
         both.plot("ndcg@10")
     assert WEEK.of("RR").keys() == ["rr"]
     assert WEEK.keys() == ["ndcg@10", "rr"]
@@ -185,7 +187,7 @@ def test_a_table_of_metrics_is_read_in_the_order_of_time(spark):
     assert [(run, row.mean) for run, _, row in found.rows] == [("a", 1.0), ("b", 2.0)]
     assert found.runs["a"] == datetime.fromtimestamp(1760000000 + 2 * 86400, UTC)
     assert [run for run, _, _ in history(table, slice=None).rows] == ["c", "a", "b"]
-    with pytest.raises(InputError, match="the table has no value: history takes a job's table of metrics"):
+    with pytest.raises(InputError, match="the table has no value; pass a job's table of metrics"):
         history(table.drop("value"))
     with pytest.raises(InputError, match="metrics_table must be a Spark DataFrame"):
         history("output/metrics")

@@ -88,7 +88,7 @@ def test_models_relevances_and_curves_have_their_values_too():
 
 
 def test_a_table_that_lacks_the_other_value_says_what_to_ask_for():
-    note = f"ndcg@10 judges {ORDER}; most systems' definition gives other values: ask for dialect='standard'"
+    note = f"ndcg@10 judges {ORDER}; most systems define it differently: ask for dialect='standard'"
     assert notes_of([row("ndcg@10", standard="ndcg(ideal='labels')@10")]) == (note,)
 
 
@@ -103,11 +103,11 @@ def rows_with(n_gain, below, label="ndcg@10", threshold=3.0):
 def test_metrics_of_gain_stand_on_other_users_where_there_is_a_threshold():
     (note,) = notes_of(rows_with(671, "keep"))
     assert note == (
-        "ndcg@10 is of 671 users, who have a grade above 0; recall@10 of 658, who have one from relevance_threshold=3 on; "
-        "grades below it keep their gain, unless below_threshold='zero'"
+        "ndcg@10 averages the 671 users with a grade above 0; recall@10 averages the 658 with a grade of at least 3 (relevance_threshold); "
+        "grades below it keep their gain, unless you pass below_threshold='zero'"
     )
     (note,) = notes_of(rows_with(671, "zero"))
-    assert note.endswith("from relevance_threshold=3 on")
+    assert note.endswith("a grade of at least 3 (relevance_threshold)")
     assert notes_of(rows_with(658, "keep")) == ()
     assert notes_of(rows_with(671, "keep", "ndcg(below_threshold='keep')@10")) == ()
 

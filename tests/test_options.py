@@ -36,7 +36,7 @@ def test_tables_of_other_packages_are_refused_by_their_name(words):
     assert str(caught.value) == f"labels must be a Spark DataFrame; got {words}"
     with pytest.raises(InputError, match="the table of metrics must be a Spark DataFrame"):
         merge(TABLES[words])
-    with pytest.raises(InputError, match=r"result 1 is no result, nor what .* makes of one; got a "):
+    with pytest.raises(InputError, match=r"result 1 is not a result, nor what .* returned; got a "):
         merge([TABLES[words]])
 
 
@@ -59,9 +59,7 @@ def test_what_is_no_table_is_refused(given, words):
 def test_dataframes_of_every_spark_are_taken_unless_they_stream(module):
     check_table("labels", of(module, isStreaming=False))
     check_table("labels", of("my.own", "Table", bases=(type(of(module)),), isStreaming=False))
-    with pytest.raises(
-        InputError, match=r"^labels must be a table that ends; got a streaming DataFrame\. Read it as a"
-    ):
+    with pytest.raises(InputError, match=r"^labels must be a batch DataFrame; got a streaming one\. Read it as a"):
         check_table("labels", of(module, isStreaming=True))
 
 

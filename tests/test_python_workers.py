@@ -38,7 +38,7 @@ def test_what_workers_lack_is_read_from_the_error(said, expected):
 def test_it_is_an_error_that_says_what_to_do():
     with pytest.raises(WorkerError) as caught, workers_explained():
         raise RuntimeError("No module named 'numpy'")
-    assert str(caught.value).startswith("Spark's Python workers lack numpy. ")
+    assert str(caught.value).startswith("Spark's Python workers lack numpy; ")
     assert sys.executable in str(caught.value)
 
 

@@ -34,9 +34,9 @@ def test_labels_that_nobody_can_find_are_warned_of_once():
 @pytest.mark.parametrize("metrics", ["recall@10", "ndcg@10", ["novelty@10", "cg"]])
 def test_labels_of_which_none_is_relevant_are_warned_of(metrics):
     (words,) = warned_of(QUALITY.with_counts(n_relevant=0), metrics)
-    assert words.startswith("none of 9,100 labels is relevant: are the grades what relevance_threshold= expects?")
+    assert words.startswith("none of the 9,100 labels is relevant; check that relevance_threshold= fits the grades.")
     (words,) = warned_of(QUALITY.with_counts(n_relevant=0, n_labels=0), metrics)
-    assert words.startswith("there is no label: nothing can be found")
+    assert words.startswith("there are no labels, so metrics have no value")
 
 
 def test_correlations_need_labels_and_no_relevant_one():

@@ -50,9 +50,9 @@ def test_a_number_of_a_slice_is_named_by_it():
             ("als", "ndgc@10", "activity=light"),
             r"this result has no metric 'ndgc@10'; did you mean 'ndcg@10'\? it has: ndcg@10",
         ),
-        (("ndcg@10", "activity=light"), r"is ambiguous: \('als', 'ndcg@10'\), \('pop', 'ndcg@10'\)"),
+        (("ndcg@10", "activity=light"), r"is ambiguous: it matches \('als', 'ndcg@10'\), \('pop', 'ndcg@10'\)"),
         ((), "this result has no metric ''"),
-        (([], "ndcg@10"), "a number is named by a metric"),
+        (([], "ndcg@10"), r"expected result\[metric\], result\[model, metric\]"),
         ("rmse", "this result has no metric 'rmse'; it has"),
     ],
 )
@@ -89,7 +89,7 @@ def test_what_is_saved_comes_back_equal(name, tmp_path):
     ):
         assert everything(back) == everything(result)
         with pytest.raises(
-            InputError, match=r"read back has no users' values: .* summarise\(spark\.read\.parquet\(path\)\)"
+            InputError, match=r"read back has no values of users; .* summarise\(spark\.read\.parquet\(path\)\)"
         ):
             _ = back.per_user
     assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
@@ -110,14 +110,16 @@ def test_a_copy_keeps_its_tables():
 
 def test_what_cannot_be_read_or_written_is_an_error_of_ours(tmp_path):
     (tmp_path / "other.json").write_text("[]")
-    with pytest.raises(InputError, match="this is no result"):
+    with pytest.raises(InputError, match="this is not a result"):
         Result.load(tmp_path / "other.json")
-    with pytest.raises(OptionError, match=r"there is no result to be read at .*none\.json': No such file"):
+    with pytest.raises(OptionError, match=r"cannot read a result at .*none\.json': No such file"):
         Result.load(tmp_path / "none.json")
-    with pytest.raises(OptionError, match=r"a result is a file on this machine; 's3://bucket/r\.json' is in no folder"):
+    with pytest.raises(
+        OptionError, match=r"a result must be a file on this machine; 's3://bucket/r\.json' is in no folder"
+    ):
         SLICED.save("s3://bucket/r.json")
 
 
 def test_a_result_without_rows_is_none():
-    with pytest.raises(InputError, match="this is no result"):
+    with pytest.raises(InputError, match="this is not a result"):
         Result.from_json('{"summary": []}')

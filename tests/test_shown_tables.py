@@ -237,8 +237,8 @@ def test_slices_stand_in_the_order_that_was_given():
         ("activity=light", "als"), ("activity=light", "bpr"), ("activity=medium", "als"),
     ]  # fmt: skip
     for order, said in (
-        ({"age": [1]}, "no slice is by 'age'; slices are by 'activity'"),
-        ({"activity": ["lite"]}, "no slice has activity=lite; there are activity=light, activity=medium"),
+        ({"age": [1]}, "there are no slices by 'age'; slices are by 'activity'"),
+        ({"activity": ["lite"]}, "no slice has activity=lite; available: activity=light, activity=medium"),
     ):
         with pytest.raises(OptionError, match=said):
             found.with_slices(**order)

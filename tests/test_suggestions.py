@@ -10,12 +10,12 @@ from spark_rankeval.request.on_invalid import OnInvalid
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        ("precison@10", "did you mean 'precision'? known"),
+        ("precison@10", "did you mean 'precision'? available"),
         ("ndcg10", "did you mean 'ndcg@10'? "),
         ("NDCG-10", "did you mean 'ndcg@10'? "),
         ("recall_at_5", "did you mean 'recall@5'? "),
         ("map10", "did you mean 'map@10'? "),
-        ("rmse", "(in 'rmse'); known"),
+        ("rmse", "(in 'rmse'); available"),
     ],
 )
 def test_a_metric_is_suggested_by_the_name_that_was_meant(asked, expected):

@@ -74,7 +74,7 @@ def chosen(rows: Sequence[Row], metrics: Metrics) -> list[Row]:
         of_name = exact or [row for row in rows if reads_as(row.metric, name)]
         if not of_name:
             known = ", ".join(keys) or "none"
-            msg = f"there is no metric {str(name)!r} to draw; {did_you_mean(name, keys)}there are {known}"
+            msg = f"there is no metric {str(name)!r} to draw; {did_you_mean(name, keys)}available: {known}"
             raise UnknownMetricError(msg)
         of_metrics += of_name
     return of_metrics
@@ -85,7 +85,7 @@ def of_one_metric(rows: Sequence[SummaryRow], metric: str | Metric) -> list[Summ
     of_metric = chosen(rows, [metric])
     keys = list(dict.fromkeys(row.key for row in of_metric))
     if len(keys) > 1:
-        msg = f"{str(metric)!r} is ambiguous: {', '.join(map(repr, keys))} answer to it; draw one of these"
+        msg = f"{str(metric)!r} is ambiguous: it matches {', '.join(map(repr, keys))}; draw one of these"
         raise UnknownMetricError(msg)
     return of_metric
 

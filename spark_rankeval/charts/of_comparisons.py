@@ -124,7 +124,7 @@ class ComparisonPlots:
         """What `histogram` draws; the part that runs on Spark."""
         check_extra("report", PURPOSE)
         if self.users_by_difference is None:
-            msg = "this comparison does not know its users' differences: make it with compare(…)"
+            msg = "this comparison has no differences of users to draw; make it with compare(…)"
             raise InputError(msg)
         rows = self._rows_of(metric)
         # Equal differences have no spread, and that of one user is not known.

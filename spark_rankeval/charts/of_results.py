@@ -78,7 +78,7 @@ class ResultPlots:
         except MetricError as error:
             keys = list(dict.fromkeys(row.key for row in self._of_all()))
             known, near = ", ".join(keys), did_you_mean(metric, keys)
-            msg = f"there is no metric {str(metric)!r} to draw, with or without a cutoff; {near}there are {known}"
+            msg = f"there is no metric {str(metric)!r} to draw, with or without a cutoff; {near}available: {known}"
             raise UnknownMetricError(msg) from error
 
     def means(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
@@ -253,7 +253,7 @@ class ResultPlots:
         check_extra("report", PURPOSE)
         rows = of_one_metric(self._of_all(), metric)
         if rows[0].key not in self.columns:
-            msg = f"{rows[0].name} is of all lists together: no user has a value to draw"
+            msg = f"{rows[0].name} has one value for all lists together, so there are no values of users to draw"
             raise UnknownMetricError(msg)
         known = [row for row in rows if row.n_users]
         if not known:

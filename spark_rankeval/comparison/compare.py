@@ -137,8 +137,8 @@ def size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
     size = n_metrics * n_models * replicates * _SUM
     if size > _LARGEST_STATE:
         msg = (
-            f"{n_metrics:,} metrics × {n_models:,} models × {replicates:,} replicates take {size >> 20:,} MB of each worker, more than "
-            f"the {_LARGEST_STATE >> 20:,} MB allowed: compare fewer metrics or models in a call, or take fewer replicates"
+            f"{n_metrics:,} metrics × {n_models:,} models × {replicates:,} replicates need {size >> 20:,} MB in each worker; "
+            f"the limit is {_LARGEST_STATE >> 20:,} MB. Compare fewer metrics or models per call, or use fewer replicates"
         )
         raise OptionError(msg)
     return int(size * _PACKED)
@@ -197,7 +197,7 @@ def all_pairs(
     models = sorted({*names, *_models_met(owners)})
     check_number(models, drawn)
     if len(models) < 2:
-        msg = f"pairs are of two models or more; the table has {', '.join(map(repr, models)) or 'none'}"
+        msg = f"comparing pairs needs at least two models; the table has {', '.join(map(repr, models)) or 'none'}"
         raise InputError(msg)
     rows = pair_rows(models, compared, owners, level, test, drawn)
     return PairwiseComparison(rows, level, test, drawn, seed, tables.notes(labels))
@@ -247,14 +247,14 @@ def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
             continue
         if invalid := int(fields[N_INVALID][0]):
             problems.append(
-                f"rows of {owner!r} that could not be ranked: {invalid:,}; summarise(table) says which. "
-                "Mend the data, or score with on_invalid='drop'"
+                f"{owner!r} has {invalid:,} rows that could not be ranked; summarise(table) counts them by kind. Fix the data, "
+                "or score with on_invalid='drop'"
             )
             counts[f"n_invalid of {owner}"] = invalid
     n_conflicts = int(owners.get((), {}).get(N_CONFLICTS, [0])[0])
     if n_conflicts:
         problems.append(
-            f"attributes in which the rows of a user do not agree: {n_conflicts:,}; take those of one day for all tables"
+            f"attributes that differ between rows of the same user: {n_conflicts:,}; use the attributes of one day for all tables"
         )
         counts[N_CONFLICTS] = n_conflicts
     if problems:
@@ -268,8 +268,8 @@ def _repeated_users(owners: dict[Owner, State], tables: ModelTables) -> tuple[li
         if isinstance(owner, str) and (repeated := int(fields[N_REPEATED][0])):
             example = tables.repeated_user(owner)
             problems.append(
-                f"users that stand in several rows of {owner!r}: {repeated:,}{f', for example {example}' if example else ''}; "
-                "each model has one row a user: give one day at a time, and a table of several models alone, not in a dict"
+                f"users with several rows in {owner!r}: {repeated:,}{f', for example {example}' if example else ''}. Pass one "
+                "row per user and model: one day at a time, and a table of several models alone, not in a dict"
             )
             counts[f"n_repeated_users of {owner}"] = repeated
     return problems, counts

@@ -65,13 +65,13 @@ def detectable_difference(
             for row in (*result.rows, *result.sliced)
         ]
     else:
-        msg = f"detectable_difference takes a Result or a comparison; got a {kind_of(result)}"
+        msg = f"detectable_difference needs a Result or a comparison; got a {kind_of(result)}"
         raise InputError(msg)
     if metric is not None:
         labels = list(dict.fromkeys(row.metric for row in known))
         known = rows_of_metric(known, metric)
         if not known:
-            msg = f"there is no metric {str(metric)!r}; {did_you_mean(metric, labels)}there are {', '.join(labels)}"
+            msg = f"there is no metric {str(metric)!r}; {did_you_mean(metric, labels)}available: {', '.join(labels)}"
             raise UnknownMetricError(msg)
     rows = []
     for row in known:

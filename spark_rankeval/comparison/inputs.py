@@ -47,21 +47,23 @@ def read_results(results: Results, user: str | Sequence[str] | None, model: str 
     ]
     weights = list(dict.fromkeys(weight for table in tables for weight in table.weights))
     if weights:
-        msg = f"users are compared one by one, each counting the same: the weights in {', '.join(map(repr, weights))} are not used"
+        msg = f"compare gives every user the same weight; it ignores the weights in {', '.join(map(repr, weights))}"
         warn(msg)
     return ModelTables.checked(tables)
 
 
 def _check_named(results: Mapping[str, DataFrame | Result], model: str | None) -> None:
     if not results or not all(map(is_name, results)):
-        msg = f"results are per-user tables by the names of their models; got the names {list(results)!r}"
+        msg = f"results must be per-user tables by model name; got the names {list(results)!r}"
         raise InputError(msg)
     if model is not None:
-        msg = f"model={model!r} is for one table of several models; here the dict says whose a table is"
+        msg = (
+            f"model={model!r} is for one table of several models; in a dict the keys name the models. Leave model= out"
+        )
         raise InputError(msg)
     for name, table in results.items():
         if isinstance(table, Result) and len(table.models) > 1:
-            msg = f"the result of {name!r} is of several models ({', '.join(table.models)}): pass it alone"
+            msg = f"the result of {name!r} has several models ({', '.join(table.models)}); pass it alone, not in a dict"
             raise InputError(msg)
 
 
@@ -73,22 +75,22 @@ def names_of(results: Results, tables: ModelTables) -> list[str]:
 def check_baseline(baseline: str, models: Sequence[str]) -> None:
     """Refuse a baseline that is none of the models, or all of them, once models are known."""
     if not isinstance(baseline, str):
-        msg = f"the baseline is the name of a model; got {baseline!r}"
+        msg = f"baseline must be the name of a model; got {baseline!r}"
         raise InputError(msg)
     if not models:
         return
     if baseline not in models:
-        msg = f"the baseline {baseline!r} is none of the models: {', '.join(map(repr, models))}"
+        msg = f"the baseline {baseline!r} is not among the models: {', '.join(map(repr, models))}"
         raise InputError(msg)
     if len(models) < 2:
-        msg = f"there is only the baseline {baseline!r}: give it a model to compare"
+        msg = f"the only model is the baseline {baseline!r}; give it a model to compare with"
         raise InputError(msg)
 
 
 def check_number(models: Sequence[str], drawn: int) -> None:
     """Refuse more models than can be permuted."""
     if drawn and len(models) > MOST_LABELS:
-        msg = f"test='randomised' permutes up to {MOST_LABELS} models; there are {len(models)}. Take test='tukey'"
+        msg = f"test='randomised' permutes at most {MOST_LABELS} models; got {len(models)}. Use test='tukey'"
         raise OptionError(msg)
 
 
@@ -105,14 +107,14 @@ def labels_of(tables: ModelTables, metrics: Metrics) -> list[str]:
         asked = [metrics] if isinstance(metrics, str) or not hasattr(metrics, "__iter__") else list(metrics)
         labels = list(dict.fromkeys(_label(tables, metric) for metric in asked))
         if not labels:
-            msg = f"no metric was asked for; there are {', '.join(known)}"
+            msg = f"no metric was asked for; available: {', '.join(known)}"
             raise MetricError(msg)
     quotients = [label for label in labels if any(table.metrics[label].normaliser for table in tables.tables)]
     if quotients:
         others = ", ".join(label for label in known if label not in quotients) or "none"
         msg = (
-            f"{', '.join(quotients)}: a self-normalised estimate is a quotient of sums over all users, and has no differences of "
-            f"single users. Compare by others, such as estimator='ips'; the tables have {others}"
+            f"{', '.join(quotients)}: a self-normalised estimate is a ratio of sums over all users, so users have no "
+            f"differences to compare. Use another estimator, such as estimator='ips'; the tables have {others}"
         )
         raise MetricError(msg)
     tables.check_definitions(labels)
@@ -181,14 +183,14 @@ def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> di
         given = {_label(tables, name): value for name, value in margin.items()}
         unused = [label for label in given if label not in labels]
         if unused:
-            msg = f"margin has {', '.join(unused)}, which is not compared: {', '.join(labels)} are"
+            msg = f"margin names {', '.join(unused)}, which this call does not compare; it compares {', '.join(labels)}"
             raise OptionError(msg)
         margins = {label: given.get(label, 0.0) for label in labels}
     else:
         margins = dict.fromkeys(labels, margin)
     for label, value in margins.items():
         if not is_number(value) or not 0 <= value < math.inf:
-            msg = f"a margin is a finite number from 0 on, or a dict of them by metric; got {value!r} for {label}"
+            msg = f"margin must be a finite number from 0 on, or a dict of such numbers by metric; got {value!r} for {label}"
             raise OptionError(msg)
     return {label: float(value) for label, value in margins.items()}
 
@@ -208,9 +210,9 @@ def resolution_of(test: str, replicates: int, n_comparisons: int, level: float, 
     if least <= alpha:
         needed = math.ceil(n / (1 - level)) - 1
         msg = (
-            f"{n:,} comparisons corrected by {correction} need {needed:,} replicates before the smallest drawn p-value can "
-            f"decide one alone, and there are {replicates:,}: below 1/{replicates + 1:,} p is that of the paired t test. Pass "
-            f"replicates={needed}, or compare fewer models or metrics"
+            f"with {replicates:,} replicates the smallest p-value that can be drawn is 1/{replicates + 1:,}, too large for "
+            f"{n:,} comparisons corrected by {correction}; smaller ones come from the paired t test. Pass replicates={needed}, "
+            "or compare fewer models or metrics"
         )
         warn(msg)
     return least

@@ -82,10 +82,10 @@ class _Compared(OneTable, Generic[Row]):
         rows = [row for row in rows_of_metric(every, metric) if set(names) <= _names_of(row)]
         if len(rows) == 1:
             return rows[0]
-        what = "several rows answer" if rows else "no row answers"
+        what = "several rows match" if rows else "no row matches"
         near = "" if rows else did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
         known = ", ".join(repr((row.metric, *sorted(_names_of(row)))) for row in rows or self.rows)
-        raise UnknownMetricError(f"{what} to {key!r}; {near}there are {known}")
+        raise UnknownMetricError(f"{what} {key!r}; {near}available: {known}")
 
     def _kinds(self) -> tuple[Sequence[Row], ...]:
         return (self.rows,)
@@ -187,7 +187,7 @@ class ModelComparison(_Compared[ComparisonRow]):
             if not rows:
                 labels = dict.fromkeys(row.metric for row in self.sliced)
                 known = ", ".join(labels) or "no slices: compare(…, by=…)"
-                msg = f"no slice has a metric {str(metric)!r}; {did_you_mean(metric, labels)}there are {known}"
+                msg = f"no slice has a metric {str(metric)!r}; {did_you_mean(metric, labels)}available: {known}"
                 raise UnknownMetricError(msg)
         return _frame(largest_losses(rows)[:n], ComparisonRow)
 

@@ -29,5 +29,8 @@ def find_dialect(name: str | Dialect) -> Dialect:
         return name
     if isinstance(name, str) and name.lower() in _BY_NAME:
         return _BY_NAME[name.lower()]
-    msg = f"no dialect is called {name!r}; {did_you_mean(name, _BY_NAME)}known: {', '.join(dialect.name for dialect in DIALECTS)}"
+    msg = (
+        f"no dialect is called {name!r}; {did_you_mean(name, _BY_NAME)}available: "
+        f"{', '.join(dialect.name for dialect in DIALECTS)}"
+    )
     raise DialectError(msg)

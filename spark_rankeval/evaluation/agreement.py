@@ -68,7 +68,7 @@ def agreement(
         DataError: rows cannot be ranked. Those of the second model are reported as labels.
     """
     if not isinstance(model, str):
-        msg = f"model must be a name for the pair; got {model!r}"
+        msg = f"model must be a name for the pair of models; got {model!r}"
         raise OptionError(msg)
     check_table("predictions_a", predictions_a)
     check_table("predictions_b", predictions_b)
@@ -90,7 +90,7 @@ def agreement(
             on_invalid=on_invalid,
         )
     except DataError as error:
-        msg = f"of the two models' lists, the second stands as labels, its order as their relevance: {error}"
+        msg = f"the second model's list serves as the labels, and its order as their relevance: {error}"
         raise DataError(msg, error.counts) from error
 
 

@@ -30,10 +30,10 @@ _MEANING = {count.name: count.error for count in ALL_COUNTS if count.error} | {
 }
 # What ``drop`` does with each kind, if that is more than to leave rows out.
 _DROPPED = {
-    "n_duplicate_predictions": "of equal items the best ranked stays",
-    "n_conflicting_labels": "of conflicting labels the highest grade stays",
-    "n_conflicting_attributes": "attributes that conflict are taken as null",
-    "n_invalid_weights": "users without a weight are in no mean",
+    "n_duplicate_predictions": "of repeated items only the best ranked stays",
+    "n_conflicting_labels": "of conflicting labels only the highest grade stays",
+    "conflicting attributes become null": "attributes that conflict are taken as null",
+    "n_invalid_weights": "users without a weight count in no mean",
 }
 
 
@@ -53,14 +53,14 @@ def raise_if_invalid(
         sentences = "; ".join(_sentence(name, count, scoring, chosen) for name, count in errors.items())
         dropped = "; ".join(words for name, words in _DROPPED.items() if name in errors)
         msg = (
-            f"{sentences}. Mend the data, or pass on_invalid='drop' to leave these out and count them"
-            f"{f' ({dropped})' if dropped else ''}; 'quarantine' also gives the rows with their reasons"
+            f"{sentences}. Fix the data, or pass on_invalid='drop' to leave these out and count "
+            f"them{f' ({dropped})' if dropped else ''}; 'quarantine' also returns the rows with their reasons"
         )
         raise DataError(msg, errors)
     if quality.n_infinite_scores and scored.infinite_scores == "rank" and chosen.infinite_scores == "rank":
         msg = (
-            f"{quality.n_infinite_scores:,} predictions have an infinite score, and are ranked first (inf) or last (-inf); "
-            "on_invalid={'infinite_scores': 'error'} refuses them, 'drop' leaves them out"
+            f"{quality.n_infinite_scores:,} predictions have an infinite score; they are ranked first (inf) or last (-inf). To "
+            f"refuse them pass on_invalid={{'infinite_scores': 'error'}}, and to leave them out 'drop'"
         )
         warn(msg)
 
@@ -82,7 +82,7 @@ _OF_FACTS = {
     "n_conflicting_categories": "items whose rows give them different categories",
     "n_conflicting_vectors": "items whose rows give them different vectors",
     "n_invalid_facts": "rows of training, items or a baseline, or items, that cannot be used",
-    "n_ragged_vectors": "items whose vector has a null, a NaN or an infinity in it, or not the length that most have",
+    "n_ragged_vectors": "items whose vector has a null, NaN or infinite number, or another length than most",
 }
 
 
@@ -93,8 +93,8 @@ def raise_if_unusable(totals: Mapping[str, int], settings: Settings, on_invalid:
     if errors and chosen.invalid_facts == "error":
         words = "; ".join(f"{_OF_FACTS[name]}: {count:,}" for name, count in errors.items())
         msg = (
-            f"{words}. Mend the data, or pass on_invalid='drop', or {{'invalid_facts': 'drop'}}, to leave such rows out, and take "
-            "such items as having no category or vector"
+            f"{words}. Fix the data, or pass on_invalid='drop' or {{'invalid_facts': 'drop'}} to leave such rows out; such "
+            "items then have no category or vector"
         )
         raise DataError(msg, errors)
 
@@ -110,7 +110,7 @@ def warn_if_apart(qualities: Mapping[str, DataQuality], settings: Settings) -> N
         if model:
             msg = f"model {model!r}: {msg}"
         if not are_left_out:
-            msg += " The others count as users for whom nothing was found; population='predicted' leaves them out"
+            msg += " The other users count as users without hits; population='predicted' leaves them out"
         warn(msg)
 
 
@@ -120,21 +120,18 @@ def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metri
     if needs <= {"predictions"}:
         return
     if not quality.n_labels:
-        msg = (
-            "there is no label: nothing can be found, and metrics have no value, or 0 if the dialect counts such users"
-        )
+        msg = "there are no labels, so metrics have no value, or 0 if the dialect counts such users"
         warn(msg)
     elif not quality.n_relevant and needs & {"relevant", "gain"}:
         msg = (
-            f"none of {quality.n_labels:,} labels is relevant: are the grades what relevance_threshold= expects? Without a threshold "
-            "a grade above 0 is relevant"
+            f"none of the {quality.n_labels:,} labels is relevant; check that relevance_threshold= fits the grades. Without a "
+            "threshold every grade above 0 is relevant"
         )
         warn(msg)
     if quality.n_excluded_labels:
         msg = (
-            f"{excluded_labels_in_words(quality)}: no prediction can find them, and those that are relevant count as missed. Does the "
-            "table of excluded items hold what is evaluated, such as training data that contains the test? Remove it there, or "
-            "remove these labels"
+            f"{excluded_labels_in_words(quality)}: no prediction can match them, and the relevant ones count as missed. If the "
+            "excluded items contain the test data, remove it there, or remove these labels"
         )
         warn(msg)
 

@@ -94,8 +94,8 @@ def need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -
     """Refuse to draw users that have no ids, with advice for the caller."""
     if options.resamples and not users:
         msg = (
-            f"ci={options.method!r} draws users by their ids, and this table has none: {advice}, or take ci='t', "
-            "which needs no ids"
+            f"ci={options.method!r} resamples users by their ids, and this table has none. To resample, {advice}; or use "
+            "ci='t', which needs no ids"
         )
         raise OptionError(msg)
 
@@ -134,14 +134,14 @@ def _row(
 def _warn_of_odd_weights(quality: DataQuality, metrics: Sequence[MetricColumn]) -> None:
     if any(metric.normaliser for metric in metrics) and 0 < quality.n_labels == quality.n_relevant:
         msg = (
-            "every label is relevant: estimator='snips' of sums needs the labels of what was shown and is not relevant, too, "
-            "with grade 0, else its values are the most that lists can gain; of relevant labels alone take 'ips'"
+            "every label is relevant, but estimator='snips' of sums also needs the items that were shown and are not relevant, "
+            "with grade 0. Add them as labels, or use estimator='ips'"
         )
         warn(msg)
     if 0 < quality.label_weight < quality.n_labels:
         msg = (
-            f"the labels' weights are {quality.label_weight / quality.n_labels:.3g} in the mean, and the inverse of a probability is "
-            "never below 1: were propensities given for weights? A weight is 1 / propensity"
+            f"the mean weight of the labels is {quality.label_weight / quality.n_labels:.3g}, but the inverse of a probability "
+            "is at least 1. If the weights are propensities, pass 1 / propensity"
         )
         warn(msg)
 

@@ -152,15 +152,15 @@ def dialect_map(
         DataError: rows cannot be ranked.
     """
     if relevance is not None and not isinstance(relevance, str):
-        msg = f"dialect_map takes one relevance; got {relevance!r}"
+        msg = f"dialect_map needs one relevance; got {relevance!r}"
         raise InputError(msg)
     if isinstance(predictions, Mapping):
-        msg = f"dialect_map takes one model; got {len(predictions)}, by name. Pass the table of one of them"
+        msg = f"dialect_map needs one model; got {len(predictions)} in a dict. Pass the table of one of them"
         raise InputError(msg)
     if isinstance(dialects, str | Dialect):
         dialects = [dialects]
     if not (dialects is None or (isinstance(dialects, tuple | list) and dialects)):
-        msg = f"dialects are names such as 'trec_eval', in a list, or None for all; got {dialects!r}"
+        msg = f"dialects must be a list of names such as ['trec_eval'], or None for all; got {dialects!r}"
         raise OptionError(msg)
     chosen = [find_dialect(name) for name in (dialects if dialects is not None else every_dialect())]
     chosen = list({dialect.name: dialect for dialect in [DEFAULT, *chosen]}.values())

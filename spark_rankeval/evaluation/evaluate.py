@@ -136,7 +136,7 @@ def evaluate(
         normalised=scoring.reading.task.normalised,
         n_plain=len(scoring.reading.beside),
     )
-    need_users(scoring.sources.predictions.user, described, "name the column of users with user=")
+    need_users(scoring.sources.predictions.user, described, "name the user column with user=")
     found = scoring.describe(described, totals=summary.totals)
     findings = Findings(
         figures=found.figures, metrics=scoring.metrics, settings=scoring.settings, totals=found.totals,

@@ -76,8 +76,8 @@ class Lookup(NamedTuple):
             known += f"; the slices: {', '.join(map(repr, slices))}"
             near = did_you_mean(metric, slices) or near
         return (
-            f"a number is named by a metric, or (model, metric), or either and a slice; got {name!r}. {near[:1].upper()}{near[1:]}"
-            f"This result has the models: {known}"
+            f"expected result[metric], result[model, metric], or either with a slice at the end; got {name!r}. "
+            f"{near[:1].upper()}{near[1:]}This result has the models: {known}"
         )
 
 
@@ -85,4 +85,4 @@ def _ambiguous(name: Name, rows: Sequence[SummaryRow]) -> str:
     has_models = len({row.model for row in rows}) > 1
     answering = ", ".join(repr((row.model, row.key) if has_models else row.key) for row in rows)
     kind = "pairs" if has_models else "labels"
-    return f"{str(name)!r} is ambiguous: {answering} answer to it; use one of these {kind}"
+    return f"{str(name)!r} is ambiguous: it matches {answering}; use one of these {kind}"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     #: A result, or what `Result.to_dict` or `Result.to_json` made of one.
     Mergeable = Result | Mapping[str, Any] | str
 
-_MERGED = no_users("a merged result has no users' values: read the per-user tables of the runs that it is of")
+_MERGED = no_users("a merged result has no values of users; read the per-user tables of the runs that were merged")
 
 
 def merge(
@@ -72,7 +72,7 @@ def merge(
             noted = noted or bool(result.notes)
             qualities.append(result.qualities)
     if not summaries:
-        msg = "there is nothing to merge: give the results of at least one evaluation"
+        msg = "there is nothing to merge; pass at least one result"
         raise MergeError(msg)
     summary = merged_rows(summaries)
     merged_qualities: dict[str, DataQuality] = {}
@@ -96,7 +96,7 @@ def _named(results: Any) -> list[tuple[str, Any]]:
     if isinstance(results, Mapping) and "summary" not in results:
         return [(str(name), result) for name, result in results.items()]
     if isinstance(results, str | Mapping | Result) or not isinstance(results, Iterable):
-        msg = f"merge takes several results, in a list or by name in a dict; got a {type(results).__name__}"
+        msg = f"merge needs several results, in a list or a dict by name; got a {type(results).__name__}"
         raise InputError(msg)
     return [(f"result {place}", result) for place, result in enumerate(results, start=1)]
 
@@ -105,7 +105,7 @@ def _read(name: str, given: Any) -> Result:
     if isinstance(given, Result):
         return given
     if not isinstance(given, Mapping | str):
-        msg = f"{name} is no result, nor what Result.to_dict or to_json makes of one; got a {kind_of(given)}"
+        msg = f"{name} is not a result, nor what Result.to_dict or to_json returned; got a {kind_of(given)}"
         raise InputError(msg)
     try:
         return Result.from_json(given) if isinstance(given, str) else Result.from_dict(given)
@@ -123,11 +123,11 @@ def _of_manifests(
             name = f"run {values['run_id']}"
             by_run[name] = qualities_in(values, summaries.get(name, ()))
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            msg = f"manifest {place} is no manifest of a run ({type(error).__name__}: {error})"
+            msg = f"manifest {place} is not the manifest of a run ({type(error).__name__}: {error})"
             raise InputError(msg) from error
     lacking = [name for name in summaries if not by_run.get(name)]
     if lacking:
-        msg = f"no manifest says what the rows of data were like for {', '.join(lacking)}; give one for each run of the table"
+        msg = f"there is no manifest for {', '.join(lacking)}; pass one manifest for each run of the table"
         raise InputError(msg)
     return [by_run[name] for name in summaries]
 
@@ -136,8 +136,8 @@ def _of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
     lacking = [name for name in (*COLUMNS, RUN_ID) if name not in table.columns]
     if lacking:
         msg = (
-            f"the table has no {', '.join(lacking)}: merge takes a job's table of metrics, the folder 'metrics' of its output "
-            "(where an earlier version wrote some of its runs, read it with the option mergeSchema)"
+            f"the table has no {', '.join(lacking)}; pass a job's table of metrics, the folder 'metrics' of its output. If an "
+            "earlier version wrote some of its runs, read it with the option mergeSchema"
         )
         raise InputError(msg)
     from spark_rankeval.spark.storage import replaced_files_explained  # noqa: PLC0415 # it imports pyspark
@@ -169,5 +169,5 @@ def _words(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[str, ...]:
         f"Merged from {len(names)} summaries: {', '.join(names)}. A user who is in several of them counts in each."
     ]
     if lacking:
-        words.append(f"Sums do not tell {' and '.join(lacking)}, which stand as NaN.")
+        words.append(f"Summaries hold only sums, so {' and '.join(lacking)} are NaN.")
     return tuple(words)

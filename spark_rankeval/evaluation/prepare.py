@@ -57,7 +57,10 @@ def prepare(
     if options.on_invalid == "quarantine":
         columns_of_rejected(sources)
     if options.ties == "position" and not (left.arrays and left.has_value):
-        msg = "ties='position' is for predictions in arrays with scores; rows of a table have no position. Use 'item_asc' or 'item_desc'"
+        msg = (
+            "ties='position' needs predictions in arrays with scores, because rows of a table have no position. Use 'item_asc' "
+            "or 'item_desc'"
+        )
         raise OptionError(msg)
     lists = Lists(left.arrays and left.has_value, right.arrays, right.grades, right.label_columns)
     models = [model.name for model in sources.models]
@@ -76,10 +79,11 @@ def prepare(
     return Scoring(sources, reading, settings, _metric_columns(reading, list(asked)), model_column, options.prune)
 
 
-_TABLES = (
-    "Training is a table of users and items, the interactions that the model was trained on; items one of items and their "
-    "attributes; baseline one of recommendations, as predictions"
-)
+_TABLES = {
+    "training": "training holds users and items, the interactions that the model was trained on",
+    "items": "items holds items and their attributes",
+    "baseline": "baseline holds recommendations, with the columns of predictions",
+}
 
 
 def _further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Facts) -> FurtherTables | None:
@@ -88,8 +92,9 @@ def _further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Fac
     needed = tables_asked_for(asked, convention)
     lacking = [f"{', '.join(labels)} needs {table}" for table, labels in needed.tables.items() if given[table] is None]
     if lacking:
-        tables = ", ".join(f"{table}=…" for table in needed.tables if given[table] is None)
-        msg = f"{'; '.join(lacking)}: pass facts=Facts({tables}). {_TABLES}"
+        absent = [table for table in needed.tables if given[table] is None]
+        tables = ", ".join(f"{table}=…" for table in absent)
+        msg = f"{'; '.join(lacking)}; pass facts=Facts({tables}). Here {'; '.join(_TABLES[table] for table in absent)}"
         raise InputError(msg)
     if not needed.facts and not needed.tables:
         return None
@@ -112,14 +117,17 @@ def _columns_taken(sources: Sources, reading: Reading, model_column: str) -> lis
     others = {*counts, *map(str.lower, (*users, model_column))}
     twice = [name for name in about if name.lower() in others or lower.count(name.lower()) > 1]
     if twice:
-        msg = f"by and user_weight: {twice[0]!r} is the name of another column of the per-user table; rename it"
+        msg = f"by and user_weight: {twice[0]!r} is also the name of another column of the per-user table; rename it"
         raise InputError(msg)
     taken = [name for name in users if name.lower() in counts]
     if taken:
-        msg = f"the user column {taken[0]!r} has the name of a count in the per-user table; rename it ({', '.join(counts)} are taken)"
+        msg = (
+            f"the user column {taken[0]!r} is also the name of a count in the per-user table; rename it (taken: "
+            f"{', '.join(counts)})"
+        )
         raise InputError(msg)
     if model_column.lower() in [name.lower() for name in users]:
-        msg = f"the user column {model_column!r} has the name of the column of models in the per-user table; rename it"
+        msg = f"the user column {model_column!r} is also the name of the model column in the per-user table; rename it"
         raise InputError(msg)
     return [*users, *about, *filter(None, [model_column]), *counts]
 

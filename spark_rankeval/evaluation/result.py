@@ -94,7 +94,7 @@ class Result(Shown):
             InputError: the result is of a per-user table, which lacks these rows; or two columns would have one name.
         """
         if self._rejected is None:
-            msg = "a per-user table has counts of rejected rows, not the rows: take evaluate(…).quarantine, or quarantine(…)"
+            msg = "a per-user table counts rejected rows but does not hold them; use evaluate(…).quarantine, or quarantine(…)"
             raise InputError(msg)
         return self._rejected()
 
@@ -106,7 +106,9 @@ class Result(Shown):
             InputError: the result was merged from a table of metrics, which has no such counts.
         """
         if not self.qualities:
-            msg = "a table of metrics does not say what the rows were like: merge results, or give merge the manifests of the runs"
+            msg = (
+                "a table of metrics does not describe its data; merge results, or pass merge the manifests of the runs"
+            )
             raise InputError(msg)
         return DataQuality.of_models(list(self.qualities.values()))
 

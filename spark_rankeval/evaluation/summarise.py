@@ -83,15 +83,15 @@ def summarise(
         normalised=tuple(place for place, metric in enumerate(schema.metrics) if metric.normaliser),
         n_plain=len(_standards(schema, options)),
     )
-    need_users(schema.users, described, "give a table of score_users whose columns still say what they are")
+    need_users(schema.users, described, "pass a table of score_users whose columns still have their metadata")
     kinds = {name: per_user.schema[name].dataType for name in schema.counts}
     wrong = [name for name, kind in kinds.items() if not isinstance(kind, T.NumericType)]
     if wrong:
-        msg = f"the per-user table has {', '.join(wrong)}, which must be whole numbers, as {kinds[wrong[0]].simpleString()}"
+        msg = f"the per-user table has {', '.join(wrong)}; this count must be a whole number ({kinds[wrong[0]].simpleString()})"
         raise InputError(msg)
     missing = [name for name in COUNTS if name not in schema.counts]
     if missing:
-        msg = f"the per-user table has no {', '.join(missing)}: these counts stand as 0 in the result"
+        msg = f"the per-user table has no {', '.join(missing)}; the result shows 0 for these counts"
         warn(msg)
     run = _column_of_runs(per_user, {*schema.users, schema.model})
     groups = _describe(per_user, schema, options, described, run)
@@ -146,10 +146,10 @@ def write_per_user(
     one_of("mode", mode, ("errorifexists", "overwrite"))
     path = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(path, str) or not path.strip():
-        msg = f"path must name a place, in a text that is not empty; got {path!r}"
+        msg = f"path must be a non-empty string; got {path!r}"
         raise OptionError(msg)
     if mode == "errorifexists" and exists(per_user.sparkSession, path):
-        msg = f"there is something at {path} already; choose another path, or pass mode='overwrite'"
+        msg = f"{path} already exists; choose another path, or pass mode='overwrite'"
         raise OptionError(msg)
     with workers_explained(), staged(per_user, path) as table:
         result = summarise(table, by=by, user_weight=user_weight, ci=ci, quantiles=quantiles, notes=notes)
@@ -180,7 +180,7 @@ def _schema_of(
         metrics = _unmarked_metrics(per_user, {*users, *models, *slices, weight})
     if not metrics:
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
-        msg = f"the per-user table has no column of a metric; it has: {there}. Give it a table of score_users"
+        msg = f"the per-user table has no metric column; it has: {there}. Pass a table of score_users"
         raise InputError(msg)
     # Counts are known by their names, even if storage lost what columns say of themselves.
     counts = [name for name in COUNTS if name in per_user.columns]
@@ -208,9 +208,9 @@ def _check_one_run(groups: Mapping[Key, Figures], column: str, *, has_models: bo
         if run.n and run.least != run.greatest:
             rows = f"rows of the model {key[0]!r}" if has_models and key else "rows"
             msg = (
-                f"the per-user table holds {rows} of several runs, by its column {column!r}, and a user of several would count once "
-                f"in each. Keep the rows of one run, such as with .where(\"{column} = '…'\"), or pass model={column!r} for a summary "
-                "of each run, or drop the column if they are to count so"
+                f"the per-user table holds {rows} of several runs (column {column!r}), and a user in several of them would "
+                f"count once in each. Keep one run with .where(\"{column} = '…'\"), summarise each with model={column!r}, or "
+                "drop the column to count them all"
             )
             raise InputError(msg)
 
@@ -281,8 +281,8 @@ def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> list[Metr
     taken = [field.name for field in rest if isinstance(field.dataType, T.DoubleType | T.FloatType)]
     left = [f"{field.name} {field.dataType.simpleString()}" for field in rest if field.name not in taken]
     if taken:
-        msg = f"the table's columns do not say what they are; taken for metrics: {', '.join(taken)}" + (
-            f"; not taken: {', '.join(left)} (JSON has NaN as text: cast it to double)" if left else ""
+        msg = f"the table has lost its metadata; these columns were read as metrics: {', '.join(taken)}" + (
+            f"; not read: {', '.join(left)} (JSON stores NaN as text: cast it to double)" if left else ""
         )
         warn(msg)
     return [MetricColumn(name, name) for name in taken]
@@ -294,15 +294,15 @@ def _check_normalisers(per_user: DataFrame, metrics: Sequence[MetricColumn]) -> 
     lacking = {name: normaliser for name, normaliser in normalisers.items() if normaliser not in per_user.columns}
     # If the columns' metadata is lost, the names are left.
     lacking |= {
-        name: f"what says that {name}{NORMALISER} is of it"
+        name: f"the mark that {name}{NORMALISER} belongs to it"
         for name in per_user.columns
         if name not in normalisers and f"{name}{NORMALISER}" in per_user.columns
     }
     if lacking:
         words = "; ".join(f"{name} lacks {what}" for name, what in lacking.items())
         msg = (
-            f"the mean of a self-normalised estimate is a quotient of two columns of the per-user table: {words}. Store the table as "
-            "Parquet, with all its columns"
+            f"the mean of a self-normalised estimate is a ratio of two columns of the per-user table; {words}. Store the table "
+            "as Parquet, with all its columns"
         )
         raise InputError(msg)
 
@@ -313,7 +313,7 @@ def _weight_of(per_user: DataFrame, named: str | None, marked: str | None) -> st
     column = find_column(per_user, named)
     kind = None if column is None else per_user.schema[column].dataType
     if not isinstance(kind, T.NumericType):
-        what = "no column of that name" if kind is None else f"it as {kind.simpleString()}, which is no number"
+        what = "no column of that name" if kind is None else f"it as {kind.simpleString()}, which is not a number"
         msg = f"user_weight={named!r}: the per-user table has {what}; it has: {', '.join(per_user.columns)}"
         raise InputError(msg)
     return column
@@ -325,7 +325,7 @@ def _slices_of(per_user: DataFrame, by: By) -> list[str]:
     lacking = [name for name, column in columns.items() if column is None]
     if lacking:
         known = PerUserSchema.read(per_user).slices
-        msg = f"by={list(wanted)}: the per-user table has no column {', '.join(map(repr, lacking))}; it can be parted by: "
+        msg = f"by={list(wanted)}: the per-user table has no column {', '.join(map(repr, lacking))}; it can be sliced by: "
         raise InputError(msg + (", ".join(known) or "none; score_users(by=…) keeps attributes of the users"))
     slices = [column for column in columns.values() if column is not None]
     check_types(per_user, slices, "slice", "the per-user table")

@@ -42,7 +42,7 @@ class PerUserTable(Source):
         defaults = vars(Source())
         others = [name for name, default in defaults.items() if getattr(self, name) != default]
         if others:
-            problems.append(f"[{section}] is a run of a folder of outputs; it takes no {', '.join(others)}")
+            problems.append(f"[{section}] names a run by output and run_id; it takes no {', '.join(others)}")
         return problems
 
 
@@ -121,19 +121,17 @@ class CompareConfig(JobConfig):
         if bool(self.models) == (self.results is not None):
             got = "both" if self.models else "neither"
             problems.append(
-                f"name the tables as [models.…], one a model, or as [results], one table of several models; found {got}"
+                f"name the tables as [models.…], one per model, or as [results], one table of several models; found {got}"
             )
         if self.models and self.comparison.baseline not in self.models:
             known = ", ".join(map(repr, self.models))
-            problems.append(f"comparison.baseline {self.comparison.baseline!r} is none of the models: {known}")
+            problems.append(f"comparison.baseline {self.comparison.baseline!r} is not among the models: {known}")
         if len(self.models) == 1:
-            problems.append("[models] has one model; give it another to compare")
+            problems.append("[models] has only one model; give it another one to compare with")
         if self.models and self.comparison.model is not None:
-            problems.append("comparison.model is for [results]; the sections of [models] say whose a table is")
+            problems.append("comparison.model is for [results]; in [models] the sections name the models")
         if self.report.dialects:
-            problems.append(
-                "report.dialects is for jobs/evaluate.py: users' values do not say what other dialects make of them"
-            )
+            problems.append("report.dialects needs predictions and labels; use it with jobs/evaluate.py")
         return problems + self.refused(
             "comparison",
             lambda: checked_level(self.comparison.level),

@@ -104,7 +104,7 @@ def _partition(spark: SparkSession, source: PerUserTable, section: str) -> Sourc
     output, run_id = str(source.output), str(source.run_id)
     manifest = place_of(output, runs.MANIFESTS, run_id)
     if not exists(spark, manifest) or spark.read.text(manifest).isEmpty():
-        msg = f"[{section}] there is no whole run {run_id!r} in {output}: it has no manifest there"
+        msg = f"[{section}] the run {run_id!r} in {output} has no manifest, so it is missing or incomplete"
         raise ConfigurationError(source.redacted(msg))
     return Source(path=place_of(output, runs.PER_USER, run_id))
 

@@ -74,9 +74,9 @@ class Source:
             return problems
         if (self.path is None) == (self.table is None):
             got = "neither" if self.path is None else "both"
-            return [f"[{section}] needs path (files) or table (of the catalogue), one of them; found {got}"]
+            return [f"[{section}] needs either path (files) or table (of the catalogue); found {got}"]
         if self.schema is not None and (self.table is not None or self.format in ("delta", "iceberg")):
-            return [f"[{section}] needs no schema: such a table has one"]
+            return [f"[{section}] takes no schema, because a table of the catalogue has one"]
         return []
 
     def _problems_of_databases(self, section: str) -> list[str]:
@@ -84,14 +84,16 @@ class Source:
         lacking += [] if self.options.get("dbtable") or self.options.get("query") else ["dbtable or query"]
         problems = [f"[{section}] of format 'jdbc' needs options with {' and '.join(lacking)}"] if lacking else []
         unused = [name for name in ("path", "schema") if getattr(self, name) is not None]
-        return problems + [f"[{section}] of format 'jdbc' has no {name}; options say which table" for name in unused]
+        return problems + [
+            f"[{section}] of format 'jdbc' takes no {name}; name the table in its options" for name in unused
+        ]
 
     def _problems_of_trec(self, section: str) -> list[str]:
         if self.format not in _TREC_OPTIONS:
             return []
         known = _TREC_OPTIONS[self.format]
         of = f"[{section}] of format {self.format!r}"
-        problems = [] if self.schema is None else [f"{of} has no schema but its own"]
+        problems = [] if self.schema is None else [f"{of} takes no schema, because the format has one"]
         unknown = [name for name in self.options if name not in known]
         return problems + [f"{of} has no option {name!r}; it has: {', '.join(known)}" for name in unknown]
 
@@ -122,8 +124,8 @@ class Output:
             file = Path(self.report)
             if "://" in self.report or not self.report.strip() or file.is_dir() or not file.parent.is_dir():
                 problems.append(
-                    f"output.report is true (a report beside the manifest, wherever that is), or a file in a folder of this "
-                    f"machine; {self.report!r} is neither"
+                    "output.report must be true (a report beside the manifest) or a file in a folder of this machine; found "
+                    f"{self.report!r}"
                 )
                 return problems
             try:
@@ -132,7 +134,7 @@ class Output:
                     pass
             except OSError as error:
                 reason = error.strerror or error
-                problems.append(f"output.report: nothing can be written to the folder {str(file.parent)!r}: {reason}")
+                problems.append(f"output.report: cannot write to the folder {str(file.parent)!r}: {reason}")
         return problems
 
 
@@ -200,7 +202,7 @@ class JobConfig:
         if self.output.report:
             check_extra("report", "reports")
         elif self.report != Report():
-            problems.append("[report] says what a report tells, and none is written; set output.report = true")
+            problems.append("[report] has settings, but no report is written; set output.report = true")
         return problems
 
     def refused(self, section: str, *checks: Callable[[], object]) -> list[str]:
@@ -237,7 +239,7 @@ def empty_names(section: str, names: Mapping[str, object]) -> list[str]:
         texts = value if isinstance(value, tuple) else (value,)
         if any(isinstance(text, str) and not text.strip() for text in texts):
             problems.append(
-                f"{section}.{key} has an empty name of a column; found {shown(value)}; leave the key out for none"
+                f"{section}.{key} has an empty column name; found {shown(value)}; leave the key out for none"
             )
     return problems
 
@@ -314,7 +316,7 @@ def _read_yaml(path: str, text: str) -> dict[str, Any]:
             keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
             twice = [key for index, key in enumerate(keys) if key in keys[:index]]
             if twice:
-                msg = f"{path} is not YAML: the key {twice[0]!r} stands twice (line {node.start_mark.line + 1})"
+                msg = f"{path} is not YAML: line {node.start_mark.line + 1} repeats the key {twice[0]!r}"
                 raise ConfigurationError(msg)
             return super().construct_mapping(node, deep=deep)
 
@@ -325,7 +327,7 @@ def _read_yaml(path: str, text: str) -> dict[str, Any]:
         # Not the lines around it, in which a password may stand, nor the words of it that YAML quotes.
         line = "" if error.problem_mark is None else f" (line {error.problem_mark.line + 1})"
         problem = re.sub(r"'[^'\s]{2,}'", HIDDEN, error.problem or "")
-        msg = f"{path} is not YAML: {problem}{line}; a value that begins with *, & or ! needs quotes"
+        msg = f"{path} is not YAML: {problem}{line}; quote values that begin with *, & or !"
         raise ConfigurationError(msg) from error
     except (yaml.YAMLError, RecursionError) as error:
         msg = f"{path} is not YAML: {type(error).__name__}"
@@ -333,6 +335,6 @@ def _read_yaml(path: str, text: str) -> dict[str, Any]:
     if settings is None:
         return {}
     if not isinstance(settings, dict):
-        msg = f"{path} must hold sections, each with keys; it holds a {type(settings).__name__}"
+        msg = f"{path} must have sections with keys in them; it holds a {type(settings).__name__}"
         raise ConfigurationError(msg)
     return settings

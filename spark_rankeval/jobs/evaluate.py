@@ -117,9 +117,7 @@ class Tracking:
         for name, longest in (("experiment", _LONGEST_EXPERIMENT), ("run_name", LONGEST_RUN_NAME)):
             text = getattr(self, name)
             if text is not None and not 0 < len(text.strip()) <= len(text) <= longest:
-                problems.append(
-                    f"mlflow.{name} is a name of 1 to {longest} characters; found {len(text)}, {text[:20]!r}"
-                )
+                problems.append(f"mlflow.{name} must have 1 to {longest} characters; found {len(text)}, {text[:20]!r}")
         return problems
 
 
@@ -228,26 +226,30 @@ class EvaluateConfig(JobConfig):
         if all(metric.corpus_level for metric in metrics.values()):
             # A run writes a table of users, which such metrics do not fill.
             problems.append(
-                "evaluation.metrics: all are of all lists together; name at least one that users have, as 'novelty@10'"
+                "evaluation.metrics: all of them have one value for all lists together; add at least one metric of users, such "
+                "as 'novelty@10'"
             )
         for name in self.report.distributions:
             # Of several relevances the report has "ndcg@10 [click]".
             if not _is_among(metrics, name.partition(" [")[0]):
-                problems.append(f"report.distributions: {name!r} is not evaluated; there are {', '.join(metrics)}")
+                problems.append(f"report.distributions: {name!r} is not evaluated; available: {', '.join(metrics)}")
         return problems
 
     def _problems_of_maps(self, metrics: Mapping[str, Metric]) -> list[str]:
         problems = []
         outside = [label for label, metric in metrics.items() if metric.reads.facts or metric.corpus_level]
         if outside:
-            problems.append(f"report.dialects compares metrics of labels alone; leave it out, or {', '.join(outside)}")
+            problems.append(
+                f"report.dialects compares only metrics of labels; leave it out, or leave out {', '.join(outside)}"
+            )
         if isinstance(self.columns.relevance, tuple) or self.columns.model is not None:
             problems.append(
-                "report.dialects is for one model and one relevance; leave it out, or columns.model and further grades"
+                "report.dialects needs one model and one relevance; leave it out, or leave out columns.model and further grades"
             )
         if self.columns.weight is not None:
             problems.append(
-                "report.dialects compares definitions, which labels with weights only estimate; leave it out, or columns.weight"
+                "report.dialects cannot compare definitions that weighted labels only estimate; leave it out, or leave out "
+                "columns.weight"
             )
         return problems
 

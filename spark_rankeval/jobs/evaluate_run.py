@@ -87,7 +87,7 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
                 if not unmet:
                     raise
                 run.log.tell("tracking failed", error=str(error))
-                unmet.append(f"besides, tracking failed: {error}")
+                unmet.append(f"tracking failed too: {error}")
         if unmet:
             raise GateError("; ".join(unmet), _text(run, config, result, outcomes))
     return result, _text(run, config, result, outcomes)

@@ -86,11 +86,11 @@ def with_keys(text: str, keys: Mapping[str, str]) -> str:
     """A message with a sentence on the keys of the options that it names; the keys are by the options' names.
 
     >>> keys = {"on_invalid": "evaluation.on_invalid", "score": "columns.score"}
-    >>> with_keys("user=1, score=nan. Mend the data, or pass on_invalid='drop'", keys)
-    "user=1, score=nan. Mend the data, or pass on_invalid='drop'. In the configuration: evaluation.on_invalid"
+    >>> with_keys("user=1, score=nan. Fix the data, or pass on_invalid='drop'", keys)
+    "user=1, score=nan. Fix the data, or pass on_invalid='drop'. In the configuration: evaluation.on_invalid"
     """
-    # Up to "Mend the data" it is about rows: user=1 is no option there.
-    options = _OPTION.findall(_METRIC.sub("", text.rpartition("Mend the ")[2]))
+    # Up to "Fix the data" it is about rows: user=1 is no option there.
+    options = _OPTION.findall(_METRIC.sub("", text.rpartition("Fix the ")[2]))
     named = dict.fromkeys(keys[option] for option in options if option in keys)
     # A message may pass several places, of which the first knows best.
     if not named or _BEGINNING in text:

@@ -31,7 +31,7 @@ def overridden(settings: Mapping[str, Any], overrides: Sequence[str], section: t
         name, equals, text = override.partition("=")
         if not equals or not name.strip():
             # What was meant as a value may be a secret.
-            msg = f"--set takes key=value, such as evaluation.metrics=ndcg@10; found {name.strip()!r} without a value"
+            msg = f"--set needs key=value, such as evaluation.metrics=ndcg@10; found {name.strip()!r} without a value"
             raise ConfigurationError(msg)
         path, hint = _resolved(_parts(name.strip()), known)
         table = changed
@@ -85,7 +85,7 @@ def _resolved(parts: tuple[str, ...], known: Sequence[_Key]) -> tuple[tuple[str,
         return (whole or ends)[0]
     if ends:
         candidates = ", ".join(".".join(path) for path, _ in ends)
-        msg = f"--set {name} may be any of {candidates}; write one of these out"
+        msg = f"--set {name} is ambiguous: it matches {candidates}; write one of these out"
         raise ConfigurationError(msg)
     near = _near(parts, known)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
@@ -114,7 +114,7 @@ def _allowed(name: str, known: Sequence[_Key]) -> str:
 def _refuse_section(name: str, path: tuple[str, ...], known: Sequence[_Key]) -> NoReturn:
     same = [".".join(key.path) for key in known if key.path[-1] == path[-1] and len(key.path) > len(path)]
     hint = f"did you mean {' or '.join(same)}? " if same else ""
-    msg = f"--set {name}: [{'.'.join(path)}] is a section, and no key; {hint}{_allowed(path[0], known)}"
+    msg = f"--set {name}: [{'.'.join(path)}] is a section, not a key; {hint}{_allowed(path[0], known)}"
     raise ConfigurationError(msg)
 
 

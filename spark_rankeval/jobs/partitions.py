@@ -39,9 +39,9 @@ def check_committer(spark: SparkSession) -> None:
     protocol = setting(spark, _PROTOCOL, "")
     if protocol.endswith(_UNFIT):
         msg = (
-            f"this session's {_PROTOCOL} is {protocol}, which fails to replace one partition of a table, or adds to it. Start the "
-            f"job with --conf {_PROTOCOL}=org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol "
-            "--conf spark.sql.parquet.output.committer.class=org.apache.parquet.hadoop.ParquetOutputCommitter"
+            f"this session's {_PROTOCOL} is {protocol}, which cannot replace one partition of a table. Start the job with "
+            f"--conf {_PROTOCOL}=org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol --conf "
+            "spark.sql.parquet.output.committer.class=org.apache.parquet.hadoop.ParquetOutputCommitter"
         )
         raise ConfigurationError(msg)
 
@@ -50,7 +50,7 @@ def check_columns(table: str, frame: DataFrame) -> None:
     """Refuse a table with a column of the name of the column of runs."""
     taken = [name for name in frame.columns if name.lower() == RUN_ID]
     if taken:
-        msg = f"the table {table} has a column {taken[0]!r}, which is the name of the column of runs; rename yours"
+        msg = f"the table {table} has a column {taken[0]!r}, the name of the column of run ids; rename your column"
         raise InputError(msg)
 
 

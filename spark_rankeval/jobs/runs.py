@@ -213,8 +213,8 @@ def _claim(run: Run) -> None:
     now = _claims(run)
     if _claim_of(run) in now and set(earlier) & set(now):
         msg = (
-            f"what was written to {run.place(STATUS)} did not replace what was there, but was added to it: the committer of this "
-            "session cannot replace one partition of a table (dynamic overwrite). Use Spark's own, or another output.path"
+            f"writing to {run.place(STATUS)} added to what was there instead of replacing it, because this session's committer "
+            "cannot replace one partition of a table (dynamic overwrite). Use Spark's own committer, or another output.path"
         )
         raise ConfigurationError(run.config.redacted(msg))
     _name_file(run)
@@ -228,12 +228,15 @@ def stop_if_superseded(run: Run) -> None:
         write_status(run, "running")
         latest = max(_claims(run), default=None)
     if latest != _claim_of(run):
-        since = "" if latest is None else f", which began at {latest.started},"
+        since = "" if latest is None else f", which started at {latest.started},"
         raise _superseded(run, f"another attempt{since} has taken the name")
 
 
 def _superseded(run: Run, reason: str) -> SupersededError:
-    msg = f"run {run.run_id!r} in {run.output}: {reason}; this attempt, begun at {_claim_of(run).started}, stops and writes no more"
+    msg = (
+        f"run {run.run_id!r} in {run.output}: {reason}; this attempt, started at {_claim_of(run).started}, stops and writes no "
+        "more"
+    )
     return SupersededError(run.config.redacted(msg))
 
 
@@ -309,7 +312,7 @@ def _refuse_another_job(run: Run) -> None:
         (other, *_) = [row[0] for row in lines.select(F.get_json_object("value", "$.job")).collect()] or [None]
         if other not in (None, run.job):
             msg = (
-                f"there is a run {run.run_id!r} of jobs/{other}.py in {run.output}, whose manifest this one would replace; "
+                f"{run.output} already has a run {run.run_id!r} of jobs/{other}.py, and this run would replace its manifest; "
                 "choose another output.run_id or output.path"
             )
             raise ConfigurationError(run.config.redacted(msg))

@@ -130,7 +130,7 @@ def _start_locally(builder: SparkSession.Builder) -> SparkSession:
 
     advice = "install Java 17 or newer (apt install openjdk-17-jre-headless; brew install openjdk@17) or set JAVA_HOME"
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
-        msg = f"Spark runs on Java, and there is none here: {advice}"
+        msg = f"Spark needs Java, and this machine has none: {advice}"
         raise ConfigurationError(msg)
     # Without it workers take whichever python comes first on the path, which may lack this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -144,7 +144,7 @@ def _start_locally(builder: SparkSession.Builder) -> SparkSession:
     except PySparkRuntimeError as error:
         if condition_of(error) != "JAVA_GATEWAY_EXITED":
             raise
-        msg = f"Spark did not start; what it said is above. If it is about Java: {advice}"
+        msg = f"Spark did not start; its own message is above. If it is about Java, {advice}"
         raise ConfigurationError(msg) from error
 
 

@@ -71,7 +71,7 @@ def _misfits(hint: object, value: object, path: str) -> list[str]:
             if not isinstance(name, str) or not fits(inside, entry)
         ]
     if isinstance(value, date | time) and fits(hint, str(value)):
-        return [f"{path} must be {_words_of(hint)}; found the date {value}, which is a text in quotes: '{value}'"]
+        return [f"{path} must be {_words_of(hint)}; found the date {value}, which needs quotes: '{value}'"]
     # What names nothing as secret may be secret all the same.
     seen = f"a {type(value).__name__}" if path.endswith(f".{OPTIONS}") else shown(value)
     return [f"{path} must be {_words_of(hint)}; found {seen}"]
@@ -139,10 +139,10 @@ def _words_of(hint: object) -> str:
     if origin is Literal:
         return "one of " + ", ".join(repr(word) for word in arguments if word is not None)
     if origin in _LISTS:
-        return "a list of numbers" if arguments[0] is float else "a list of texts"
+        return "a list of numbers" if arguments[0] is float else "a list of strings"
     if origin is Mapping:
         return "a table of key = value"
-    return {str: "a text", bool: "true or false", int: "a whole number"}.get(hint, "a number")  # type: ignore[call-overload, no-any-return] # a type
+    return {str: "a string", bool: "true or false", int: "a whole number"}.get(hint, "a number")  # type: ignore[call-overload, no-any-return] # a type
 
 
 def json_schema(section: type, title: str) -> dict[str, Any]:

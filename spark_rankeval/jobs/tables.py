@@ -48,7 +48,7 @@ def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: 
     except Exception as error:
         reason = source.redacted(_reason(error))
         if "DATA_SOURCE_NOT_FOUND" in str(error) and source.format in _LACKING:
-            reason = f"this session has no format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
+            reason = f"this session does not have the format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
         elif not (isinstance(error, PySparkException) or _is_of_the_jvm(error) or source.format in (*_LACKING, "jdbc")):
             raise
         msg = f"[{section}] cannot be read: {reason}"

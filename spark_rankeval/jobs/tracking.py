@@ -68,7 +68,7 @@ def reach(config: EvaluateConfig) -> None:
     except Exception as error:
         where = f"MLflow at {place} cannot be used: {_one_line(error)}"
         msg = config.redacted(
-            f"[mlflow] {where}; mend mlflow.tracking_uri or MLFLOW_TRACKING_URI, or leave [mlflow] out"
+            f"[mlflow] {where}; correct mlflow.tracking_uri or MLFLOW_TRACKING_URI, or leave [mlflow] out"
         )
         raise ConfigurationError(msg) from error
     finally:
@@ -83,8 +83,8 @@ def track(run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[st
         _log_run(client, run, config, result, manifest)
     except Exception as error:
         msg = (
-            f"the tables and the manifest of run {run.run_id} are whole; MLflow at {client.tracking_uri} did not take all of the "
-            f"run: {_one_line(error)}"
+            f"the tables and the manifest of run {run.run_id} are complete, but MLflow at {client.tracking_uri} did not take "
+            f"all of the run: {_one_line(error)}"
         )
         raise TrackingError(config.redacted(msg)) from error
 

@@ -71,7 +71,7 @@ def read_history(spark: SparkSession, output: str, slice_: str | None = "all", m
     output = output.rstrip("/")
     if not (exists(spark, f"{output}/{METRICS}") and exists(spark, f"{output}/{MANIFESTS}")):
         tables = f"the tables {METRICS} and {MANIFESTS}"
-        msg = f"there are no runs in {output}: it is the folder of the outputs of jobs/evaluate.py, with {tables}"
+        msg = f"there are no runs in {output}; --output must be the output folder of jobs/evaluate.py, with {tables}"
         raise ConfigurationError(msg)
     return read_while_others_write(partial(_read, spark, output, slice_, metrics))
 

@@ -169,7 +169,7 @@ class Metric(ABC):
 
     def __post_init__(self) -> None:
         if not type(self).__dict__.get("name"):
-            msg = f"{type(self).__qualname__} has no name of its own; give the class one: name = 'my_metric'"
+            msg = f"{type(self).__qualname__} has no name of its own; give the class one, such as name = 'my_metric'"
             raise MetricError(msg)
         self._check_declarations()
         if self.k is not None:
@@ -181,7 +181,7 @@ class Metric(ABC):
                 msg = f"{self.name}: the cutoff k must be a whole number from 1 on, or None for the whole list; got {self.k!r}"
                 raise MetricError(msg)
             if not self.takes_cutoff:
-                msg = f"{self.name} takes no cutoff: it has one of its own; got k={self.k}. Write {self.name!r}"
+                msg = f"{self.name} takes no cutoff, because it has its own; got k={self.k}. Write {self.name!r}"
                 raise MetricError(msg)
             object.__setattr__(self, "k", int(self.k))
         for item in self.parameters():
@@ -198,11 +198,14 @@ class Metric(ABC):
         """Refuse parameters that the metric's text would lack: two different metrics would then have one name."""
         undecorated = [name for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)]
         if undecorated:
-            msg = f"{cls.__qualname__} has the parameter {undecorated[0]!r}: decorate the class with @dataclass(frozen=True, kw_only=True)"
+            msg = (
+                f"{cls.__qualname__} has the parameter {undecorated[0]!r}; decorate the class with @dataclass(frozen=True, "
+                "kw_only=True)"
+            )
             raise MetricError(msg)
         undeclared = [item.name for item in fields(cls) if item.name != "k" and "doc" not in item.metadata]
         if undeclared:
-            msg = f"{cls.__qualname__}: declare the parameter {undeclared[0]!r} by parameter(default, doc='what it chooses')"
+            msg = f"{cls.__qualname__}: declare the parameter {undeclared[0]!r} with parameter(default, doc='what it chooses')"
             raise MetricError(msg)
 
     def _check(self, item: dataclasses.Field[Any], value: Any) -> None:

@@ -34,7 +34,7 @@ def expand(text: str) -> list[str]:
     if cutoffs:
         first, last = int(cutoffs["first"]), int(cutoffs["last"])
         if not 1 <= first <= last < first + _MOST:
-            msg = f"{text!r}: cutoffs run from 1 on, from a smaller one to a larger one, at most {_MOST:,} of them"
+            msg = f"{text!r}: cutoffs must run upwards from 1 or more, at most {_MOST:,} of them"
             raise MetricError(msg)
         return [f"{cutoffs['metric']}@{k}" for k in range(first, last + 1)]
     if levels:
@@ -47,7 +47,7 @@ def check_length(text: str) -> None:
     """Raise a MetricError if a text is too long for a metric."""
     if len(text) > _MOST_CHARACTERS:
         msg = (
-            f"a metric is a text of at most {_MOST_CHARACTERS:,} characters, such as 'ndcg@10'; got {len(text):,} characters, "
-            f"beginning with {text[:40]!r}"
+            f"a metric must be a string of at most {_MOST_CHARACTERS:,} characters, such as 'ndcg@10'; got {len(text):,} "
+            f"characters, beginning with {text[:40]!r}"
         )
         raise MetricError(msg)

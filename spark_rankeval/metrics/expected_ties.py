@@ -82,8 +82,9 @@ class TiesOfTheCall:
         ]
         if without:
             msg = (
-                f"ties='average': the order of ties decides, and no average over it is known, of {', '.join(without)}. Leave "
-                "these out, or leave ties in order and ask single metrics for the average, as in \"rr(ties='average')\""
+                f"ties='average' is not available for {', '.join(without)}: the order of ties decides them, and their average "
+                "over all orders is not known. Leave these out, or ask only single metrics for the average, as in "
+                "\"rr(ties='average')\""
             )
             raise OptionError(msg)
 

@@ -45,14 +45,14 @@ class IdealMetric(DiscountedMetric):
 
     def _check_together(self) -> None:
         if self.ideal == "k_ones" and not 1 <= (self.k or 0) <= _MOST_ONES:
-            msg = f"{self.name}: ideal='k_ones' needs a cutoff, up to {_MOST_ONES:,}; write {self.name}(ideal='k_ones')@10"
+            msg = f"{self.name}: ideal='k_ones' needs a cutoff of at most {_MOST_ONES:,}; write {self.name}(ideal='k_ones')@10"
             raise MetricError(msg)
         graded = self.gain is not Unset.UNSET and self.gain != "binary"
         if self.averages_ties and self.ideal == "retrieved" and self.k is not None and graded:
             msg = (
-                f"{self.name}@{self.k}: ties='average' has no closed form with ideal='retrieved' and graded gain: which of the tied "
-                "items stand in the first k places decides the ideal, too. Use ideal='labels', the same for all orders, as in "
-                f"\"{self.name}(ideal='labels', ties='average')@{self.k}\"; or gain='binary'; or no cutoff"
+                f"{self.name}@{self.k}: ties='average' with ideal='retrieved' and graded gain has no closed form, because tied "
+                f"items at the cutoff change the ideal too. Use ideal='labels', as in \"{self.name}(ideal='labels', "
+                f"ties='average')@{self.k}\", or gain='binary', or no cutoff"
             )
             raise MetricError(msg)
 
@@ -136,7 +136,7 @@ class IdealMetric(DiscountedMetric):
     def _label_order(self, batch: RankingBatch) -> FloatArray:
         raw = batch.labels_as_given
         if raw is None:
-            msg = f"{self.name}: ideal='label_order' needs label lists in an order; use ideal='labels'"
+            msg = f"{self.name}: ideal='label_order' needs labels as ordered lists; use ideal='labels'"
             raise MetricError(msg)
         rank = position_within(raw.user, batch.n_users) + 1
         distinct = batch.labels.lengths
@@ -165,7 +165,10 @@ class IDCG(IdealMetric):
     def _check_together(self) -> None:
         super()._check_together()
         if self.averages_ties and self.ideal == "label_order":
-            msg = "idcg: ties='average' has no closed form with ideal='label_order', whose gains can cancel; use ideal='labels'"
+            msg = (
+                "idcg: ties='average' with ideal='label_order' has no closed form, because its gains can cancel; use "
+                "ideal='labels'"
+            )
             raise MetricError(msg)
 
     @property

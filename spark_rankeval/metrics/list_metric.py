@@ -37,7 +37,7 @@ class ListMetric(Metric):
 
     def _recommended(self, batch: RankingBatch) -> Recommended:
         if batch.recommended is None:
-            msg = f"{self.name} looks at every item of the lists, and these lists were reduced to their labelled items"
+            msg = f"{self.name} needs every item of the lists, and these lists hold only labelled items"
             raise MetricError(msg)
         return batch.recommended
 

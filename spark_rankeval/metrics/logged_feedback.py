@@ -53,7 +53,10 @@ class EstimatedMetric(TieAwareMetric):
     def _check_together(self) -> None:
         super()._check_together()
         if self.estimator == "naive" and self.limit is not None:
-            msg = f"{self.name}: estimator='naive' ignores weights, and weight_limit={self.limit:g} clips them; leave one of them out"
+            msg = (
+                f"{self.name}: estimator='naive' ignores weights, so weight_limit={self.limit:g} has no effect; leave one of "
+                "them out"
+            )
             raise MetricError(msg)
 
     @property
@@ -165,8 +168,8 @@ class EstimatorOfTheCall:
             others = [label for label in metrics if label not in estimated]
             if others:
                 msg = (
-                    f"weight= is for metrics that logged feedback can estimate: {', '.join(_names())}; {', '.join(others)} "
-                    "depend on several items at once, or on items that the log may lack. Evaluate these without weight="
+                    f"weight= cannot estimate {', '.join(others)}, which depend on several items at once, or on items that the "
+                    f"log may lack. Evaluate these without weight=; it can estimate: {', '.join(_names())}"
                 )
                 raise MetricError(msg)
             return

@@ -37,19 +37,19 @@ def parse_metric(text: str | Metric) -> Metric:
     if isinstance(text, Metric):
         return text
     if not isinstance(text, str):
-        msg = f"a metric is text such as 'ndcg@10', or an object such as NDCG(k=10); got {text!r}, a {type(text).__name__}"
+        msg = f"a metric must be a string such as 'ndcg@10', or an object such as NDCG(k=10); got {text!r} ({type(text).__name__})"
         raise MetricError(msg)
     check_length(text)
     form = _FORM.fullmatch(text)
     if form is None:
-        msg = f"{text!r} does not read as a metric: write name, name@k or name(parameter=value)@k, as in 'ndcg@10'"
+        msg = f"{text!r} is not a metric; write name, name@k or name(parameter=value)@k, as in 'ndcg@10'"
         raise MetricError(msg)
     metric = _find(form["name"].strip(), text)
     values = _arguments(metric, form["arguments"] or "", text)
     if form["k"] is not None:
         cutoff = form["k"].strip()
         if not re.fullmatch(r"[0-9]+", cutoff):
-            several = ". A range of cutoffs is several metrics: give it in a list" if ".." in cutoff else ""
+            several = ". A range of cutoffs stands for several metrics; pass it in a list" if ".." in cutoff else ""
             msg = f"{text!r}: the cutoff after @ must be a whole number from 1 on; got {cutoff!r}{several}"
             raise MetricError(msg)
         if values.get("k") is not None:
@@ -77,7 +77,7 @@ def _find(name: str, text: str) -> type[Metric]:
     hint = did_you_mean(key, REGISTRY, lambda alias: REGISTRY[alias].name)
     if cutoff and cutoff["metric"] in REGISTRY:
         hint = f"did you mean '{cutoff['metric']}@{cutoff['k']}'? "
-    msg = f"no metric is called {name!r} (in {text!r}); {hint}known: {', '.join(known)}"
+    msg = f"no metric is called {name!r} (in {text!r}); {hint}available: {', '.join(known)}"
     raise MetricError(msg)
 
 
@@ -88,7 +88,7 @@ def _arguments(metric: type[Metric], arguments: str, text: str) -> dict[str, Any
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         call = None
     if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
-        msg = f"{text!r}: parameters read as name=value, with commas between; got {arguments!r}"
+        msg = f"{text!r}: write parameters as name=value, separated by commas; got {arguments!r}"
         raise MetricError(msg)
     known = [item.name for item in metric.parameters()]
     values: dict[str, Any] = {}
@@ -114,7 +114,7 @@ def _literal(node: ast.expr, name: str, text: str) -> Any:
             value = _literal(operand, name, text)
             if isinstance(value, int | float):
                 return -value
-    msg = f"{text!r}: the value of {name} must be a number, a word, None or a quoted text"
+    msg = f"{text!r}: the value of {name} must be a number, a word, None or a quoted string"
     raise MetricError(msg)
 
 
@@ -147,14 +147,14 @@ def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, 
     if isinstance(metrics, str | Metric):
         metrics = [metrics]
     if not hasattr(metrics, "__iter__"):
-        msg = f"metrics are names such as 'ndcg@10', objects, a list of them or a dict by label; got {metrics!r}"
+        msg = f"metrics must be names such as 'ndcg@10', objects, a list of them or a dict by label; got {metrics!r}"
         raise MetricError(msg)
     if hasattr(metrics, "items"):
         labelled = {label: parse_metric(metric) for label, metric in metrics.items()}
         spelled = metrics.spelled if isinstance(metrics, AskedMetrics) else spelled
         wrong = [label for label in labelled if not isinstance(label, str) or not label.strip()]
         if wrong:
-            msg = f"a metric's label must be a text that is not empty; got {wrong!r}"
+            msg = f"a metric's label must be a non-empty string; got {wrong!r}"
             raise MetricError(msg)
     else:
         single = [text for metric in metrics for text in (expand(metric) if isinstance(metric, str) else [metric])]
@@ -205,9 +205,6 @@ def column_names(
     for label, name in names.items():
         other = owners.setdefault(name.lower(), f"the metric {label!r}")
         if other != f"the metric {label!r}":
-            msg = (
-                f"the metric {label!r} would have the column {name!r}, which {other} has; "
-                "give it a label of its own: {'label': metric}"
-            )
+            msg = f"the metric {label!r} would get the column {name!r}, which {other} has; give it its own label: {{'label': metric}}"
             raise MetricError(msg)
     return names

@@ -103,13 +103,13 @@ class AveragePrecision(TieAwareMetric):
         if self._weighs:
             self._check_weights()
         if self.by == "threshold" and self.k is not None:
-            msg = f"ap: by='threshold' takes the whole list, without a cutoff; got k={self.k!r}"
+            msg = f"ap: by='threshold' needs the whole list, without a cutoff; got k={self.k!r}"
             raise MetricError(msg)
 
     def _check_weights(self) -> None:
         given = f"weights={self.weights!r}" if self._is_listed else f"decay={self.decay!r}"
         if self._is_listed and self.decay not in (1, UNSET):
-            msg = f"ap: weights and a decay exclude each other; got {given}, decay={self.decay!r}"
+            msg = f"ap: weights and decay cannot be combined; got {given}, decay={self.decay!r}"
             raise MetricError(msg)
         wanted = "hits" if self.by == "threshold" else "labels"
         if self.denominator not in (wanted, UNSET):
@@ -118,7 +118,10 @@ class AveragePrecision(TieAwareMetric):
             msg = f"ap: {name}{by} needs denominator={wanted!r}; got {given}, denominator={self.denominator!r}"
             raise MetricError(msg)
         if self.by == "threshold" and self.averages_ties:
-            msg = f"ap: by='threshold' with weights by rank has no mean over the orders of equal scores; got {given}, ties='average'"
+            msg = (
+                f"ap: by='threshold' with weights by rank has no average over the orders of equal scores; got {given}, "
+                "ties='average'"
+            )
             raise MetricError(msg)
 
     def _values(self, batch: RankingBatch) -> FloatArray:

@@ -94,7 +94,10 @@ class Recall(EstimatedMetric):
     def _check_together(self) -> None:
         super()._check_together()
         if self.estimates and self.denominator == "min_k_labels":
-            msg = "recall: denominator='min_k_labels' counts relevant items, which a log does not know; use denominator='labels'"
+            msg = (
+                "recall: denominator='min_k_labels' needs the number of relevant items, which a log does not know; use "
+                "denominator='labels'"
+            )
             raise MetricError(msg)
 
     def _values(self, batch: RankingBatch) -> FloatArray:

@@ -43,7 +43,7 @@ T = TypeVar("T")
 def asked_for(known: T | None) -> T:
     """What is known because a metric asks for it; raises a MetricError if no metric does."""
     if known is None:
-        msg = "a metric uses what it did not ask for; name the facts that it needs in `reads`"
+        msg = "a metric reads a fact that it did not ask for; add the fact to `reads`"
         raise MetricError(msg)
     return known
 

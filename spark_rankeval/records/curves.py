@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def cutoff_curve(rows: Sequence[SummaryRow], metric: str | Metric) -> pd.DataFrame:
     """The rows of a metric against their cutoffs; see `Result.curve`."""
     if isinstance(metric, str) and len(expand(metric)) > 1 and "@" not in metric:
-        msg = f"{metric!r} is a curve against recall, not against a cutoff: take result.precision_recall_curve()"
+        msg = f"{metric!r} is a curve against recall, not against a cutoff; use result.precision_recall_curve()"
         raise UnknownMetricError(msg)
     return _table(cutoff_points(rows, metric), "cutoff").astype({"cutoff": "Int64"})
 
@@ -51,7 +51,9 @@ def _points(rows: Sequence[SummaryRow], name: str, axis: str, parameter: str) ->
     if len(definitions) != 1:
         several = "; it has several definitions of it: " + ", ".join(sorted(definitions)) if definitions else ""
         example = "ndcg@1..100" if axis == "cutoff" else "precision_recall_curve"
-        msg = f"this result has no curve of {name!r}{several}. Say which, with its parameters, or ask for one: {example!r}"
+        msg = (
+            f"this result has no curve of {name!r}{several}. Give its parameters, or evaluate one, such as {example!r}"
+        )
         raise UnknownMetricError(msg)
     return [(getattr(metric, parameter), row) for row, metric in zip(rows, metrics, strict=True)]
 

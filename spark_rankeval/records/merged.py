@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # What all rows of a figure have alike.
 _SHARED = ("model", "dialect", "relevance", "definition", "cutoff", "over_all", "user_weight", "asked")
-NO_BOOTSTRAP = "a bootstrap needs the users, and a merged summary has their sums alone"
+NO_BOOTSTRAP = "a bootstrap needs the users, and a merged summary has only their sums"
 
 
 def merged_rows(summaries: Mapping[str, Sequence[SummaryRow]]) -> tuple[SummaryRow, ...]:
@@ -43,16 +43,15 @@ def merged_rows(summaries: Mapping[str, Sequence[SummaryRow]]) -> tuple[SummaryR
             key = (row.model, row.slice, row.key)
             if key in keys:
                 msg = (
-                    f"{_words(row)} stands twice in {name}: give the rows of different runs apart, or with their run_id"
+                    f"{_words(row)} appears twice in {name}; pass the rows of each run separately, or with their run_id"
                 )
                 raise MergeError(msg)
             keys.add(key)
             groups.setdefault(key, []).append(row)
             if row.n_users and not row.moments:
                 msg = (
-                    f"{_words(row)} has no moments in {name}: it is of all lists together, whose parts do not tell it; its "
-                    "values are too large for exact sums; or an earlier version wrote it, which did not keep them. Summarise "
-                    "the per-user tables of the runs together instead"
+                    f"{_words(row)} has no moments in {name}: it has one value for all lists together, its values are too large "
+                    "for exact sums, or an earlier version wrote it. Summarise the per-user tables of the runs together instead"
                 )
                 raise MergeError(msg)
     models = list(dict.fromkeys(model for model, _, _ in groups))
@@ -68,7 +67,7 @@ def _merged(rows: Sequence[SummaryRow]) -> SummaryRow:
     try:
         moments, weighted, interval = _figures(rows, sums)
     except (ArithmeticError, ValueError) as error:
-        msg = f"{_words(first)} has moments that no users have: {error}. Read the summaries again from where they were written"
+        msg = f"{_words(first)} has moments that no users can have: {error}. Read the summaries again from their source"
         raise MergeError(msg) from error
     shares = sorted({share for row in rows for share in row.quantiles})
     return summary_row(
@@ -110,7 +109,7 @@ def _sums(rows: Iterable[SummaryRow]) -> Sums:
         try:
             parts.append(from_text(row.moments))
         except ValueError as error:
-            msg = f"{_words(row)} has moments that do not read: {error}"
+            msg = f"{_words(row)} has moments that cannot be read: {error}"
             raise MergeError(msg) from error
     return added(parts)
 
@@ -122,7 +121,7 @@ def _check_alike(summaries: Mapping[str, Sequence[SummaryRow]]) -> None:
     parted: dict[str, set[str]] = {}
     for name, rows in summaries.items():
         if not rows:
-            msg = f"{name} has no row: there is nothing of it to merge"
+            msg = f"{name} has no rows to merge"
             raise MergeError(msg)
         metrics[name] = {row.key for row in rows}
         if any(row.n_users + row.n_undefined for row in rows):
@@ -133,8 +132,8 @@ def _check_alike(summaries: Mapping[str, Sequence[SummaryRow]]) -> None:
             for aspect, value in what.items():
                 if value != other[aspect]:
                     msg = (
-                        f"{row.key} is not the same figure everywhere: its {aspect} is {other[aspect]!r} in {where}, and "
-                        f"{value!r} in {name}. Merge those of one {aspect}"
+                        f"{row.key} differs between the summaries: its {aspect} is {other[aspect]!r} in {where}, and {value!r} "
+                        f"in {name}. Merge only summaries of one {aspect}"
                     )
                     raise MergeError(msg)
     _all_equal("metrics", metrics)
@@ -158,7 +157,7 @@ def _all_equal(what: str, names_in: Mapping[str, set[str]]) -> None:
     for summary, names in names_in.items():
         if names != reference:
             here, there = (", ".join(sorted(each)) or "none" for each in (names, reference))
-            msg = f"the {what} are not the same: {there} in {first}, and {here} in {summary}"
+            msg = f"the {what} differ: {there} in {first}, and {here} in {summary}"
             raise MergeError(msg)
 
 

@@ -110,12 +110,12 @@ def _in_given_order(names: Iterable[str], order: Mapping[str, Sequence[Any]]) ->
     for attribute, values in order.items():
         known = places.get(attribute)
         if known is None:
-            msg = f"no slice is by {attribute!r}; slices are by {', '.join(map(repr, places)) or 'nothing'}"
+            msg = f"there are no slices by {attribute!r}; slices are by {', '.join(map(repr, places)) or 'nothing'}"
             raise OptionError(msg)
         given = [slice_name([attribute], (value,)) for value in values]
         unknown = [piece for piece in given if piece not in known]
         if unknown:
-            msg = f"no slice has {', '.join(unknown)}; there are {', '.join(known)}"
+            msg = f"no slice has {', '.join(unknown)}; available: {', '.join(known)}"
             raise OptionError(msg)
         places[attribute] = {piece: place for place, piece in enumerate(dict.fromkeys([*given, *known]))}
     attributes = list(places)

@@ -12,7 +12,7 @@ from spark_rankeval.records.summary import SummaryRow
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_NO_RESULT = "this is no result, nor what Result.to_dict or to_json makes of one"
+_NO_RESULT = "this is not a result, nor what Result.to_dict or to_json returned"
 
 
 class Stored(NamedTuple):
@@ -51,7 +51,7 @@ def read_stored(stored: Mapping[str, Any]) -> Stored:
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise InputError(f"{_NO_RESULT} ({type(error).__name__}: {error})") from error
     if not summary:
-        raise InputError(f"{_NO_RESULT} (it has no row)")
+        raise InputError(f"{_NO_RESULT} (it has no rows)")
     return result
 
 
@@ -80,6 +80,6 @@ def no_users(why: str) -> Callable[..., NoReturn]:
 
 
 READ_BACK = no_users(
-    "a result that was read back has no users' values: read the table that result.write(path) wrote, and summarise it, as in "
+    "a result that was read back has no values of users; summarise the table that result.write(path) wrote, as in "
     "summarise(spark.read.parquet(path))"
 )

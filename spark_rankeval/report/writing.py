@@ -22,7 +22,7 @@ def write_report(path: str | os.PathLike[str], **contents: Any) -> Path:
         raise OptionError(msg)
     for gate in contents.get("gates", ()):
         if not isinstance(gate, Gate):
-            msg = f"gates are of spark_rankeval.report.Gate(name, condition, found, passed); got {gate!r}"
+            msg = f"each gate must be spark_rankeval.report.Gate(name, condition, found, passed); got {gate!r}"
             raise OptionError(msg)
     with needs_extra("report", "reports"):
         from spark_rankeval.report.page import page
@@ -34,7 +34,10 @@ def checked_path(path: str | os.PathLike[str], content: str = "report") -> Path:
     target = Path(path)
     if not target.parent.is_dir() or target.is_dir() or "://" in os.fspath(path):
         what = "a folder" if target.is_dir() else "in no folder of this machine"
-        msg = f"a {content} is a file on this machine; {os.fspath(path)!r} is {what}. Write it beside, and copy it where it belongs"
+        msg = (
+            f"a {content} must be a file on this machine; {os.fspath(path)!r} is {what}. Write it to a local file, and copy it "
+            "where it belongs"
+        )
         raise OptionError(msg)
     return target
 
@@ -44,7 +47,7 @@ def write_page(target: Path, text: str, content: str = "report") -> Path:
     try:
         _replace(target, text)
     except OSError as error:
-        msg = f"the {content} cannot be written to {str(target)!r}: {error.strerror or error}"
+        msg = f"cannot write the {content} to {str(target)!r}: {error.strerror or error}"
         raise OptionError(msg) from error
     return target
 
@@ -54,7 +57,7 @@ def text_of(path: str | os.PathLike[str], content: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"there is no {content} to be read at {os.fspath(path)!r}: {getattr(error, 'strerror', None) or error}"
+        msg = f"cannot read a {content} at {os.fspath(path)!r}: {getattr(error, 'strerror', None) or error}"
         raise OptionError(msg) from error
 
 

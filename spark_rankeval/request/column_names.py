@@ -43,17 +43,15 @@ class ColumnNames:
         if options.relevance is not None and not grades:
             problems.append("relevance must name at least one column, or be None")
         if len(items) != 2:
-            problems.append(f"item must be one column, or two: that of predictions and that of labels; got {item!r}")
+            problems.append(f"item must be one column, or two (of predictions and of labels); got {item!r}")
         if one_table and len(set(items)) == 1:
-            problems.append(
-                f"one table has two columns of items, that of predictions and that of labels; got item={item!r}"
-            )
+            problems.append(f"one table needs two item columns (of predictions and of labels); got item={item!r}")
         if options.user is None and not one_table:
-            problems.append("user=None is for one table of arrays; two tables need the column that joins them")
+            problems.append("user=None is for one table of arrays; with two tables name the column that joins them")
         if options.user is not None and not users:
             problems.append("user must name at least one column")
         problems += [
-            f"a column is named by a text; got {name!r}, a {type(name).__name__}"
+            f"column names must be strings; got {name!r} ({type(name).__name__})"
             for name in (*users, *items, options.score, options.rank, *grades, options.model, *beside.values())
             if name is not None and not isinstance(name, str)
         ]
@@ -62,7 +60,7 @@ class ColumnNames:
         if not problems and len(set(grades)) < len(grades):
             problems.append(f"relevance names a column twice: {list(grades)}")
         problems += [
-            f"{name}={column!r} names a column that has another meaning: users, items or grades"
+            f"{name}={column!r} is also the name of a column of users, items or grades; give each its own column"
             for name, column in beside.items()
             if isinstance(column, str) and column in (*users, *items, *grades)
         ]
@@ -76,5 +74,5 @@ def _as_names(given: object, option: str) -> tuple[str, ...]:
         return (given,)
     if isinstance(given, tuple | list) and all(isinstance(name, str) for name in given):
         return tuple(given)
-    msg = f"{option} must be the name of a column, or a list of names; got {given!r}"
+    msg = f"{option} must be a column name or a list of column names; got {given!r}"
     raise InputError(msg)

@@ -69,7 +69,7 @@ ALL_COUNTS = (
     ),
     Count(
         "n_conflicting_attributes", "conflicting attributes", "labels",
-        error="attributes in which the rows of a user do not agree", of_rows=True, is_noted=True,
+        error="attributes that differ between rows of the same user", of_rows=True, is_noted=True,
     ),
     Count("n_clipped_labels", "labels of a weight above the lowest limit", "labels", only_weighted=True),
     Count("label_weight", "weights of labels, in all", "labels", is_sum=True, only_weighted=True),

@@ -69,14 +69,14 @@ class OnInvalid:
             return cls(given=given, **{kind: word for kind in kinds if kind != "infinite_scores"})  # type: ignore[arg-type] # one of these
         if not isinstance(given, Mapping):
             msg = (
-                f"on_invalid must be one of {_listed(_FOR_ALL)}, or a dict by kind, such as {{'duplicate_predictions': 'drop'}}, "
-                f"of {', '.join(kinds)}; got {given!r}"
+                f"on_invalid must be one of {_listed(_FOR_ALL)}, or a dict by kind, such as {{'duplicate_predictions': 'drop'}} "
+                f"(kinds: {', '.join(kinds)}); got {given!r}"
             )
             raise OptionError(msg)
         problems = []
         for kind, choice in given.items():
             if kind not in kinds:
-                problems.append(f"there is no kind {kind!r}; {did_you_mean(kind, kinds)}there are {', '.join(kinds)}")
+                problems.append(f"there is no kind {kind!r}; {did_you_mean(kind, kinds)}available: {', '.join(kinds)}")
             elif choice not in kinds[kind]:
                 problems.append(f"{kind} must be one of {_listed(kinds[kind])}; got {choice!r}")
         if problems:

@@ -44,7 +44,7 @@ class Cube:
         given = list(names[0]) if len(names) == 1 and isinstance(names[0], list | tuple) else list(names)
         object.__setattr__(self, "names", as_names("by", given))
         if not given:
-            msg = "Cube() has no attribute to total over: name the attributes that part the users, as in Cube('country', 'device')"
+            msg = "Cube() needs at least one attribute to slice by, as in Cube('country', 'device')"
             raise OptionError(msg)
 
 
@@ -56,7 +56,7 @@ def parts_of(by: str | Sequence[str], *, totals: bool) -> By:
     """What `by` is in words of a configuration, which has totals as a key of its own."""
     names = as_names("by", by)
     if totals and not names:
-        msg = "totals=True is for slices: name the attributes that part the users with by="
+        msg = "totals=True needs slices; name the attributes with by="
         raise OptionError(msg)
     return Cube(*names) if totals else names
 
@@ -171,9 +171,9 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
         if unknown:
             names = ", ".join(map(repr, unknown))
             if {item.name for item in fields(SummaryOptions)}.issuperset(unknown):
-                msg = f"{names}: an option of evaluate and summarise, which say something of all users' values; leave it out here"
+                msg = f"{names}: only evaluate and summarise have this option; leave it out here"
                 raise OptionError(msg)
-            msg = f"there is no option {names}; {did_you_mean(unknown[0], known)}there are {', '.join(known)}"
+            msg = f"there is no option {names}; {did_you_mean(unknown[0], known)}available: {', '.join(known)}"
             raise OptionError(msg)
         return cls(**options)
 

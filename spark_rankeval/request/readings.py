@@ -106,8 +106,8 @@ def resolve(
     ordered = [label for label, metric in resolved.items() if metric.reads.label_order]
     if ordered and lists.relevances and not lists.label_arrays:
         msg = (
-            f"dialect {dialect.name!r}: graded {', '.join(ordered)} depends on the order of a user's labels, which "
-            "rows of a table do not have. Pass the labels as arrays, or use ndcg(ideal='labels'), which does not depend on an order"
+            f"dialect {dialect.name!r}: graded {', '.join(ordered)} depends on the order of a user's labels, which rows of a "
+            "table do not have. Pass the labels as arrays, or use ndcg(ideal='labels')"
         )
         raise DialectError(msg)
     return resolved
@@ -117,8 +117,8 @@ def _check_what_is_asked_for(resolved: Mapping[str, Metric], beside: bool, users
     of_all = [label for label, metric in resolved.items() if metric.corpus_level]
     if of_all and users_alone:
         msg = (
-            f"{', '.join(of_all)}: of all lists together, so that no user has a value. Ask evaluate for it, and leave it out of "
-            "tables of users and of comparisons"
+            f"{', '.join(of_all)}: one value for all lists together, so users have no value. Use evaluate, and leave it out of "
+            "per-user tables and comparisons"
         )
         raise MetricError(msg)
     asking = [label for label, metric in resolved.items() if metric.reads.facts]
@@ -126,7 +126,7 @@ def _check_what_is_asked_for(resolved: Mapping[str, Metric], beside: bool, users
         tables = sorted(
             {table for label in asking for fact in resolved[label].reads.facts for table in TABLES_OF[fact]}
         )
-        msg = f"{', '.join(asking)} asks for {' and '.join(tables)}, which evaluate and score_users take; not this"
+        msg = f"{', '.join(asking)} needs {' and '.join(tables)}; only evaluate and score_users take these"
         raise MetricError(msg)
 
 
@@ -249,7 +249,7 @@ def columns_of(values: Sequence[Value], asked: Mapping[str, Metric], taken: Sequ
         other = labels.setdefault(key, value)
         if other is not value:
             msg = (
-                f"the metric {value.label!r} of relevance {value.relevance!r} would have the column {key!r}, which the metric "
+                f"the metric {value.label!r} of relevance {value.relevance!r} would get the column {key!r}, which the metric "
                 f"{other.label!r} of relevance {other.relevance!r} has; give one of them another label"
             )
             raise MetricError(msg)
@@ -260,7 +260,7 @@ def columns_of(values: Sequence[Value], asked: Mapping[str, Metric], taken: Sequ
     own = [f"{columns[key]}{NORMALISER}" for key, value in labels.items() if value.metric.normalises]
     twice = [name for name in own if name.lower() in known]
     if twice:
-        msg = f"the column {twice[0]!r} is that of a self-normalised estimate; rename the other of that name"
+        msg = f"the column {twice[0]!r} belongs to a self-normalised estimate; rename the other column of that name"
         raise MetricError(msg)
     return tuple(columns.values())
 

@@ -116,9 +116,9 @@ def read_gates(settings: Mapping[str, Any]) -> tuple[GateRule, ...]:
         ConfigurationError: every offending key, with its value and what is allowed.
     """
     if not isinstance(settings, Mapping):
-        msg = f"gates are a table of conditions by metric; found {settings!r}"
+        msg = f"gates must be a table of conditions by metric; found {settings!r}"
         raise ConfigurationError(msg)
-    problems = [f"gates.{name!r} {problem}" for name, given in settings.items() for problem in _problems(given)]
+    problems = [f"gate {name!r}: {problem}" for name, given in settings.items() for problem in _problems(given)]
     if problems:
         raise ConfigurationError("; ".join(problems))
     return tuple(GateRule(**{"metric": str(name), **conditions}) for name, conditions in settings.items())
@@ -126,28 +126,28 @@ def read_gates(settings: Mapping[str, Any]) -> tuple[GateRule, ...]:
 
 def _problems(conditions: object) -> Iterator[str]:
     if not isinstance(conditions, Mapping):
-        yield f"must be a table of conditions, such as {{ min = 0.3 }}; found {conditions!r}"
+        yield f"conditions must be a table, such as {{ min = 0.3 }}; found {conditions!r}"
         return
     known = [item.name for item in fields(GateRule)]
     for key in conditions:
         if key not in known:
-            yield f"has an unknown key {key!r}; {did_you_mean(key, known)}allowed: {', '.join(known)}"
+            yield f"unknown key {key!r}; {did_you_mean(key, known)}allowed: {', '.join(known)}"
     for name in CONDITIONS:
         value = conditions.get(name, 0.0)
         if not is_number(value) or not math.isfinite(value):
-            yield f"has {name} = {value!r}, which is no number"
+            yield f"{name} must be a number; found {value!r}"
         elif name in RELATIVE and value < 0:
-            yield f"has {name} = {value!r}; it is 0 or more"
+            yield f"{name} must be 0 or more; found {value!r}"
     if conditions.get("on", "mean") not in FIGURES:
-        yield f"has on = {conditions['on']!r}; allowed: {', '.join(FIGURES)}"
+        yield f"on must be one of {', '.join(FIGURES)}; found {conditions['on']!r}"
     for name in ("metric", "model", "slice"):
         if not isinstance(conditions.get(name, ""), str):
-            yield f"has {name} = {conditions[name]!r}, which is no text"
+            yield f"{name} must be a string; found {conditions[name]!r}"
     if not any(name in conditions for name in CONDITIONS):
-        yield f"has no condition; give at least one of {', '.join(CONDITIONS)}"
+        yield f"there is no condition; give at least one of {', '.join(CONDITIONS)}"
     least, greatest = conditions.get("min"), conditions.get("max")
     if is_number(least) and is_number(greatest) and least > greatest:  # type: ignore[operator] # both are numbers
-        yield f"has min = {least!r} above max = {greatest!r}, which nothing passes"
+        yield f"min = {least!r} is above max = {greatest!r}, so nothing can pass"
 
 
 def check_known(
@@ -164,17 +164,17 @@ def check_known(
     """
     problems = []
     for rule in rules:
-        gate = f"gates.{rule.metric!r}"
+        gate = f"gate {rule.metric!r}"
         if not any(names(rule.metric, key) for key in keys):
             near = did_you_mean(rule.metric, keys)
-            problems.append(f"{gate} is of no metric of the evaluation; {near}it has: {', '.join(keys)}")
+            problems.append(f"{gate}: the evaluation has no such metric; {near}it has: {', '.join(keys)}")
         if rule.on != "mean" and not intervals:
-            problems.append(f"{gate} has on = {rule.on!r}, and no interval is asked for (ci)")
+            problems.append(f"{gate}: on = {rule.on!r} needs an interval; set ci")
         if rule.slice != "all" and not slices:
-            problems.append(f"{gate} has slice = {rule.slice!r}, and no slices are asked for (by)")
+            problems.append(f"{gate}: slice = {rule.slice!r} needs slices; set by")
         if rule.model is not None and model is not None and rule.model != model:
             there = f"the only model is {model!r}" if model else "the only model has no name"
-            problems.append(f"{gate} has model = {rule.model!r}, and {there}")
+            problems.append(f"{gate}: there is no model {rule.model!r}; {there}")
     if problems:
         raise ConfigurationError("; ".join(problems))
 

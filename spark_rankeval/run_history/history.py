@@ -54,7 +54,9 @@ def history(metrics_table: DataFrame, *, slice: str | None = "all") -> History: 
     wanted = [name for name in COLUMNS if name not in ("over_all", "moments")]
     lacking = [name for name in (*wanted, RUN_ID, TIME) if name not in metrics_table.columns]
     if lacking:
-        msg = f"the table has no {', '.join(lacking)}: history takes a job's table of metrics, the folder 'metrics' of its output"
+        msg = (
+            f"the table has no {', '.join(lacking)}; pass a job's table of metrics, the folder 'metrics' of its output"
+        )
         raise InputError(msg)
     chosen = metrics_table if slice is None else metrics_table.where(F.col("slice") == slice)
     micros = F.unix_micros(F.col(TIME)).alias(TIME)
@@ -112,7 +114,7 @@ class History:
         for metric in asked:
             of_metric = [key for key in self.keys() if names(str(metric), key)]
             if not of_metric:
-                msg = f"no run has a metric {str(metric)!r}; there are: {_listed(self.keys()) or 'none, and no runs'}"
+                msg = f"no run has a metric {str(metric)!r}; available: {_listed(self.keys()) or 'none, and no runs'}"
                 raise UnknownMetricError(msg)
             wanted |= dict.fromkeys(of_metric)
         return self._of_keys(wanted)
@@ -207,8 +209,8 @@ class HistoryPlots:
         keys = list(dict.fromkeys(row.key for _, _, row in self.rows))
         answering = keys[:1] if metric is None else [key for key in keys if names(str(metric), key)]
         if self.rows and len(answering) != 1:
-            what = f"is ambiguous: {', '.join(answering)} answer to it" if answering else "is in no run"
-            msg = f"the metric {str(metric)!r} {what}; there are: {', '.join(keys)}"
+            what = f"is ambiguous: it matches {', '.join(answering)}" if answering else "is in no run"
+            msg = f"the metric {str(metric)!r} {what}; available: {', '.join(keys)}"
             raise UnknownMetricError(msg)
         key = answering[0] if answering else str(metric or "metrics")
         of_figure = [each for each in self.rows if (each.row.key, each.row.slice) == (key, slice)]

@@ -159,7 +159,7 @@ def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions)
         advice.insert(0, "attributes with fewer values in by=")
     if options.resamples:
         advice.append("fewer replicates, or ci='t'")
-    return f"{slices}{n_values:,} values{replicates} do not fit into memory: take {', '.join(advice)}"
+    return f"{slices}{n_values:,} values{replicates} do not fit into memory; use {', '.join(advice)}"
 
 
 def _figures(state: TableState, groups: Groups) -> Figures:

@@ -127,7 +127,7 @@ def example_of_weights(sources: Sources) -> str:
     rows = somebody.select(*source.named_users(), weight.alias("weight")).limit(1)
     for row in rows.select(*_shown(rows, rows.columns)).collect():
         return f"{_user_in_words(source, row)} has {sources.weight} {row['weight']!r}"
-    return "somebody who has no row where the weights stand"
+    return "a user without a row in the table of weights"
 
 
 def _shown(frame: DataFrame, names: Iterable[str]) -> list[Column]:

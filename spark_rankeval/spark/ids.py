@@ -28,10 +28,10 @@ _OF_ITEMS = (T.IntegralType, T.StringType, *_FLOATING)
 Named = Literal["user", "item", "slice", "model", "category"]
 _ADVICE: dict[Named, str] = {
     "user": "cast it to string, or name its parts as columns",
-    "item": "items are whole numbers, text or doubles: cast it to string",
-    "slice": "slices are made by plain values: cast it",
-    "model": "models are named by plain values: cast it to string",
-    "category": "categories are plain values: cast it, or take one of several",
+    "item": "items must be whole numbers, strings or doubles: cast it to string",
+    "slice": "slices need plain values: cast it",
+    "model": "model names must be plain values: cast it to string",
+    "category": "categories must be plain values: cast it, or take one of several",
 }
 # How `readable` writes the bytes of a text.
 _WRITTEN_OUT = r"^(\\x[0-9A-F]{2})+$"
@@ -41,7 +41,7 @@ def why_unusable(kind: T.DataType, named: Named) -> str:
     """Why a column of this type (of arrays: of their items) cannot name users and so on, and what to do about it; empty if it can."""
     # Spark 3.5 knows no collations. Spark alone compares by them; workers, hashes and dicts compare the bytes.
     if isinstance(kind, T.StringType) and getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
-        return "texts are told apart by their bytes, not by a collation: cast it to string, after lower() if case does not matter"
+        return "strings are compared by their bytes, not by a collation: cast it to string, after lower() if case does not matter"
     return "" if isinstance(kind, _OF_ITEMS if named == "item" else _PLAIN) else _ADVICE[named]
 
 

@@ -91,9 +91,9 @@ def read_sources(
     """
     by_model = predictions if isinstance(predictions, Mapping) else {"": predictions}
     if not by_model:
-        raise InputError("predictions is an empty dict; give a table for each model, by its name")
+        raise InputError("predictions is an empty dict; pass a dict of one table per model name")
     if isinstance(predictions, Mapping) and (wrong := [name for name in by_model if not is_name(name)]):
-        raise InputError(f"a model's name is a text that is not empty; got {wrong!r}")
+        raise InputError(f"a model's name must be a non-empty string; got {wrong!r}")
     for name, table in by_model.items():
         check_table(_called("predictions", name), table)
     others = {"labels": labels, "users": users, "exclude": exclude, "attributes": attributes}
@@ -103,7 +103,7 @@ def read_sources(
     first = next(iter(by_model.values()))
     problems: list[str] = []
     if isinstance(predictions, Mapping) and names.model is not None:
-        problems.append("predictions come as a dict by model; leave the column of models (model=) out")
+        problems.append("predictions is a dict by model, so the model column is not needed; leave model= out")
     if labels is None and names.user == ("user",) and find_column(first, "user") is None:
         # Spark's evaluators take one table of two arrays, which names no user.
         names = replace(names, user=())
@@ -117,8 +117,8 @@ def read_sources(
     if labels is None:
         if not problems and not (left.arrays and right.arrays):
             problems.append(
-                "labels=None means one table with an array of predictions and an array of labels; got "
-                f"{left.item!r} of {_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a table of its own"
+                f"labels=None needs one table with an array of predictions and an array of labels; got {left.item!r} of "
+                f"{_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a separate table"
             )
         several = len(models) > 1 or names.model is not None
         met = (users, exclude, attributes, several or None, beside.tables() or None)
@@ -127,8 +127,10 @@ def read_sources(
         compared = (right, everyone, left_out, about, *beside.tables())
         _compare(left, (*(model.source for model in models[1:]), *compared), problems)
         problems += [
-            f"predictions of model {model.name!r} come as {'arrays' if model.source.arrays else 'rows'}, those of "
-            f"{models[0].name!r} do not; give all models in one form"
+            (
+                f"predictions of model {model.name!r} are {'arrays' if model.source.arrays else 'rows'}, those of "
+                f"{models[0].name!r} are not; pass all models in one form"
+            )
             for model in models[1:]
             if (model.source.arrays, model.source.has_value) != (left.arrays, left.has_value)
         ]
@@ -147,11 +149,11 @@ def read_sources(
 
 
 _ONE_TABLE = (
-    "users cannot be given with one table: each of its rows is counted",
-    "exclude cannot be given with one table, whose rows are users already; pass labels as a table",
-    "attributes cannot be given with one table; name columns of the table itself with by=",
-    "several models cannot stand in one table with the labels; pass labels as a table of their own",
-    "training, items and baseline cannot be given with one table, whose rows are users already; pass labels as a table",
+    "users cannot be combined with one table, where every row counts as a user; leave it out",
+    "exclude cannot be combined with one table, whose rows are users already; pass labels as a separate table",
+    "attributes cannot be combined with one table; name columns of that table with by=",
+    "several models cannot share one table with the labels; pass labels as a separate table",
+    "training, items and baseline cannot be combined with one table, whose rows are users already; pass labels as a separate table",
 )
 
 
@@ -174,8 +176,8 @@ class FurtherTables:
 def _further(given: FurtherTables, predictions: Source, names: ColumnNames, problems: list[str]) -> FurtherSources:
     if given.facts_of_items and predictions.arrays:
         problems.append(
-            "facts of items are looked up for rows of predictions, and these come as arrays; explode them: "
-            "predictions.select('user', F.posexplode('item').alias('rank', 'item')), and rank='rank'"
+            "metrics of items need predictions as rows, and these are arrays. Explode them with predictions.select('user', "
+            "F.posexplode('item').alias('rank', 'item')), and pass rank='rank'"
         )
     # A baseline may have its items in order even if the predictions have scores.
     sources = {
@@ -193,8 +195,8 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
         kind = T.NullType() if vector is None else given.items.schema[vector].dataType
         if vector is not None and not (isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)):
             problems.append(
-                f"items: the column {vector!r} (vector=) is {kind.simpleString()}; vectors are arrays of numbers. A vector of "
-                "pyspark.ml becomes one by pyspark.ml.functions.vector_to_array"
+                f"items: the column {vector!r} (vector=) must be an array of numbers; it is {kind.simpleString()}. Convert a "
+                "vector of pyspark.ml with pyspark.ml.functions.vector_to_array"
             )
     return FurtherSources(**sources, category=category, vector=vector)
 
@@ -211,8 +213,8 @@ def _attributes(
     if not wanted:
         if given is not None:
             problems.append(
-                "attributes are for slices and weights: name the columns that part the users with by=, or that of "
-                "the users' weights with user_weight="
+                "attributes has no effect without by= or user_weight=; name the columns to slice by with by=, or the column of "
+                "weights with user_weight="
             )
         return None
     frames = [frame for frame in ([given] if given is not None else others) if frame is not None]
@@ -220,7 +222,7 @@ def _attributes(
     if holder is None:
         there = "; ".join(", ".join(frame.columns) for frame in frames)
         asked = ([f"by={list(by)}"] if by else []) + ([] if weight is None else [f"user_weight={weight!r}"])
-        problems.append(f"{', '.join(asked)}: no table has these columns of the user together; there are: {there}")
+        problems.append(f"{', '.join(asked)}: no table has all these columns beside the user; available: {there}")
         return None
     for name in by:
         kind = holder.schema[str(find_column(holder, name))].dataType
@@ -258,7 +260,7 @@ def _model_names(frame: DataFrame, model: str) -> list[str]:
     names = sorted(row[0] for row in select(models, readable(named("model"))).collect())
     if not names or len(names) > _MOST_MODELS:
         shown = f"more than {_MOST_MODELS} models, {names[0]!r} among them" if names else "no model: every row is null"
-        msg = f"predictions: the column {model!r} (model=) names {shown}. Name the column whose values are models"
+        msg = f"predictions: the column {model!r} (model=) names {shown}. Name the column that holds the model names"
         raise InputError(msg)
     return names
 
@@ -269,17 +271,17 @@ def _compare(left: Source, others: Iterable[Source | None], problems: list[str])
             continue
         if other.role not in WITHOUT_ITEMS and common_id_type(left.item_type, other.item_type) is None:
             problems.append(
-                f"items do not compare: predictions' {left.item!r} is {left.item_type.simpleString()}, {other.role}' "
-                f"{other.item!r} is {other.item_type.simpleString()}; cast one of them, or read it with a schema "
-                "(nothing is cast in silence: '01' would equal 1)"
+                f"items have different types: {left.item!r} of predictions is {left.item_type.simpleString()}, {other.item!r} "
+                f"of {other.role} is {other.item_type.simpleString()}. Cast one of them or read it with a schema; they are "
+                "never cast silently, because '01' would equal 1"
             )
         if other.role in WITHOUT_USERS:
             continue
         for name, one, two in zip(left.user, left.user_types(), other.user_types(), strict=True):
             if common_id_type(one, two) is None:
                 problems.append(
-                    f"users do not compare: {name!r} is {one.simpleString()} in predictions and {two.simpleString()} "
-                    f"in {other.role}; cast one of them, or read it with a schema"
+                    f"users have different types: {name!r} is {one.simpleString()} in predictions and {two.simpleString()} in "
+                    f"{other.role}. Cast one of them, or read it with a schema"
                 )
 
 

@@ -77,7 +77,7 @@ def metrics_column(
     for name, value in zip(("predictions", "labels", "scores", "relevance"), arguments.values(), strict=True):
         optional = name in ("scores", "relevance") and value is None
         if not (optional or hasattr(type(value), "getField") or (isinstance(value, str) and value.strip())):
-            msg = f"{name} must be the name of a column, or a column; got {value!r}"
+            msg = f"{name} must be a column name or a Column; got {value!r}"
             raise InputError(msg)
     given = {name: _without_null_entries(value) for name, value in arguments.items() if value is not None}
     given |= {name: _readable_ids(given[name]) for name in ("items", "labels")}

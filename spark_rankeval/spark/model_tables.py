@@ -93,13 +93,13 @@ def read_table(
         _refuse_predictions(frame, users, name)
     user = _named(frame, users or (), name) or schema.users
     if not user:
-        msg = f"{name} does not say which columns are the user (its storage lost the metadata): pass user=. It has: {_columns(frame)}"
+        msg = f"{name} has lost the metadata that marks its user columns; pass user=. It has: {_columns(frame)}"
         raise InputError(msg)
     marked = columns_of_models(frame)
     models = _column_of_models(frame, model_column, marked, name) if model is None else ()
     metrics = _metrics_of(frame, schema, {*user, *(models or marked)})
     if not metrics:
-        msg = f"{name} has no column of a metric; it has: {_columns(frame)}. Give it a table of score_users"
+        msg = f"{name} has no metric column; it has: {_columns(frame)}. Pass a table of score_users"
         raise InputError(msg)
     check_types(frame, user, "user", name)
     check_types(frame, models, "model", name)
@@ -116,8 +116,8 @@ def _column_of_models(
     columns = _named(frame, () if model_column is None else [model_column], name) or marked
     if len(columns) != 1:
         msg = (
-            "one table alone must hold several models and say whose a row is, in one column: pass model=, "
-            f"or a dict from model to table. It has: {_columns(frame)}"
+            "one table must hold several models and name them in a column; pass model=, or a dict of tables by model name. It "
+            f"has: {_columns(frame)}"
         )
         raise InputError(msg)
     return columns
@@ -141,8 +141,8 @@ def _refuse_predictions(frame: DataFrame, users: Sequence[str] | None, name: str
     names = {column.lower() for column in frame.columns} - {user.lower() for user in users or ()}
     if names.intersection(_ITEMS) and not names.intersection(COUNTS):
         msg = (
-            f"{name} holds predictions, not users' values: evaluate first, and compare what evaluate({{model: predictions, …}}, labels, "
-            f"metrics) gives. It has: {_columns(frame)}"
+            f"{name} holds predictions, not values of users; evaluate first, and compare the result of evaluate({{model: "
+            f"predictions, …}}, labels, metrics). It has: {_columns(frame)}"
         )
         raise InputError(msg)
 
@@ -186,7 +186,7 @@ class ModelTables:
             names = other.users_like(first.users)
             if sorted(names) != sorted(other.users):
                 msg = (
-                    f"users have different columns: {', '.join(first.users)} in {first.name}, "
+                    f"the tables have different user columns: {', '.join(first.users)} in {first.name}, "
                     f"{', '.join(other.users)} in {other.name}; rename them"
                 )
                 raise InputError(msg)
@@ -195,8 +195,8 @@ class ModelTables:
                 common = common_id_type(wanted, given)
                 if common is None:
                     msg = (
-                        f"users do not compare: {name!r} is {wanted.simpleString()} in {first.name} and "
-                        f"{given.simpleString()} in {other.name}; cast one of them, or read it with a schema"
+                        f"users have different types: {name!r} is {wanted.simpleString()} in {first.name} and "
+                        f"{given.simpleString()} in {other.name}. Cast one of them, or read it with a schema"
                     )
                     raise InputError(msg)
                 types[place] = common
@@ -241,8 +241,8 @@ class ModelTables:
             lacking = [name for name in by if find_column(table.frame, name) is None]
             if lacking:
                 msg = (
-                    f"by={list(by)}: {table.name} has no column {lacking[0]!r}; it has: {_columns(table.frame)}. "
-                    "score_users(by=…) keeps attributes of the users, and others may be joined"
+                    f"by={list(by)}: {table.name} has no column {lacking[0]!r}; it has: {_columns(table.frame)}. Keep it with "
+                    "score_users(by=…), or join it"
                 )
                 raise InputError(msg)
             check_types(table.frame, (str(find_column(table.frame, name)) for name in by), "slice", table.name)
@@ -314,7 +314,7 @@ class ModelTables:
         columns = {label: first.metrics[label].column for label in labels}
         taken = [name for name in (*first.users, *columns.values()) if name.lower() == model.lower()]
         if taken:
-            msg = f"the column {taken[0]!r} has the name that the column of models gets; rename it"
+            msg = f"the column {taken[0]!r} has the name that the model column gets; rename it"
             raise InputError(msg)
         grouped = self.grouped(labels).where(~any_null(self._users()))
         of_baseline = F.get(F.filter(ROWS, lambda row: row[MODEL] == F.lit(baseline)), F.lit(0))

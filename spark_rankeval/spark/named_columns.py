@@ -36,7 +36,7 @@ def find_column(frame: DataFrame, name: str) -> str | None:
     if len(matches) > 1 and setting(frame.sparkSession, "spark.sql.caseSensitive", "false").lower() == "true":
         matches = [known for known in matches if known == name] or matches
     if len(matches) > 1:
-        msg = f"the column {name!r} is ambiguous: the table has {matches}; rename them, or select one"
+        msg = f"the column {name!r} is ambiguous: the table has {matches}; rename or drop the others"
         raise InputError(msg)
     return matches[0] if matches else None
 

@@ -39,7 +39,7 @@ def progress(spark: SparkSession) -> Iterator[None]:
         MissingExtraError: a bar would be shown, and tqdm is not installed.
     """
     if not hasattr(spark, "conf"):
-        msg = f"progress takes the Spark session that does the work, as in progress(spark); got {type(spark).__name__}"
+        msg = f"progress needs the Spark session that does the work, as in progress(spark); got {type(spark).__name__}"
         raise InputError(msg)
     if not _somebody_looks():
         yield
@@ -47,14 +47,14 @@ def progress(spark: SparkSession) -> Iterator[None]:
     if not is_connect(spark):
         if setting(spark, "spark.ui.showConsoleProgress", "false") != "true":
             msg = (
-                "classic Spark shows its own bar or none, as the session was built: "
+                "classic Spark shows its own progress bar, or none; set it when the session is built: "
                 "SparkSession.builder.config('spark.ui.showConsoleProgress', 'true')"
             )
             warnings.warn(msg, stacklevel=3)
         yield
         return
     if not hasattr(spark, "registerProgressHandler"):
-        warnings.warn("Spark Connect tells no progress before 4.0: there is no bar", stacklevel=3)
+        warnings.warn("Spark Connect reports no progress before version 4.0, so no bar is shown", stacklevel=3)
         yield
         return
     bars = _Bars(_bar_maker())

@@ -99,10 +99,10 @@ def workers_explained() -> Iterator[None]:
         if not found:
             raise
         msg = (
-            f"Spark's Python workers {found}. On one machine they run PYSPARK_PYTHON, or else the python3 of the path, which is "
-            f"not this Python: set os.environ['PYSPARK_PYTHON'] = sys.executable (here {sys.executable}) before the first session "
-            "of the process. On a cluster they need Python as the driver's, numpy, pandas and pyarrow, and this package: "
-            "--py-files spark_rankeval.zip, or spark.addArtifacts(package_zip(folder), pyfile=True)"
+            f"Spark's Python workers {found}; on one machine, set os.environ['PYSPARK_PYTHON'] = sys.executable (here "
+            f"{sys.executable}) before the first session. On a cluster, install the driver's version of Python "
+            "with numpy, pandas and pyarrow, and send this package: --py-files spark_rankeval.zip, or "
+            "spark.addArtifacts(package_zip(folder), pyfile=True)"
         )
         # Spark's own error is a hundred lines of Java that say no more.
         raise WorkerError(msg) from None

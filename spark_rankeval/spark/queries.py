@@ -29,7 +29,7 @@ def queries_of(per_user: DataFrame, rows: Sequence[SummaryRow], columns: Mapping
     """Every query of every model, in the order of trec_eval: by the bytes of their names."""
     users = PerUserSchema.read(per_user).users
     if not users:
-        msg = "queries are printed by their names, and this result has no column of users; leave per_query=True out"
+        msg = "per_query=True needs a user column, and this result has none; leave per_query=True out"
         raise InputError(msg)
     name = readable(call("concat_ws", text("/"), *[text_in_sql(per_user, user) for user in users])).column.alias(
         "query"
@@ -70,7 +70,7 @@ def _counted(per_user: DataFrame) -> DataFrame:
     """The users whom the means are about."""
     missing = [name for name in _NEEDED if name not in per_user.columns]
     if missing:
-        msg = f"what trec_eval prints needs the counts of users, and the per-user table has no {', '.join(missing)}"
+        msg = f"the output of trec_eval needs the counts of users, and the per-user table has no {', '.join(missing)}"
         raise InputError(msg)
     return per_user.where(column("left_out") == 0)
 

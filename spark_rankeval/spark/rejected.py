@@ -190,7 +190,10 @@ def columns_of_rejected(sources: Sources) -> list[str]:
     lower = [name.lower() for name in names]
     twice = dict.fromkeys(name for name in names if lower.count(name.lower()) > 1)
     if twice:
-        msg = f"the table of rejected rows would have two columns of one name: {', '.join(map(repr, twice))}; rename that of the data"
+        msg = (
+            f"the table of rejected rows would have several columns named {', '.join(map(repr, twice))}; rename the column of "
+            "the data"
+        )
         raise InputError(msg)
     return names
 

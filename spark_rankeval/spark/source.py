@@ -178,8 +178,8 @@ def _read_rows(
             value_kind, wanted = next(iter(chosen)), tuple(chosen.values())
         else:
             problems.append(
-                f"{role} come as rows, which need score= (highest first) or rank= (lowest first), and one of them only; "
-                f"got {'both' if chosen else 'neither'}. The table has: {', '.join(frame.columns)}"
+                f"{role} in rows need either score= (highest first) or rank= (lowest first); got "
+                f"{'both' if chosen else 'neither'}. The table has: {', '.join(frame.columns)}"
             )
     else:
         wanted = names.relevance
@@ -207,7 +207,7 @@ def _read_arrays(
     wanted_values = names.relevance if role == "labels" else (names.score,) if names.score is not None else ()
     value_kind: ValueKind = "relevance" if role == "labels" else "score"
     if role in ("predictions", "baseline") and names.rank is not None:
-        problems.append(f"{role} come as arrays ({item!r}), whose order is the rank; leave rank={names.rank!r} out")
+        problems.append(f"{role} are arrays ({item!r}), and their order is the rank; leave rank={names.rank!r} out")
     field, item_type = None, element
     if isinstance(element, T.StructType):
         field = next((n for n in (wanted, names.item[0], DEFAULT_ITEM) if n in element.names), element.names[0])
@@ -265,7 +265,7 @@ def _array_value(
     kind = frame.schema[found].dataType
     if not isinstance(kind, T.ArrayType):
         problems.append(
-            f"{role}: {meaning}={found!r} must be an array beside the array {item!r}; it is {kind.simpleString()}"
+            f"{role}: {meaning}={found!r} must be an array like the array {item!r}; it is {kind.simpleString()}"
         )
         return None
     return ValueColumn(found, kind.elementType)

@@ -52,7 +52,7 @@ def writable(path: str, option: str = "path") -> Iterator[None]:
             raise
         # The last one is the cause of the others. What Hadoop calls files while it writes them tells nobody anything.
         reason = said_by_java(said[-1]).partition("/_temporary")[0]
-        msg = f"{option}: nothing can be written to {path}: {reason}"
+        msg = f"{option}: cannot write to {path}: {reason}"
         raise OptionError(msg) from error
 
 
@@ -109,7 +109,7 @@ def replaced_files_explained(option: str) -> Iterator[None]:
     except Exception as error:
         if not file_vanished(error):
             raise
-        msg = f"{option}: files of the table were replaced since it was read, as by a run that was repeated; read it again"
+        msg = f"{option}: files of the table were replaced after it was read, for example by a repeated run; read it again"
         raise InputError(msg) from error
 
 

@@ -150,10 +150,9 @@ def _why_none(samples: BootstrapMeans, mean: Mean, level: float) -> str:
         "weights too small to be resampled: multiply them by a constant": mean.total_weight
         < mean.n * _LEAST_MEAN_WEIGHT,
         f"a level of {level:g} needs {needed:,} replicates, and there are {n_samples:,}": n_samples < needed,
-        "no user was drawn into any sample": not len(samples.means),
-        "all users have the same value, or nearly so, and with them every sample: ci='t' takes the metric's bounds": mean.std
+        "no sample has a user": not len(samples.means),
+        "all users have the same value, or nearly so, and so has every sample: ci='t' uses the metric's bounds": mean.std
         == 0,
-        f"values differ by less than can be resampled, about {_LEAST_SPREAD:.0e}: take ci='t'": mean.std
-        < _LEAST_SPREAD,
+        f"values differ by less than can be resampled, about {_LEAST_SPREAD:.0e}: use ci='t'": mean.std < _LEAST_SPREAD,
     }
     return next((reason for reason, holds in problems.items() if holds), "")

@@ -40,7 +40,7 @@ def from_text(text: str) -> Sums:
         msg = f"sums are not nested; got {reprlib.repr(text)}"
         raise ValueError(msg) from error
     if not isinstance(read, dict):
-        msg = f"sums are by name; got {reprlib.repr(text)}"
+        msg = f"sums must be given by name; got {reprlib.repr(text)}"
         raise ValueError(msg)
     return {name: _fraction(value) for name, value in read.items()}
 

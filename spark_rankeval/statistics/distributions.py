@@ -81,7 +81,7 @@ def studentized_range_sf(q: float, groups: int, df: float) -> float:
     k ∫ φ(z) {Q(z)^{k−1} − [Q(z) − Q(z + r)]^{k−1}} dz, Q = 1 − Φ.
     """
     if groups < 2:
-        raise OptionError(f"a range is of 2 or more groups, got {groups!r}")
+        raise OptionError(f"groups must be a whole number from 2 on; got {groups!r}")
     if q <= 0:
         return 1.0
     if math.isinf(q):
@@ -116,7 +116,7 @@ def _t_isf(p: float, df: float) -> float:
 
 def _probability(p: float) -> float:
     if not 0 < p < 1:
-        raise OptionError(f"a probability or level is between 0 and 1, got {p!r}")
+        raise OptionError(f"a probability or level must be between 0 and 1; got {p!r}")
     return p
 
 
@@ -160,7 +160,7 @@ def _scale(df: float) -> tuple[Array, Array]:
     equidistant nodes converge geometrically. All terms are positive.
     """
     if not df >= 1:
-        raise OptionError(f"degrees of freedom are 1 or more, got {df!r}")
+        raise OptionError(f"degrees of freedom must be 1 or more; got {df!r}")
     if math.isinf(df):
         return np.ones(1), np.ones(1)
     # ln S spreads by 1 / √(2ν) about 0.

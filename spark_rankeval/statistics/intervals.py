@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 UNBOUNDED = (-math.inf, math.inf)
 T, CLOPPER_PEARSON = "t", "clopper_pearson"
 #: Why there is no interval of values of which floats cannot tell it.
-NOT_KNOWN = "the mean or its spread is not known: values are too large, too small or too close together"
+NOT_KNOWN = "the mean or its spread is unknown: values are too large, too small or too close together"
 # Values may be off by so much of a bound, or of 1, for how they were added up.
 _ROUNDING = 2.0**-40
-_NO_SPREAD = "all users have the same value, which has no bounds: nothing says how far others lie"
+_NO_SPREAD = "all users have the same value, and the metric has no bounds"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def ratio(difference: float, spread: float) -> float:
 def checked_level(level: float) -> float:
     """The level, or an error that says what a level is."""
     if not is_number(level) or not 0 < level < 1:
-        raise OptionError(f"the level of an interval is between 0 and 1, such as 0.95; got {level!r}")
+        raise OptionError(f"the level of an interval must be between 0 and 1, such as 0.95; got {level!r}")
     return level
 
 

@@ -71,7 +71,7 @@ def interval_method(ci: str | IntervalMethod | None) -> IntervalMethod | None:
     if isinstance(ci, str) and ci in _BY_NAME:
         return _BY_NAME[ci]
     if isinstance(ci, type) and issubclass(ci, IntervalMethod):
-        raise OptionError(f"ci={ci.__name__} is a class: write ci={ci.__name__}(), with its options in the brackets")
+        raise OptionError(f"ci={ci.__name__} is a class; write ci={ci.__name__}(), with its options in the parentheses")
     named = ", ".join(map(repr, _BY_NAME))
-    msg = f"ci must be one of {named}, None, or such as BCa(level=0.99, replicates=2000, seed=1); got {ci!r}"
+    msg = f"ci must be one of {named}, None, or an object such as BCa(level=0.99, replicates=2000, seed=1); got {ci!r}"
     raise OptionError(msg)

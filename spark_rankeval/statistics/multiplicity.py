@@ -29,10 +29,10 @@ def adjusted(p_values: Sequence[float] | Array, method: str = "holm") -> Array:
     or positively dependent tests), ``none`` leaves p-values as they are.
     """
     if not isinstance(method, str) or method not in _METHODS:
-        raise OptionError(f"unknown correction {method!r}; there are {', '.join(_METHODS)}")
+        raise OptionError(f"there is no correction {method!r}; available: {', '.join(_METHODS)}")
     values = np.asarray(p_values, np.float64)
     if np.any((values < 0) | (values > 1)):
-        raise OptionError(f"p-values lie in [0, 1], got {values[(values < 0) | (values > 1)][0]!r}")
+        raise OptionError(f"p-values must be between 0 and 1; got {values[(values < 0) | (values > 1)][0]!r}")
     result = values.copy()
     members = np.flatnonzero(~np.isnan(values))
     order = members[np.argsort(values[members], kind="stable")]

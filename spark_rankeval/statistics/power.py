@@ -18,7 +18,7 @@ def detectable_difference(std: float, n: int, level: float = 0.95, power: float 
     """
     checked_level(level)
     if not is_number(power) or not 1 - level < power < 1:
-        raise OptionError(f"power lies between 1 − level = {1 - level:g} and 1, got {power!r}")
+        raise OptionError(f"power must be between 1 − level = {1 - level:g} and 1; got {power!r}")
     if n < 2 or math.isnan(std):
         return math.nan
     critical = t_critical(level, n - 1)

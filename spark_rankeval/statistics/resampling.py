@@ -119,14 +119,14 @@ class FixedPoint(NamedTuple):
 def checked_replicates(replicates: int) -> int:
     """The number of replicates, or an error."""
     if not is_number(replicates, int) or replicates < 1:
-        raise OptionError(f"the number of replicates is a whole number from 1 on, got {replicates!r}")
+        raise OptionError(f"replicates must be a whole number from 1 on; got {replicates!r}")
     return replicates
 
 
 def check_seed(seed: object) -> None:
     """Refuse a seed that is not a whole number."""
     if not is_number(seed, numbers.Integral):
-        msg = f"the seed is a whole number; got {seed!r}"
+        msg = f"seed must be a whole number; got {seed!r}"
         raise OptionError(msg)
 
 

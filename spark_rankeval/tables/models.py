@@ -127,7 +127,7 @@ def _better(
     if others:
         msg = (
             f"the comparison has the models {', '.join(map(repr, sorted(others)))}, and the result has "
-            f"{', '.join(map(repr, models))}: give a comparison of this result"
+            f"{', '.join(map(repr, models))}; pass a comparison of this result"
         )
         raise InputError(msg)
     keys = {row.key for row in rows}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # A metric at more cutoffs than these is a curve; one point of it has the other value.
 _FEW = 6
-_ELSEWHERE = "most systems' definition gives other values: ask for dialect='standard'"
+_ELSEWHERE = "most systems define it differently: ask for dialect='standard'"
 _CUTOFF = re.compile(r"@\d+$")
 
 
@@ -73,10 +73,15 @@ def _note_of_users(rows: Sequence[SummaryRow]) -> str:
     if not others:
         return ""
     names = _listed([other.name for other in others])
-    keeps = "; grades below it keep their gain, unless below_threshold='zero'" if gain.below_threshold == "keep" else ""
+    keeps = (
+        "; grades below it keep their gain, unless you pass below_threshold='zero'"
+        if gain.below_threshold == "keep"
+        else ""
+    )
     return (
-        f"{_listed(alike)} {'is' if len(alike) == 1 else 'are'} of {row.n_users:,} users, who have a grade above 0; "
-        f"{names} of {others[0].n_users:,}, who have one from relevance_threshold={gain.threshold:g} on{keeps}"
+        f"{_listed(alike)} {'averages' if len(alike) == 1 else 'average'} the {row.n_users:,} users with a grade above 0; "
+        f"{names} {'averages' if len(others) == 1 else 'average'} the {others[0].n_users:,} with a grade of at least "
+        f"{gain.threshold:g} (relevance_threshold){keeps}"
     )
 
 

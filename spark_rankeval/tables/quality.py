@@ -20,9 +20,7 @@ def apart_in_words(quality: DataQuality) -> str:
     verb = f"only {n:,}" if n else "none"
     have = "has" if n < 2 else "have"
     part = share(n, quality.n_labelled)
-    return (
-        f"{verb} of {quality.n_labelled:,} users with labels {have} predictions{part}: do both tables name users alike?"
-    )
+    return f"{verb} of {quality.n_labelled:,} users with labels {have} predictions{part}; check that both tables use the same user ids"
 
 
 def excluded_labels_in_words(quality: DataQuality) -> str:

@@ -92,6 +92,6 @@ def problem_of(line: bytes, form: Form) -> str | None:
         return None
     fields = re.findall(r"\S+", text, re.ASCII)
     if len(fields) != len(form.fields):
-        return f"{len(fields)} fields, where a {form.name} has {len(form.fields)} ({' '.join(form.fields)}): {shown}"
+        return f"{len(fields)} fields; a {form.name} has {len(form.fields)} ({' '.join(form.fields)}): {shown}"
     number = fields[form.fields.index(form.number)]
-    return f"the {form.number} {number!r} is no {_CALLED[form.columns[form.number]]}: {shown}"
+    return f"the {form.number} {number!r} is not a {_CALLED[form.columns[form.number]]}: {shown}"

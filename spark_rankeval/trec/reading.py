@@ -138,9 +138,9 @@ def _all_plain(text: DataFrame, form: Form, on_invalid: str) -> bool:
     if row["n_wrong"]:
         files = sorted(row["files"])
         examples = "; ".join(_examples(text, form, files))
-        msg = f"{form.name}: lines that do not read: {row['n_wrong']:,} in {len(files):,} file(s): {examples}"
+        msg = f"{form.name}: {row['n_wrong']:,} line(s) in {len(files):,} file(s) cannot be read: {examples}"
         if on_invalid == "error":
-            msg = f"{msg}. Mend the files, or pass on_invalid='drop' to leave these lines out"
+            msg = f"{msg}. Fix the files, or pass on_invalid='drop' to leave these lines out"
             raise DataError(msg, {"n_malformed": row["n_wrong"]})
         warn(f"{msg}. They are left out")
     return not row["n_not_plain"]
@@ -184,6 +184,6 @@ def _as_paths(paths: str | os.PathLike[str] | Sequence[str]) -> list[str]:
     given: list[Any] = list(paths) if isinstance(paths, list | tuple) else [paths]
     named = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in given]
     if not named or not all(isinstance(path, str) and path.strip() for path in named):
-        msg = f"paths must name files: a text that is not empty, or a list of them; got {paths!r}"
+        msg = f"paths must be a non-empty string or a list of them; got {paths!r}"
         raise InputError(msg)
     return named

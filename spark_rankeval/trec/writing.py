@@ -76,7 +76,7 @@ def write_run(
     )
     _refuse(rows)
     if mode == "errorifexists" and exists(predictions.sparkSession, path):
-        msg = f"there is something at {path} already; choose another path, or pass mode='overwrite'"
+        msg = f"{path} already exists; choose another path, or pass mode='overwrite'"
         raise OptionError(msg)
     ordered = F.col("score").cast("float" if convention.ranking.score_precision == "float32" else "double")
     items = F.col("item").desc() if convention.ranking.ties == "item_desc" else F.col("item").asc()
@@ -111,18 +111,18 @@ def _check(
         msg = f"k must be a whole number from 1 on, or None; got {k!r}"
         raise OptionError(msg)
     if tag is not None and (not isinstance(tag, str) or not tag or len(tag.split()) != 1 or tag != tag.strip()):
-        msg = f"tag must be a text without spaces that is not empty; got {tag!r}"
+        msg = f"tag must be a non-empty string without spaces; got {tag!r}"
         raise OptionError(msg)
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(text, str) or not text.strip():
-        msg = f"path must name a place, in a text that is not empty; got {path!r}"
+        msg = f"path must be a non-empty string; got {path!r}"
         raise OptionError(msg)
     return text
 
 
 def _columns(predictions: DataFrame, names: dict[str, str], tag: str | None) -> dict[str, Column]:
     if ("model" in names) == (tag is not None):
-        msg = "say what the run is called: tag='bm25', or model= for a column of tags, one of them"
+        msg = "the run needs a name; pass either tag='bm25', or model= for a column of tags"
         raise OptionError(msg)
     columns, problems = {}, []
     for meaning, name in names.items():
@@ -132,10 +132,10 @@ def _columns(predictions: DataFrame, names: dict[str, str], tag: str | None) -> 
             continue
         kind = predictions.schema[actual].dataType
         expected, allowed = (
-            ("number", (T.NumericType,)) if meaning == "score" else ("text", (T.StringType, T.IntegralType))
+            ("a number", (T.NumericType,)) if meaning == "score" else ("a string", (T.StringType, T.IntegralType))
         )
         if not isinstance(kind, allowed):
-            problems.append(f"{meaning}={actual!r} is {kind.simpleString()}, which is no {expected}: cast it")
+            problems.append(f"{meaning}={actual!r} is {kind.simpleString()}, not {expected}: cast it")
         elif meaning != "score" and (wrong := why_unusable(kind, "item")):
             problems.append(f"{meaning}={actual!r} is {kind.simpleString()}; {wrong}")
         columns[meaning] = column(actual)
@@ -164,7 +164,7 @@ def _refuse(rows: DataFrame) -> None:
     if records:
         counts = {row["reason"]: row["n"] for row in sorted(records, key=lambda row: str(row["reason"]))}
         parts = [f"{row['reason']}: {row['n']:,}, for example {_shown(row['example'])}" for row in records]
-        msg = f"rows that a run cannot hold: {'; '.join(sorted(parts))}. Mend the data, or leave these rows out"
+        msg = f"a run cannot hold these rows: {'; '.join(sorted(parts))}. Fix the data, or leave these rows out"
         raise DataError(msg, counts)
 
 

@@ -83,8 +83,8 @@ def test_the_earlier_attempt_stops_at_its_next_write_and_spoils_nothing(
     assert [spark.read.parquet(f"{output}/{table}").first().attempt for table in TABLES] == [later.attempt] * 2
     assert said(output, "status")["state"] == "succeeded"
     assert str(caught.value) == (
-        f"run 'day' in {output}: another attempt, which began at {later.started.isoformat()}, has taken the name; "
-        f"this attempt, begun at {first.started.isoformat()}, stops and writes no more"
+        f"run 'day' in {output}: another attempt, which started at {later.started.isoformat()}, has taken the name; "
+        f"this attempt, started at {first.started.isoformat()}, stops and writes no more"
     )
 
 
@@ -157,7 +157,7 @@ def test_a_committer_that_adds_to_a_partition_is_refused_before_a_table_is_touch
 
     monkeypatch.setattr(runs, "write_line", add)
     kept = contents(output / "per_user")
-    with pytest.raises(ConfigurationError, match="did not replace what was there, but was added to it"), attempt():
+    with pytest.raises(ConfigurationError, match="added to what was there instead of replacing it"), attempt():
         pytest.fail("it is refused before anything is computed")
     assert contents(output / "per_user") == kept
 
@@ -203,7 +203,7 @@ def test_a_commit_protocol_that_cannot_replace_a_partition_is_refused_before_any
     for arguments in ((), ("--dry-run",)):
         assert jobs_of(lambda arguments=arguments: codes.append(start(*arguments))) == 0
         reason = (
-            f"this session's spark.sql.sources.commitProtocolClass is {protocol}, which fails to replace one partition"
+            f"this session's spark.sql.sources.commitProtocolClass is {protocol}, which cannot replace one partition"
         )
         assert reason in capsys.readouterr().err
     assert codes == [2, 2]

@@ -108,7 +108,9 @@ def test_a_run_of_the_evaluating_job_is_a_model(spark, tables, tmp_path, capsys)
     capsys.readouterr()
     assert start(tables, tmp_path, models=models.replace("monday", "tuesday")) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"[models.new] there is no whole run 'tuesday' in {tables}/evaluation: it has no manifest there" in line
+    assert (
+        f"[models.new] the run 'tuesday' in {tables}/evaluation has no manifest, so it is missing or incomplete" in line
+    )
 
 
 def test_one_table_of_several_models(spark, tables, tmp_path):
@@ -159,5 +161,5 @@ def test_a_user_twice_is_bad_data(spark, tables, tmp_path, capsys):
     old = spark.read.parquet(f"{tables}/old")
     old.unionByName(old.where("user = 3")).coalesce(1).write.parquet(f"{tmp_path}/twice")
     assert start(tables, tmp_path, "--set", f"models.old.path={tmp_path}/twice") == 3
-    assert "users that stand in several rows of 'old': 1" in capsys.readouterr().err
+    assert "users with several rows in 'old': 1" in capsys.readouterr().err
     assert not (tmp_path / "out/comparisons").exists()

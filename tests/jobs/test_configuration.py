@@ -87,20 +87,20 @@ def test_without_pyyaml_a_sentence_says_what_to_install(tmp_path, monkeypatch):
     ("text", "said"),
     [
         ("a: [", "is not YAML: "),
-        ("output: {path: a, path: b}", "the key 'path' stands twice (line 1)"),
-        ("- 1", "must hold sections, each with keys; it holds a list"),
+        ("output: {path: a, path: b}", "line 1 repeats the key 'path'"),
+        ("- 1", "must have sections with keys in them; it holds a list"),
         ("", "the section [predictions] is missing"),
         ("1: 2", "unknown key '1'"),
         (
             "output: {path: o, run_id: 2026-11-20}",
-            "output.run_id must be a text; found the date 2026-11-20, which is a text in quotes: '2026-11-20'",
+            "output.run_id must be a string; found the date 2026-11-20, which needs quotes: '2026-11-20'",
         ),
-        ("evaluation: {metrics: {1: rr}}", "evaluation.metrics must be a text or a list of texts or a table"),
+        ("evaluation: {metrics: {1: rr}}", "evaluation.metrics must be a string or a list of strings or a table"),
         ("evaluation: {ci: [t]}", "evaluation.ci must be one of 't'"),
         ("!!python/object/apply:os.getcwd []", "could not determine a constructor"),
         ("a: \x07", "is not YAML"),
         ("password: *hunter2", "is not YAML: found undefined alias ***"),
-        ("password: !hunter2 x", "a value that begins with *, & or ! needs quotes"),
+        ("password: !hunter2 x", "quote values that begin with *, & or !"),
         ("output: hunter2\npassword: 'hunter2", "is not YAML: found unexpected end of stream"),
     ],
 )
@@ -165,7 +165,7 @@ def test_a_text_of_several_lines_is_one_value():
 def test_a_list_is_no_text(tmp_path, value):
     """Nobody means the text of it; who does quotes it."""
     file = write(tmp_path, "[predictions]\npath = 'p'\n[evaluation]\nmetrics = 'rr'\n[output]\npath = 'o'\n")
-    for key, allowed in (("predictions.options.x", "a text or true or false or"), ("output.run_id", "a text")):
+    for key, allowed in (("predictions.options.x", "a string or true or false or"), ("output.run_id", "a string")):
         with pytest.raises(ConfigurationError, match=f"{key} must be {allowed}.*; found "):
             load_config(file, EvaluateConfig, [f"{key}={value}"])
     config = load_config(file, EvaluateConfig, [f"predictions.options.x='{value}'", "predictions.options.y=[a"])
@@ -179,17 +179,17 @@ def test_the_last_of_several_stands():
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("path=x", "--set path may be any of output.path, predictions.path, labels.path"),
-        ("model=x", "--set model may be any of evaluation.model, columns.model; write one of these out"),
+        ("path=x", "--set path is ambiguous: it matches output.path, predictions.path, labels.path"),
+        ("model=x", "--set model is ambiguous: it matches evaluation.model, columns.model; write one of these out"),
         ("evaluation.metrisc=rr", "there is no such key; did you mean evaluation.metrics"),
-        ("metrics", "--set takes key=value, such as evaluation.metrics=ndcg@10; found 'metrics' without a value"),
+        ("metrics", "--set needs key=value, such as evaluation.metrics=ndcg@10; found 'metrics' without a value"),
         ("metric=rr", "did you mean evaluation.metrics or gates.*.metric? [evaluation] has: "),
         ("zzz=1", "--set zzz: there is no such key; sections are: output, report, predictions, evaluation"),
         (
             "report=true",
-            "--set report: [report] is a section, and no key; did you mean output.report? [report] has: title",
+            "--set report: [report] is a section, not a key; did you mean output.report? [report] has: title",
         ),
-        ("labels=l", "--set labels: [labels] is a section, and no key; [labels] has: path, format"),
+        ("labels=l", "--set labels: [labels] is a section, not a key; [labels] has: path, format"),
         ("=3", "found '' without a value"),
         ("output.path.x=3", "--set output.path.x: there is no such key"),
         ("evaluation.=3", "there is no such key"),
@@ -383,25 +383,28 @@ def test_lists_of_sections_and_what_a_class_extends_are_read():
     ("changes", "said"),
     [
         ({"models": {}}, "models must be sections by their names, [models.…]; found {}"),
-        ({"models": {"a": {"path": "a"}}}, "[models] has one model; give it another to compare"),
+        ({"models": {"a": {"path": "a"}}}, "[models] has only one model; give it another one to compare with"),
         ({"results": {"path": "r"}}, "one table of several models; found both"),
-        ({"comparison": {"baseline": "c"}}, "comparison.baseline 'c' is none of the models: 'a', 'b'"),
+        ({"comparison": {"baseline": "c"}}, "comparison.baseline 'c' is not among the models: 'a', 'b'"),
         ({"comparison": {"baseline": "a", "level": 95}}, "comparison: "),
         ({"comparison": {"baseline": "a", "replicates": 0}}, "comparison: "),
         ({"comparison": {"baseline": "a", "totals": True}}, "comparison: "),
         ({"comparison": {"baseline": "a", "model": "m"}}, "comparison.model is for [results]"),
         ({"comparison": {"baseline": "a", "margin": {"rr": "x"}}}, "margin must be a number or a table of key = value"),
-        ({"comparison": {}}, "the key comparison.baseline (a text) is missing"),
+        ({"comparison": {}}, "the key comparison.baseline (a string) is missing"),
         ({"models": {"a": {"output": "o"}, "b": {"path": "b"}}}, "[models.a] needs output (a folder) and run_id"),
         (
             {"models": {"a": {"output": "o", "run_id": "r", "path": "p"}, "b": {"path": "b"}}},
-            "[models.a] is a run of a folder of outputs; it takes no path",
+            "[models.a] names a run by output and run_id; it takes no path",
         ),
         ({"models": {"a": {"output": " ", "run_id": "r"}, "b": {"path": "b"}}}, "models.a.output must name a folder"),
         ({"output": {"path": " "}}, "output.path must name a folder; it is empty"),
-        ({"output": {"path": "runs/{day}"}}, "output.path: runs/{day} has { }, which Spark reads as a pattern"),
-        ({"output": {"path": "runs[1]"}}, "output.path: runs[1] has [ ], which Spark reads as a pattern"),
-        ({"comparison": {"baseline": "a", "by": [""]}}, "comparison.by has an empty name of a column; found ('',)"),
+        (
+            {"output": {"path": "runs/{day}"}},
+            "output.path: runs/{day} contains { }, which Spark reads as a wildcard pattern",
+        ),
+        ({"output": {"path": "runs[1]"}}, "output.path: runs[1] contains [ ], which Spark reads as a wildcard pattern"),
+        ({"comparison": {"baseline": "a", "by": [""]}}, "comparison.by has an empty column name; found ('',)"),
     ],
 )
 def test_a_comparison_that_cannot_be_is_said(changes, said):
@@ -434,20 +437,20 @@ def test_a_run_is_named_by_one_rule_wherever_it_is_named(run_id):
         ),
         (
             {"predictions": {"format": "jdbc", "path": "p", "options": {"url": "u", "dbtable": "t"}}},
-            "[predictions] of format 'jdbc' has no path; options say which table",
+            "[predictions] of format 'jdbc' takes no path; name the table in its options",
         ),
-        ({"columns": {"item": ["a", " "]}}, "columns.item has an empty name of a column; found ('a', ' ')"),
+        ({"columns": {"item": ["a", " "]}}, "columns.item has an empty column name; found ('a', ' ')"),
         (
             {"evaluation": {"metrics": ["rr"], "by": "", "user_weight": ""}},
-            "evaluation.by has an empty name of a column; found ''; leave the key out for none; evaluation.user_weight has an empty",
+            "evaluation.by has an empty column name; found ''; leave the key out for none; evaluation.user_weight has an empty",
         ),
-        ({"predictions": {"format": "delta", "path": "p", "schema": "a int"}}, "[predictions] needs no schema"),
-        ({"output": {"path": "o", "report": "nowhere/page.html"}}, "output.report is true"),
-        ({"output": {"path": "o", "report": "s3a://bucket/page.html"}}, "output.report is true"),
-        ({"report": {"title": "x"}}, "none is written; set output.report = true"),
+        ({"predictions": {"format": "delta", "path": "p", "schema": "a int"}}, "[predictions] takes no schema"),
+        ({"output": {"path": "o", "report": "nowhere/page.html"}}, "output.report must be true"),
+        ({"output": {"path": "o", "report": "s3a://bucket/page.html"}}, "output.report must be true"),
+        ({"report": {"title": "x"}}, "no report is written; set output.report = true"),
         (
             {"evaluation": {"metrics": "rr", "ci": "none"}, "gates": {"rr": {"min": 0.1, "on": "ci_low"}}},
-            "gates.'rr' has on = 'ci_low', and no interval is asked for (ci)",
+            "gate 'rr': on = 'ci_low' needs an interval; set ci",
         ),
         (
             {"output": {"path": "o", "report": True}, "report": {"dialects": ["mllbi"]}},
@@ -455,7 +458,7 @@ def test_a_run_is_named_by_one_rule_wherever_it_is_named(run_id):
         ),
         (
             {"output": {"path": "o", "report": True}, "report": {"dialects": "all"}, "columns": {"model": "m"}},
-            "report.dialects is for one model and one relevance",
+            "report.dialects needs one model and one relevance",
         ),
         (
             {
@@ -464,7 +467,7 @@ def test_a_run_is_named_by_one_rule_wherever_it_is_named(run_id):
                 "columns": {"weight": "w"},
                 "evaluation": {"metrics": ["dcg"]},
             },
-            "report.dialects compares definitions, which labels with weights only estimate",
+            "report.dialects cannot compare definitions that weighted labels only estimate",
         ),
         (
             {
@@ -472,16 +475,16 @@ def test_a_run_is_named_by_one_rule_wherever_it_is_named(run_id):
                 "report": {"dialects": "all"},
                 "evaluation": {"metrics": ["rr", "novelty@5", "gini@5"]},
             },
-            "report.dialects compares metrics of labels alone; leave it out, or novelty@5, gini@5",
+            "report.dialects compares only metrics of labels; leave it out, or leave out novelty@5, gini@5",
         ),
         (
             {"evaluation": {"metrics": ["rr"], "totals": True}},
-            "attributes that part the users with by=. In the configuration: evaluation.totals, evaluation.by",
+            "name the attributes with by=. In the configuration: evaluation.totals, evaluation.by",
         ),
-        ({"columns": {"weight": ""}}, "columns.weight has an empty name of a column"),
+        ({"columns": {"weight": ""}}, "columns.weight has an empty column name"),
         (
             {"columns": {"weight": "w"}},
-            "evaluation: weight= is for metrics that logged feedback can estimate: cg, dcg,",
+            "evaluation: weight= cannot estimate rr, which depend on several",
         ),
         (
             {"evaluation": {"metrics": ["dcg(estimator='snips')@5"]}},
@@ -511,7 +514,7 @@ def test_histograms_are_of_what_is_evaluated(name):
         {**SMALLEST, **settings, "report": {"distributions": [name]}}, EvaluateConfig
     ).report.distributions == (name,)
     with pytest.raises(
-        ConfigurationError, match=r"report\.distributions: 'ndcg@3' is not evaluated; there are rr, ndcg@2"
+        ConfigurationError, match=r"report\.distributions: 'ndcg@3' is not evaluated; available: rr, ndcg@2"
     ):
         parse_config({**SMALLEST, **settings, "report": {"distributions": ["ndcg@3"]}}, EvaluateConfig)
 
@@ -578,7 +581,7 @@ def test_a_report_in_a_folder_that_takes_nothing_is_named_before_spark_starts(tm
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr("tempfile.TemporaryFile", refused)
-    with pytest.raises(ConfigurationError, match=r"output.report: nothing can be written to .*: Read-only file system"):
+    with pytest.raises(ConfigurationError, match=r"output.report: cannot write to .*: Read-only file system"):
         parse_config(SMALLEST | {"output": {"path": "o", "report": str(tmp_path / "r.html")}}, EvaluateConfig)
 
 
@@ -586,5 +589,5 @@ def test_a_report_that_cannot_be_written_after_all_is_named(tmp_path, monkeypatc
     monkeypatch.setattr(reporting, "stop_if_superseded", lambda _: None)
     file = tmp_path / "gone" / "r.html"
     run = SimpleNamespace(config=SimpleNamespace(output=SimpleNamespace(report=str(file))))
-    with pytest.raises(ConfigurationError, match=r"output.report: the report cannot be written to .*: No such file"):
+    with pytest.raises(ConfigurationError, match=r"output.report: cannot write the report to .*: No such file"):
         write_report(run, lambda path: write_page(path, "text"))

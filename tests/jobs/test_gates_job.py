@@ -133,16 +133,16 @@ def test_gates_of_slices_and_undefined_means(spark, sliced):
 @pytest.mark.parametrize(
     ("gates", "said"),
     [
-        ('"ndcg@10" = { min = 0.3 }', "gates.'ndcg@10' is of no metric of the evaluation; it has: rr, precision@1"),
+        ('"ndcg@10" = { min = 0.3 }', "gate 'ndcg@10': the evaluation has no such metric; it has: rr, precision@1"),
         ("rr = { min = 'a' }", "gates.rr.min must be a number; found 'a'"),
         ("rr = { minn = 0.3 }", "unknown key 'gates.rr.minn'; did you mean 'min'?"),
-        ("rr = { on = 'ci_low' }", "gates.'rr' has no condition; give at least one of min, max"),
-        ("rr = { max_drop = -1.0 }", "gates.'rr' has max_drop = -1.0; it is 0 or more"),
+        ("rr = { on = 'ci_low' }", "gate 'rr': there is no condition; give at least one of min, max"),
+        ("rr = { max_drop = -1.0 }", "gate 'rr': max_drop must be 0 or more; found -1.0"),
         (
             "rr = { min = 0.3, slice = 'country=DE' }",
-            "gates.'rr' has slice = 'country=DE', and no slices are asked for (by)",
+            "gate 'rr': slice = 'country=DE' needs slices; set by",
         ),
-        ("rr = { min = 0.3, model = 'als' }", "gates.'rr' has model = 'als', and the only model has no name"),
+        ("rr = { min = 0.3, model = 'als' }", "gate 'rr': there is no model 'als'; the only model has no name"),
         ("rr = 5", "gates.rr must be a section"),
     ],
 )
@@ -162,9 +162,7 @@ def test_runs_make_a_history_and_merge(spark, days):
     manifests = [manifest(days.folder, run) for run in runs]
     counted = merge(read_metrics(spark, output), manifests)
     assert (counted.summary, counted.data_quality.n_users) == (all_runs.summary, 30)
-    with pytest.raises(
-        InputError, match="no manifest says what the rows of data were like for run 2026-10-03; give one for each run"
-    ):
+    with pytest.raises(InputError, match="there is no manifest for run 2026-10-03; pass one manifest for each run"):
         merge(read_metrics(spark, output), manifests[:2])
 
 
@@ -208,12 +206,14 @@ def test_tracking_that_fails_hides_no_gate(start, tmp_path, full_server, capsys,
     assert start("day1", 6, f"rr = {{ min = {least} }}", full_server) == code
     out, err = capsys.readouterr()
     (line,) = err.splitlines()
-    tracking = "tracking failed: the tables and the manifest of run day1 are whole; MLflow at "
+    tracking = "the tables and the manifest of run day1 are complete, but MLflow at "
     if code == 4:
-        assert line.startswith("evaluate: gates failed: rr: mean at least 0.9; found 0.6; besides, " + tracking)
+        assert line.startswith(
+            "evaluate: gates failed: rr: mean at least 0.9; found 0.6; tracking failed too: " + tracking
+        )
         assert "rr    mean at least 0.9  FAILED" in out
     else:
-        assert line.startswith("evaluate: " + tracking)
+        assert line.startswith("evaluate: tracking failed: " + tracking)
     assert line.endswith("disk full")
     assert (status(tmp_path, "day1")["exit_code"], status(tmp_path, "day1")["error"]) == (
         code, line.partition(" failed: ")[2],
@@ -300,7 +300,7 @@ def test_a_slice_that_no_run_has_is_named_with_those_that_are(sliced, capsys):
     [
         (
             ["--output", "nowhere"],
-            "trend: wrong config: there are no runs in nowhere: it is the folder of the outputs of",
+            "trend: wrong config: there are no runs in nowhere; --output must be the output folder of",
         ),
         (["--config", "no.toml"], "trend: wrong config: no.toml: No such file"),
         (["--output", "x", "--set", "a=b", "--log-format", "json"], '"kind": "wrong config"'),

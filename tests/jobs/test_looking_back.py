@@ -176,5 +176,5 @@ def test_a_table_whose_files_are_gone_is_to_be_read_again(spark, four_days, monk
         return collect(frame)
 
     monkeypatch.setattr(kind, "collect", late)
-    with pytest.raises(InputError, match=r"files of the table were replaced since it was read, .*; read it again"):
+    with pytest.raises(InputError, match=r"files of the table were replaced after it was read, .*; read it again"):
         read(table)

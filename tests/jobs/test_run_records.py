@@ -244,10 +244,10 @@ def test_what_stands_on_the_drivers_disk_at_the_path_of_another_file_system_is_l
         (
             ("user", "run_id"),
             ["columns.user=run_id"],
-            "the table per_user has a column 'run_id', which is the name of the",
+            "the table per_user has a column 'run_id', the name of the",
         ),
         (("score", "run_id"), ["columns.score=run_id"], "the table quarantine has a column 'run_id'"),
-        (("score", "reason"), ["columns.score=reason"], "two columns of one name: 'reason'"),
+        (("score", "reason"), ["columns.score=reason"], "several columns named 'reason'"),
         (("", ""), ["metrics=['rr', 'gini@2']"], "In the configuration: [training]"),
     ],
 )
@@ -291,7 +291,7 @@ def test_a_run_of_another_job_is_not_replaced(spark, finished, files, capsys):
         run_id = "day"
     """)
     assert compare(["--config", str(files / "compare.toml")]) == 2
-    said = f"there is a run 'day' of jobs/evaluate.py in {files}/out, whose manifest this one would replace; choose another"
+    said = f"{files}/out already has a run 'day' of jobs/evaluate.py, and this run would replace its manifest; choose another"
     assert said in capsys.readouterr().err
     assert status(spark, files, "day")["job"] == "evaluate"
 
@@ -299,8 +299,8 @@ def test_a_run_of_another_job_is_not_replaced(spark, finished, files, capsys):
 @pytest.mark.filterwarnings("always::spark_rankeval.errors.SparkRankEvalWarning")
 def test_tables_that_name_users_differently_are_told(files, capsys):
     (files / "l.csv").write_text("user,item\n11,a\n12,a\n13,b\n")
-    words = "none of 3 users with labels has predictions: do both tables name users alike?"
-    advice = "The others count as users for whom nothing was found; population='predicted' leaves them out"
+    words = "none of 3 users with labels has predictions; check that both tables use the same user ids"
+    advice = "The other users count as users without hits; population='predicted' leaves them out"
     assert start(files, "--set", f"output.report={files}/page.html", "--set", "run_id=day") == 0
     out, err = capsys.readouterr()
     assert err == f"evaluate: warning: {words} {advice}. In the configuration: evaluation.population\n"
@@ -321,7 +321,9 @@ def test_a_job_counts_who_is_in_both_where_an_evaluation_cannot_know(spark, file
     asked = ("--set", 'predictions={table = "served"}', "--set", "columns.model=the.model", "--set", "run_id=day")
     assert start(files, *asked) == 0
     out, err = capsys.readouterr()
-    assert err.startswith("evaluate: warning: model 'strange': none of 2 users with labels has predictions: do both")
+    assert err.startswith(
+        "evaluate: warning: model 'strange': none of 2 users with labels has predictions; check that both"
+    )
     assert len(err.splitlines()) == 1
     assert out.count("\n!      none of 2 users with labels") == 1
     (manifest,) = (files / "out/manifests/run_id=day").glob("*.txt")
@@ -405,6 +407,6 @@ def test_an_output_where_nothing_can_be_is_named_by_its_key_and_folder(files, ca
     assert start(files, "--set", f"output.path={place}") == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("evaluate: ")]
     shown = place.replace("KEY:hunter2", "***")
-    assert line.startswith(f"evaluate: wrong config: output.path: nothing can be written to {shown}: ")
+    assert line.startswith(f"evaluate: wrong config: output.path: cannot write to {shown}: ")
     assert re.search(reason, line.partition(shown)[2])
     assert not any(words in line for words in ("_temporary", "Caused by", "Exception", "hunter2"))

@@ -85,7 +85,9 @@ def test_a_database_that_does_not_answer_is_one_line_without_secrets(database, t
 def test_a_format_that_the_session_lacks_is_named(spark, tmp_path, name):
     with pytest.raises(ConfigurationError) as caught:
         read_table(spark, Source(path=str(tmp_path), format=name), "labels")
-    assert f"[labels] cannot be read: this session has no format '{name}'; start Spark with it" in str(caught.value)
+    assert f"[labels] cannot be read: this session does not have the format '{name}'; start Spark with it" in str(
+        caught.value
+    )
 
 
 @pytest.mark.parametrize(

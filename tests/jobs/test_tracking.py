@@ -127,7 +127,7 @@ def test_models_of_any_name_are_tracked(client):
     "wrong", [{"experiment": ""}, {"experiment": "e" * 501}, {"run_name": "r" * 251}, {"run_name": " "}]
 )
 def test_names_that_mlflow_does_not_take_are_a_wrong_configuration(wrong):
-    with pytest.raises(ConfigurationError, match=rf"mlflow.{next(iter(wrong))} is a name of 1 to"):
+    with pytest.raises(ConfigurationError, match=rf"mlflow.{next(iter(wrong))} must have 1 to"):
         parse_config(SETTINGS | {"mlflow": wrong}, EvaluateConfig)
 
 
@@ -201,7 +201,7 @@ def test_a_server_that_is_lost_later_leaves_whole_tables_and_says_so(nowhere, ca
     assert run_job("evaluate", lambda: track(run, nowhere, result, {})) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(
-        "evaluate: tracking failed: the tables and the manifest of run r1 are whole; MLflow at http://***@"
+        "evaluate: tracking failed: the tables and the manifest of run r1 are complete, but MLflow at http://***@"
     )
     assert "hunter2" not in line
 
@@ -211,7 +211,7 @@ def test_a_database_without_its_packages_is_named_with_what_to_install(tmp_path,
     told = {"experiment": "shop", "tracking_uri": f"sqlite:///{tmp_path}/runs.db"}
     config = parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)
     with pytest.raises(
-        MissingExtraError, match=r"databases of MLflow need the package sqlalchemy, .* 'sqlalchemy>=1\.4,<3'"
+        MissingExtraError, match=r"databases of MLflow need the package sqlalchemy; .* 'sqlalchemy>=1\.4,<3'"
     ):
         reach(config)
 

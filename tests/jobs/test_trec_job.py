@@ -56,8 +56,8 @@ def test_lines_that_do_not_read_are_bad_data(spark, config, tmp_path, capsys):
     (tmp_path / "bad.run").write_text("301 Q0 A 1\n")
     assert main(["--config", config, "--set", f"predictions.path={tmp_path}/bad.run"]) == 3
     said = capsys.readouterr().err
-    assert "bad.run:1: 4 fields, where a run has 6" in said
-    assert "Mend the files, or pass on_invalid='drop'" in said
+    assert "bad.run:1: 4 fields; a run has 6" in said
+    assert "Fix the files, or pass on_invalid='drop'" in said
     assert "In the configuration: predictions.options.on_invalid" in said
 
 
@@ -67,7 +67,7 @@ def test_options_that_such_files_do_not_have():
         parse_config(
             {**settings, "predictions": {"path": "p", "format": "trec_run", "options": {"sep": ";"}}}, EvaluateConfig
         )
-    with pytest.raises(ConfigurationError, match="of format 'trec_qrels' has no schema but its own"):
+    with pytest.raises(ConfigurationError, match="of format 'trec_qrels' takes no schema, because the format has one"):
         parse_config(
             {**settings, "predictions": {"path": "p", "format": "trec_qrels", "schema": "a int"}}, EvaluateConfig
         )

@@ -26,7 +26,7 @@ KEYS = {
         ("no column 'place' (rank=)", "columns.rank"),
         ("on_invalid={'infinite_scores': 'error'} refuses them", "evaluation.on_invalid"),
         ("totals=True is for slices: name the attributes with by=", "evaluation.totals, evaluation.by"),
-        ("user=1, score=nan. Mend the data, or pass on_invalid='drop'", "evaluation.on_invalid"),
+        ("user=1, score=nan. Fix the data, or pass on_invalid='drop'", "evaluation.on_invalid"),
         ("gini@2 needs training: pass facts=Facts(training=…)", "[training]"),
         ("pass ci=BCa(level=0.99)", "evaluation.ci, evaluation.level"),
         ("labels=None means one table, or give training=", "[labels], [training]"),
@@ -46,7 +46,7 @@ def test_a_sentence_has_the_keys_of_the_options_of_a_message(message, keys):
         "ndcg@10: ideal='retrieved' has no closed form; or gain='binary'",
         # Folders of partitions, and rows: a column may be called as an option is.
         "[labels] cannot be read: no path s3://bucket/by=3/model=als",
-        "a null score: 1, for example user=2, model='als', score=nan. Mend the data",
+        "a null score: 1, for example user=2, model='als', score=nan. Fix the data",
         "evaluation.metrics: no metric is called 'x'",
     ],
 )
@@ -59,7 +59,7 @@ def test_a_message_without_options_stays(message):
     [
         ("the tables lost their metadata: pass user=. It has: a.", "comparison.user"),
         # Rows are ranked by the other job.
-        ("Mend the data, or score with on_invalid='drop'", "evaluation.on_invalid"),
+        ("Fix the data, or score with on_invalid='drop'", "evaluation.on_invalid"),
     ],
 )
 def test_comparisons_have_keys_of_their_own(message, keys):

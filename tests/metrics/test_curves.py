@@ -41,14 +41,14 @@ def test_a_range_of_cutoffs_is_a_metric_at_each():
 
 @pytest.mark.parametrize("text", ["ndcg@0..4", "ndcg@4..2", "ndcg@1..10001"])
 def test_a_range_that_is_none_is_an_error(text):
-    with pytest.raises(MetricError, match="cutoffs run from 1 on"):
+    with pytest.raises(MetricError, match="cutoffs must run upwards from 1"):
         expand(text)
 
 
 def test_a_range_where_one_metric_is_meant_is_an_error_that_says_so():
-    with pytest.raises(MetricError, match="A range of cutoffs is several metrics"):
+    with pytest.raises(MetricError, match="A range of cutoffs stands for several metrics"):
         parse_metric("ndcg@1..3")
-    with pytest.raises(MetricError, match="A range of cutoffs is several metrics"):
+    with pytest.raises(MetricError, match="A range of cutoffs stands for several metrics"):
         parse_metrics({"all": "ndcg@1..3"})
 
 

@@ -55,7 +55,7 @@ def test_fields_that_are_no_parameters_are_refused():
         base_of_others: float = 0.5
 
     with pytest.raises(
-        MetricError, match=r"Undeclared: declare the parameter 'base_of_others' by parameter\(default, doc="
+        MetricError, match=r"Undeclared: declare the parameter 'base_of_others' with parameter\(default, doc="
     ):
         Undeclared()
 
@@ -66,7 +66,7 @@ def test_a_class_with_parameters_needs_its_decorator():
         other: float = parameter(0.5, doc="another number")
 
     with pytest.raises(
-        MetricError, match=r"Undecorated has the parameter 'other': decorate the class with @dataclass\("
+        MetricError, match=r"Undecorated has the parameter 'other'; decorate the class with @dataclass\("
     ):
         Undecorated()
 

@@ -203,10 +203,10 @@ def test_average_precision_of_the_seeds_example_with_weights():
     [
         ("ap(weights='1,0.5', denominator='hits')@3", r"weights needs denominator='labels'"),
         ("ap(weights='1,0.5', by='rank', denominator='k')@3", r"weights needs denominator='labels'"),
-        ("ap(weights='1,0.5', decay=0.5)", "exclude each other"),
+        ("ap(weights='1,0.5', decay=0.5)", "cannot be combined"),
         ("ap(weights='0,0')", "numbers from 0 on, not all 0"),
         ("ap(decay=0.5, by='threshold', denominator='labels')", r"by threshold needs denominator='hits'"),
-        ("ap(decay=0.5, by='threshold', ties='average')", "no mean over the orders of equal scores"),
+        ("ap(decay=0.5, by='threshold', ties='average')", "no average over the orders of equal scores"),
     ],
 )
 def test_weights_that_have_no_meaning_are_refused(metric, said):

@@ -271,7 +271,7 @@ def test_the_ideal_retrieved_with_a_cutoff_and_graded_gain_is_refused_with_what_
         lambda: metric(k=10).resolve(TiesOfTheCall("average")),
         lambda: metric(k=10, ties="average").compute(BATCH),
     ):
-        with pytest.raises(MetricError, match="has no closed form with ideal='retrieved'") as caught:
+        with pytest.raises(MetricError, match="with ideal='retrieved' and graded gain has no closed form") as caught:
             make()
         assert f"{metric.name}(ideal='labels', ties='average')@10" in str(caught.value)
     # Which of these it will be is not known yet, or is known and fine.
@@ -292,7 +292,7 @@ def test_idcg_has_no_average_of_an_ideal_whose_gains_can_cancel():
 def test_an_average_is_refused_of_metrics_that_hang_on_the_order_and_have_none():
     texts = ("err@10", "judged@5", "ndcg", "auc", "spearman", "q", "auc(decay=0.9)", "rr(ties='order')")
     metrics = {text: parse_metric(text).resolve(TiesOfTheCall("average")) for text in texts}
-    with pytest.raises(OptionError, match=r"is known, of err@10, judged@5, q, auc\(decay=0.9\)\. Leave"):
+    with pytest.raises(OptionError, match=r"not available for err@10, judged@5, q, auc\(decay=0.9\): .* Leave"):
         TiesOfTheCall("average").check(metrics)
     for ties in (None, "item_asc"):
         TiesOfTheCall(ties).check(metrics)

@@ -68,7 +68,7 @@ def of_pages():
     needs = {
         "pyspark_ml.md": [
             pytest.mark.classic_alone("tuned_als"),
-            pytest.mark.filterwarnings("ignore:there is no label"),
+            pytest.mark.filterwarnings("ignore:there are no labels"),
         ]
     }
     return [pytest.param(page, id=page.name, marks=needs.get(page.name, ())) for page in PAGES if page != README]

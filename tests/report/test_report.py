@@ -227,7 +227,9 @@ def test_a_model_that_has_predictions_for_hardly_a_user_is_told_first(tmp_path):
     page = Page(told.report(tmp_path / "r.html"))
     (first, *_) = page.all("section")
     assert (first.get("id"), first.get("class")) == ("apart", "alarm")
-    assert "model 'strange': only 12 of 1,300 users with labels have predictions (0.9%): do both" in page.words(first)
+    assert "model 'strange': only 12 of 1,300 users with labels have predictions (0.9%); check that both" in page.words(
+        first
+    )
     assert "'als'" not in page.words(first)
     cells = {label: others for label, *others in page.rows("data")}
     assert cells["users with labels and predictions"] == ["–", "12"]
@@ -321,13 +323,13 @@ def test_a_report_has_the_rights_of_any_file(tmp_path, umask, rights):
 
 
 def test_wrong_arguments_are_errors_that_say_what_is_right(tmp_path):
-    with pytest.raises(OptionError, match="a report is a file on this machine"):
+    with pytest.raises(OptionError, match="a report must be a file on this machine"):
         plain([row()]).report(tmp_path / "no folder" / "r.html")
     with pytest.raises(OptionError, match="is a folder"):
         plain([row()]).report(tmp_path)
     with pytest.raises(OptionError, match="comparison must be what compare"):
         plain([row()]).report(tmp_path / "r.html", comparison="better")
-    with pytest.raises(OptionError, match="gates are of spark_rankeval"):
+    with pytest.raises(OptionError, match="each gate must be spark_rankeval"):
         plain([row()]).report(tmp_path / "r.html", gates=[{"name": "x"}])
     assert not list(tmp_path.iterdir())
 
@@ -358,7 +360,7 @@ for package, call in (
     lines = done.stdout.splitlines()
     for package, line in zip(("altair", "altair", "vl_convert", "jinja2"), lines, strict=True):
         assert line.startswith("MissingExtraError"), done
-        says = f"need the package {package}, which is not installed: pip install 'altair>=5.5' "
+        says = f"need the package {package}; install it with pip install 'altair>=5.5' "
         assert says in line
     assert issubclass(MissingExtraError, SparkRankEvalError)
 

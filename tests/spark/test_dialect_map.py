@@ -105,9 +105,9 @@ def test_bad_calls_and_bad_rows_are_errors(spark, tables):
         dialect_map(predictions, labels, "rr", score="score", dialects=["lens_kit"])
     with pytest.raises(OptionError, match="on_invalid"):
         dialect_map(predictions, labels, "rr", score="score", on_invalid="ignore")
-    with pytest.raises(InputError, match="takes one relevance"):
+    with pytest.raises(InputError, match="needs one relevance"):
         dialect_map(predictions, labels, "rr", score="score", relevance=["grade", "item"])
-    with pytest.raises(InputError, match="takes one model; got 2"):
+    with pytest.raises(InputError, match="needs one model; got 2"):
         dialect_map({"one": predictions, "other": predictions}, labels, "rr", score="score")
     with pytest.raises(DialectError, match="'lens_kit'"):
         dialect_map(predictions, labels, "rr", score="score", dialects="lens_kit")

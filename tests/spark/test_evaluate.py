@@ -97,7 +97,7 @@ def test_a_name_that_nothing_answers_to_lists_what_there_is(result):
 def test_a_name_that_two_answer_to_is_ambiguous(rows):
     predictions, labels, _ = rows
     both = evaluate(predictions, labels, {"a": "ap@5", "b": "ap(denominator='labels')@5"}, score="score")
-    with pytest.raises(UnknownMetricError, match=r"ambiguous: 'a', 'b' answer to it"):
+    with pytest.raises(UnknownMetricError, match=r"ambiguous: it matches 'a', 'b'"):
         both["map@5"]
     assert both["map(denominator=labels)@5"] == both["b"]
 
@@ -125,7 +125,7 @@ def test_summary_as_pandas_has_a_row_a_metric(result):
     assert frame["cutoff"].tolist() == [5] * 6
 
 
-@pytest.mark.filterwarnings("ignore:there is no label")
+@pytest.mark.filterwarnings("ignore:there are no labels")
 def test_json_writes_undefined_as_null(spark, rows):
     predictions, labels, _ = rows
     nobody = evaluate(predictions, labels.limit(0), "ndcg@5", score="score")
@@ -153,9 +153,7 @@ def test_summarise_refuses_the_users_of_several_runs(rows, result, jobs_of):
     table = score_users(predictions, labels, METRICS, score="score", users=users).persist()
     runs = table.withColumn("run_id", F.explode(F.array(F.lit("day1"), F.lit("day2"))))
     for options in ({}, {"by": "run_id"}):
-        with pytest.raises(
-            InputError, match=r"holds rows of several runs, by its column 'run_id', and a user of several"
-        ):
+        with pytest.raises(InputError, match=r"holds rows of several runs \(column 'run_id'\), and a user in several"):
             summarise(runs, **options)
     made = []
     assert jobs_of(lambda: made.append(summarise(runs.where("run_id = 'day2'")))) == jobs_of(lambda: summarise(table))
@@ -175,14 +173,14 @@ def test_summarise_of_a_table_without_metadata_takes_its_double_columns(spark):
     with pytest.warns(SparkRankEvalWarning) as warned:
         result = summarise(table)
     said = [str(one.message) for one in warned]
-    assert any("taken for metrics: my_metric; not taken: user bigint" in text for text in said)
+    assert any("read as metrics: my_metric; not read: user bigint" in text for text in said)
     assert any("has no n_predictions" in text for text in said)
     assert result["my_metric"] == 0.75
     assert result.summary[0].n_undefined == 1
 
 
 def test_summarise_of_a_table_without_metrics_is_an_error(spark):
-    with pytest.raises(InputError, match="no column of a metric; it has: user bigint"):
+    with pytest.raises(InputError, match="no metric column; it has: user bigint"):
         summarise(spark.createDataFrame([(1,)], "user long"))
 
 
@@ -343,9 +341,9 @@ def test_text_ids_tie_in_the_order_of_their_bytes(spark):
         ({"relevance_threshold": "4"}, OptionError, "relevance_threshold must be a number"),
         ({"dialect": "mllib", "metrics": "rr"}, DialectError, "has no 'rr'; it has ap, ndcg, precision, recall"),
         ({"user": None}, InputError, "user=None"),
-        ({"user": 5}, InputError, "user must be the name of a column"),
+        ({"user": 5}, InputError, "user must be a column name"),
         ({"user": ["user", "USER"]}, InputError, "twice"),
-        ({"item": None}, InputError, "item must be the name of a column"),
+        ({"item": None}, InputError, "item must be a column name"),
         ({"metrics": 5}, MetricError, "got 5"),
         ({"metrics": "ndcg@3000000000"}, MetricError, "cutoff"),
     ],
@@ -375,7 +373,9 @@ def test_ids_of_types_that_do_not_compare_are_an_error(rows, cast, kind):
 
 def test_users_of_types_that_do_not_compare_are_an_error(rows):
     predictions, labels, _ = rows
-    with pytest.raises(InputError, match="users do not compare: 'user' is bigint in predictions and string in labels"):
+    with pytest.raises(
+        InputError, match="users have different types: 'user' is bigint in predictions and string in labels"
+    ):
         evaluate(predictions, labels.withColumn("user", F.col("user").cast("string")), METRICS, score="score")
 
 
@@ -411,7 +411,7 @@ def test_empty_tables_give_a_result_that_says_so(rows, empty):
     predictions, labels, _ = rows
     predictions = predictions.limit(0) if empty in ("predictions", "both") else predictions
     labels = labels.limit(0) if empty in ("labels", "both") else labels
-    warning = "none of 3 users with labels has predictions" if empty == "predictions" else "there is no label: "
+    warning = "none of 3 users with labels has predictions" if empty == "predictions" else "there are no labels, so "
     with pytest.warns(SparkRankEvalWarning, match=warning):
         result = evaluate(predictions, labels, METRICS, score="score")
     expected = {"predictions": (3, 0), "labels": (0, 3), "both": (0, 0)}[empty]
@@ -437,7 +437,7 @@ def test_a_label_may_hold_any_character_or_be_a_name_of_ours(rows):
 def test_a_user_column_named_like_a_count_is_an_error(rows):
     predictions, labels, _ = rows
     renamed = [table.withColumnRenamed("user", "n_labels") for table in (predictions, labels)]
-    with pytest.raises(InputError, match="'n_labels' has the name of a count"):
+    with pytest.raises(InputError, match="'n_labels' is also the name of a count"):
         evaluate(*renamed, "rr", user="n_labels", score="score")
 
 

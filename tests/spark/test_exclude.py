@@ -96,13 +96,13 @@ def test_excluded_items_must_compare_with_predicted_ones(spark, tables):
     predictions, labels = tables
     texts = spark.createDataFrame([(1, "5")], "user long, item string")
     with pytest.raises(
-        InputError, match="items do not compare: predictions' 'item' is bigint, exclude' 'item' is string"
+        InputError, match="items have different types: 'item' of predictions is bigint, 'item' of exclude is string"
     ):
         evaluate(predictions, labels, "rr", score="score", exclude=texts)
     with pytest.raises(InputError, match="exclude has no column 'item'"):
         evaluate(predictions, labels, "rr", score="score", exclude=texts.drop("item"))
     one_table = spark.createDataFrame([(1, [1], [1])], "user long, prediction array<long>, label array<long>")
-    with pytest.raises(InputError, match="exclude cannot be given with one table"):
+    with pytest.raises(InputError, match="exclude cannot be combined with one table"):
         evaluate(one_table, None, "rr", exclude=labels.select("user", "item"))
 
 
@@ -114,7 +114,7 @@ def test_labels_that_are_excluded_too_are_warned_of(spark, jobs_of):
     rows = [(user, item, model, 1.0) for user in "ab" for item in "xyz" for model in ("m", "n")]
     predictions = spark.createDataFrame(rows, f"{table}, model string, score double").where("model = 'm' or item = 'z'")
     given = {"score": "score", "model": "model", "exclude": training}
-    warning = r"2 of 3 labels \(66.7%\) are of excluded items: no prediction can find them"
+    warning = r"2 of 3 labels \(66.7%\) are of excluded items: no prediction can match them"
     with pytest.warns(SparkRankEvalWarning, match=warning):
         result = evaluate(predictions, labels, "recall@3", **given)
     assert [quality.n_excluded_labels for quality in result.qualities.values()] == [2, 2]

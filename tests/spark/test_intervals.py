@@ -202,7 +202,7 @@ def few(tables, n):
     return tuple(table.where(F.col("user").isin(users)) if users else table.limit(0) for table in tables)
 
 
-@pytest.mark.filterwarnings("ignore:there is no label")
+@pytest.mark.filterwarnings("ignore:there are no labels")
 @pytest.mark.parametrize(
     ("n", "reason", "ci"),
     part_of(
@@ -260,15 +260,17 @@ def test_quantiles_are_columns(bca):
 def test_arrays_without_users_cannot_be_resampled(spark):
     table = spark.createDataFrame([([1], [1])], "prediction array<int>, label array<int>")
     assert evaluate(table, None, "rr")["rr"] == 1.0
-    with pytest.raises(OptionError, match="draws users by their ids, and this table has none: name the column"):
+    with pytest.raises(
+        OptionError, match=r"resamples users by their ids, and this table has none\. To resample, name the user column"
+    ):
         evaluate(table, None, "rr", ci="bootstrap")
 
 
 def test_a_table_that_names_no_users_cannot_be_resampled(spark):
     table = spark.createDataFrame([(1, 0.5)], "user long, mine double")
     with (
-        pytest.warns(SparkRankEvalWarning, match="taken for metrics: mine"),
-        pytest.raises(OptionError, match="this table has none: give a table of score_users"),
+        pytest.warns(SparkRankEvalWarning, match="read as metrics: mine"),
+        pytest.raises(OptionError, match=r"this table has none\. To resample, pass a table of score_users"),
     ):
         summarise(table, ci="percentile")
 
@@ -278,7 +280,7 @@ def test_a_table_that_names_no_users_cannot_be_resampled(spark):
     [
         (
             {"ci": "normal"},
-            "ci must be one of 't', 'bca', 'bootstrap', 'percentile', None, or such as .*; got 'normal'",
+            "ci must be one of 't', 'bca', 'bootstrap', 'percentile', None, or an object such as .*; got 'normal'",
         ),
         ({"quantiles": 0.5}, r"quantiles must be shares from 0 to 1.*got 0\.5"),
         ({"quantiles": [0.5, 50]}, r"got \[0\.5, 50\]"),

@@ -122,7 +122,7 @@ def test_a_user_without_one_of_the_lists_is_counted(spark, lists):
 
 def test_bad_rows_of_the_second_model_are_an_error(spark):
     rows = {1: [(5, 1.0), (5, 0.5)], 2: [(5, None)], 3: [(5, float("nan"))], 4: [(None, 1.0)]}
-    with pytest.raises(DataError, match="the second stands as labels, ") as caught:
+    with pytest.raises(DataError, match="the second model's list serves as the labels, ") as caught:
         agreement(table(spark, {1: [(5, 1.0)]}), table(spark, rows), score="score")
     for words in (
         "labels that repeat an item of their user with another grade: 1",
@@ -146,7 +146,7 @@ def test_a_wrong_call_says_which_table_lacks_what(spark):
     one, other = table(spark, {1: [(5, 1.0)]}), table(spark, {1: [(5, 1.0)]}).withColumnRenamed("score", "rating")
     with pytest.raises(InputError, match=r"^predictions_b: predictions has no column 'score'"):
         agreement(one, other, score="score")
-    with pytest.raises(InputError, match=r"^predictions_a: .*need score="):
+    with pytest.raises(InputError, match=r"^predictions_a: .*need either score="):
         agreement(one, one)
-    with pytest.raises(InputError, match="items do not compare"):
+    with pytest.raises(InputError, match="items have different types"):
         agreement(one, table(spark, {1: [(5, 1.0)]}, "string"), score="score")

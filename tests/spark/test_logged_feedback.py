@@ -143,7 +143,7 @@ def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
 def test_a_table_that_lost_its_normalisers_is_refused(tables):
     per_user = score_users(*tables, METRICS, **OPTIONS)
     lost = next(name for name in per_user.columns if name.endswith("_normaliser"))
-    with pytest.raises(InputError, match=rf"quotient of two columns .* lacks {lost}\. Store the table as Parquet"):
+    with pytest.raises(InputError, match=rf"ratio of two columns .* lacks {lost}\. Store the table as Parquet"):
         summarise(per_user.drop(lost))
 
 
@@ -152,7 +152,7 @@ def test_a_table_stored_without_metadata_is_refused(tables, tmp_path):
     per_user = score_users(*tables, METRICS, **OPTIONS)
     per_user.write.csv(str(tmp_path / "users"), header=True)
     read = per_user.sparkSession.read.csv(str(tmp_path / "users"), header=True, inferSchema=True)
-    with pytest.raises(InputError, match="quotient of two columns"):
+    with pytest.raises(InputError, match="ratio of two columns"):
         summarise(read)
 
 
@@ -224,9 +224,7 @@ def test_labels_of_one_grade_have_weights_alone(tables):
 def test_of_relevant_labels_alone_snips_warns(tables):
     predictions, labels = tables
     liked = labels.where("grade > 0")
-    with pytest.warns(
-        SparkRankEvalWarning, match="every label is relevant: estimator='snips' of sums needs the labels"
-    ):
+    with pytest.warns(SparkRankEvalWarning, match="every label is relevant, but estimator='snips' of sums also needs"):
         found = evaluate(predictions, liked, ["precision(estimator='snips', denominator='predictions')@5"], **OPTIONS)
     row = found.summary[0]
     # Whoever has something ranked that the log knows has all that there is; others are those without predictions.
@@ -236,7 +234,7 @@ def test_of_relevant_labels_alone_snips_warns(tables):
 
 def test_propensities_for_weights_are_warned_of(tables):
     predictions, labels = tables
-    with pytest.warns(SparkRankEvalWarning, match=r"weights are 0\.\d+ in the mean.* A weight is 1 / propensity"):
+    with pytest.warns(SparkRankEvalWarning, match=r"weight of the labels is 0\.\d+, .* pass 1 / propensity"):
         evaluate(predictions, labels.withColumn("w", 1 / F.col("w")), "dcg@5", **OPTIONS)
 
 
@@ -354,15 +352,17 @@ def test_wrong_calls_raise_before_any_job(spark):
     for tables, told, match in (
         ((predictions, labels), {"weight": "p"}, r"labels has no column 'p' \(weight=\); it has: user string"),
         ((predictions, words), {}, "labels: weight='w' must be a number; it is string. Cast it"),
-        ((predictions, labels), {"weight": 3}, "a column is named by a text; got 3"),
-        ((predictions, labels), {"weight": "grade"}, "weight='grade' names a column that has another meaning"),
+        ((predictions, labels), {"weight": 3}, "column names must be strings; got 3"),
+        ((predictions, labels), {"weight": "grade"}, "weight='grade' is also the name of a column of users"),
         ((predictions, labels.withColumn("w", F.lit(True))), {}, "weight='w' must be a number; it is boolean"),
         (arrays, {"weight": "p"}, r"labels has no column 'p' \(weight=\)"),
-        ((arrays[0], arrays[1].withColumn("w", F.lit(1.0))), {}, "weight='w' must be an array beside the array 'item'"),
+        ((arrays[0], arrays[1].withColumn("w", F.lit(1.0))), {}, "weight='w' must be an array like the array 'item'"),
     ):
         with pytest.raises(InputError, match=match):
             evaluate(*tables, "dcg@2", **(OPTIONS | told))
-    with pytest.raises(MetricError, match=r"cg, dcg, precision, recall; ndcg@2, rr depend on several items"):
+    with pytest.raises(
+        MetricError, match=r"cannot estimate ndcg@2, rr, which depend on several items .* cg, dcg, precision, recall"
+    ):
         evaluate(predictions, labels, ["dcg@2", "ndcg@2", "rr"], **OPTIONS)
     with pytest.raises(
         MetricError, match="an estimate needs the weights of the labels; name their column with weight="
@@ -375,7 +375,7 @@ def test_models_are_compared_by_what_users_have(tables, tmp_path):
     predictions, labels = tables
     models = {"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}
     told = evaluate(models, labels, METRICS, **OPTIONS)
-    with pytest.raises(MetricError, match=r"snips.* is a quotient of sums over all users.* the tables have dcg@5, "):
+    with pytest.raises(MetricError, match=r"snips.* is a ratio of sums over all users.* the tables have dcg@5, "):
         compare(told, "a")
     found = compare(told, "a", metrics=["dcg@5", "recall@5"], test="t")
     assert found["dcg@5"].difference == pytest.approx(told["b", "dcg@5"] - told["a", "dcg@5"], rel=1e-10)

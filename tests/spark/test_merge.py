@@ -67,7 +67,7 @@ def test_so_they_are_from_json_and_from_the_table_of_metrics(spark, days, whole)
     stored = merge(tables[0].union(tables[1]).union(tables[2]))
     assert figures(stored) == figures(whole)
     assert stored["ndcg_at_5"] == whole["ndcg@5"]
-    with pytest.raises(InputError, match="does not say what the rows were like"):
+    with pytest.raises(InputError, match="does not describe its data"):
         _ = stored.data_quality
     known = [{**row, "standard": ""} for row in merge(days).to_dict()["summary"]]
     assert json.loads(stored.to_json())["summary"] == known
@@ -83,11 +83,11 @@ def test_a_merged_result_shows_itself_and_has_no_users(spark, days, tmp_path):
     for found in (week, merge(tables[0].union(tables[1]))):
         assert "ndcg@5" in repr(found)
         assert "counts in each" in found.explain()
-        assert "medians and quantiles, which stand as NaN" in found.explain()
+        assert "medians and quantiles are NaN" in found.explain()
         assert found.to_pandas()["median"].isna().all()
-        with pytest.raises(InputError, match="a merged result has no users' values"):
+        with pytest.raises(InputError, match="a merged result has no values of users"):
             _ = found.per_user
-        with pytest.raises(InputError, match="a merged result has no users' values"):
+        with pytest.raises(InputError, match="a merged result has no values of users"):
             found.write(tmp_path / "users")
 
 
@@ -108,12 +108,12 @@ def test_models_merge_by_name(logs):
     ("given", "error", "said"),
     [
         ([], MergeError, "there is nothing to merge"),
-        (["{}"], InputError, "result 1: this is no result"),
-        (["[" * 100_000], InputError, "result 1: this is no result"),
-        (['{"summary": [{"mean": 1}]}'], InputError, "result 1: this is no result"),
-        ({"a": 5}, InputError, "a is no result"),
-        ("monday.json", InputError, "merge takes several results"),
-        (5, InputError, "merge takes several results"),
+        (["{}"], InputError, "result 1: this is not a result"),
+        (["[" * 100_000], InputError, "result 1: this is not a result"),
+        (['{"summary": [{"mean": 1}]}'], InputError, "result 1: this is not a result"),
+        ({"a": 5}, InputError, "a is not a result"),
+        ("monday.json", InputError, "merge needs several results"),
+        (5, InputError, "merge needs several results"),
     ],
 )
 def test_what_is_no_result_is_refused(given, error, said):
@@ -122,13 +122,13 @@ def test_what_is_no_result_is_refused(given, error, said):
 
 
 def test_wrong_tables_and_lone_results_are_refused(days, spark):
-    with pytest.raises(InputError, match=r"the table has no model, .* merge takes a job's table of metrics"):
+    with pytest.raises(InputError, match=r"the table has no model, .* pass a job's table of metrics"):
         merge(spark.createDataFrame([(1,)], "user int"))
-    with pytest.raises(InputError, match="merge takes several results"):
+    with pytest.raises(InputError, match="merge needs several results"):
         merge(days[0])
-    with pytest.raises(InputError, match="merge takes several results"):
+    with pytest.raises(InputError, match="merge needs several results"):
         merge(days[0].to_dict())
-    with pytest.raises(MergeError, match="the metrics are not the same"):
+    with pytest.raises(MergeError, match="the metrics differ"):
         merge([days[0], days[0].to_dict() | {"summary": days[0].to_dict()["summary"][:1]}])
 
 

@@ -162,10 +162,10 @@ def test_bad_rows_are_said_to_be_of_their_model(tables):
     ("change", "message"),
     [
         (lambda t: {}, "predictions is an empty dict"),
-        (lambda t: {**t, " ": t["als"]}, "a model's name is a text that is not empty"),
-        (lambda t: {**t, 7: t["als"]}, "a model's name is a text that is not empty"),
+        (lambda t: {**t, " ": t["als"]}, "a model's name must be a non-empty string"),
+        (lambda t: {**t, 7: t["als"]}, "a model's name must be a non-empty string"),
         (lambda t: {**t, "x": t["als"].drop("score")}, "predictions of model 'x' has no column 'score'"),
-        (lambda t: {**t, "x": t["als"].withColumn("item", F.col("item").cast("string"))}, "items do not compare"),
+        (lambda t: {**t, "x": t["als"].withColumn("item", F.col("item").cast("string"))}, "items have different types"),
         (lambda t: {**t, "x": "als"}, "predictions of model 'x' must be a Spark DataFrame; got a str"),
     ],
 )

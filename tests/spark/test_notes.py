@@ -61,8 +61,8 @@ def test_a_stored_table_says_what_to_ask_for(tables, tmp_path):
     scored = score_users(*tables, METRICS, score="score", relevance="grade")
     assert scored.columns == without_standards(scored).columns
     asks = (
-        "ndcg@2 and map@2 judge the order of what was retrieved, not what was missed; most systems' definition gives other "
-        "values: ask for dialect='standard'"
+        "ndcg@2 and map@2 judge the order of what was retrieved, not what was missed; most systems define it differently: "
+        "ask for dialect='standard'"
     )
     assert summarise(scored).notes == (asks,)
     assert summarise(scored, notes=False).notes == ()

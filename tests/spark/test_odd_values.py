@@ -117,7 +117,7 @@ def test_dates_beyond_the_year_9999_stand_in_examples(spark):
     with pytest.raises(DataError, match=r"null score: 2, for example user='\+15659-07-15', item=1, score=None"):
         evaluate(nulls, table.dropDuplicates(), "rr", score="score")
     scored = score_users(table.dropDuplicates(), table, "rr", score="score")
-    with pytest.raises(DataError, match=r"several rows of 'a': 1, for example user='\+15659-07-15' in 2 rows"):
+    with pytest.raises(DataError, match=r"several rows in 'a': 1, for example user='\+15659-07-15' in 2 rows"):
         compare({"a": scored.unionAll(scored), "b": scored}, "b", replicates=9)
 
 
@@ -126,7 +126,7 @@ def test_zeros_of_both_signs_are_one_slice_and_nan_is_a_user(spark):
     result = evaluate(table, table, "rr", score="score", by="part")
     assert {row.slice: row.n_users for row in result.summary} == {"all": 3, "part=0.0": 2, "part=NaN": 1}
     scored = result.per_user.select(F.lit(math.nan).alias("who"), "rr")
-    with pytest.raises(DataError, match="several rows of 'a': 1, for example who=nan in 3 rows"):
+    with pytest.raises(DataError, match="several rows in 'a': 1, for example who=nan in 3 rows"):
         compare({"a": scored, "b": scored.limit(1)}, "b", user="who", replicates=9)
 
 
@@ -186,7 +186,7 @@ def test_types_that_name_nothing_are_refused_at_every_front_door(spark, jobs_of,
     column = F.col(name)
     odd = {r"map<string,string>": F.create_map(column, column), "interval year": F.expr("interval '1' year")}
     if HAS_COLLATIONS:
-        odd["string collate UTF8_LCASE; texts are told apart by their bytes"] = F.expr(f"{name} collate UTF8_LCASE")
+        odd["string collate UTF8_LCASE; strings are compared by their bytes"] = F.expr(f"{name} collate UTF8_LCASE")
     doors = [(words, door) for words, kind in part_of(odd.items(), 2) for door in front_doors(spark, name, kind)]
     assert len(doors) > 7
 

@@ -37,7 +37,7 @@ def test_a_table_without_counts_says_nothing_of_users_in_both(few):
     per_user = score_users(*few, "rr", score="score").select("user", "rr")
     with pytest.warns(SparkRankEvalWarning) as caught:
         result = summarise(per_user)
-    assert ["these counts stand as 0" in text for text, _ in ours(caught)] == [True]
+    assert ["the result shows 0 for these counts" in text for text, _ in ours(caught)] == [True]
     assert result.data_quality.n_in_both is None
 
 
@@ -56,10 +56,10 @@ def test_who_wants_no_notes_stores_none(few, tmp_path):
 def test_a_table_with_two_columns_of_models_is_refused(few):
     per_user = score_users({"one": few[0], "other": few[0]}, few[1], "rr", score="score")
     renamed = per_user.select("user", per_user["model"].alias("second"))
-    with pytest.raises(InputError, match="say whose a row is, in one column"):
+    with pytest.raises(InputError, match="name them in a column"):
         compare(per_user.join(renamed, "user"), "one", replicates=9)
 
 
 def test_options_of_summaries_are_not_those_of_a_table(few):
-    with pytest.raises(OptionError, match="'ci': an option of evaluate and summarise"):
+    with pytest.raises(OptionError, match="'ci': only evaluate and summarise have this option"):
         score_users(*few, "rr", score="score", ci="t")

@@ -147,8 +147,8 @@ def test_saved_and_loaded(spark, scored, tmp_path):
     ("params", "error", "words"),
     [
         ({"metricName": "ndgc@10"}, MetricError, "did you mean 'ndcg'"),
-        ({"metricName": "ndcg@1..10"}, MetricError, "metricName is one metric"),
-        ({"metricName": None}, SparkRankEvalError, "metrics are names"),
+        ({"metricName": "ndcg@1..10"}, MetricError, "metricName must be one metric"),
+        ({"metricName": None}, SparkRankEvalError, "metrics must be names"),
         ({"metricName": ["rr", "ap"]}, MetricError, "which is 2"),
         ({"dialect": "mlib"}, DialectError, "did you mean 'mllib'"),
         ({"dialect": "mllib", "metricName": "err"}, DialectError, "has no 'err'"),
@@ -157,9 +157,9 @@ def test_saved_and_loaded(spark, scored, tmp_path):
         ({"relevanceThreshold": True}, OptionError, "relevanceThreshold"),
         ({"ties": "position"}, OptionError, "ties must be one of"),
         ({"onInvalid": "quarantine"}, OptionError, "onInvalid must be one of 'error', 'drop'"),
-        ({"userCol": 3}, InputError, "named by a text"),
-        ({"labelCol": ""}, InputError, "named by a text"),
-        ({"predictionCol": None}, InputError, "named by a text"),
+        ({"userCol": 3}, InputError, "must be a non-empty string"),
+        ({"labelCol": ""}, InputError, "must be a non-empty string"),
+        ({"predictionCol": None}, InputError, "must be a non-empty string"),
     ],
 )
 def test_wrong_params_are_refused_at_once(params, error, words):
@@ -171,12 +171,12 @@ def test_wrong_params_are_refused_at_once(params, error, words):
     assert evaluator.extractParamMap() == before
 
 
-@pytest.mark.filterwarnings("ignore:there is no label")
+@pytest.mark.filterwarnings("ignore:there are no labels")
 def test_a_table_without_rows_is_an_error_of_its_own(spark):
     """As ALS leaves it where nobody of the validation part was trained on."""
     nobody = spark.createDataFrame([], SCHEMA)
     with pytest.raises(
-        UndefinedMeanError, match=r"'ndcg@10' cannot be computed: the table to evaluate has no row\. ALS"
+        UndefinedMeanError, match=r"'ndcg@10' has no value, because the table to evaluate has no rows\. If ALS"
     ):
         RankingEvaluator().evaluate(nobody)
 
@@ -186,9 +186,7 @@ def test_a_table_without_rows_is_an_error_of_its_own(spark):
 def test_a_mean_over_nobody_is_an_error_and_chooses_no_model(spark, ratings):
     """NumPy's argmax, by which CrossValidator chooses, takes the first NaN for the largest value."""
     evaluator = RankingEvaluator(relevanceThreshold=1000)
-    words = (
-        r"'rr' \(dialect 'default'\) has no mean: of 12 users 0 have a value, 12 have no relevant item among their rows"
-    )
+    words = r"'rr' \(dialect 'default'\) has no mean: of 12 users 0 have a value, and 12 have no relevant item\."
     estimator, grid = models_by_statement()
     validator = CrossValidator(estimator=estimator, estimatorParamMaps=grid, evaluator=evaluator.setMetricName("rr"),
                                numFolds=2, foldCol="fold")  # fmt: skip

@@ -182,7 +182,7 @@ def test_the_per_user_table_keeps_the_slices_and_is_summarised_by_them(spark, ta
         plain = score_users(predictions, labels, METRICS, **OPTIONS)
         ignored = {"ignore_row_order": True, "allow_nan_equality": True, "ignore_metadata": True}
         assert_df_equality(stored.drop("country", "device"), plain, **ignored)
-    with pytest.raises(InputError, match="no column 'city'; it can be parted by: country, device"):
+    with pytest.raises(InputError, match="no column 'city'; it can be sliced by: country, device"):
         summarise(stored, by="city")
 
 
@@ -191,7 +191,7 @@ def test_an_attribute_that_is_not_constant_within_a_user_is_a_counted_error(tabl
     # One of these seven users is in neither table.
     other = about.where("user < 7").withColumn("device", F.lit("tv"))
     with pytest.raises(
-        DataError, match=r"attributes in which the rows of a user do not agree: 6 \(for example user=\d has device"
+        DataError, match=r"attributes that differ between rows of the same user: 6 \(for example user=\d has device"
     ) as caught:
         evaluate(predictions, labels, METRICS, by="device", facts=Facts(attributes=about.unionByName(other)), **OPTIONS)
     assert caught.value.counts == {"n_conflicting_attributes": 6}
@@ -224,12 +224,12 @@ def test_a_user_to_count_who_is_in_neither_table_is_in_a_slice(tables, by_countr
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"by": ["city"]}, r"by=\['city'\]: no table has these columns of the user together"),
-        ({"by": ["country", "country"]}, "a list of different names"),
-        ({"by": 3}, "a list of different names"),
+        ({"by": ["city"]}, r"by=\['city'\]: no table has all these columns beside the user"),
+        ({"by": ["country", "country"]}, "a list of distinct column names"),
+        ({"by": 3}, "a list of distinct column names"),
         ({"by": ["user"]}, "'user' is the name of another column"),
         ({"by": ["country", "COUNTRY"]}, "'country' is the name of another column"),
-        ({}, "attributes are for slices"),
+        ({}, "attributes has no effect"),
     ],
 )
 def test_slices_that_cannot_be_made_are_errors(tables, options, message):
@@ -253,7 +253,7 @@ def test_an_attribute_named_like_the_column_of_models_is_an_error(tables, run):
         )
 
 
-@pytest.mark.filterwarnings("ignore:there is no label")
+@pytest.mark.filterwarnings("ignore:there are no labels")
 @pytest.mark.parametrize("n_models", part_of([2, 1], 2))
 def test_nobody_at_all_is_a_slice_of_all(tables, n_models):
     predictions, labels, about = (table.limit(0) for table in tables)
@@ -296,7 +296,7 @@ def test_a_table_without_metadata_is_told_what_its_columns_are(spark, tables, tm
     stored = spark.read.csv(str(tmp_path / "csv"), header=True, inferSchema=True)
     with pytest.warns(SparkRankEvalWarning) as warned:
         found = summarise(stored, user="user", model="model", by="country")
-    assert any("taken for metrics: ndcg_at_5, recall_at_3, rr" in str(one.message) for one in warned)
+    assert any("read as metrics: ndcg_at_5, recall_at_3, rr" in str(one.message) for one in warned)
     fresh = summarise(per_user, by="country")
     assert found.models == ["a", "b"]
     assert [row.mean for row in found.summary] == pytest.approx([row.mean for row in fresh.summary], nan_ok=True)
@@ -307,7 +307,7 @@ def test_a_table_without_metadata_is_told_what_its_columns_are(spark, tables, tm
 def test_more_slices_than_the_driver_holds_are_refused_with_their_number(tables, monkeypatch):
     predictions, labels, about = tables
     monkeypatch.setattr(scoring, "_MOST_FIGURES", 8)
-    with pytest.raises(OptionError, match=r"^4 slices × 3 values do not fit into memory: take attributes with fewer"):
+    with pytest.raises(OptionError, match=r"^4 slices × 3 values do not fit into memory; use attributes with fewer"):
         evaluate(predictions, labels, METRICS, by="country", facts=Facts(attributes=about), **OPTIONS)
 
 
@@ -319,7 +319,7 @@ def test_replicates_that_no_worker_holds_are_refused_before_any_job(tables, jobs
     monkeypatch.setattr(scoring, "_LARGEST_STATE", scoring._LARGEST_STATE // 100)
 
     def calls():
-        with pytest.raises(OptionError, match="3 values × 10,000 replicates do not fit into memory: take fewer"):
+        with pytest.raises(OptionError, match="3 values × 10,000 replicates do not fit into memory; use fewer"):
             evaluate(
                 predictions,
                 labels,

@@ -53,7 +53,7 @@ def test_invalid_rows_publish_nothing_and_leave_what_was_there(tables, scored, s
 def test_an_existing_table_is_replaced_only_on_request(scored, tmp_path):
     path = str(tmp_path / "per_user")
     write_per_user(scored.limit(1), path)
-    with pytest.raises(OptionError, match="there is something at"):
+    with pytest.raises(OptionError, match="already exists"):
         write_per_user(scored, path)
     assert write_per_user(scored, path, mode="overwrite").per_user.count() == 2
     with pytest.raises(OptionError, match="mode must be one of 'errorifexists', 'overwrite'"):
@@ -111,7 +111,8 @@ def test_a_path_that_spark_reads_as_a_pattern_is_an_error_before_any_job(tables,
 
     def refuse():
         with pytest.raises(
-            OptionError, match=r"has \[ \], which Spark reads as a pattern of several paths; choose a path without"
+            OptionError,
+            match=r"contains \[ \], which Spark reads as a wildcard pattern; choose a path without these characters",
         ):
             write_per_user(table, str(tmp_path / "per_user[1]"), mode)
 

@@ -181,7 +181,7 @@ def test_a_weight_that_is_none_is_an_error_that_counts_and_names(tables):
 def test_rows_that_do_not_agree_on_the_weight_are_an_error(tables):
     predictions, labels, about = tables
     twice = about.union(about.where("user = 7").withColumn("spend", F.lit(99.0)))
-    with pytest.raises(DataError, match=r"do not agree: 1 \(for example user=7 has spend"):
+    with pytest.raises(DataError, match=r"rows of the same user: 1 \(for example user=7 has spend"):
         evaluate(predictions, labels, METRICS, facts=Facts(attributes=twice), user_weight="spend", **OPTIONS)
 
 
@@ -190,21 +190,21 @@ def test_wrong_names_raise_before_any_job(tables):
     for told, match in (
         (
             {"user_weight": "income", "facts": Facts(attributes=about)},
-            "user_weight='income': no table has these columns",
+            "user_weight='income': no table has all these columns",
         ),
         (
             {"user_weight": "country", "facts": Facts(attributes=about)},
             "user_weight='country' must be a number; it is string",
         ),
         ({"user_weight": "spend", "by": "spend", "facts": Facts(attributes=about)}, "is the name of another column"),
-        ({"facts": Facts(attributes=about)}, "attributes are for slices and weights"),
+        ({"facts": Facts(attributes=about)}, "attributes has no effect"),
     ):
         with pytest.raises(InputError, match=match):
             evaluate(predictions, labels, METRICS, **told, **OPTIONS)
     per_user = score_users(predictions, labels, METRICS, by="country", facts=Facts(attributes=about), **OPTIONS)
     with pytest.raises(InputError, match="user_weight='income': the per-user table has no column"):
         summarise(per_user, user_weight="income")
-    with pytest.raises(InputError, match="as string, which is no number"):
+    with pytest.raises(InputError, match="as string, which is not a number"):
         summarise(per_user, user_weight="country")
 
 
@@ -219,5 +219,5 @@ def test_what_does_not_weight_users_says_so(of_models, result):
     found = detectable_difference(result, "rr").iloc[0]
     row = next(row for row in result.summary if row.key == "rr")
     assert found["std"] == pytest.approx(row.standard_error * np.sqrt(row.n_users), rel=1e-12)
-    with pytest.warns(SparkRankEvalWarning, match=r"the weights in 'spend' are not used"):
+    with pytest.warns(SparkRankEvalWarning, match=r"ignores the weights in 'spend'"):
         compare(of_models, "a", replicates=9)

@@ -241,9 +241,9 @@ def test_results_are_asked_in_words_that_they_know(frames):
     for wrong in (5, None, "no such", "ndcg"):
         with pytest.raises(SparkRankEvalError):
             result.curve(wrong)
-    with pytest.raises(SparkRankEvalError, match=r"take result\.precision_recall_curve\(\)"):
+    with pytest.raises(SparkRankEvalError, match=r"use result\.precision_recall_curve\(\)"):
         result.curve("precision_recall_curve")
-    with pytest.raises(SparkRankEvalError, match="ask for one: 'precision_recall_curve'"):
+    with pytest.raises(SparkRankEvalError, match="evaluate one, such as 'precision_recall_curve'"):
         result.precision_recall_curve()
-    with pytest.raises(SparkRankEvalError, match="n_labels, which must be whole numbers, as string"):
+    with pytest.raises(SparkRankEvalError, match=r"n_labels; this count must be a whole number \(string"):
         ours.summarise(frames["per user"].selectExpr("rr", "'x' as n_labels"))
