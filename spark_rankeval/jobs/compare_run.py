@@ -46,7 +46,7 @@ _COLUMNS = (
     "metric string, model string, baseline string, slice string, n bigint, undefined bigint, mean double, baseline_mean double, "
     "difference double, relative_lift double, std double, standard_error double, low double, high double, p_t double, "
     "p_sign_flip double, p double, cohens_d double, wins bigint, ties bigint, losses bigint, margin double, "
-    "larger_is_better boolean, verdict string, sentence string, level double, test string, correction string, time timestamp, "
+    "larger_is_better boolean, verdict string, sentence string, level double, test string, correction string, time timestamp_ltz, "
     "interval_method string, p_margin double"
 )
 _MODEL = "model"

@@ -185,7 +185,7 @@ class Scoring:
     def describe(self, options: DescriptionOptions, *, totals: bool = False) -> Described:
         """The figures of every metric, of those beside them and of every count.
 
-        One action runs. If pruning cut ties that decide values, a second one computes their users again.
+        One action runs. If pruning cut ties that decide values, a second one computes their users again, or rarely everybody.
         """
         plan = self.plan(exact=False)
         first = self._first_go(plan, options, totals=totals)

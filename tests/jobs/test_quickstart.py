@@ -192,8 +192,10 @@ def test_the_example_compares_what_the_quick_start_wrote(quickstart_run, run_job
     assert sentence in done.stdout.splitlines()
 
 
-def test_what_the_readme_makes_of_its_tables(spark, quickstart_run, monkeypatch):
-    examples = [example for example in examples_of(ROOT / "README.md") if goes_on_with_the_quickstart(example)]
+def test_what_the_page_of_comparisons_makes_of_its_tables(spark, quickstart_run, monkeypatch):
+    examples = [
+        example for example in examples_of(ROOT / "docs" / "compare.md") if goes_on_with_the_quickstart(example)
+    ]
     assert len(examples) == 2
     folder = quickstart_run[0]
     monkeypatch.setenv("COLUMNS", "110")

@@ -1,12 +1,11 @@
 """Examples that people copy: those of all written pages, with what they print."""
 
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 from documented import PAGES, ROOT, differences_of, examples_of, goes_on_with_the_quickstart
+from named_in_calls import results_of_all_kinds, tables_of_all_kinds
 from pyspark.ml.recommendation import ALS
-from readme_names import results_of_all_kinds, tables_of_all_kinds
 from shuffles import settings_of
 
 import spark_rankeval
@@ -25,19 +24,24 @@ def first_names(spark):
 
 
 @pytest.fixture(scope="module")
-def readme_names(spark, first_names):
-    names = {name: getattr(spark_rankeval, name) for name in spark_rankeval.__all__}
-    return names | {"metrics": ["ndcg@2"]} | first_names
+def public_names(first_names):
+    return (
+        {name: getattr(spark_rankeval, name) for name in spark_rankeval.__all__} | {"metrics": ["ndcg@2"]} | first_names
+    )
 
 
 @pytest.fixture(scope="module")
-def all_tables(spark, readme_names):
-    return readme_names | tables_of_all_kinds(spark)
+def all_tables(spark, public_names):
+    return public_names | tables_of_all_kinds(spark)
 
 
 @pytest.fixture(scope="module")
-def all_results(readme_names):
-    return readme_names | results_of_all_kinds(readme_names)
+def all_results(public_names):
+    return public_names | results_of_all_kinds(public_names)
+
+
+# Lists of calls speak of more tables and results than the first example has.
+LISTS_OF_CALLS = {"calls.md": "all_tables", "results.md": "all_results"}
 
 
 @pytest.fixture
@@ -69,37 +73,29 @@ def of_pages():
         "pyspark_ml.md": [
             pytest.mark.classic_alone("tuned_als"),
             pytest.mark.filterwarnings("ignore:there are no labels"),
-        ]
+        ],
+        "calls.md": [pytest.mark.filterwarnings("ignore:.*excluded item")],
     }
     return [pytest.param(page, id=page.name, marks=needs.get(page.name, ())) for page in PAGES if page != README]
 
 
 @pytest.mark.parametrize("page", of_pages())
 @pytest.mark.usefixtures("few_blocks", "registry_as_before", "several_partitions")
-def test_examples_of_a_page_print_what_it_says(first_names, page, monkeypatch, tmp_path):
+def test_examples_of_a_page_print_what_it_says(request, first_names, page, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "110")
     monkeypatch.chdir(tmp_path)
-    examples = [example for example in examples_of(page) if not example.not_run]
+    # What goes on with the quick start is run by tests/jobs/test_quickstart.py, which has run it.
+    examples = [
+        example for example in examples_of(page) if not (example.not_run or goes_on_with_the_quickstart(example))
+    ]
     if examples:
-        assert differences_of(examples, {**first_names}) == []
+        names = request.getfixturevalue(LISTS_OF_CALLS[page.name]) if page.name in LISTS_OF_CALLS else first_names
+        assert differences_of(examples, {**names, "path": str(tmp_path / "per_user")}) == []
 
 
-@pytest.mark.filterwarnings("ignore:.*excluded item")
-# The others are run by tests/jobs/test_quickstart.py, which has run the quick start.
-@pytest.mark.parametrize(
-    "example",
-    [one for one in examples_of(README) if not (one.not_run or goes_on_with_the_quickstart(one))],
-    ids=lambda example: f"line {example.line}",
-)
-def test_examples_of_the_readme_print_what_it_says(request, example, monkeypatch, tmp_path):
+def test_examples_of_the_readme_print_what_it_says(spark, monkeypatch, tmp_path):
+    """It has all that it needs."""
+    assert spark is not None
     monkeypatch.setenv("COLUMNS", "110")
     monkeypatch.chdir(tmp_path)
-    kind = (
-        "all_tables"
-        if "als_model" in example.code
-        else "all_results"
-        if "of_models" in example.code
-        else "readme_names"
-    )
-    names = request.getfixturevalue(kind) | {"path": str(Path.cwd() / "per_user")}
-    assert differences_of([example], names) == []
+    assert differences_of(examples_of(README), {}) == []

@@ -9,7 +9,7 @@ import pytest
 from chromium import Chromium, find
 
 SITE = Path(__file__).parents[2] / "build" / "site"
-PAGES = sorted(page.relative_to(SITE) for page in SITE.glob("*.html") if page.name != "404.html")
+PAGES = sorted(page.relative_to(SITE) for page in SITE.rglob("*.html") if page.name != "404.html")
 # Elements that fetch what they name; links that a reader may follow are none.
 FETCHED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?((?:https?:)?//[^\"' >]+)")
 

@@ -1,4 +1,4 @@
-"""The table of bad input in docs/reliability.md, a class a row: ``pytest tests/spark/test_bad_input_table.py -k TestTies``."""
+"""The table of bad input in docs/bad_data.md, a class a row: ``pytest tests/spark/test_bad_input_table.py -k TestTies``."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""What the README's lists of calls speak of: small tables and results that have all that is named there."""
+"""What docs/calls.md and docs/results.md speak of: small tables and results that have all that is named there."""
 
 from pathlib import Path
 from types import SimpleNamespace
