@@ -110,7 +110,7 @@ def warn_if_apart(qualities: Mapping[str, DataQuality], settings: Settings) -> N
         if model:
             msg = f"model {model!r}: {msg}"
         if not are_left_out:
-            msg += " The other users count as users without hits; population='predicted' leaves them out"
+            msg += ". The other users count as users without hits; population='predicted' leaves them out"
         warn(msg)
 
 

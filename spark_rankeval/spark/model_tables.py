@@ -303,8 +303,8 @@ class ModelTables:
             shown = [for_example(named(field.name), field.dataType).column for field in rows.schema.fields]
             examples = repeated.select(*shown, "count").collect()
             if examples:
-                named = zip(self.tables[0].users, examples[0], strict=False)
-                return ", ".join(f"{name}={value!r}" for name, value in named) + f" in {examples[0]['count']} rows"
+                pairs = zip(self.tables[0].users, examples[0], strict=False)
+                return ", ".join(f"{name}={value!r}" for name, value in pairs) + f" in {examples[0]['count']} rows"
         return ""
 
     def differences(self, labels: Sequence[str], baseline: str) -> DataFrame:

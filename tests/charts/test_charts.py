@@ -129,7 +129,9 @@ def test_calling_plot_draws_what_the_name_stands_for():
     assert drawn("ndcg").to_dict()["title"]["text"] == "ndcg against the cutoff"
     assert drawn("nDCG@10").to_dict()["title"]["text"] == "Mean ndcg@10 by model"
     assert drawn("precision_recall_curve").to_dict()["title"]["text"] == "Precision against recall"
-    with pytest.raises(UnknownMetricError, match="no metric 'auc' to draw, with or without a cutoff; there are ndcg@1"):
+    with pytest.raises(
+        UnknownMetricError, match="no metric 'auc' to draw, with or without a cutoff; available: ndcg@1"
+    ):
         drawn("auc")
     with pytest.raises(UnknownMetricError, match="no metric 'auc' to draw"):
         drawn.means(["ndcg@10", "auc"])
@@ -167,7 +169,7 @@ def test_of_many_slices_those_with_most_users_are_drawn_in_their_order():
 
 def test_a_name_of_several_metrics_is_not_drawn_as_one_of_them():
     rows = [row(relevance=name, slice=users) for name in ("click", "buy") for users in ("all", "country=DE")]
-    with pytest.raises(UnknownMetricError, match=r"ambiguous: 'ndcg@10 \[click\]', 'ndcg@10 \[buy\]' answer"):
+    with pytest.raises(UnknownMetricError, match=r"ambiguous: it matches 'ndcg@10 \[click\]', 'ndcg@10 \[buy\]'"):
         plots(rows, [""]).slices("ndcg@10")
     assert len(values(plots(rows, [""]).slices("ndcg@10 [buy]"))) == 1
     assert {one["series"] for one in values(plots(rows, [""]).curve("ndcg"))} == {"[click]", "[buy]"}
@@ -222,7 +224,7 @@ def test_differences_of_slices():
     plot = ComparisonPlots((difference(), difference("mrr")), sliced, "popularity", 0.95, ["popularity", "als"])
     assert [one["place"] for one in values(plot.slices())] == ["country=DE", "country=FR"]
     assert [one["place"] for one in values(plot.slices("mrr"))] == ["x"]
-    with pytest.raises(UnknownMetricError, match="no metric 'auc' to draw; there are ndcg@10, mrr"):
+    with pytest.raises(UnknownMetricError, match="no metric 'auc' to draw; available: ndcg@10, mrr"):
         plot.slices("auc")
 
 

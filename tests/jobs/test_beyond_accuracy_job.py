@@ -58,5 +58,5 @@ def test_a_run_has_the_figures_of_evaluate_in_the_order_asked_for(spark, frames,
 
 
 def test_a_run_without_a_metric_of_users_is_refused_before_it_starts(tmp_path, frames):
-    with pytest.raises(ConfigurationError, match="are of all lists together"):
+    with pytest.raises(ConfigurationError, match="have one value for all lists together"):
         config_of(tmp_path, frames, ["gini@2"])

@@ -323,7 +323,7 @@ def test_a_result_with_measures_of_all_lists_is_shown_as_any_other(few, tmp_path
     assert few.report(tmp_path / "report.html").exists()
     with pytest.raises(UnknownMetricError, match="one value for all lists together"):
         few.plot.histogram("gini@3")
-    with pytest.raises(MergeError, match="of all lists together"):
+    with pytest.raises(MergeError, match="for all lists together"):
         merge({"monday": few, "tuesday": few})
 
 

@@ -42,7 +42,7 @@ def test_a_table_without_counts_says_nothing_of_users_in_both(few):
 
 
 def test_warnings_are_of_the_line_that_calls(few):
-    with pytest.warns(SparkRankEvalWarning, match="none of 6 labels is relevant") as caught:
+    with pytest.warns(SparkRankEvalWarning, match="none of the 6 labels is relevant") as caught:
         evaluate(*few, "rr", score="score", relevance_threshold=2)
     assert [file for _, file in ours(caught)] == [__file__]
 

@@ -174,7 +174,7 @@ def test_classic_spark_that_shows_its_bar_needs_no_word(looked_at, recwarn):
 
 def test_connect_before_it_told_its_progress_says_so(session_of_connect, looked_at):
     Older = type("Session", (), {"__module__": "pyspark.sql.connect.session", "conf": None})  # noqa: N806 # a class
-    with pytest.warns(UserWarning, match="before 4.0"), progress(Older()):
+    with pytest.warns(UserWarning, match="before version 4.0"), progress(Older()):
         pass
 
 

@@ -42,7 +42,7 @@ def test_each_relevance_has_the_figures_that_it_has_alone(tables, both):
         assert figures(alone.summary) == figures(row for row in both.summary if row.relevance == relevance)
     assert both["ndcg@5 [click]"] != both["ndcg@5 [purchase]"]
     assert both["ndcg_at_5_purchase"] == both["ndcg@5 [purchase]"]
-    with pytest.raises(UnknownMetricError, match=r"ambiguous: 'ndcg@5 \[click\]', 'ndcg@5 \[purchase\]'"):
+    with pytest.raises(UnknownMetricError, match=r"ambiguous: it matches 'ndcg@5 \[click\]', 'ndcg@5 \[purchase\]'"):
         both["ndcg@5"]
     assert "ndcg@5 [purchase]" in repr(both)
 

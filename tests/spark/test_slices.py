@@ -227,8 +227,8 @@ def test_a_user_to_count_who_is_in_neither_table_is_in_a_slice(tables, by_countr
         ({"by": ["city"]}, r"by=\['city'\]: no table has all these columns beside the user"),
         ({"by": ["country", "country"]}, "a list of distinct column names"),
         ({"by": 3}, "a list of distinct column names"),
-        ({"by": ["user"]}, "'user' is the name of another column"),
-        ({"by": ["country", "COUNTRY"]}, "'country' is the name of another column"),
+        ({"by": ["user"]}, "'user' is also the name of another column"),
+        ({"by": ["country", "COUNTRY"]}, "'country' is also the name of another column"),
         ({}, "attributes has no effect"),
     ],
 )
@@ -242,7 +242,7 @@ def test_slices_that_cannot_be_made_are_errors(tables, options, message):
 def test_an_attribute_named_like_the_column_of_models_is_an_error(tables, run):
     predictions, labels, about = tables
     models = {"one": predictions, "other": predictions}
-    with pytest.raises(InputError, match="'Model' is the name of another column of the per-user table"):
+    with pytest.raises(InputError, match="'Model' is also the name of another column of the per-user table"):
         run(
             models,
             labels,

@@ -196,7 +196,10 @@ def test_wrong_names_raise_before_any_job(tables):
             {"user_weight": "country", "facts": Facts(attributes=about)},
             "user_weight='country' must be a number; it is string",
         ),
-        ({"user_weight": "spend", "by": "spend", "facts": Facts(attributes=about)}, "is the name of another column"),
+        (
+            {"user_weight": "spend", "by": "spend", "facts": Facts(attributes=about)},
+            "is also the name of another column",
+        ),
         ({"facts": Facts(attributes=about)}, "attributes has no effect"),
     ):
         with pytest.raises(InputError, match=match):
