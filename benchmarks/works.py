@@ -85,7 +85,7 @@ def _floors(tables: dict[str, DataFrame], partitions: int) -> dict[str, Work]:
 
     def smallest() -> DataFrame:
         # Every column needs a name of its own on the way to Python.
-        return grouped().toDF("user", "items", "scores", "labels").mapInArrow(_nothing, "n long")
+        return grouped().toDF("user", "items", "scores", "labels").mapInArrow(_nothing(), "n long")
 
     return {
         "scan": lambda: _sink(both(shuffled=False)),
@@ -142,7 +142,7 @@ def _of_arrays(tables: dict[str, DataFrame], cutoffs: list[int]) -> dict[str, Wo
 
     def carried() -> DataFrame:
         # The same items that go to Python for these cutoffs.
-        return tables["arrays"].select(F.slice("prediction", 1, max(cutoffs)), "label").mapInArrow(_nothing, "n long")
+        return tables["arrays"].select(F.slice("prediction", 1, max(cutoffs)), "label").mapInArrow(_nothing(), "n long")
 
     many, every = values_of(METRICS, cutoffs), every_metric(cutoffs)
     return {
@@ -168,10 +168,16 @@ def _sink(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def _nothing(batches: Iterator[Any]) -> Iterator[Any]:
-    for _ in batches:
-        pass
-    return iter(())
+def _nothing() -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """A function for ``mapInArrow`` that reads everything and gives nothing."""
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        for _ in batches:
+            pass
+        return iter(())
+
+    # Workers lack this module: a function of a function travels whole.
+    return run
 
 
 def values_of(metrics: Collection[str], cutoffs: list[int]) -> list[str]:

@@ -303,7 +303,7 @@ def test_tables_that_name_users_differently_are_told(files, capsys):
     advice = "The other users count as users without hits; population='predicted' leaves them out"
     assert start(files, "--set", f"output.report={files}/page.html", "--set", "run_id=day") == 0
     out, err = capsys.readouterr()
-    assert err == f"evaluate: warning: {words} {advice}. In the configuration: evaluation.population\n"
+    assert err == f"evaluate: warning: {words}. {advice}. In the configuration: evaluation.population\n"
     assert f"\n!      {words}\n" in out
     page = (files / "page.html").read_text()
     assert not (files / "out/reports").exists()
