@@ -1,6 +1,6 @@
-"""What can go wrong, as one small tree of errors.
+"""The errors and warnings of this package.
 
-Every message says what was found, where, how many, and what to do.
+Every message says what is wrong, where, how often, and what to do.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-# The least likeness of a name that may have been meant.
+# A name that is less alike than this was not meant.
 _LIKE = 0.6
-# Names that are this much less alike than the nearest one were not meant.
+# Nor was a name that is this much less alike than the nearest one.
 _AS_NEAR = 0.05
 
 
 def did_you_mean(asked: object, known: Iterable[str], spelled: Callable[[str], str] = str) -> str:
-    """The question that a message asks about an unknown name, with a blank behind it, or an empty text.
+    """The question that a message asks about an unknown name, with a space at the end; empty if no known name is alike.
 
     Args:
-        asked: the name.
-        known: the names that there are.
-        spelled: gives the name to use for a known one, such as that of an alias.
+        asked: the unknown name.
+        known: the known names.
+        spelled: gives the spelling to suggest for a known name, such as that of an alias.
 
     >>> did_you_mean("precison", ["ap", "pearson", "precision"]), did_you_mean("rmse", ["novelty"])
     ("did you mean 'precision'? ", '')
@@ -39,21 +39,21 @@ def did_you_mean(asked: object, known: Iterable[str], spelled: Callable[[str], s
 
 
 def _likeness(name: str, other: str) -> float:
-    # The same letters in another order are a slip of the fingers, which the ratio counts as a big difference.
+    # The same letters in another order are a typing error, which the ratio counts as a big difference.
     slip = 0.9 * (sorted(name) == sorted(other))
     return max(slip, difflib.SequenceMatcher(None, name, other).ratio())
 
 
 class SparkRankEvalError(Exception):
-    """The root of every error that this package raises on purpose."""
+    """The base class of every error that this package raises on purpose."""
 
 
 class MetricError(SparkRankEvalError, ValueError):
-    """A metric's name or parameter is not known, or does not fit with another one."""
+    """The name or a parameter of a metric is unknown, or does not fit with another parameter."""
 
 
 class DialectError(SparkRankEvalError, ValueError):
-    """A dialect is not known, or cannot give the number that was asked of it."""
+    """A dialect is unknown, or cannot give the number that the caller wants."""
 
 
 class OptionError(SparkRankEvalError, ValueError):
@@ -61,11 +61,11 @@ class OptionError(SparkRankEvalError, ValueError):
 
 
 class InputError(SparkRankEvalError, ValueError):
-    """A table lacks a column, or has one whose type cannot be used; found before any job runs."""
+    """An input cannot be used, such as a table that lacks a column or has one of the wrong type. Most are found before any job runs."""
 
 
 class DataError(SparkRankEvalError, ValueError):
-    """Rows that cannot be ranked: nulls, NaN, duplicates, conflicting labels.
+    """Rows cannot be ranked: nulls, NaN, duplicates, conflicting labels.
 
     Attributes:
         counts: the number of rows of each kind.
@@ -77,14 +77,14 @@ class DataError(SparkRankEvalError, ValueError):
 
 
 class UndefinedMeanError(DataError):
-    """A mean that a model is to be chosen by has no value: there are no rows, or the metric is defined for no user."""
+    """The mean that is to choose a model has no value: there are no rows, or no user has a value of the metric."""
 
 
 class GateError(SparkRankEvalError, ValueError):
-    """Figures of a run do not meet its gates; everything of the run is written all the same.
+    """The figures of a run fail its gates; the run has written everything all the same.
 
     Attributes:
-        result: what the job prints of the run.
+        result: what the job prints about the run.
     """
 
     def __init__(self, message: str, result: str = "") -> None:
@@ -93,38 +93,38 @@ class GateError(SparkRankEvalError, ValueError):
 
 
 class TrackingError(SparkRankEvalError, RuntimeError):
-    """A tracking server did not take a run; everything of the run is written all the same."""
+    """A tracking server did not accept a run; the run has written everything all the same."""
 
 
 class SupersededError(SparkRankEvalError, RuntimeError):
-    """A later attempt at the same run of a job has taken its name; the earlier one stopped and left everything to it."""
+    """A later attempt at the same run of a job has taken its name, so the earlier attempt stopped."""
 
 
 class UnknownMetricError(MetricError, KeyError):
     """A result has no such metric, or more than one."""
 
-    # KeyError would show its message quoted and escaped.
+    # KeyError would quote and escape the message.
     __str__ = Exception.__str__
 
 
 class MergeError(SparkRankEvalError, ValueError):
-    """Summaries are of different definitions, or lack what adding them up needs."""
+    """Summaries have different definitions, or lack what is needed to add them up."""
 
 
 class ConfigurationError(SparkRankEvalError, ValueError):
-    """A job's configuration is wrong."""
+    """The configuration of a job is wrong."""
 
 
 class MissingExtraError(SparkRankEvalError, ImportError):
-    """A package is missing that only some uses need; the message says how to install it."""
+    """An optional package is missing; the message says how to install it."""
 
 
 class WorkerError(SparkRankEvalError, RuntimeError):
-    """Spark's Python workers lack what they need; the message says what, and how they get it."""
+    """Spark's Python workers lack something; the message says what, and how to provide it."""
 
 
 class SparkRankEvalWarning(UserWarning):
-    """Something in the data or the options deserves a look, though the numbers stand."""
+    """The numbers are right, but something in the data or the options deserves a look."""
 
 
 def warn(message: str) -> None:

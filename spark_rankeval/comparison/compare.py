@@ -1,4 +1,4 @@
-"""Models side by side on the same users: what `compare`, `all_pairs` and `differences` do."""
+"""Compare models on the same users: `compare`, `all_pairs` and `differences`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.moments import State
     from spark_rankeval.worker.comparing import Owner
 
-# A replicate's sum takes so many bytes in a state, and so many of them when it travels; so large a state may be.
+# The bytes of a replicate's sum in a state, the share of them that compression leaves, and the most bytes of a state.
 _SUM, _PACKED, _LARGEST_STATE = 16, 0.3, 1 << 28
 
 
@@ -63,36 +63,36 @@ def compare(
     seed: int = 0,
     by: By = (),
 ) -> ModelComparison:
-    """Compare models with a baseline, metric by metric, on the users for whom both have a value, in one action.
+    """Compare models with a baseline, metric by metric, on the users with a value under both, in one action.
 
-    A user's difference is model − baseline. Sums are exact, and random signs depend on the user, the replicate and the seed alone:
-    the result does not depend on partitions, and is the same on classic Spark and Connect.
+    A user's difference is model − baseline, and every user counts the same. Sums are exact, and a random sign depends only on the
+    user, the replicate and the seed. So the result does not depend on partitions, and is the same on classic Spark and Connect.
 
     Args:
-        results: a dict from a model's name to its per-user table (of `score_users`, fresh or read back) or its `Result`; or
-            one table or `Result` of several models.
+        results: a dict from model names to per-user tables (of `score_users`, fresh or read back) or to a `Result` each; or one table
+            or `Result` of several models.
         baseline: the name of the model that the others are compared with.
-        metrics: the metrics to compare, by label or as objects; None: all that every table has.
-        user: the columns that make a user. None: those that the tables mark; metadata survives Parquet, not CSV.
-        model: the column of models' names in a table of several models. None: the column that the table marks.
-        level: of the intervals; a p-value up to 1 − level, after correction, counts as a difference.
-        margin: the difference that does not matter, in the metric's units; or a dict by metric (others: 0). The t test judges
-            whether a difference is beyond the margin or within; its p-value is corrected like others.
-        test: the p-value that is corrected and judged; rows have both. ``sign_flip`` is the randomisation test: it assumes that
-            differences are symmetric about 0 if models are alike. ``t`` is the paired t test: it assumes normal differences, or
-            many users. If up to 16 users differ, or all by as much, all signs are counted and none is drawn.
-        correction: for the number of metrics × models: ``holm``, ``benjamini_hochberg`` or ``none``.
-        replicates: of the randomisation test. The smallest p-value that is drawn is 1 / (replicates + 1); if that is too large
-            for so many comparisons, the t test's p-value replaces it, and a warning says so.
-        seed: of its signs.
-        by: attributes of the user that divide the users into slices: columns of the tables, such as those that
-            ``score_users(by=…)`` keeps, or others joined to them. Slices are judged by all signs if these can be counted, else
-            by the paired t test, corrected for all comparisons of slices. The rows of all users do not depend on slices.
-            ``Cube("country", "device")`` adds a total over each attribute.
+        metrics: the metrics to compare, by label or as objects. None: all that every table has.
+        user: the columns that identify a user. None: those that the tables mark. Parquet keeps these marks, CSV does not.
+        model: the column of model names in a table of several models. None: the column that the table marks.
+        level: the confidence level of the intervals. A corrected p-value of at most 1 − level counts as a difference.
+        margin: the largest difference that does not matter, in the metric's units; or a dict by metric, 0 for the others. The t test
+            judges whether a difference is beyond the margin or within it; its p-value is corrected like others.
+        test: the p-value that is corrected and judged; rows have both. ``sign_flip`` is the randomisation test. It assumes that
+            differences are symmetric about 0 if models are alike. ``t`` is the paired t test. It assumes normal differences, or
+            many users. If up to 16 users differ, or all by the same amount, ``sign_flip`` counts all signs and draws none.
+        correction: how p-values are corrected for the number of metrics × models. ``holm`` bounds the probability of any false
+            difference, ``benjamini_hochberg`` the expected share of false ones; ``none`` leaves p-values as they are.
+        replicates: how many the randomisation test draws. A drawn p-value is at least 1 / (replicates + 1). If that is too large for so
+            many comparisons, a smaller p-value of the t test replaces it. A warning says so, unless one comparison already needs more.
+        seed: the seed of the random signs.
+        by: attributes that divide the users into slices: columns that all tables have, kept by ``score_users(by=…)`` or joined later.
+            A slice is judged by all signs if these can be counted, else by the paired t test, corrected for all comparisons of slices.
+            The rows of all users do not depend on slices. ``Cube("country", "device")`` adds each country and each device alone.
 
     Returns:
-        the comparison: it prints as a table; `rows`, `sentences` and `to_pandas()` have all figures, `slices` and
-        `largest_losses()` those of slices.
+        the comparison, which prints as a table. `rows`, `sentences` and `to_pandas()` have all figures; `slices` and
+        `largest_losses()` have those of slices.
 
     Raises:
         OptionError, InputError, UnknownMetricError: an argument is not valid.
@@ -122,7 +122,7 @@ def compare(
     check_baseline(baseline, models or [""])
     others = [name for name in models if name != baseline]
     if not names:
-        # The models of one table of several are known only now.
+        # The models of a table of several models are known only now.
         resolution = resolution_of(test, replicates, len(labels) * len(others), level, correction)
     against = AgainstBaseline(baseline, others, compared, level, correction, resolution)
     return ModelComparison(
@@ -133,7 +133,7 @@ def compare(
 
 
 def size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
-    """About how many bytes the state of a partition has, as it travels; an `OptionError` if it does not fit into memory."""
+    """The approximate bytes of a partition's state as it travels; an `OptionError` if it does not fit into memory."""
     size = n_metrics * n_models * replicates * _SUM
     if size > _LARGEST_STATE:
         msg = (
@@ -156,25 +156,25 @@ def all_pairs(
     replicates: int = 9999,
     seed: int = 0,
 ) -> PairwiseComparison:
-    """Compare each of several models with each other, on the users for whom all have a value, in one action.
+    """Compare each of several models with each other, on the users with a value under all of them, in one action.
 
-    Tukey's honestly significant difference, with users as blocks: intervals and p-values of all pairs of a metric hold together.
-    They are not corrected for the number of metrics. Sources: Tukey 1953; Carterette, Multiple testing in statistical analysis of
-    systems-based information retrieval experiments, TOIS 2012.
+    This is Tukey's honestly significant difference, with users as blocks. The intervals and p-values of all pairs of a metric hold
+    together. They are not corrected for the number of metrics. Sources: Tukey 1953; Carterette, Multiple testing in statistical
+    analysis of systems-based information retrieval experiments, TOIS 2012.
 
     Args:
-        results: as in `compare`, like every argument without a description here.
-        metrics: the metrics to compare.
-        user: the columns that make a user.
-        model: the column of models' names.
-        level: of the intervals of all pairs of a metric together.
-        margin: the difference that does not matter.
-        test: the p-value that is judged. ``tukey``, by the studentized range, assumes that the differences of all pairs are
+        results: as in `compare`.
+        metrics: as in `compare`.
+        user: as in `compare`.
+        model: as in `compare`.
+        level: the probability with which the intervals of all pairs of a metric hold together.
+        margin: as in `compare`.
+        test: the p-value that is judged. ``tukey`` uses the studentized range and assumes that the differences of all pairs are
             equally spread. ``randomised`` permutes up to 8 models within each user, and assumes that the values of all models
             are exchangeable if two models are alike. If one model is much noisier than the others, both report differences that
-            do not exist; ``games_howell`` takes the spread of each pair. Intervals are Tukey's, or those of Games and Howell.
-        replicates: of the randomised test.
-        seed: of its permutations.
+            do not exist. ``games_howell`` takes the spread of each pair. Intervals are Tukey's, or those of Games and Howell.
+        replicates: how many replicates the randomised test draws.
+        seed: the seed of its permutations.
 
     Raises:
         OptionError, InputError, UnknownMetricError: an argument is not valid.
@@ -211,21 +211,21 @@ def differences(
     user: str | Sequence[str] | None = None,
     model: str | None = None,
 ) -> DataFrame:
-    """Every user's difference to the baseline, as a lazy DataFrame: for a look at users whom models rank differently.
+    """List every user's difference to the baseline, as a lazy DataFrame, to look at users whom models serve differently.
 
-    ``differences(tables, "popularity").orderBy("ndcg_at_10").show()`` begins with those who lose most. One action counts the
-    users first, to refuse users with several rows of a model.
+    ``differences(tables, "popularity").orderBy("ndcg_at_10").show()`` begins with the users who lose most. First, one action counts the
+    users, to refuse users with several rows of a model.
 
     Args:
         results: as in `compare`.
         baseline: the model whose values are subtracted.
-        metrics: the metrics to compare.
-        user: the columns that make a user.
-        model: the column of models' names.
+        metrics: as in `compare`.
+        user: as in `compare`.
+        model: as in `compare`.
 
     Returns:
-        a row a user and model other than the baseline: the user's columns, the model's name in ``model`` (or the column that
-        the table has for it), and a double a metric, NaN if one of the two has no value.
+        a row for each user and model other than the baseline: the user's columns; the model's name, in ``model`` or the table's own
+        column of names; and a double for each metric, NaN if one of the two has no value.
 
     Raises:
         OptionError, InputError, UnknownMetricError: an argument is not valid.
@@ -262,7 +262,7 @@ def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
 
 
 def _repeated_users(owners: dict[Owner, State], tables: ModelTables) -> tuple[list[str], dict[str, int]]:
-    """Which models have users with several rows, in sentences, and how many."""
+    """A sentence for each model in which users have several rows, and the number of such users."""
     problems, counts = [], {}
     for owner, fields in owners.items():
         if isinstance(owner, str) and (repeated := int(fields[N_REPEATED][0])):
@@ -276,5 +276,5 @@ def _repeated_users(owners: dict[Owner, State], tables: ModelTables) -> tuple[li
 
 
 def _models_met(owners: dict[Owner, State]) -> list[str]:
-    """The models that a user has a row of."""
+    """The models of which at least one user has a row."""
     return sorted(owner for owner, fields in owners.items() if isinstance(owner, str) and int(fields[N_USERS][0]))

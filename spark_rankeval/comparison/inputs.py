@@ -1,4 +1,4 @@
-"""The inputs of a comparison: tables of models, their metrics, margins and options, checked before a job."""
+"""Read and check the inputs of a comparison before a job: tables of models, metrics, margins and options."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def read_results(results: Results, user: str | Sequence[str] | None, model: str | None) -> ModelTables:
-    """The tables of a comparison, each with its columns; raises `InputError` if they cannot be compared."""
+    """The tables of a comparison with their columns; an `InputError` if they cannot be compared."""
     users = None if user is None else as_names("user", user)
     check_name("model", model)
     if isinstance(results, Mapping):
@@ -68,12 +68,12 @@ def _check_named(results: Mapping[str, DataFrame | Result], model: str | None) -
 
 
 def names_of(results: Results, tables: ModelTables) -> list[str]:
-    """The models, as far as they are known before a job."""
+    """The models whose names are known before a job."""
     return results.models if isinstance(results, Result) else tables.names
 
 
 def check_baseline(baseline: str, models: Sequence[str]) -> None:
-    """Refuse a baseline that is none of the models, or all of them, once models are known."""
+    """Refuse a baseline that is not among the models, or the only one, once models are known."""
     if not isinstance(baseline, str):
         msg = f"baseline must be the name of a model; got {baseline!r}"
         raise InputError(msg)
@@ -88,14 +88,14 @@ def check_baseline(baseline: str, models: Sequence[str]) -> None:
 
 
 def check_number(models: Sequence[str], drawn: int) -> None:
-    """Refuse more models than can be permuted."""
+    """Refuse more models than the randomised test can permute."""
     if drawn and len(models) > MOST_LABELS:
         msg = f"test='randomised' permutes at most {MOST_LABELS} models; got {len(models)}. Use test='tukey'"
         raise OptionError(msg)
 
 
 def labels_of(tables: ModelTables, metrics: Metrics) -> list[str]:
-    """The labels of the metrics to compare; raises `MetricError` or `InputError` if a table lacks one or means another by it."""
+    """The labels of the metrics to compare; a `MetricError` or `InputError` if a table lacks one or defines it differently."""
     known = tables.labels
     if not known:
         each = "; ".join(f"{table.name} has {', '.join(table.metrics)}" for table in tables.tables)
@@ -122,7 +122,7 @@ def labels_of(tables: ModelTables, metrics: Metrics) -> list[str]:
 
 
 def _label(tables: ModelTables, asked: str | Metric) -> str:
-    """The label by which a metric is known: itself, a column's name, or another spelling."""
+    """The label of a metric in the tables, from that label, a column name or another spelling."""
     first = tables.tables[0].metrics
     for label in tables.labels:
         if asked in (label, first[label].column):
@@ -140,7 +140,7 @@ def _as_label(column: str) -> str:
 
 
 class ComparedMetric(NamedTuple):
-    """A metric of a comparison: its label in the tables and, if it was asked for by another name, that name."""
+    """A metric of a comparison: its label in the tables and, if the caller used another name, that name."""
 
     label: str
     asked: str = ""
@@ -150,12 +150,12 @@ class ComparedMetric(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What sentences call it."""
+        """The name that sentences use."""
         return self.asked or self.label
 
 
 def compared_metrics(tables: ModelTables, metrics: Metrics, margin: Margin) -> list[ComparedMetric]:
-    """The metrics to compare. If a column's metric is unknown, larger values are better, without bounds."""
+    """The metrics to compare. If a column's metric is unknown, larger values are better and there are no bounds."""
     labels = labels_of(tables, metrics)
     margins = margins_of(margin, tables, labels)
     compared = []
@@ -178,7 +178,7 @@ def _metric_of(tables: ModelTables, label: str) -> Metric | None:
 
 
 def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> dict[str, float]:
-    """The margin of each metric; raises `OptionError` if one is not valid or its metric is not compared."""
+    """The margin of each metric; an `OptionError` if a margin is not valid or its metric is not compared."""
     if isinstance(margin, Mapping):
         given = {_label(tables, name): value for name, value in margin.items()}
         unused = [label for label in given if label not in labels]
@@ -196,9 +196,9 @@ def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> di
 
 
 def resolution_of(test: str, replicates: int, n_comparisons: int, level: float, correction: str) -> float:
-    """The smallest p-value that can be drawn if it is too large for so many comparisons; else 0.
+    """The smallest p-value that can be drawn if that is too large for so many comparisons; else 0.
 
-    Warns of replicates that are enough for one comparison, but not for all of them.
+    It warns if the replicates suffice for one comparison, but not for all of them.
     """
     if test != "sign_flip":
         return 0.0

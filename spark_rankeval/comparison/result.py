@@ -1,4 +1,4 @@
-"""What a comparison of models gives: a table to print, rows by name, sentences."""
+"""The results of comparing models: tables to print, rows by name, sentences."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row", bound=ComparisonRow | PairRow)
 
-# So many slices are printed.
+# The most slices that are printed.
 _MOST_LOSSES = 5
 
 
@@ -45,11 +45,11 @@ class _Compared(OneTable, Generic[Row]):
     """Rows of a comparison.
 
     Attributes:
-        rows: metric by metric.
-        level: of the intervals; a corrected p up to 1 − level counts as a difference.
-        test: the p-value that verdicts are based on.
-        replicates: of the randomisation test.
-        seed: of its draws.
+        rows: the rows, metric by metric.
+        level: the confidence level of the intervals; a corrected p of at most 1 − level counts as a difference.
+        test: the p-value on which verdicts are based.
+        replicates: how many replicates the randomisation test draws.
+        seed: the seed of its draws.
     """
 
     rows: tuple[Row, ...]
@@ -71,9 +71,9 @@ class _Compared(OneTable, Generic[Row]):
         return iter(self.rows)
 
     def __getitem__(self, key: str | Metric | tuple[str | Metric, ...]) -> Row:
-        """The row of a metric; if there are several, of a metric and a model, or of a metric and two models.
+        """The row of a metric. If there are several, add a model, or two models of a pair: ``comparison["ndcg@10", "als"]``.
 
-        Of a slice: ``comparison["ndcg@10", "als", "country=DE"]``. Raises `UnknownMetricError` unless exactly one row answers.
+        Of a slice: ``comparison["ndcg@10", "als", "country=DE"]``. Raises `UnknownMetricError` unless exactly one row matches.
         """
         metric, *names = key if isinstance(key, tuple) else (key,)
         every: Sequence[Row] = next(
@@ -91,7 +91,7 @@ class _Compared(OneTable, Generic[Row]):
         return (self.rows,)
 
     def to_dict(self) -> dict[str, Any]:
-        """The rows and the options as plain values, NaN and infinities as None."""
+        """The rows and the options as plain values; NaN and infinities become None."""
         names = [item.name for item in fields(self) if item.name not in ("rows", "sliced", "_differences")]
         options = {name: getattr(self, name) for name in names}
         # JSON has lists.
@@ -99,7 +99,7 @@ class _Compared(OneTable, Generic[Row]):
         return {"rows": _plain(self.rows), **options}
 
     def to_json(self, indent: int | None = 2) -> str:
-        """The rows and the options as JSON, NaN as null."""
+        """The rows and the options as JSON; NaN becomes null."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
@@ -119,13 +119,13 @@ def _names_of(row: ComparisonRow | PairRow) -> set[str]:
 
 @dataclass(frozen=True, repr=False)
 class ModelComparison(_Compared[ComparisonRow]):
-    """What `compare` returns; prints as a table.
+    """The result of `compare`. It prints as a table.
 
     Attributes:
         baseline: the model that the others are compared with.
         correction: how p-values are corrected for the number of comparisons.
-        sliced: the rows of slices, slice by slice; none if users were not parted.
-        notes: what the figures could be taken for and are not, in sentences.
+        sliced: the rows of slices, slice by slice; empty without slices.
+        notes: what the figures could be mistaken for, in sentences.
     """
 
     baseline: str
@@ -136,10 +136,10 @@ class ModelComparison(_Compared[ComparisonRow]):
 
     @property
     def plot(self) -> ComparisonPlots:
-        """Charts of the comparison, as Altair's objects; needs the extra ``report``.
+        """Charts of the comparison, as Altair objects; needs the extra ``report``.
 
-        ``comparison.plot()`` draws the differences with their intervals, ``comparison.plot.slices("ndcg@10")`` those of slices,
-        ``comparison.plot.histogram("ndcg@10")`` the users' differences: see `ComparisonPlots`.
+        ``comparison.plot()`` draws the differences with their intervals, ``comparison.plot.slices("ndcg@10")`` those of slices.
+        ``comparison.plot.histogram("ndcg@10")`` draws the users' differences. See `ComparisonPlots`.
         """
         models = [self.baseline, *dict.fromkeys(row.model for row in self.rows)]
         differences = self._differences
@@ -150,12 +150,12 @@ class ModelComparison(_Compared[ComparisonRow]):
         return self.rows, self.sliced
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row a metric and model; the columns are those of `ComparisonRow`."""
+        """A row for each metric and model, with the columns of `ComparisonRow`."""
         return _frame(self.rows, ComparisonRow)
 
     @property
     def slices(self) -> pd.DataFrame:
-        """A row a slice, metric and model, with the same columns; judged as `compare` says, corrected over all of them."""
+        """A row for each slice, metric and model, with the same columns. `compare` says how slices are judged and corrected."""
         return _frame(self.sliced, ComparisonRow)
 
     def with_slices(self, **order: Sequence[Any]) -> ModelComparison:
@@ -164,7 +164,7 @@ class ModelComparison(_Compared[ComparisonRow]):
         ``comparison.with_slices(activity=["light", "medium", "heavy"])``
 
         Args:
-            order: the values of an attribute, by its name; values that are not named come last.
+            order: for each attribute, its values in the order to show them. Values that are not named come last.
 
         Raises:
             OptionError: no slice has such an attribute or value.
@@ -172,11 +172,11 @@ class ModelComparison(_Compared[ComparisonRow]):
         return replace(self, sliced=by_slice(self.sliced, order))
 
     def largest_losses(self, n: int = 10, metric: str | Metric | None = None) -> pd.DataFrame:
-        """The rows of `slices` in which models lose most against the baseline, the worst first; those without a loss are left out.
+        """The rows of `slices` in which models lose most against the baseline, the worst first. Rows without a loss are left out.
 
         Args:
-            n: how many rows at most.
-            metric: only its slices; None: those of each metric in turn, because units differ.
+            n: the largest number of rows.
+            metric: the metric whose slices to list. None: all metrics in one order, even if their units differ.
 
         Raises:
             UnknownMetricError: no slice has such a metric.
@@ -192,7 +192,7 @@ class ModelComparison(_Compared[ComparisonRow]):
         return _frame(largest_losses(rows)[:n], ComparisonRow)
 
     def to_dict(self) -> dict[str, Any]:
-        """The rows, those of slices and the options as plain values, NaN and infinities as None."""
+        """The rows, the rows of slices and the options as plain values; NaN and infinities become None."""
         return super().to_dict() | {"slices": _plain(self.sliced)}
 
     def _on_paper(self) -> Document:
@@ -219,20 +219,20 @@ class ModelComparison(_Compared[ComparisonRow]):
 
 @dataclass(frozen=True, repr=False)
 class PairwiseComparison(_Compared[PairRow]):
-    """What `all_pairs` returns; prints as a table. `notes` are as in `ModelComparison`."""
+    """The result of `all_pairs`. It prints as a table; `notes` are as in `ModelComparison`."""
 
     notes: tuple[str, ...] = ()
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row a metric and pair of models; the columns are those of `PairRow`."""
+        """A row for each metric and pair of models, with the columns of `PairRow`."""
         return _frame(self.rows, PairRow)
 
     def plot(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
-        """The differences of all pairs with their intervals, as Altair's chart; needs the extra ``report``.
+        """The differences of all pairs with their intervals, as an Altair chart; needs the extra ``report``.
 
         Args:
-            metrics: the metrics to draw; None: all, up to 40 lines.
-            width: of the drawing without its labels, in pixels.
+            metrics: the metrics to draw. None: all, up to 40 lines.
+            width: the width of the drawing without its labels, in pixels.
 
         Raises:
             UnknownMetricError: a metric is not in the comparison.

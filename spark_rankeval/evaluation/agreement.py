@@ -1,4 +1,4 @@
-"""How alike two models' lists are."""
+"""Measure how alike the lists of two models are."""
 
 from __future__ import annotations
 
@@ -40,32 +40,31 @@ def agreement(
     on_invalid: Given = "error",
     model: str = "",
 ) -> Result:
-    """How alike two models' lists are, user by user and in the mean.
+    """Measure how alike the lists of two models are, for every user and in the mean.
 
-    The second model's lists serve as labels: an item's grade is the list's length − its rank + 1, equal scores being ranked by
-    item, ascending, as in the first. ``"rbo"`` (Webber, Moffat, Zobel 2010) compares whole lists, the top first;
-    ``"kendall_distance(labels='best_k')@10"`` the order of the items that both have among their first 10. Both are symmetric in
-    the two lists. Other metrics mean what they mean with any labels: ``"precision@10"`` of lists of 10 is the share of items that
-    both have.
+    The second model's lists serve as labels: an item's grade is the list's length − its rank + 1. In both lists, equal scores are
+    ranked by item, ascending. ``"rbo"`` compares whole lists and gives the top most weight (Webber, Moffat, Zobel 2010).
+    ``"kendall_distance(labels='best_k')@10"`` compares the order of the items that both have among their first 10. Both are symmetric.
+    Other metrics read these labels like any others: ``"precision@10"`` of lists of 10 is the share of items that both have.
 
     Args:
-        predictions_a: rows of user, item and score or rank; or a row a user with an array, as `evaluate` takes them.
-        predictions_b: the same of the other model, with columns of the same names.
+        predictions_a: rows of user, item and score or rank; or a row for each user with an array, as in `evaluate`.
+        predictions_b: the same of the other model, with the same column names.
         metrics: as in `evaluate`.
-        user: the column that makes a user, or several.
+        user: the column that identifies a user, or a list of columns that do so together.
         item: the column of items.
-        score: the column of scores, higher is better.
-        rank: the column of ranks, lower is better, instead of scores.
+        score: the column of scores; the highest is best.
+        rank: the column of ranks instead; the lowest is best.
         on_invalid: as in `evaluate`.
-        model: a name for the pair, for the summary.
+        model: a name for the pair in the summary; empty: none.
 
     Returns:
-        a result of `evaluate`. A user without a list of the first model has 0 in ``rbo``. One without a list of the second is
-        undefined and left out of the mean. ``data_quality`` counts them: ``n_without_predictions``, ``n_without_relevant``.
+        a result of `evaluate`. Users without a list of the first model have 0 in ``rbo``. Those without a list of the second are left
+        out of the mean. `Result.data_quality` counts both: ``n_without_predictions``, ``n_without_relevant``.
 
     Raises:
         MetricError, OptionError, InputError: an argument is not valid; no job has run.
-        DataError: rows cannot be ranked. Those of the second model are reported as labels.
+        DataError: rows cannot be ranked; those of the second model are reported as labels.
     """
     if not isinstance(model, str):
         msg = f"model must be a name for the pair of models; got {model!r}"
@@ -103,7 +102,7 @@ def _read(frame: DataFrame, name: str, names: ColumnNames) -> Source:
 
 
 def _as_labels(source: Source) -> DataFrame:
-    """A row an item of a list, graded by its place; an item without a score or rank has no grade."""
+    """A row for each item of a list, graded by its place; an item without a score or rank has no grade."""
     users = [column(name) for name in source.user]
     if source.arrays:
         rows = _exploded(source)
@@ -111,7 +110,7 @@ def _as_labels(source: Source) -> DataFrame:
         (value,) = source.values()
         order = -value.cast("double") if source.value_kind == "rank" else value.cast("double")
         rows = source.frame.select(*users, source.ids().alias(_ITEM), order.alias(_ORDER))
-    # From the last place up: grades are then length − rank + 1 without a second look at the length.
+    # Counted from the last place up, the row number is length − rank + 1.
     from_below = Window.partitionBy(*users).orderBy(F.col(_ORDER).asc(), F.col(_ITEM).desc())
     known = ~(F.col(_ORDER).isNull() | F.isnan(_ORDER))
     grade = F.when(known, F.row_number().over(from_below)).alias(_GRADE)
@@ -119,7 +118,7 @@ def _as_labels(source: Source) -> DataFrame:
 
 
 def _exploded(source: Source) -> DataFrame:
-    """The entries of arrays with what orders them, scores or places; a null array has one null entry."""
+    """The entries of arrays with the score or place that orders them; a null array has one null entry."""
     users = [column(name) for name in source.user]
     ids, values = source.ids(), source.values()
     frame = source.frame.where(any_null([ids]) | (F.size(ids) > 0))

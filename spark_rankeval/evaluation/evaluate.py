@@ -1,4 +1,4 @@
-"""The front door: evaluate tables of predictions against tables of labels."""
+"""Evaluate tables of predictions against tables of labels: `evaluate`, `score_users` and `quarantine`."""
 
 from __future__ import annotations
 
@@ -53,71 +53,71 @@ def evaluate(
     notes: bool = True,
     prune: Pruning = "auto",
 ) -> Result:
-    """Compute metrics of every user in one pass over the data, and their means.
+    """Compute every user's metrics and their means, in one pass over the data.
 
-    ``evaluate(predictions, labels, ["ndcg@10", "recall@10"], score="score")`` is most calls. Predictions and labels are joined on the
-    columns of users and items.
+    ``evaluate(predictions, labels, ["ndcg@10", "recall@10"], score="score")`` is a typical call. It joins both tables on users and items.
 
-    The call is checked before any job, but a column of models is read for their names. Then one action runs; a second one if pruning
-    cut a tie that decides a value. If rows cannot be ranked, a `DataError` counts them by kind, with examples from another look at
-    the tables.
+    The call is checked before any job, except one that reads the models' names from a column. Then one action runs, and a second one if
+    pruning cut a tie that decides a value. If rows cannot be ranked, a `DataError` counts them by kind. Its examples come from another
+    look at the tables.
 
     Args:
-        predictions: what was recommended. Rows of user, item and score or rank; or rows of user and an array of items, best first,
-            plain or as structs with a score (as ALS ``recommendForAllUsers`` gives them); or a dict of such tables by the model's
-            name. Several models are evaluated in the same pass, on the same users.
-        labels: what the users wanted. Rows of user and item, with a grade or without; or rows of user and an array. None if each row
-            of `predictions` is a user with both arrays, as Spark's own evaluator takes them.
-        metrics: names such as ``"ndcg@10"``, objects such as ``NDCG(k=10)``, several of them, or a dict by label.
-        user: the column that makes a user, or several.
-        item: the column of items, or two: that of the predictions and that of the labels.
+        predictions: what was recommended, as a table: rows of user, item and score or rank; or a row for each user with an array of
+            items, best first. The items of an array may be structs with a score, as ALS ``recommendForAllUsers`` gives them. Pass a dict
+            of tables by model name to evaluate several models in the same pass, on the same users.
+        labels: what the users wanted: rows of user and item, with or without a grade; or a row for each user with an array. Pass None
+            if each row of `predictions` is a user with both arrays, as Spark's own evaluator takes them.
+        metrics: a name such as ``"ndcg@10"``, an object such as ``NDCG(k=10)``, a list of these, or a dict of these by your own labels.
+        user: the column that identifies a user, or a list of columns that do so together. None: each row of one table is a user.
+        item: the column of items, or a pair if the names differ: the column of predictions, then that of labels. With one table of
+            arrays, the default is ``("prediction", "label")``.
         score: the column of scores; the highest is best. Scores compare as float64: whole numbers above 2^53 and decimals of
-            more than 15 digits are rounded to it, and may tie.
-        rank: the column of ranks instead; the lowest is best.
-        model: the column of predictions that names the model of a row, if the table holds several.
-        relevance: the column of grades. None: every labelled item has grade 1. Several columns, such as ``["click", "purchase"]``,
-            are evaluated in the same pass, with rows of their own in the summary; a label must have a grade in each.
-        relevance_threshold: a labelled item is relevant from this grade on. None: above 0, or as the dialect says. It compares in
-            the precision of the grades: 0.7 is relevant from 0.7 on in a column of floats, too.
-        weight: the column of the labels' weights, for estimates from logged feedback (IPS, SNIPS): the inverse of the chance that
-            the log has the label, a number above 0. ``"dcg(estimator='snips', weight_limit=20)@10"`` chooses the estimator and clips;
-            docs/logged_feedback.md. None: labels count alike.
+            more than 15 digits are rounded, and may tie.
+        rank: the column of ranks, to pass instead of `score`; the lowest is best. Arrays need neither.
+        model: the column of predictions that names the model of each row, if one table holds several models.
+        relevance: the column of grades. None: every labelled item has grade 1. A list such as ``["click", "purchase"]`` evaluates
+            several columns in the same pass, each with its own rows in the summary. A label must then have a grade in each.
+        relevance_threshold: the lowest grade that makes a labelled item relevant. None: any grade above 0, or as the dialect says. The
+            threshold is rounded as the grades are, so 0.7 in a column of floats reaches a threshold of 0.7.
+        weight: the column of the labels' weights, for estimates from logged feedback (IPS, SNIPS). A weight is above 0: the inverse of
+            the probability that the log has the label. ``"dcg(estimator='snips', weight_limit=20)@10"`` chooses the estimator and clips
+            weights; see docs/logged_feedback.md. None: all labels count the same.
         dialect: the conventions for what a metric leaves open: ``default``, ``standard``, or a system such as ``mllib`` or
-            ``trec_eval``; docs/conventions.md lists them. None: ``default``, with a note on metrics that most systems define otherwise.
-        ties: how equal scores are ordered: ``item_asc``, ``item_desc``, or ``position`` in arrays. None: as the dialect says.
-            ``average`` takes the mean over all orders of equal scores; it needs all predictions of a user, and is an error for
-            metrics without such a mean. A single metric has it as ``"rr(ties='average')"``.
-        exclude: a table of users and items, such as training data, to leave out of the predictions before they are ranked, with the
-            column names of the predictions. Labels of such items stay, and a warning counts them.
-        on_invalid: what happens to rows that cannot be ranked. ``error`` raises. ``drop`` leaves them out and counts them; of equal
-            items the best ranked stays, of conflicting labels the highest grade. ``quarantine`` is ``drop``, and `Result.quarantine`
-            has these rows. A dict chooses by kind, such as ``{"duplicate_predictions": "drop", "negative_grades": "clip"}``;
-            `OnInvalid` has all kinds. Infinite scores are ranked with a warning, unless such a dict says otherwise.
-        users: a table of users to count besides, if some are in neither table.
-        population: the users of the means: ``every`` user of either table; ``labelled``, with a label; ``predicted``, with a
-            prediction; ``both``. None: as the dialect says. Others have NaN, and are counted in ``n_left_out``.
-        by: attributes of the user, such as ``["country", "device"]``, that divide the users into slices, with rows of their own
-            in the summary. ``Cube("country", "device")`` adds a total over each attribute. They are columns of `Facts.attributes`, or
-            of the first of users, labels and predictions that has them. All rows of a user must agree.
-        user_weight: the column of the user's weight, a number from 0 on, found like those of `by`. Means, their spread and intervals
-            are weighted by it; only ratios of weights matter. Users of weight 0 are left out of the figures and counted. A weight
-            that is missing, negative, NaN or infinite is an error. Extremes, median and quantiles count each user once.
-        facts: what else is known of users and items: attributes, training data, a catalogue, a baseline; see `Facts`.
-        ci: the interval of each mean: ``t`` (Student), ``bca`` or ``percentile`` (bootstraps), None for no interval; or such as
-            ``BCa(level=0.99, replicates=2000, seed=1)``. Users are drawn by a hash of their id, whatever the partitioning.
-        quantiles: shares of the users, such as ``(0.25, 0.5, 0.99)``. The values below which they lie come from a sketch that
-            knows the users' values on both sides to within 1/256 of themselves. With ``()`` there is no median either.
-        notes: say below the figures what they could be mistaken for, as in `Result.notes`. By default NDCG and AP judge the order of
-            what was retrieved, not what was missed; the note has their values by dialect ``standard``, from the same pass. A metric
-            that names its ideal or denominator needs no note, nor does a call that names its dialect.
+            ``trec_eval``; docs/conventions.md lists them. None: ``default``, with a note on metrics that most systems define differently.
+        ties: how equal scores are ordered: ``item_asc``, ``item_desc``, or ``position`` in arrays. None: as the dialect says. With
+            ``average``, a value is the mean over all orders of equal scores. This reads all predictions of a user, and is an error for
+            metrics without such a mean. For one metric alone, write ``"rr(ties='average')"``.
+        exclude: a table of users and items, such as training data, to leave out of the predictions before they are ranked. Its columns
+            have the names of those of the predictions. Labels of such items stay, and a warning counts them.
+        on_invalid: what happens to rows that cannot be ranked. ``error`` raises. ``drop`` leaves them out and counts them; of repeated
+            items the best ranked stays, of conflicting labels the highest grade. ``quarantine`` does the same, and `Result.quarantine`
+            has the rows. A dict chooses by kind, such as ``{"duplicate_predictions": "drop", "negative_grades": "clip"}``; see
+            `OnInvalid`. Infinite scores are ranked with a warning, unless such a dict says otherwise.
+        users: a table of further users to count, if some are in neither table.
+        population: which users the means cover: ``every`` user of either table, or only those with a label (``labelled``), with a
+            prediction (``predicted``) or with ``both``. None: as the dialect says. Others have NaN, and ``n_left_out`` counts them.
+        by: attributes that divide the users into slices, such as ``["country", "device"]``; each slice has rows in the summary.
+            ``Cube("country", "device")`` adds each country and each device alone. Attributes are columns of `Facts.attributes`, or else
+            of the first of users, labels and predictions that has them all. All rows of a user must agree.
+        user_weight: the column of the users' weights, numbers from 0 on, found like the columns of `by`. Means, their spread and their
+            intervals are weighted by it; only ratios of weights matter. Users of weight 0 are left out of the figures and counted. A
+            missing, negative, NaN or infinite weight is an error. Extremes, median and quantiles count each user once.
+        facts: further tables about users and items: attributes, training data, a catalogue, a baseline; see `Facts`.
+        ci: the interval of each mean: ``t`` (Student), ``bca`` or ``percentile`` (bootstraps), None for no interval; or an object such
+            as ``BCa(level=0.99, replicates=2000, seed=1)``. Bootstraps draw users by a hash of their id, whatever the partitions.
+        quantiles: which quantiles of the users' values to report, such as ``(0.25, 0.5, 0.99)``; 0.5 is the median. They come from a
+            sketch: the users' values next to a quantile are known to within 1/256 of themselves. ``()``: no median either.
+        notes: whether to say below the figures what they could be mistaken for, as in `Result.notes`. By default NDCG and AP judge the
+            order of what was retrieved, not what was missed. The note has their values by dialect ``standard``, from the same pass. It
+            is left out if the metric names its ideal or denominator, or if the call names its dialect.
         prune: ``auto`` keeps only as many predictions of a user as the metrics need; ``never`` keeps all. No value depends on it. With
-            ``auto`` more users may count as depending on ties, and only duplicates among what is kept are counted.
+            ``auto``, more users may count as depending on ties, and duplicates are counted only among the predictions that are kept.
 
     Returns:
-        the result; `result["ndcg@10"]` is a mean, `result.per_user` the lazy table of every user.
+        the result; `result["ndcg@10"]` is a mean, and `result.per_user` is the lazy table of every user.
 
     Raises:
-        MetricError, DialectError, OptionError, InputError: an argument is not valid; no job has run.
+        MetricError, DialectError, OptionError, InputError: an argument is not valid; nothing was evaluated.
         DataError: rows cannot be ranked.
     """
     options = ScoringOptions(
@@ -127,7 +127,7 @@ def evaluate(
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, ci=ci, quantiles=quantiles, notes=notes)
     scoring = prepare(predictions, labels, metrics, options)
-    # Who wants no notes wants none of what is written either.
+    # With notes=False, the written table does not mention other definitions either.
     scoring = scoring if notes else scoring.without_notes()
     table = scoring.per_user
     scoring = replace(scoring, reading=scoring.reading.with_standards())
@@ -147,7 +147,7 @@ def evaluate(
 
 
 def _takes_scoring_options(function: Function) -> Function:
-    """Show the options of `ScoringOptions` in the signature of a function that takes them as keyword arguments."""
+    """Give a function that takes the options of `ScoringOptions` as keyword arguments a signature that lists them."""
     names = {"predictions", "labels", "metrics", *(item.name for item in fields(ScoringOptions))}
     parameters = [parameter for name, parameter in inspect.signature(evaluate).parameters.items() if name in names]
     function.__signature__ = inspect.Signature(parameters, return_annotation="DataFrame")  # type: ignore[attr-defined]
@@ -156,11 +156,11 @@ def _takes_scoring_options(function: Function) -> Function:
 
 @_takes_scoring_options
 def score_users(predictions: Predictions, labels: DataFrame | None, metrics: Metrics, **options: Any) -> DataFrame:
-    """Every user's metrics as a lazy DataFrame, to be written, joined, or given to `summarise`.
+    """Compute every user's metrics as a lazy DataFrame, to write, to join, or to pass to `summarise`.
 
-    The arguments are those of `evaluate`, except `ci`, `quantiles` and `notes`. Nothing raises while the table is computed: its
-    columns ``n_invalid_predictions``, ``n_invalid_labels``, ``n_duplicate_predictions``, ``n_duplicate_labels`` and
-    ``n_conflicting_labels`` count what could not be ranked, and `summarise` raises; `quarantine` has the rows themselves.
+    The arguments are those of `evaluate`, except `ci`, `quantiles` and `notes`. Nothing raises while the table is computed. Instead it
+    counts rows that could not be ranked, and `summarise` raises. The counts are ``n_invalid_predictions``, ``n_invalid_labels``,
+    ``n_duplicate_predictions``, ``n_duplicate_labels`` and ``n_conflicting_labels``. `quarantine` has the rows themselves.
 
     Args:
         predictions: as in `evaluate`.
@@ -169,8 +169,8 @@ def score_users(predictions: Predictions, labels: DataFrame | None, metrics: Met
         options: as in `evaluate`.
 
     Returns:
-        the user's columns; a double a metric, NaN if it is undefined; ``n_predictions``, ``n_labels``,
-        ``n_relevant``, ``hangs_on_tie`` and the other counts. Rows with a null user are counted in rows of their own.
+        the user's columns; for each metric a double, NaN if it is undefined; ``n_predictions``, ``n_labels``, ``n_relevant``,
+        ``hangs_on_tie`` and the other counts. Rows with a null user are counted in rows of their own.
     """
     return prepare(predictions, labels, metrics, ScoringOptions.given(options), users_alone=True).per_user()
 
@@ -178,14 +178,14 @@ def score_users(predictions: Predictions, labels: DataFrame | None, metrics: Met
 def score_users_to_describe(
     predictions: Predictions, labels: DataFrame | None, metrics: Metrics, **options: Any
 ) -> DataFrame:
-    """The table of `score_users` with columns that only `Result.notes` is made of; `without_standards` takes them out."""
+    """The table of `score_users` with columns that only `Result.notes` needs; `without_standards` takes them out."""
     scoring = prepare(predictions, labels, metrics, ScoringOptions.given(options), users_alone=True)
     return replace(scoring, reading=scoring.reading.with_standards()).per_user()
 
 
 @_takes_scoring_options
 def quarantine(predictions: Predictions, labels: DataFrame | None, metrics: Metrics, **options: Any) -> DataFrame:
-    """The rows that an evaluation would not rank, each with its reason, as a lazy DataFrame; nothing is evaluated.
+    """List the rows that an evaluation would not rank, each with its reason, as a lazy DataFrame; nothing is evaluated.
 
     ``quarantine(predictions, labels, "ndcg@10", score="score").write.saveAsTable("rejected")`` stores them. The columns are those of
     `Result.quarantine`.
@@ -193,7 +193,7 @@ def quarantine(predictions: Predictions, labels: DataFrame | None, metrics: Metr
     Args:
         predictions: as in `evaluate`.
         labels: as in `evaluate`.
-        metrics: as in `evaluate`; they say what grades there may be.
-        options: as in `score_users`. With an ``on_invalid`` that clips grades or ranks scores these are not rejected.
+        metrics: as in `evaluate`; they decide which grades are valid.
+        options: as in `score_users`. If ``on_invalid`` clips grades or ranks scores, these are not rejected.
     """
     return prepare(predictions, labels, metrics, ScoringOptions.given(options)).quarantine()

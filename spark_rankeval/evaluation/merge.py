@@ -1,4 +1,4 @@
-"""Several days' results as one, without the logs."""
+"""Merge the results of several days into one, from their summaries alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.records.summary import SummaryRow
 
-    #: A result, or what `Result.to_dict` or `Result.to_json` made of one.
+    #: A result, or the output of its `Result.to_dict` or `Result.to_json`.
     Mergeable = Result | Mapping[str, Any] | str
 
 _MERGED = no_users("a merged result has no values of users; read the per-user tables of the runs that were merged")
@@ -34,27 +34,27 @@ def merge(
     results: Iterable[Mergeable] | Mapping[str, Mergeable] | DataFrame,
     manifests: Iterable[Mapping[str, Any] | str] | None = None,
 ) -> Result:
-    """One result over the users of several, such as the week of seven days, from their summaries alone.
+    """Merge several results into one over all their users, such as seven days into a week, from their summaries alone.
 
-    Counts, least and greatest values, mean, standard deviation, standard error and Student's interval are exact: the same bits as
-    those of one evaluation of all users, because a summary keeps the exact sums behind them. **A user who is in several results
-    counts once in each**: n is then a number of user-days, and the interval, which assumes independent users, is too narrow if
-    people come back every day. Medians, quantiles and bootstraps cannot be merged: they are NaN, and the plan of the result says
-    so. `summarise` of the stored per-user tables has them.
+    Counts, extremes, mean, standard deviation, standard error and Student's interval are exact. They are bit for bit what one evaluation
+    of all users would give, because a summary keeps the exact sums behind them. Medians, quantiles and bootstrap intervals cannot be
+    merged: they are NaN, and the plan of the result says so. `summarise` of the stored per-user tables has them.
+
+    **A user who is in several results counts once in each**, so n is a number of user-days. The interval assumes independent users: it
+    is too narrow if people come back every day.
 
     Args:
-        results: results, or what `Result.to_dict` or `Result.to_json` made of them; a dict names them for messages. Or the
-            job's long table of metrics, a Spark DataFrame with a column ``run_id``, whose runs are merged.
-        manifests: the manifests of the runs in a table of metrics, as dicts or JSON. They say what the rows of data were like, which
-            is otherwise unknown (`Result.data_quality`).
+        results: a list of results, or of the outputs of their `Result.to_dict` or `Result.to_json`. A dict gives them names, which
+            messages use. A Spark DataFrame must be a job's table of metrics: the runs in its column ``run_id`` are merged.
+        manifests: the manifests of all runs in such a table, as dicts or JSON. Without them `Result.data_quality` is unknown.
 
     Returns:
         a result without users' values: its `per_user` raises.
 
     Raises:
-        MergeError: they are of different metrics, definitions, dialects, weights, slices or intervals; or there is none.
-        InputError: something is not a result or a manifest, a column or a run's manifest is missing, or a run in the table was
-            repeated since it was read.
+        MergeError: the results differ in metrics, definitions, dialects, weights, slices or intervals; or there is none.
+        InputError: something is not a result or a manifest; a column or a run's manifest is missing; or a run in the table was
+            repeated since the table was read.
     """
     summaries: dict[str, Sequence[SummaryRow]]
     qualities: list[dict[str, DataQuality]] = []
@@ -151,7 +151,7 @@ def _of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
 
 
 def column_of(row: SummaryRow) -> str:
-    """The name of the row's column in per-user tables: a label that a caller gave is the name."""
+    """The name of the row's column in per-user tables: the caller's own label if there is one, else made from the metric."""
     try:
         is_spelled_out = str(parse_metric(row.metric)) == row.metric
     except MetricError:

@@ -1,4 +1,4 @@
-"""What an evaluation gives: a number by its name, a table, JSON, and every user's values."""
+"""The result of an evaluation: means by name, tables, charts, files, and every user's values."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ _NO_QUERY = Query("all", 0, 0, 0, (), 0)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Shown):
-    """The outcome of an evaluation.
+    """The result of an evaluation. It prints as a table.
 
     Attributes:
-        summary: a row a metric, in the order asked for.
-        qualities: what the users and their rows were like, by model (an unnamed model has an empty name); empty if unknown, as
-            of a table of metrics.
-        columns: the column of each row in the per-user table, by the row's key.
-        plan: in words, how the data was brought together.
-        notes: in sentences, what the figures could be mistaken for; printed below them. Empty with ``notes=False``.
+        summary: a row for each metric, in the order asked for.
+        qualities: what the users and their rows were like, by model (an unnamed model has an empty name). Empty if unknown, as for a
+            table of metrics.
+        columns: the name of each row's column in the per-user table, by the row's key.
+        plan: how the data was brought together, in sentences.
+        notes: what the figures could be mistaken for, in sentences that are printed below them. Empty with ``notes=False``.
     """
 
     summary: tuple[SummaryRow, ...]
@@ -74,9 +74,9 @@ class Result(Shown):
 
     @cached_property
     def per_user(self) -> DataFrame:
-        """Every user's values, a lazy DataFrame: the user's columns, a double a metric (NaN: undefined) and counts.
+        """Every user's values as a lazy DataFrame: the user's columns, a double for each metric (NaN: undefined) and counts.
 
-        Spark's aggregates are NaN if one user's value is. To leave these users out, as the summary does:
+        Spark's aggregates are NaN if one user's value is. To leave such users out, as the summary does, write
         ``F.avg(F.nanvl("ndcg_at_10", F.lit(None)))``.
         """
         table = self._table()
@@ -84,14 +84,14 @@ class Result(Shown):
 
     @cached_property
     def quarantine(self) -> DataFrame:
-        """The rows that were not ranked, a lazy DataFrame that reads the data again when it is used.
+        """The rows that were not ranked, as a lazy DataFrame that reads the data again when it is used.
 
-        A row a rejected row, or a rejected entry of an array: ``table`` (predictions, labels, users), ``model`` if models have
-        names, the user's columns, ``item``, the columns of scores, ranks and grades, and ``reason``. If a user has several rows of
-        arrays, each is one row. Excluded predictions (``exclude=``) and labels merged with an equal one are not rejected.
+        It has a row for each rejected row or array entry: ``table`` (predictions, labels, users), ``model`` if models have names, the
+        user's columns, ``item``, the columns of scores, ranks and grades, and ``reason``. If a user has several rows of arrays, each
+        rejected one is one row. Predictions left out by ``exclude=`` and labels merged with an equal one are not rejected.
 
         Raises:
-            InputError: the result is of a per-user table, which lacks these rows; or two columns would have one name.
+            InputError: the result comes from a per-user table, which lacks these rows; or two columns would have the same name.
         """
         if self._rejected is None:
             msg = "a per-user table counts rejected rows but does not hold them; use evaluate(…).quarantine, or quarantine(…)"
@@ -100,7 +100,7 @@ class Result(Shown):
 
     @property
     def data_quality(self) -> DataQuality:
-        """What the users and their rows were like; of several models, what depends on predictions is added up.
+        """What the users and their rows were like. Of several models, counts that depend on predictions are added up.
 
         Raises:
             InputError: the result was merged from a table of metrics, which has no such counts.
@@ -118,10 +118,10 @@ class Result(Shown):
         return list(self.qualities) or list(dict.fromkeys(row.model for row in self.summary))
 
     def __getitem__(self, name: Name) -> float:
-        """The mean of a metric, by the label it was asked for, an alias, an object or its column's name.
+        """The mean of a metric, by its label, an alias, a metric object or the name of its column.
 
-        Of several models: ``result["als", "ndcg@10"]``; of a slice: ``result["ndcg@10", "country=DE"]``, or
-        ``result["als", "ndcg@10", "country=DE"]``. Raises `UnknownMetricError` unless exactly one row has the name.
+        Of several models, write ``result["als", "ndcg@10"]``; of a slice ``result["ndcg@10", "country=DE"]``, or
+        ``result["als", "ndcg@10", "country=DE"]``. Raises `UnknownMetricError` unless exactly one row matches.
         """
         return self._lookup.row(name).mean
 
@@ -130,7 +130,7 @@ class Result(Shown):
         return Lookup(self.summary, self.columns, self.models)
 
     def keys(self) -> list[str]:
-        """The labels of the metrics, in the order asked for; of several models each label once."""
+        """The labels of the metrics, in the order asked for. With several models, each label occurs once."""
         return list(dict.fromkeys(row.key for row in self.summary))
 
     def __iter__(self) -> Iterator[str]:
@@ -143,7 +143,7 @@ class Result(Shown):
         return isinstance(name, str | Metric | tuple) and len(self._lookup.rows(name)) == 1
 
     def to_pandas(self) -> pd.DataFrame:
-        """The summary as a pandas DataFrame, a row a metric: the columns of `SummaryRow`, and a column a quantile."""
+        """The summary as a pandas DataFrame: a row for each metric, the columns of `SummaryRow`, and a column for each quantile."""
         frame = pd.DataFrame([row.record() for row in self.summary])
         return frame.astype({"cutoff": "Int64"})
 
@@ -159,7 +159,7 @@ class Result(Shown):
         ``result.with_slices(activity=["light", "medium", "heavy"])``
 
         Args:
-            order: the values of an attribute, by its name; values that are not named come last.
+            order: for each attribute, its values in the order to show them. Values that are not named come last.
 
         Raises:
             OptionError: no slice has such an attribute or value.
@@ -170,36 +170,36 @@ class Result(Shown):
         return [row for row in self.summary if row.slice == "all"]
 
     def curve(self, metric: str | Metric) -> pd.DataFrame:
-        """A metric against its cutoff, ready to plot: a row a model, relevance and cutoff, those without a cutoff last.
+        """A metric against its cutoff, ready to plot: a row for each model, relevance and cutoff; rows without a cutoff come last.
 
-        Ask for many cutoffs at once with a range: ``evaluate(…, ["ndcg@1..100"])``, then ``result.curve("ndcg")``. The columns are
+        A range asks for many cutoffs at once: ``evaluate(…, ["ndcg@1..100"])``, then ``result.curve("ndcg")``. The columns are
         model, relevance, cutoff, mean, standard_error, n_users.
 
         Args:
-            metric: the metric without its cutoff; a parameter that is not given may have any one value.
+            metric: the metric without its cutoff. A parameter that you leave out may have any value, the same in all rows.
 
         Raises:
-            UnknownMetricError: no row is of that metric, or rows of several definitions are.
+            UnknownMetricError: no row has that metric, or its rows have several definitions.
         """
         return cutoff_curve(self._of_all_users(), metric)
 
     def precision_recall_curve(self) -> pd.DataFrame:
-        """Interpolated precision against recall, ready to plot: a row a model, relevance and recall.
+        """Interpolated precision against recall, ready to plot: a row for each model, relevance and recall.
 
-        Ask for it with ``evaluate(…, ["precision_recall_curve"])``: 101 recalls, averaged over users. The columns are model,
+        ``evaluate(…, ["precision_recall_curve"])`` asks for it: 101 recalls, averaged over users. The columns are model,
         relevance, recall, mean, standard_error, n_users.
 
         Raises:
-            UnknownMetricError: no row is of ``iprec``, or rows of several definitions are.
+            UnknownMetricError: no row has ``iprec``, or its rows have several definitions.
         """
         return recall_curve(self._of_all_users())
 
     @property
     def plot(self) -> ResultPlots:
-        """Charts of the result, as Altair's objects; needs the extra ``report``.
+        """Charts of the result, as Altair objects; needs the extra ``report``.
 
-        ``result.plot()`` draws all means, ``result.plot("ndcg@10")`` the models side by side, ``result.plot("ndcg")`` the curve
-        against the cutoff; `ResultPlots` has the charts by name, such as ``result.plot.slices("ndcg@10")``.
+        ``result.plot()`` draws all means, ``result.plot("ndcg@10")`` the models side by side. ``result.plot("ndcg")`` draws the curve
+        against the cutoff. `ResultPlots` has the charts by name, such as ``result.plot.slices("ndcg@10")``.
         """
         return ResultPlots(
             self.summary, self.columns, self.models, lambda column, grid: users_by_value(self.per_user, column, grid)
@@ -216,23 +216,23 @@ class Result(Shown):
         distributions: Sequence[str] = (),
         manifest: Mapping[str, Any] | None = None,
     ) -> Path:
-        """Write the result as one HTML file that opens offline, without scripts, and return its path; needs the extra ``report``.
+        """Write the result as one HTML file that opens offline and has no scripts, and return its path; needs the extra ``report``.
 
         Args:
-            path: of the file on this machine; an existing one is replaced at once and whole.
-            comparison: what `compare` says of the models; its verdicts, differences and slices get a section.
-            title: of the page; None: one that names the models.
-            gates: the conditions that the run had to meet, which then come first.
+            path: a file on this machine. An existing file is replaced in one step, so it is never half written.
+            comparison: the result of `compare` for these models; its verdicts, differences and slices get a section.
+            title: the title of the page. None: one that names the models.
+            gates: the conditions that the run had to meet; they come first on the page.
             dialects: the ``rows`` of a `dialect_map`.
-            distributions: metrics whose users are drawn as histograms. Each aggregates `per_user` and the comparison's differences:
-                another evaluation of a fresh result, a look at a column of a written one. Without any, the quantiles of the summary
-                are drawn.
-            manifest: what else belongs to the record of the run (versions, configuration, inputs, seed): values by name, or
-                mappings of such, each of which becomes a table.
+            distributions: metrics to draw as histograms of their users. Each aggregates `per_user` and the comparison's differences:
+                on a fresh result that is another evaluation, on a written one a look at a column. Without any, the page draws the
+                quantiles of the summary.
+            manifest: what else belongs to the record of the run, such as versions, configuration, inputs and seed: values by name, or
+                mappings of such, which become a table each.
 
         Raises:
             MissingExtraError: Altair, Jinja2 or vl-convert is not installed.
-            OptionError: the path has no folder on this machine, or the comparison is not one of `compare`.
+            OptionError: the path has no folder on this machine, or the comparison does not come from `compare`.
             UnknownMetricError: a metric of `distributions` is not in the result.
         """
         models = ", ".join(filter(None, self.models))
@@ -252,16 +252,16 @@ class Result(Shown):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain values that `from_dict` reads; NaN as None. The plan is not among them."""
+        """The figures as plain values that `from_dict` reads; NaN becomes None. The plan is not among them."""
         return stored_values(self.summary, self.columns, self.qualities, self.notes)
 
     def to_json(self, indent: int | None = 2) -> str:
-        """The figures as JSON that `from_json` reads; NaN as null."""
+        """The figures as JSON that `from_json` reads; NaN becomes null."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Result:
-        """The result of `to_dict`, or of a job's manifest, without users' values: its `per_user` raises.
+        """Read what `to_dict` returned, or a job's manifest. The result has no users' values: its `per_user` raises.
 
         Raises:
             InputError: it is neither.
@@ -270,14 +270,14 @@ class Result(Shown):
 
     @classmethod
     def from_json(cls, text: str) -> Result:
-        """The result of `to_json`, as `from_dict` reads it; any other text raises `InputError`."""
+        """Read what `to_json` returned, as `from_dict` does; any other text raises `InputError`."""
         return cls.from_dict(read_text(text))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write all but the tables into a JSON file, which `load` reads, and return its path; `write` stores the users' values.
+        """Write everything except tables to a JSON file, which `load` reads, and return its path. `write` stores the users' values.
 
         Args:
-            path: of the file on this machine; an existing one is replaced at once and whole.
+            path: a file on this machine. An existing file is replaced in one step, so it is never half written.
 
         Raises:
             OptionError: nothing can be written there.
@@ -286,7 +286,7 @@ class Result(Shown):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
-        """The result that `save` wrote, without users' values: its `per_user` raises.
+        """Read a result that `save` wrote. It has no users' values: its `per_user` raises.
 
         Raises:
             InputError: the file holds no result.
@@ -295,7 +295,7 @@ class Result(Shown):
         return cls.from_json(text_of(path, "result"))
 
     def __reduce__(self) -> tuple[Callable[[str], Result], tuple[str]]:
-        # Tables live in a session, so that a pickle is what `save` writes.
+        # Tables belong to a session, so a pickle holds what `save` writes.
         return Result.from_json, (self._as_text(),)
 
     def _as_text(self) -> str:
@@ -308,7 +308,7 @@ class Result(Shown):
         return self
 
     def explain(self) -> str:
-        """In words: by which definition each number is, what it could be taken for, and how the data was brought together."""
+        """Say in words how each number is defined, what it could be mistaken for, and how the data was brought together."""
         definitions = {row.name: row.definition for row in self.summary}
         width = max(map(len, definitions))
         lines = [f"{key.ljust(width)}  {text}" for key, text in definitions.items()]
@@ -316,19 +316,19 @@ class Result(Shown):
         return "\n".join([*lines, *notes, "", *self.plan])
 
     def write(self, path: str | os.PathLike[str], mode: str = "errorifexists") -> Result:
-        """Write the per-user table as Parquet: to a staging place beside `path`, and published only if it is valid.
+        """Write the per-user table as Parquet: to a staging place beside `path` first, and published only if it is valid.
 
-        The result is of what was written; its `per_user` reads the stored table.
+        Returns the result of what was written; its `per_user` reads the stored table.
 
         Args:
-            path: the place of the table; any path that Spark writes to.
-            mode: for an existing table: ``errorifexists`` or ``overwrite``.
+            path: where to write the table; any path that Spark can write to.
+            mode: what to do if the table exists: ``errorifexists`` or ``overwrite``.
 
         Raises:
-            DataError: the written rows are not valid; nothing is published then.
+            DataError: the written rows are not valid, so nothing was published.
         """
         written = self._write(self._table(), path, mode)
-        # The per-user table does not hold what other definitions give.
+        # The per-user table does not hold the values by other definitions.
         means = {(row.model, row.slice, row.key): row.standard_mean for row in self.summary}
         summary = tuple(
             replace(row, standard_mean=means.get((row.model, row.slice, row.key), row.standard_mean))
@@ -337,14 +337,14 @@ class Result(Shown):
         return replace(written, summary=summary, notes=self.notes, _rejected=self._rejected)
 
     def models_table(self, comparison: Compared | None = None, *, metrics: Metrics = None) -> ModelsTable:
-        """Several models in one table: a row a model, a column a metric, the best of each column marked.
+        """Show several models in one table: a row for each model, a column for each metric, the best of each column marked.
 
-        It prints as text and is HTML in a notebook; it has `to_markdown()`, `to_latex(caption=…, label=…)` and `to_pandas()`.
+        The table prints as text and is HTML in a notebook. It has `to_markdown()`, `to_latex(caption=…, label=…)` and `to_pandas()`.
 
         Args:
-            comparison: what `compare` or `all_pairs` says of these models: letters mark means that are significantly better than
-                those of other models.
-            metrics: which ones; None: all, but only some usual cutoffs of a curve with many points.
+            comparison: the result of `compare` or `all_pairs` for these models. Letters then mark means that are significantly better
+                than those of other models.
+            metrics: the metrics to show. None: all, but of a curve with many points only some usual cutoffs.
 
         Raises:
             UnknownMetricError: a metric is not in the result.
@@ -356,22 +356,22 @@ class Result(Shown):
         return models_table(rows, self.models, compared, notes_of(rows) if self.notes else ())
 
     def to_latex(self) -> str:
-        r"""The summary as a LaTeX ``tabular`` for each model and slice, with the rules of the package ``booktabs``."""
+        r"""The summary as a LaTeX ``tabular`` for each model and slice; it needs the package ``booktabs``."""
         return as_latex(self._on_paper())
 
     def to_trec(self, *, per_query: bool = False, runid: str | None = None) -> str:
-        """The means as trec_eval prints them: a line a measure, named as there if it is defined as there.
+        """The means as trec_eval prints them: a line for each measure, with its name there if it is defined as there.
 
-        ``num_ret``, ``num_rel`` and ``num_rel_ret`` are sums over `per_user`: another evaluation of a fresh result, a look at some
-        columns of a written one. ``num_rel_ret`` needs a metric that tells it: precision or recall of whole lists, or with a cutoff
-        that no list exceeds. A metric that trec_eval lacks, or defines otherwise, has its own label and comes last.
+        ``num_ret``, ``num_rel`` and ``num_rel_ret`` are sums over `per_user`. On a fresh result that is another evaluation, on a written
+        one a look at some columns. ``num_rel_ret`` needs precision or recall of whole lists, or with a cutoff that no list exceeds. A
+        metric that trec_eval lacks, or defines differently, keeps its own label and comes last.
 
         Args:
-            per_query: with the lines of every query first, as ``trec_eval -q`` prints them; brings them to the driver.
-            runid: the name of the run; None: the model's name, and no such line if it has none.
+            per_query: whether the lines of every query come first, as ``trec_eval -q`` prints them. This collects them on the driver.
+            runid: the name of the run. None: the model's name, or no such line if the model has none.
 
         Raises:
-            InputError: the per-user table has no column of users, or lacks their counts.
+            InputError: the per-user table has no user column, or lacks the counts of users.
         """
         one_of("per_query", per_query, (True, False))
         check_name("runid", runid)
@@ -385,7 +385,7 @@ class Result(Shown):
             total = totals.get(model, _NO_QUERY)._replace(values=[row.mean for row in of_model])
             of_queries = queries.get(model, [])
             if total.n_found is None:
-                # A count that not every query has is printed of none.
+                # A count that some queries lack is printed for none.
                 of_queries = [query._replace(n_found=None) for query in of_queries]
             texts.append(render_trec(of_model, of_queries, total, runid or model or None))
         return "\n".join(texts)

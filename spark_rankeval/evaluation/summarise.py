@@ -1,4 +1,4 @@
-"""The figures of a per-user table that was written, or is about to be."""
+"""Summarise a per-user table that is stored, or about to be."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ def summarise(
     quantiles: Sequence[float] = (0.5,),
     notes: bool = True,
 ) -> Result:
-    """The means of a per-user table, fresh from `score_users` or read back from storage, with one action.
+    """Compute the means of a per-user table, fresh from `score_users` or read back from storage, in one action.
 
-    `score_users` marks its columns with metadata, which Parquet keeps. CSV, JSON and ORC lose it: then every double column that no
-    option names is a metric of its own name, with a warning, and `user` and `model` must be named if the table has them. Each row
-    of a model counts as one user. Repeated users are not looked for, but a column ``run_id`` with several values is refused.
+    `score_users` marks its columns with metadata, which Parquet keeps. CSV, JSON and ORC lose it. Then every double column that no option
+    names is read as a metric, with a warning; name `user` and `model` if the table has them. Each row of a model counts as one user.
+    Repeated users are not detected, but a column ``run_id`` with several values is refused.
 
     Args:
         per_user: the table.
-        on_invalid: which counts are errors, as in `evaluate`; None: as in `score_users`, which decides what is ranked.
-        user: the columns that make a user; None: those that the table marks.
-        model: the column of models' names; None: the one that the table marks, if any.
+        on_invalid: which counts of bad rows are errors, as in `evaluate`. None: as in `score_users`, which decides what is ranked.
+        user: the columns that identify a user. None: those that the table marks.
+        model: the column of model names. None: the column that the table marks, if any.
         by: columns of the table that divide the users into slices: attributes it was scored with, or any others.
-        user_weight: a column of the users' weights; None: the one that it was scored with, if any.
-        ci: as in `evaluate`; the same method gives the same figures to the last digit.
-        quantiles: shares of the users.
-        notes: as in `evaluate`; the table does not hold what other definitions would give.
+        user_weight: a column of users' weights. None: the weights that the table was scored with, if any.
+        ci: as in `evaluate`. The same method gives the same figures to the last digit.
+        quantiles: as in `evaluate`.
+        notes: as in `evaluate`. A table of `score_users` does not hold the values by dialect ``standard``, so notes lack them.
 
     Raises:
         InputError: the table has no column of a metric, or rows of several runs, as the folder of a job's tables has.
@@ -124,20 +124,20 @@ def write_per_user(
 ) -> Result:
     """Write a per-user table to a staging place, summarise what was written, and publish it if it is valid.
 
-    The table, which is the heavy part, is computed once.
+    The table is computed once, which is the expensive part.
 
     Args:
         per_user: a table of `score_users`.
-        path: the place of the Parquet table.
-        mode: ``errorifexists`` or ``overwrite``.
+        path: where to write the Parquet table.
+        mode: what to do if the table exists: ``errorifexists`` or ``overwrite``.
         by: columns of the table that divide the users into slices, as in `summarise`.
         user_weight: as in `summarise`.
         ci: as in `evaluate`.
-        quantiles: shares of the users.
+        quantiles: as in `evaluate`.
         notes: as in `summarise`.
 
     Raises:
-        DataError: the written rows are not valid; nothing is published then.
+        DataError: the written rows are not valid, so nothing was published.
         OptionError: an option is not valid, or the path exists already; nothing was computed.
     """
     SummaryOptions(by, user_weight, ci, quantiles, notes)
@@ -158,7 +158,7 @@ def write_per_user(
 
 
 def check_memory(per_user: DataFrame, options: SummaryOptions) -> None:
-    """Refuse, without a job, what `summarise` of a table of `score_users` would refuse for its memory."""
+    """Refuse, without a job, a table of `score_users` that `summarise` would refuse because it needs too much memory."""
     schema = PerUserSchema.read(per_user)
     described = options.described(weighted=options.user_weight is not None)
     n_keys = (schema.model is not None) + len(attributes_in(options.by))
@@ -168,7 +168,7 @@ def check_memory(per_user: DataFrame, options: SummaryOptions) -> None:
 def _schema_of(
     per_user: DataFrame, options: SummaryOptions, user: str | Sequence[str] | None, model: str | None
 ) -> PerUserSchema:
-    """The columns of a per-user table, as the table marks them or the caller names them."""
+    """The columns of a per-user table, as its marks or the caller name them."""
     schema = PerUserSchema.read(per_user)
     users = _named(per_user, user, "user") or list(schema.users)
     models = _named(per_user, model, "model") or ([] if schema.model is None else [schema.model])
@@ -182,7 +182,7 @@ def _schema_of(
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
         msg = f"the per-user table has no metric column; it has: {there}. Pass a table of score_users"
         raise InputError(msg)
-    # Counts are known by their names, even if storage lost what columns say of themselves.
+    # Counts are recognised by their names, even if storage lost the metadata of the columns.
     counts = [name for name in COUNTS if name in per_user.columns]
     counts += [name for name in schema.counts if name not in COUNTS]
     others = (*schema.marks(), *(metric.column for metric in metrics), *slices, *([] if weight is None else [weight]))
@@ -196,13 +196,13 @@ def _schema_of(
 
 
 def _column_of_runs(per_user: DataFrame, others: set[str | None]) -> str | None:
-    """The column by which a folder of per-user tables tells runs apart, if there is one."""
+    """The column that tells runs apart in a folder of per-user tables, if there is one."""
     column = find_column(per_user, RUN_ID)
     return None if column is None or column in others or is_marked(per_user.schema[column]) else column
 
 
 def _check_one_run(groups: Mapping[Key, Figures], column: str, *, has_models: bool) -> None:
-    """Refuse a per-user table of several runs, in which the same users may be repeated."""
+    """Refuse a per-user table of several runs, because it may repeat users."""
     for key, group in groups.items():
         run = group.counts[RUN]
         if run.n and run.least != run.greatest:
@@ -216,7 +216,7 @@ def _check_one_run(groups: Mapping[Key, Figures], column: str, *, has_models: bo
 
 
 def _standards(schema: PerUserSchema, options: SummaryOptions) -> list[MetricColumn]:
-    """The metrics whose values by dialect ``standard`` the table has, if notes are asked for."""
+    """The metrics for which the table also has values by dialect ``standard``; none without notes."""
     return [metric for metric in schema.metrics if metric.standard_column and options.notes]
 
 
@@ -256,7 +256,7 @@ def _by_model(
             {metric.key: value.mean for metric, value in zip(standards, beside, strict=True)},
             {**dict.fromkeys(set(missing) - {"in_both"}, _no_count(values[0].moments)), **group.counts},
         )
-        # A table without a row has one group, without a key, which stands for all models.
+        # A table without rows has one group without a key. It stands for all models.
         several = schema.model is not None
         for model in [str(key[0]) if several else ""] if key or not several else schema.models or ("",):
             figures.setdefault(model, {})[key[1:] if several else key] = of_group
@@ -276,7 +276,7 @@ def _named(per_user: DataFrame, names: str | Sequence[str] | None, option: str) 
 
 
 def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> list[MetricColumn]:
-    """The metrics of a table whose columns carry no marks, with a warning of what was taken for one."""
+    """The metrics of a table without metadata; a warning names the columns that were read as metrics."""
     rest = [field for field in per_user.schema.fields if field.name not in {*others, *COUNTS, *WEIGHT_SUMS}]
     taken = [field.name for field in rest if isinstance(field.dataType, T.DoubleType | T.FloatType)]
     left = [f"{field.name} {field.dataType.simpleString()}" for field in rest if field.name not in taken]
@@ -289,10 +289,10 @@ def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> list[Metr
 
 
 def _check_normalisers(per_user: DataFrame, metrics: Sequence[MetricColumn]) -> None:
-    """Refuse values of SNIPS without the column that their mean is divided by."""
+    """Refuse SNIPS values without the column by which their mean is divided."""
     normalisers = {metric.column: metric.normaliser for metric in metrics if metric.normaliser}
     lacking = {name: normaliser for name, normaliser in normalisers.items() if normaliser not in per_user.columns}
-    # If the columns' metadata is lost, the names are left.
+    # If the metadata is lost, column names still tell.
     lacking |= {
         name: f"the mark that {name}{NORMALISER} belongs to it"
         for name in per_user.columns
@@ -333,6 +333,6 @@ def _slices_of(per_user: DataFrame, by: By) -> list[str]:
 
 
 def _no_count(like: Moments) -> Moments:
-    """A count that nobody made, of as many users."""
+    """A count of 0 for every user, in place of one that the table lacks."""
     n = like.n + like.n_undefined
     return replace(like, n=n, n_undefined=0, n_zero=0, mean=0.0, std=0.0, least=0.0, greatest=0.0, total=0.0)

@@ -1,4 +1,4 @@
-"""What the configurations of all jobs have in common, and how their files are read and checked."""
+"""The part of a configuration that all jobs share, and how configuration files are read and checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spark_rankeval.jobs.settings import read_settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# It is the name of folders and files.
+# Folders and files are named by it.
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TREC_OPTIONS = {"trec_run": ("model", "on_invalid"), "trec_qrels": ("on_invalid",)}
 
@@ -31,13 +31,13 @@ class Source:
     """A table to read: files, a name in the catalogue, or a query of a database.
 
     Attributes:
-        path: a file or folder, or several, as Spark reads them; of delta and iceberg a table's place or name.
-        format: what the files are; jdbc is a database, of which options say url, dbtable or query, user and password;
-            delta and iceberg need a session that has them; trec_run and trec_qrels are TREC's, of whose lines each is looked at.
-        options: options of Spark's reader; CSV is read with a header and inferred types unless they say otherwise.
-        schema: columns and types, such as "user bigint, item string, score double"; left out, they are those of the table, and
-            those of CSV and JSON are inferred, for which Spark reads the files once more. Ids in CSV (users, items, models, categories
-            and slices) are then text unless all of a column are plain whole numbers: 007 is not 7.
+        path: a file or folder, or several, as Spark reads them; for delta and iceberg the table's place or name.
+        format: the format of the files. jdbc is a database: its options name url, dbtable or query, user and password. delta and iceberg
+            need a session that has them. trec_run and trec_qrels are TREC's formats; a job checks each line.
+        options: options of Spark's reader. CSV is read with a header and inferred types unless they say otherwise.
+        schema: columns and types, such as "user bigint, item string, score double". Without it the table's own are taken; those of CSV and
+            JSON are inferred, for which Spark reads the files once more. Ids in CSV (users, items, models, categories and slices)
+            are then strings unless all of a column are plain whole numbers: 007 is not 7.
         table: a table of the catalogue, instead of files.
     """
 
@@ -54,7 +54,7 @@ class Source:
 
     @property
     def place(self) -> str:
-        """Where the table is, in words, without secrets."""
+        """A description of where the table is, without secrets."""
         if self.table is not None:
             return f"table {self.table}"
         if self.format == "jdbc":
@@ -63,11 +63,11 @@ class Source:
         return self.redacted(f"{self.format} {', '.join(self.paths)}")
 
     def redacted(self, text: str) -> str:
-        """A text without the secrets of this source."""
+        """A string without the secrets of this source."""
         return redacted(text, secrets_of(asdict(self)))
 
     def problems(self, section: str) -> list[str]:
-        """What is wrong with it; the section is its name in the file."""
+        """The problems of this section of the file, by its name there."""
         if self.table is None and self.format == "jdbc":
             return self._problems_of_databases(section)
         if self.table is None and (problems := self._problems_of_trec(section)):
@@ -103,9 +103,9 @@ class Output:
     """Where the results go.
 
     Attributes:
-        path: a folder, in which each run has a partition of every table: its figures, its manifest and its status.
-        run_id: the name of the run, whose partitions it replaces; left out: one made of the configuration and the input files.
-        report: whether there is an HTML report in that folder too; or the path of a file on the driver's disk to write it to.
+        path: a folder. Each run has a partition there in every table: its figures, its manifest and its status.
+        run_id: the name of the run, whose partitions it replaces. Left out, it is made from the configuration and the input files.
+        report: whether to write an HTML report into that folder, too; or the path of a file on the driver's disk to write it to.
     """
 
     path: str
@@ -113,7 +113,7 @@ class Output:
     report: bool | str = False
 
     def problems(self) -> list[str]:
-        """What is wrong with it before Spark starts."""
+        """The problems that show before Spark starts."""
         problems = [] if self.path.strip() else ["output.path must name a folder; it is empty"]
         try:
             check_place("output.path", self.path)
@@ -129,7 +129,7 @@ class Output:
                 )
                 return problems
             try:
-                # Permissions do not tell all: a disk may be read-only, and root is refused by none.
+                # Permissions are not enough to know: a disk may be read-only, and root passes every check.
                 with tempfile.TemporaryFile(dir=file.parent):
                     pass
             except OSError as error:
@@ -139,7 +139,7 @@ class Output:
 
 
 def wrong_run_id(key: str, run_id: str | None) -> list[str]:
-    """What is wrong with the name of a run under a key; None is allowed."""
+    """The problems of a run's name under a key; None is allowed."""
     if run_id is None or _RUN_ID.fullmatch(run_id):
         return []
     return [
@@ -149,12 +149,12 @@ def wrong_run_id(key: str, run_id: str | None) -> list[str]:
 
 @dataclass(frozen=True)
 class Report:
-    """What the report tells beside the figures.
+    """What the report shows beside the figures.
 
     Attributes:
-        title: of the page; left out, one that names the models.
-        distributions: metrics whose users are drawn as histograms.
-        dialects: whose means stand beside those of the default, with what makes the difference, or "all"; takes another pass.
+        title: the title of the page; left out, it names the models.
+        distributions: metrics to draw as histograms of their users.
+        dialects: dialects whose means to show beside the default's, and why they differ; or "all". This takes another pass.
     """
 
     title: str | None = None
@@ -164,11 +164,11 @@ class Report:
 
 @dataclass(frozen=True)
 class JobConfig:
-    """What the configurations of all jobs have in common.
+    """The part of a configuration that all jobs share.
 
     Attributes:
         output: where the results go.
-        report: what the report tells, where one is written.
+        report: what the report shows, if one is written.
     """
 
     output: Output
@@ -183,11 +183,11 @@ class JobConfig:
         raise NotImplementedError
 
     def keys(self) -> dict[str, str]:
-        """The keys of the options of the library, by the options' names."""
+        """The keys of the library's options in the file, by the options' names."""
         raise NotImplementedError
 
     def redacted(self, text: str) -> str:
-        """A text without the secrets of this configuration."""
+        """A string without the secrets of this configuration."""
         return redacted(text, secrets_of(asdict(self)))
 
     def written(self, run_id: str, tables: Sequence[str]) -> str:
@@ -195,7 +195,7 @@ class JobConfig:
         return self.redacted(f"run {run_id} written to {self.output.path}: {', '.join(tables)}")
 
     def problems(self) -> list[str]:
-        """What its sections say that they cannot mean, alone or together."""
+        """What is not valid in its sections, alone or together."""
         problems = self.output.problems()
         for section, source in self.sources().items():
             problems += source.problems(section)
@@ -206,7 +206,7 @@ class JobConfig:
         return problems
 
     def refused(self, section: str, *checks: Callable[[], object]) -> list[str]:
-        """What the library's checks of options refuse, with the keys of these."""
+        """The problems that the library's checks of options find, with the file's keys in place of the options."""
         problems = []
         for check in checks:
             try:
@@ -217,7 +217,7 @@ class JobConfig:
 
     @classmethod
     def wrong_names(cls, settings: Mapping[str, Any]) -> list[str]:
-        """What is wrong with settings even if they do not read as a configuration."""
+        """Problems of settings that are found even if the settings do not read as a configuration."""
         return []
 
 
@@ -227,13 +227,13 @@ def keys_of(section: str, kind: type) -> dict[str, str]:
 
 
 def names_in(*given: str | Sequence[str] | None) -> frozenset[str]:
-    """The names of columns in several keys, each of which gives a name, several, or none."""
+    """The column names in several keys; a key holds a name, several, or none."""
     keys = [(names,) if isinstance(names, str) else names or () for names in given]
     return frozenset(name for names in keys for name in names)
 
 
 def empty_names(section: str, names: Mapping[str, object]) -> list[str]:
-    """What is wrong with keys that hold an empty name of a column."""
+    """The problems of keys that hold an empty column name."""
     problems = []
     for key, value in names.items():
         texts = value if isinstance(value, tuple) else (value,)
@@ -248,7 +248,7 @@ Config = TypeVar("Config", bound=JobConfig)
 
 
 def load_config(path: str, kind: type[Config], overrides: Sequence[str] = ()) -> Config:
-    """Read and check a configuration file, TOML or YAML by its ending; overrides are texts as ``--set`` takes them."""
+    """Read and check a configuration file, TOML or YAML by its ending; overrides are strings as ``--set`` takes them."""
     written = _read_file(path)
     settings = overridden(written, overrides, kind)
     try:
@@ -261,7 +261,7 @@ def load_config(path: str, kind: type[Config], overrides: Sequence[str] = ()) ->
 def _place_of(
     error: ConfigurationError, path: str, written: Mapping[str, Any], kind: type[JobConfig], overrides: Sequence[str]
 ) -> str:
-    """Where to mend what is wrong: in the file, or on the command line if the file alone is right."""
+    """Where to fix what is wrong: in the file, or on the command line if the file alone is right."""
     if not overrides:
         return path
     keys = [override.partition("=")[0].strip() for override in overrides]
@@ -275,10 +275,10 @@ def _place_of(
 
 
 def parse_config(settings: Mapping[str, Any], kind: type[Config]) -> Config:
-    """The configuration that settings describe; an error names all offenders at once."""
+    """Make a configuration from settings; an error names all problems at once."""
     problems: list[str] = []
     config = read_settings(kind, settings, problems)
-    # Wrong metrics are named beside wrong keys, so they are looked at even if the rest does not read.
+    # Wrong metrics are reported together with wrong keys, so they are checked even if the rest does not read.
     problems += kind.wrong_names(settings)
     if config is not None:
         problems += config.problems()
@@ -299,7 +299,7 @@ def _read_file(path: str) -> dict[str, Any]:
         raise ConfigurationError(msg) from error
     except ConfigurationError:
         raise
-    # A text that is not UTF-8 is one.
+    # Bytes that are not UTF-8 raise a ValueError, too.
     except ValueError as error:
         msg = f"{path} is not TOML: {error}"
         raise ConfigurationError(msg) from error
@@ -310,7 +310,7 @@ def _read_yaml(path: str, text: str) -> dict[str, Any]:
         import yaml  # noqa: PLC0415 # an extra
 
     class Loader(yaml.SafeLoader):
-        """Plain values alone, and no key twice: the last would win in silence."""
+        """It makes plain values alone, and refuses repeated keys: the last would win in silence."""
 
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
             keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
@@ -324,7 +324,7 @@ def _read_yaml(path: str, text: str) -> dict[str, Any]:
         # The loader makes plain values alone, as yaml.safe_load does.
         settings = yaml.load(text, Loader)
     except yaml.MarkedYAMLError as error:
-        # Not the lines around it, in which a password may stand, nor the words of it that YAML quotes.
+        # Neither the lines around the error nor the words that YAML quotes are shown: they may hold a password.
         line = "" if error.problem_mark is None else f" (line {error.problem_mark.line + 1})"
         problem = re.sub(r"'[^'\s]{2,}'", HIDDEN, error.problem or "")
         msg = f"{path} is not YAML: {problem}{line}; quote values that begin with *, & or !"

@@ -1,4 +1,4 @@
-"""The job that evaluates: two tables and a configuration in; every user's metrics, the summary and an exit code out."""
+"""The configuration of the job that evaluates tables, and its command."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from spark_rankeval.statistics.methods import BCa, IntervalMethod, Percentile, S
 if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
 
-#: The sections that are tables.
+#: The sections that name tables.
 _TABLES = ("predictions", "labels", "users", "exclude", "attributes", "training", "items", "baseline")
 #: The longest name of a run that every store of MLflow takes.
 LONGEST_RUN_NAME = 250
@@ -38,7 +38,7 @@ _LONGEST_EXPERIMENT = 500
 
 @dataclass(frozen=True)
 class Columns(ColumnOptions):
-    """The names of the columns, as `evaluate` takes them."""
+    """The names of the columns, as in `evaluate`."""
 
     category: str = Facts.category
     vector: str = Facts.vector
@@ -50,8 +50,8 @@ class Evaluation(SummaryOptions, RankingOptions):
 
     Attributes:
         metrics: names such as "ndcg@10", or a table from labels of your own to names.
-        model: the name of the predictions, if the table holds those of one model.
-        totals: whether to add a total over each of several attributes in by.
+        model: a name for the predictions, if the table holds those of one model.
+        totals: whether to add a total over each attribute, if by has several.
         ci: the interval of each mean: t (Student), bca or percentile (bootstraps; bootstrap means bca), or none.
         level: the share of such intervals that hold the true mean.
         replicates: how many bootstrap samples are drawn.
@@ -69,11 +69,11 @@ class Evaluation(SummaryOptions, RankingOptions):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Values are checked with the rest of the file, so that every offender is named at once; see `EvaluateConfig.problems`."""
+        """Check nothing: `EvaluateConfig.problems` checks values with the rest of the file, to report all problems at once."""
 
     def summary(self) -> SummaryOptions:
-        """What is said of the users' values."""
-        # All are made, so that a key is checked even if the method has no use for it.
+        """The options of the summary."""
+        # All methods are made, so that each key is checked even if the chosen method does not use it.
         methods: dict[str, IntervalMethod | None] = {
             "t": Student(self.level),
             "percentile": Percentile(self.level, self.replicates, self.seed),
@@ -90,7 +90,7 @@ class EvaluationOutput(Output):
     """Where the results go, and how they are printed.
 
     Attributes:
-        printed: as a table, or as trec_eval prints them: the means, or every query before.
+        printed: a table, or what trec_eval prints: the means (trec), or every query and then the means (trec_queries).
     """
 
     printed: Literal["table", "trec", "trec_queries"] = "table"
@@ -101,10 +101,10 @@ class Tracking:
     """Where MLflow keeps a run beside the outputs.
 
     Attributes:
-        experiment: its name there; it is made where there is none.
-        run_name: of the run there; left out, the run_id.
-        tracking_uri: of the tracking server, such as "http://mlflow:5000" or "sqlite:///runs.db"; left out, that of the environment
-            (MLFLOW_TRACKING_URI).
+        experiment: the name of the experiment; it is created if it does not exist.
+        run_name: the name of the run there; left out, the run_id.
+        tracking_uri: the address of the tracking server, such as "http://mlflow:5000" or "sqlite:///runs.db"; left out, that of the
+            environment (MLFLOW_TRACKING_URI).
     """
 
     experiment: str = "spark_rankeval"
@@ -112,7 +112,7 @@ class Tracking:
     tracking_uri: str | None = None
 
     def problems(self) -> list[str]:
-        """What no store of MLflow takes."""
+        """The names that MLflow does not take."""
         problems = []
         for name, longest in (("experiment", _LONGEST_EXPERIMENT), ("run_name", LONGEST_RUN_NAME)):
             text = getattr(self, name)
@@ -127,17 +127,17 @@ class EvaluateConfig(JobConfig):
 
     Attributes:
         output: where the results go.
-        predictions: what was recommended: a row a user and item, or a row a user with an array of items.
+        predictions: what was recommended: a row for each user and item, or a row for each user with an array of items.
         evaluation: the metrics and options.
         labels: what the users wanted; left out if the table of predictions holds both arrays.
-        users: everyone to count, when some users are in neither table.
+        users: everyone to count, if some users are in neither table.
         exclude: items to leave out of the predictions before they are ranked.
         attributes: columns of the users, for by and user_weight.
-        training: the interactions that the model was trained on, rows of users and items, for metrics that ask for them.
-        items: attributes of items, or the catalogue, for metrics that ask for them.
-        baseline: what a baseline recommends, as predictions, for metrics that ask for it.
+        training: the interactions that the model was trained on, rows of users and items, for metrics that need them.
+        items: attributes of items, or the catalogue, for metrics that need them.
+        baseline: what a baseline recommends, in the form of predictions, for metrics that need it.
         columns: the names of the columns.
-        gates: what figures must be, by metric or by names of the gates; a run that fails one exits with 4.
+        gates: conditions on figures, by metric or by names of your own; a run that fails one exits with 4.
         mlflow: where MLflow keeps the run, too.
     """
 
@@ -156,7 +156,7 @@ class EvaluateConfig(JobConfig):
     mlflow: Tracking | None = None
 
     def gate_rules(self) -> tuple[GateRule, ...]:
-        """The gates; an error is about one that cannot be met, or is of no metric, slice or model of the evaluation."""
+        """The gates; an error if one cannot be met, or names an unknown metric, slice or model."""
         rules = read_gates(
             {
                 name: {key: value for key, value in vars(rule).items() if value not in (None, "")}
@@ -171,18 +171,18 @@ class EvaluateConfig(JobConfig):
             keys,
             intervals=self.evaluation.ci != "none",
             slices=bool(self.evaluation.by),
-            # A column of models tells them when it is read.
+            # The names in a column of models are known only when it is read.
             model=(self.evaluation.model or "") if self.columns.model is None else None,
         )
         return rules
 
     def scoring(self) -> dict[str, Any]:
-        """The options of `score_users` that are no tables."""
+        """The options of `score_users`, except tables."""
         options = {**vars(self.evaluation), **vars(self.columns)}
         return {option.name: options[option.name] for option in fields(ScoringOptions) if option.name in options}
 
     def sources(self) -> dict[str, Source]:
-        """The tables to read, by the names that `evaluate` has for them."""
+        """The tables to read, by their names in `evaluate`."""
         return {name: source for name in _TABLES if (source := getattr(self, name)) is not None}
 
     def names_of_ids(self) -> frozenset[str]:
@@ -191,18 +191,18 @@ class EvaluateConfig(JobConfig):
         return names_in(columns.user, columns.item, columns.model, columns.category, self.evaluation.by)
 
     def keys(self) -> dict[str, str]:
-        """The keys of the options of `evaluate`, by the options' names."""
+        """The keys of the options of `evaluate` in the file, by the options' names."""
         sections = {name: f"[{name}]" for name in _TABLES}
         return {**sections, **keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
 
     def problems(self) -> list[str]:
-        """What its sections say that they cannot mean, alone or together."""
+        """What is not valid in its sections, alone or together."""
         problems = super().problems()
         problems += empty_names("columns", vars(self.columns))
         problems += empty_names("evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight")})
         problems += self.refused("evaluation", self.evaluation.summary, lambda: ScoringOptions(**self.scoring()))
         metrics: Mapping[str, Metric] = {}
-        # Wrong metrics are named already; see `wrong_names`.
+        # `wrong_names` reports wrong metrics.
         with suppress(MetricError):
             metrics = parse_metrics(self.evaluation.metrics)
         if metrics:
@@ -224,13 +224,13 @@ class EvaluateConfig(JobConfig):
         except ConfigurationError as error:
             problems.append(str(error))
         if all(metric.corpus_level for metric in metrics.values()):
-            # A run writes a table of users, which such metrics do not fill.
+            # A run writes a table of users, for which such metrics have no values.
             problems.append(
                 "evaluation.metrics: all of them have one value for all lists together; add at least one metric of users, such "
                 "as 'novelty@10'"
             )
         for name in self.report.distributions:
-            # Of several relevances the report has "ndcg@10 [click]".
+            # With several relevances, the report calls a metric "ndcg@10 [click]".
             if not _is_among(metrics, name.partition(" [")[0]):
                 problems.append(f"report.distributions: {name!r} is not evaluated; available: {', '.join(metrics)}")
         return problems
@@ -255,7 +255,7 @@ class EvaluateConfig(JobConfig):
 
     @classmethod
     def wrong_names(cls, settings: Mapping[str, Any]) -> list[str]:
-        """Wrong metrics and dialects, which are named beside wrong keys."""
+        """Wrong metrics and dialects, which are reported together with wrong keys."""
         problems = []
         evaluation, report = settings.get("evaluation"), settings.get("report")
         if isinstance(evaluation, Mapping):
@@ -275,7 +275,7 @@ def _is_among(metrics: Mapping[str, Metric], name: str) -> bool:
 
 
 def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[dict[str, Metric], dict[str, Metric]]:
-    """Metrics that users have, and those of all lists together, by label."""
+    """The metrics of single users and those of all lists together, by label."""
     asked = parse_metrics(metrics)
     of_all = {label: metric for label, metric in asked.items() if metric.corpus_level}
     return {label: metric for label, metric in asked.items() if label not in of_all}, of_all
@@ -287,13 +287,13 @@ def _wrong_metrics(metrics: object) -> list[str]:
         return _refusal(key, lambda _: parse_metrics([]), "")
     if isinstance(metrics, Mapping):
         return [problem for text in metrics.values() for problem in _refusal(key, parse_metric, text)]
-    # A text may stand for a curve of many.
+    # A single string may name many cutoffs.
     texts = metrics if isinstance(metrics, list) else [metrics]
     return [problem for text in texts for problem in _refusal(key, lambda text: parse_metrics([text]), text)]
 
 
 def _refusal(key: str, check: Callable[[Any], object], value: object) -> list[str]:
-    # What is no text has been named already.
+    # Values that are not strings are reported already.
     if isinstance(value, str):
         try:
             check(value)

@@ -1,4 +1,4 @@
-"""A job's Spark session, on a laptop or a cluster, and its exit code."""
+"""The Spark session of a job, on a laptop or a cluster, and the exit code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 OK, CRASH, CONFIG, DATA, GATE, SUPERSEDED = 0, 1, 2, 3, 4, 5
 _CRASHED = "crash"
-#: Errors in words, and their exit codes; the first that fits.
+#: Kinds of errors, their words and their exit codes; the first that fits counts.
 _OUTCOMES: tuple[tuple[type[Exception], str, int], ...] = (
     (errors.DataError, "bad data", DATA),
     (errors.GateError, "gates failed", GATE),
@@ -36,7 +36,7 @@ _OUTCOMES: tuple[tuple[type[Exception], str, int], ...] = (
     (errors.SparkRankEvalError, "wrong config", CONFIG),
 )
 
-#: What suits one machine; on a cluster all of it is the cluster's business.
+#: Settings for one machine; a cluster has its own.
 _LOCAL = {
     # The second number is how often a task may fail: plain local[*] gives up at the first failure.
     "spark.master": "local[*, 4]",
@@ -47,24 +47,24 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-#: Databricks sets it if it has a session, in wheel tasks too, which is not ours to configure or stop.
+#: Databricks sets this if it has a session, in wheel tasks too. A job must not configure or stop that session.
 _DATABRICKS = "DATABRICKS_RUNTIME_VERSION"
-#: A line that ends the start-up in what the JVM says; nobody else writes it.
+#: A line that marks the end of the JVM's start-up on stderr; nothing else writes it.
 _STARTED = b"\0started\0\n"
-#: Without native linear algebra Spark uses its own in Java, and a C library says so past every setting.
+#: Without native linear algebra Spark uses its own in Java. A C library reports that whatever the settings.
 _NOISE = b"netlib-"
 
 
 def run_job(
     name: str, job: Callable[[], None], hide: Callable[[str], str] = redacted, log: EventLog | None = None
 ) -> int:
-    """Run a job and turn what it raises into an exit code, with one line on stderr for what its user can mend.
+    """Run a job and turn an error into an exit code; errors that the user can fix become one line on stderr.
 
     Returns:
-        0; 2 for a wrong configuration, 3 for bad data, 4 for gates that are not met, 5 if a later attempt has taken the run's name,
-        1 if a tracking server did not take the run, or for a crash, with its traceback.
+        0; 2 for a wrong configuration, 3 for bad data, 4 if gates failed, 5 if a later attempt has taken the run's name; 1 if a
+        tracking server did not accept the run, or for a crash, which prints its traceback.
     """
-    # A job is ours from its first import of PySpark on, which warns too.
+    # The filter is set before the first import of PySpark, which warns, too.
     warnings.filterwarnings("ignore", PANDAS_NOTICE, FutureWarning)
     log = EventLog(name, hide=hide) if log is None else log
     try:
@@ -78,13 +78,13 @@ def run_job(
 
 
 def outcome_of(error: Exception) -> tuple[str, int]:
-    """An error in words, and as an exit code."""
+    """The kind of an error in words, and its exit code."""
     return next(((what, code) for kind, what, code in _OUTCOMES if isinstance(error, kind)), (_CRASHED, CRASH))
 
 
 @contextmanager
 def job_session(name: str) -> Iterator[SparkSession]:
-    """The session of the platform, which is left running, or else a quiet local one."""
+    """The session of the platform, which keeps running, or else a quiet local one."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 # a wrong config is reported without waiting for this import
     from pyspark.sql.utils import is_remote  # noqa: PLC0415
 
@@ -97,7 +97,7 @@ def job_session(name: str) -> Iterator[SparkSession]:
     builder = SparkSession.builder.appName(name)
     spark = builder.getOrCreate() if _place_is_given() else _start_locally(builder)
     try:
-        # The server of a Connect session lacks the package; classic Spark has it from --py-files.
+        # A Connect server does not have the package; classic Spark gets it from --py-files.
         if is_remote():
             with tempfile.TemporaryDirectory() as folder:
                 spark.addArtifacts(package_zip(folder), pyfile=True)
@@ -113,7 +113,7 @@ def _place_is_given() -> bool:
 
 
 def _site_settings() -> set[str]:
-    """The names set in spark-defaults.conf: what a builder sets would override them."""
+    """The names set in spark-defaults.conf, which the settings of a builder would override."""
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (str(Path(home, "conf")) if home else "")
     file = Path(folder, "spark-defaults.conf")
@@ -132,7 +132,7 @@ def _start_locally(builder: SparkSession.Builder) -> SparkSession:
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         msg = f"Spark needs Java, and this machine has none: {advice}"
         raise ConfigurationError(msg)
-    # Without it workers take whichever python comes first on the path, which may lack this package.
+    # Otherwise workers use the first python on the PATH, which may lack this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     site = _site_settings()
     for key, value in _LOCAL.items():
@@ -150,9 +150,9 @@ def _start_locally(builder: SparkSession.Builder) -> SparkSession:
 
 @contextmanager
 def _startup_noise_held() -> Iterator[None]:
-    """Show what Spark says while it starts only if it does not start; what it says later passes, less known noise.
+    """Hold back what Spark prints while it starts, and show it only if the start fails; later lines pass, except known noise.
 
-    The JVM warns on stderr before any log setting can reach it. So it inherits a pipe, and a thread passes on what comes later.
+    The JVM warns on stderr before any log setting can reach it. So it inherits a pipe, and a thread forwards what comes later.
     """
     stderr = os.dup(2)
     source, sink = os.pipe()

@@ -1,4 +1,4 @@
-"""What the users of an evaluation and their rows were like, as counts by name."""
+"""Counts that describe the users of an evaluation and their rows."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _OF_USERS = {
     "n_invalid_weights": "users without a usable weight, left out",
 }
 _TOTALS = {count.total_name: count.words for count in ALL_COUNTS}
-# Counts that were not made are 0, but users in both tables are not known then.
+# A count that was not made is 0, except that of users in both tables, which is unknown.
 _NOT_COUNTED: dict[str, float | None] = {count.total_name: 0.0 if count.is_sum else 0 for count in ALL_COUNTS}
 _NOT_COUNTED["n_in_both"] = None
-#: What each number of `DataQuality` counts, in the order of `DataQuality.to_dict`.
+#: What each number of `DataQuality` means, in the order of `DataQuality.to_dict`.
 MEANING = _OF_USERS | _TOTALS
-#: The counts that only labels with weights have.
+#: The counts that exist only if labels have weights.
 OF_WEIGHTS = tuple(count.total_name for count in ALL_COUNTS if count.only_weighted)
 _OF_PREDICTIONS = {count.total_name for count in ALL_COUNTS if count.of == "predictions"}
 _ERRORS = tuple(count.total_name for count in ALL_COUNTS if count.error)
@@ -37,19 +37,19 @@ _ERROR_OF = {"n_infinite_scores": "n_invalid_predictions", "n_negative_grades": 
 
 @dataclass(frozen=True)
 class DataQuality:
-    """What the users and their rows were like.
+    """Counts that describe the users of an evaluation and their rows.
 
-    The sum over all users of every count of a per-user table is an attribute, too, such as ``quality.n_predictions``,
-    ``quality.n_hanging_on_ties`` or ``quality.n_excluded``; `to_dict` has them all.
+    Every count of a per-user table is an attribute, too: its sum over all users, such as ``quality.n_predictions``,
+    ``quality.n_hanging_on_ties`` or ``quality.n_excluded``. `to_dict` has them all.
 
     Attributes:
-        n_users: all users, of either table.
-        n_without_relevant: users without a relevant label; most metrics are not defined for them.
-        n_without_predictions: users for whom nothing was predicted.
+        n_users: all users of either table.
+        n_without_relevant: users without a relevant label; most metrics are undefined for them.
+        n_without_predictions: users without predictions.
         n_without_labels: users without any label, relevant or not.
-        n_without_weight: users whose weight is 0; no figure of the summary counts them.
+        n_without_weight: users of weight 0; no figure of the summary counts them.
         n_invalid_weights: users whose weight is missing, negative, NaN or infinite; no figure counts them either.
-        totals: the sums of the counts by name; ``n_in_both`` is None if nobody counted it.
+        totals: the sums of the counts by name; ``n_in_both`` is None if it was not counted.
     """
 
     n_users: int
@@ -61,7 +61,7 @@ class DataQuality:
     totals: Mapping[str, float | None] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        """Give every count a number, but not the users in both tables, who are not known unless they were counted."""
+        """Set every count that is missing to 0, but ``n_in_both`` to None."""
         totals = {name: self.totals.get(name, default) for name, default in _NOT_COUNTED.items()}
         object.__setattr__(self, "totals", totals)
 
@@ -77,7 +77,7 @@ class DataQuality:
 
     @classmethod
     def of(cls, **counts: float | None) -> DataQuality:
-        """From all numbers by name, as `to_dict` gives them; another name is a `TypeError`."""
+        """Make it from all numbers by name, as `to_dict` gives them; an unknown name is a `TypeError`."""
         unknown = [name for name in counts if name not in MEANING]
         if unknown:
             msg = f"there is no count {unknown[0]!r}"
@@ -87,7 +87,7 @@ class DataQuality:
 
     @classmethod
     def from_moments(cls, moments: Mapping[str, Moments], weighted: Mean | None = None) -> DataQuality:
-        """From the moments of the per-user counts by their names and, if users have weights, a weighted mean of any metric."""
+        """Make it from the moments of the per-user counts and, if users have weights, a weighted mean of any metric."""
         relevant = moments["n_relevant"]
         return cls(
             n_users=relevant.n,
@@ -105,7 +105,7 @@ class DataQuality:
 
     @classmethod
     def of_models(cls, qualities: Sequence[DataQuality]) -> DataQuality:
-        """Of several models, evaluated on the same users and labels: what depends on predictions is added up."""
+        """Combine several models on the same users and labels: counts that depend on predictions are added up."""
         added = {name: _sum([quality.to_dict()[name] for quality in qualities]) for name in _OF_PREDICTIONS}
         first = qualities[0].to_dict()
         first["n_without_predictions"] = sum(quality.n_without_predictions for quality in qualities)
@@ -113,22 +113,22 @@ class DataQuality:
 
     @classmethod
     def of_days(cls, qualities: Sequence[DataQuality]) -> DataQuality:
-        """Of evaluations of different rows: everything is added up; a user in several of them counts in each."""
+        """Combine evaluations of different rows: all counts are added up. A user in several of them counts in each."""
         return cls.of(**{name: _sum([quality.to_dict()[name] for quality in qualities]) for name in MEANING})
 
     @property
     def effective_n_labels(self) -> float:
-        """How many labels of equal weights would do as well, (Σw)² / Σw² (Kish 1965); NaN if labels have no weights."""
+        """How many labels of equal weights would be as informative: (Σw)² / Σw² (Kish 1965). NaN if labels have no weights."""
         return float(self.label_weight**2 / self.squared_label_weight) if self.squared_label_weight else math.nan
 
     @property
     def n_labelled(self) -> int:
-        """Users with labels."""
+        """The number of users with labels."""
         return self.n_users - self.n_without_labels
 
     @property
     def n_in_both_at_most(self) -> int:
-        """The most users that can have labels and predictions: `n_in_both`, if that is known."""
+        """The largest possible number of users with labels and predictions: `n_in_both` if it is known."""
         most = min(self.n_labelled, self.n_users - self.n_without_predictions)
         return most if self.n_in_both is None else int(self.n_in_both)
 
@@ -136,12 +136,12 @@ class DataQuality:
     def is_apart(self) -> bool:
         """Whether fewer than one in ten users with labels have predictions.
 
-        A metric of at most 1 then has a mean below 0.1 if the other users count as 0. Mostly the tables name users differently.
+        Then a metric of at most 1 has a mean below 0.1 if the other users count as 0. Usually the two tables use different user ids.
         """
         return 10 * self.n_in_both_at_most < self.n_labelled
 
     def errors(self, weights: Mapping[str, int]) -> dict[str, int]:
-        """How many rows of each kind are errors; only those above 0.
+        """The number of rows of each kind that is an error; kinds with 0 are left out.
 
         Args:
             weights: how much each count adds to the number of errors, as `OnInvalid` says.
@@ -158,11 +158,11 @@ class DataQuality:
         return {name: getattr(self, name) for name in MEANING}
 
     def with_counts(self, **counts: float | None) -> DataQuality:
-        """The same with other numbers, by name."""
+        """A copy with other numbers, by name."""
         return self.of(**{**self.to_dict(), **counts})
 
 
 def _sum(counts: Sequence[float | None]) -> float | None:
-    """The sum of counts; None if one of them is not known."""
+    """The sum of counts; None if one of them is unknown."""
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None

@@ -1,4 +1,4 @@
-"""A result as plain values and back: all of it but its tables."""
+"""Convert a result, except its tables, to plain values and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_RESULT = "this is not a result, nor what Result.to_dict or to_json returned"
 
 
 class Stored(NamedTuple):
-    """The fields of a result that are no tables, in its order."""
+    """The fields of a result that are not tables, in its order."""
 
     summary: tuple[SummaryRow, ...]
     qualities: dict[str, DataQuality]
@@ -31,7 +31,7 @@ def stored_values(
     qualities: Mapping[str, DataQuality],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """A result as the plain values that `read_stored` reads."""
+    """The plain values of a result that `read_stored` reads."""
     stored: dict[str, Any] = {"summary": [row.stored() for row in summary], "columns": dict(columns)}
     if qualities:
         stored["data_quality"] = DataQuality.of_models(list(qualities.values())).to_dict()
@@ -43,7 +43,7 @@ def stored_values(
 
 
 def read_stored(stored: Mapping[str, Any]) -> Stored:
-    """What `Result.to_dict` made of a result, or what a job's manifest says of one; anything else is an `InputError`."""
+    """Read the output of `Result.to_dict`, or a job's manifest; anything else is an `InputError`."""
     try:
         summary = tuple(map(SummaryRow.from_stored, stored["summary"]))
         plan, notes = tuple(stored.get("plan", ())), tuple(stored.get("notes", ()))
@@ -56,7 +56,7 @@ def read_stored(stored: Mapping[str, Any]) -> Stored:
 
 
 def read_text(text: str) -> Any:
-    """What a text of JSON says; a text that is none is an `InputError`."""
+    """Read JSON; a string that is not JSON is an `InputError`."""
     try:
         return json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
@@ -64,14 +64,14 @@ def read_text(text: str) -> Any:
 
 
 def qualities_in(stored: Mapping[str, Any], rows: Sequence[SummaryRow]) -> dict[str, DataQuality]:
-    """The counts by model in what `Result.to_dict` makes, which stores those of one model without its name."""
+    """The counts by model in the output of `Result.to_dict`, which stores those of a single model without its name."""
     several = stored.get("data_quality_of_models")
     counts = several or {row.model: stored["data_quality"] for row in rows[:1] if "data_quality" in stored}
     return {model: DataQuality.of(**each) for model, each in counts.items()}
 
 
 def no_users(why: str) -> Callable[..., NoReturn]:
-    """The table of users of a result that has none: an `InputError` that says why."""
+    """A stand-in for the table of users of a result that has none: it raises an `InputError` that says why."""
 
     def refuse(*_: object) -> NoReturn:
         raise InputError(why)

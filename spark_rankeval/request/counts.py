@@ -1,4 +1,4 @@
-"""What is counted of every user beside the metrics: one list, of which states, tables, checks and words are made."""
+"""The counts that every user has beside the metrics, in one list for states, tables, checks and words."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Count:
 
     Attributes:
         name: its column in the per-user table.
-        words: what people read behind the number, as in "7 predictions excluded".
-        of: what it depends on. Several models share their users and labels, so that only counts of predictions add up over models.
-        total: what `DataQuality` calls the sum over all users; empty: as `name` has it.
-        error: what the number counts, in an error; empty: it is never an error by itself.
-        of_rows: it counts rows that cannot be ranked; rows without a user count as well.
-        is_sum: it adds up numbers instead of counting.
-        only_weighted: only labels with weights have it.
-        is_noted: it stands below the figures if it is not 0.
+        words: the words after the number, as in "7 predictions excluded".
+        of: what it depends on. Several models share their users and labels, so only counts of predictions add up over models.
+        total: the name of the sum over all users in `DataQuality`; empty: as `name`.
+        error: what the number counts, in an error message; empty: it is never an error by itself.
+        of_rows: whether it counts rows that cannot be ranked; rows without a user have it as well.
+        is_sum: whether it adds up numbers instead of counting.
+        only_weighted: whether it exists only if labels have weights.
+        is_noted: whether it is shown below the figures if it is not 0.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Count:
 
     @property
     def total_name(self) -> str:
-        """What `DataQuality` calls the sum over all users."""
+        """The name of the sum over all users in `DataQuality`."""
         return self.total or self.name
 
 
@@ -76,19 +76,19 @@ ALL_COUNTS = (
     Count("squared_label_weight", "squares of these, in all", "labels", is_sum=True, only_weighted=True),
 )  # fmt: skip
 
-#: The names of the counts that stand beside the metrics of every user.
+#: The names of the counts that every user has beside the metrics.
 COUNTS = tuple(count.name for count in ALL_COUNTS if not count.only_weighted)
-#: Of these, the names of those that rows without a user have as well.
+#: The names of those that rows without a user have as well.
 INVALID_COUNTS = tuple(count.name for count in ALL_COUNTS if count.of_rows)
-#: The names of what is counted and added up if labels have weights.
+#: The names of the counts and sums that exist only if labels have weights.
 WEIGHT_SUMS = tuple(count.name for count in ALL_COUNTS if count.only_weighted)
-#: The column of a per-user table that repeats, for every user, how much of the tables of facts cannot be used; only if
-#: metrics ask for facts.
+#: The column of a per-user table with the number of unusable rows and items in the tables of facts, the same for every user. It
+#: exists only if metrics need facts.
 UNUSABLE_FACTS = "n_invalid_facts"
 
 
 def counts_beside(task: ScoringTask) -> tuple[str, ...]:
-    """The names of the counts that stand beside the metrics of every user of a task, in the order of their columns."""
+    """The names of the counts that every user of a task has, in the order of their columns."""
     return (*COUNTS, *(WEIGHT_SUMS if task.weighted else ()), *((UNUSABLE_FACTS,) if task.facts else ()))
 
 

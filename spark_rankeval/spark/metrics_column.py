@@ -1,4 +1,4 @@
-"""Metrics as a column, for a notebook that already has a user's lists as arrays in a row."""
+"""Metrics as a column, for tables that already have a user's lists as arrays in a row."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ def metrics_column(
     dialect: str | Dialect = "default",
     ties: str | None = None,
 ) -> Column:
-    """A struct with a field a metric, computed from arrays in the same row by a pandas UDF.
+    """Compute metrics from arrays in the same row, as a struct with a field for each metric; a pandas UDF does it.
 
     ``df.select("user", metrics_column("predictions", "labels", ["ndcg@10", "rr"]).alias("metrics"))``
 
-    A row that `evaluate` would refuse (a null array or entry, a NaN score, arrays of unequal length, an item twice, a
-    negative grade, ids that do not compare) has null in every metric and says how many such entries it has in
-    ``n_invalid``; NaN means, as ever, that the metric is not defined for the row. A row with an id that is not
-    UTF-8, which pandas cannot read, has null as well. Nothing raises while the column is computed.
+    Nothing raises while the column is computed. NaN means, as elsewhere, that the metric is undefined for the row. If `evaluate` would
+    refuse a row, all its metrics are null, and ``n_invalid`` counts the entries that are wrong. That is so for a null array or entry,
+    a NaN score, arrays of unequal length, an item twice, a negative grade, and ids that do not compare. It is also so for an id that is
+    not UTF-8, which pandas cannot read.
 
     Args:
-        predictions: the array of items, best first; or in any order where `scores` are given.
+        predictions: the array of items, best first; in any order if `scores` are given.
         labels: the array of labelled items.
         metrics: as in `evaluate`.
-        scores: the array of scores beside `predictions`.
-        relevance: the array of grades beside `labels`.
+        scores: the array of scores beside `predictions`. None: the items are in order.
+        relevance: the array of grades beside `labels`. None: every labelled item has grade 1.
         dialect: as in `evaluate`. An array with a null item is refused in every dialect.
-        ties: how equal scores are ordered, or ``average``, as in `evaluate`; None: as the dialect says.
+        ties: how equal scores are ordered, or ``average``, as in `evaluate`. None: as the dialect says.
 
     Raises:
         MetricError: a name or parameter is not known.
         DialectError: the dialect is not known, or lacks a metric.
-        InputError: an array is named by something else than a text or a column.
+        InputError: an array is neither a column name nor a Column.
         OptionError: `ties` is not known, or is ``average`` and a metric has none.
     """
     convention = find_dialect(dialect)
@@ -82,7 +82,7 @@ def metrics_column(
     given = {name: _without_null_entries(value) for name, value in arguments.items() if value is not None}
     given |= {name: _readable_ids(given[name]) for name in ("items", "labels")}
     if "grades" in given:
-        # What grades compare with is rounded as they are.
+        # Thresholds are rounded as the grades are.
         given["single"] = F.typeof(given["grades"]) == "array<float>"
     # Scores and grades may be any numbers.
     given |= {name: given[name].cast("array<double>") for name in ("scores", "grades") if name in given}
@@ -90,7 +90,7 @@ def metrics_column(
     returned = T.StructType([*fields, T.StructField(N_INVALID, T.LongType())])
     udf = pandas_function(score_series(task, tuple(given), tuple(fields_of_values)), returned)
     scored = udf(*given.values())
-    # Arrow conversion of a pandas frame makes NaN null; null is to mean that the row was refused.
+    # Arrow turns NaN in a pandas frame into null, but null must mean that the row was refused.
     fine = scored.getField(N_INVALID) == 0
     shown = [
         F.when(fine, F.coalesce(scored.getField(name), F.lit(float("nan")))).alias(name) for name in names.values()
@@ -99,18 +99,18 @@ def metrics_column(
 
 
 def _readable_ids(array: Column) -> Column:
-    """The array, or null if its ids do not compare by their values, or if pandas could not read one."""
-    # A separator keeps bytes of two ids from making one letter. Of numbers Spark drops all of this when it plans.
+    """The array, or null if its ids do not compare by their values or pandas cannot read one."""
+    # The separator keeps the bytes of two ids from forming one character. For numbers, Spark's planner drops all of this.
     together = F.concat_ws("\n", array.cast("array<string>"))
-    # An empty match decodes the text and encodes it again, which replaces what is not UTF-8.
+    # An empty match decodes the string and encodes it again, which replaces what is not UTF-8.
     is_utf8 = F.regexp_replace(together, "^", "") == together
     plain = F.typeof(array).rlike("^array<(tinyint|smallint|int|bigint|float|double|void)>$")
     return F.when(plain | ((F.typeof(array) == "array<string>") & is_utf8), array)
 
 
 def _without_null_entries(array: str | Column) -> Column:
-    """The array, or null if an entry is: pandas would turn whole numbers beside a null into rounded floats."""
+    """The array, or null if an entry is null: beside a null, pandas would turn whole numbers into rounded floats."""
     if isinstance(array, str):
-        # A dot leads into a struct.
+        # A name with a dot is a field of a struct.
         array = F.col(array) if "." in array else column(array)
     return F.when(~F.exists(array, lambda entry: entry.isNull()), array)

@@ -1,4 +1,4 @@
-"""The package as a zip: what executors are given if it is installed for the driver alone."""
+"""Write the package as a zip, for executors if it is installed on the driver alone."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 _NAME = "spark_rankeval"
-#: The earliest time that a zip can say.
+#: The earliest time that a zip can hold.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def package_zip(folder: str | os.PathLike[str]) -> str:
-    """Write the package that is running as ``spark_rankeval.zip``.
+    """Write the running package as ``spark_rankeval.zip``, for executors on which it is not installed.
 
     The same package gives the same bytes every time. Spark refuses a second file of the same name only if its content
-    differs, so a cell of a notebook that sends the zip can run again.
+    differs, so a notebook cell that sends the zip can run again.
 
-    Executors need numpy, pandas and pyarrow beside it, and nothing installed: give the zip to
-    ``spark.addArtifacts(path, pyfile=True)`` (Spark Connect, and classic sessions since Spark 4), to
-    ``spark.sparkContext.addPyFile(path)``, or to ``spark-submit --py-files``.
+    Executors need numpy, pandas and pyarrow beside it. Pass the zip to ``spark.addArtifacts(path, pyfile=True)`` on Spark Connect, or in
+    classic sessions since Spark 4. Else pass it to ``spark.sparkContext.addPyFile(path)`` or ``spark-submit --py-files``.
 
     Args:
         folder: where to write it; a folder on this machine.
@@ -36,14 +35,14 @@ def package_zip(folder: str | os.PathLike[str]) -> str:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, resources.files(_NAME), PurePosixPath(_NAME))
-    path = os.path.join(folder, f"{_NAME}.zip")  # a text is what Spark takes
-    # Written at the end: the package may be running from this very file.
+    path = os.path.join(folder, f"{_NAME}.zip")  # Spark takes a string
+    # The file is written at the end, because the package may be running from it.
     Path(path).write_bytes(content.getvalue())
     return path
 
 
 def _add(archive: zipfile.ZipFile, folder: Traversable, name: PurePosixPath) -> None:
-    """Add a folder of sources, which may be inside a zip itself, so that equal sources give equal bytes."""
+    """Add a folder of sources, which may itself be inside a zip, so that equal sources give equal bytes."""
     for part in sorted(folder.iterdir(), key=lambda part: part.name):
         if part.is_dir():
             if part.name != "__pycache__":

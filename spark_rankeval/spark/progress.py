@@ -1,4 +1,4 @@
-"""A bar for work that takes a while: what Spark Connect tells of an operation, drawn by tqdm if somebody looks."""
+"""Progress bars for long operations: tqdm draws what Spark Connect reports, in notebooks and terminals."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
-# What is over sooner needs no bar; in seconds.
+# Operations that take fewer seconds need no bar.
 _DELAY = 0.5
 _FORMAT = "{desc}: {percentage:3.0f}%|{bar}|{postfix} [{elapsed}]"
 
 
 @contextmanager
 def progress(spark: SparkSession) -> Iterator[None]:
-    """Show how far Spark is, for as long as the block runs; in a notebook or a terminal, and nowhere else.
+    """Show how far Spark is while the block runs, in a notebook or a terminal.
 
-    ``with progress(spark): result = evaluate(…)``. On Spark Connect (4.0 or newer) each operation that takes longer than half
-    a second has a bar of its finished tasks, which goes when it is done; more tasks may be found on the way. Classic Spark has
-    a bar of its own, which it shows or not from the start: ``spark.ui.showConsoleProgress``, to be set where the session is
-    built. Here no setting is changed. A job whose output goes to a file has no bar. One block at a time: two have two bars.
+    ``with progress(spark): result = evaluate(…)``. On Spark Connect (4.0 or newer), each operation that takes longer than half a second
+    has a bar of its finished tasks. Spark may find more tasks on the way. The bar goes away when the operation is done. Classic Spark
+    has a bar of its own. To show it, set ``spark.ui.showConsoleProgress`` when you build the session; no setting is changed here. A job
+    whose output goes to a file has no bar. Use one block at a time: two blocks show two bars.
 
     Args:
         spark: the session that does the work.
 
     Raises:
-        InputError: that is no session.
+        InputError: `spark` is not a session.
         MissingExtraError: a bar would be shown, and tqdm is not installed.
     """
     if not hasattr(spark, "conf"):
@@ -58,7 +58,7 @@ def progress(spark: SparkSession) -> Iterator[None]:
         yield
         return
     bars = _Bars(_bar_maker())
-    # Their abstract class is Spark Connect's, whose packages are not there without it.
+    # Handlers have an abstract class in Spark Connect, whose packages may be missing.
     handler = cast("ProgressHandler", bars)
     spark.registerProgressHandler(handler)
     try:
@@ -79,15 +79,15 @@ def _somebody_looks() -> bool:
 
 def _bar_maker() -> Callable[[], Any]:
     with needs_extra("notebook", "progress bars"), warnings.catch_warnings():
-        # Without ipywidgets tqdm writes its bar as text, which is enough, and says so at every first import.
+        # Without ipywidgets tqdm writes its bar as text, which is enough, but it warns at every first import.
         warnings.filterwarnings("ignore", message="IProgress not found")
         from tqdm.auto import tqdm  # noqa: PLC0415 # an extra
-    # A share and not a number of tasks: a widget's end cannot be moved when Spark finds more of them.
+    # The bar shows a share, not a number of tasks: a widget's total cannot grow when Spark finds more tasks.
     return lambda: tqdm(total=1.0, desc="Spark", leave=False, delay=_DELAY, bar_format=_FORMAT)
 
 
 class _Bars:
-    """A bar an operation, by Spark Connect's protocol for handlers."""
+    """A bar for each operation, as a handler of Spark Connect."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -96,7 +96,7 @@ class _Bars:
     def __call__(
         self, stages: Iterable[StageInfo] | None, inflight_tasks: int, operation_id: str | None, done: bool
     ) -> None:
-        # What is raised here would end the user's query: a bar that cannot be drawn is none.
+        # An error here would end the user's query, so a bar that cannot be drawn is left out.
         with suppress(Exception):
             if done:
                 self._close(operation_id)
@@ -117,12 +117,12 @@ class _Bars:
     def _close(self, operation_id: str | None) -> None:
         bar = self._bars.pop(operation_id, None)
         if bar is not None:
-            # A widget that is closed before its end stays, in red; what failed is told by its exception.
+            # A widget that is closed before its end stays on screen in red. If the work failed, an exception says so.
             bar.n = bar.total
             bar.close()
 
     def close(self) -> None:
-        """Take away the bars of operations that never said that they were done."""
+        """Remove the bars of operations that never reported their end."""
         for operation_id in list(self._bars):
             with suppress(Exception):
                 self._close(operation_id)

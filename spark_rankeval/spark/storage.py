@@ -1,4 +1,4 @@
-"""Per-user tables in storage: written to a staging place, looked at, and only then published."""
+"""Store per-user tables: write them to a staging place, check them, and only then publish them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Read = TypeVar("Read")
 
-# What a file system says of a place where nothing can be; the user's to mend, unlike a job that fails.
+# What file systems say about a place that cannot be written. The user has to fix that, unlike a job that fails.
 _NO_PLACE = (
     "ParentNotDirectoryException",
     "AccessControlException",
@@ -36,13 +36,13 @@ _NO_PLACE = (
     "URISyntaxException",
     "Read-only file system",
 )
-# The staged table in its staging folder.
+# The name of the staged table in its staging folder.
 _STAGED = "table"
 
 
 @contextmanager
 def writable(path: str, option: str = "path") -> Iterator[None]:
-    """Say in an OptionError that nothing can be at a path, if the path or the file system says so; `option` is its user's word for it."""
+    """Turn an error of the path or the file system into an `OptionError`; `option` is the user's word for the path."""
     check_place(option, path)
     try:
         yield
@@ -50,7 +50,7 @@ def writable(path: str, option: str = "path") -> Iterator[None]:
         said = [line for line in str(error).splitlines() if any(words in line for words in _NO_PLACE)]
         if not said:
             raise
-        # The last one is the cause of the others. What Hadoop calls files while it writes them tells nobody anything.
+        # The last line is the cause of the others. Hadoop's names of temporary files help nobody.
         reason = said_by_java(said[-1]).partition("/_temporary")[0]
         msg = f"{option}: cannot write to {path}: {reason}"
         raise OptionError(msg) from error
@@ -58,23 +58,23 @@ def writable(path: str, option: str = "path") -> Iterator[None]:
 
 @contextmanager
 def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
-    """Write a table beside its place, once, give it read back, and clear the staging place, a hidden sibling of the path.
+    """Write a table once to a hidden sibling of its path, give the table read back from there, and clear that staging place.
 
-    The table is written, read and cleared through the DataFrame API alone, so that it works on every storage that Spark
-    writes to; there is no call to delete a folder there, so that an empty table is left, except on the driver's disk.
+    Only the DataFrame API is used, so this works on every storage that Spark can write to. The API cannot delete a folder. So an empty
+    table stays behind, except on the driver's disk.
     """
     head, _, tail = path.rstrip("/").rpartition("/")
     staging = f"{head}{'/' if head or path.startswith('/') else ''}_{tail}.staging-{uuid.uuid4().hex}"
-    # Of a path whose own last name is hidden Spark logs that it ignores it.
+    # Spark would log that it ignores a path whose last part is hidden.
     table = f"{staging}/{_STAGED}"
     with writable(path):
         frame.write.mode(save_mode("errorifexists")).parquet(table)
     session = frame.sparkSession
     try:
-        # The schema is given: its metadata says what the columns are, and nothing has to be inferred.
+        # The schema is passed, so nothing is inferred and the metadata still says what the columns are.
         yield session.read.schema(frame.schema).parquet(table)
     finally:
-        # A folder of this name on the driver's disk is the one that Spark wrote, whatever its default file system is.
+        # If the driver's disk has a folder of this unique name, Spark wrote it, whatever its default file system is.
         local = Path(staging.removeprefix("file:"))
         if local.is_dir():
             shutil.rmtree(local)
@@ -83,15 +83,15 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
 
 
 def exists(session: SparkSession, path: str) -> bool:
-    """Whether there is something at a path, on any storage that Spark reads."""
+    """Whether there is something at a path, on any storage that Spark can read."""
     return _text_at(session, path) is not None
 
 
 def read_while_others_write(read: Callable[[bool], Read]) -> Read:
-    """What a function reads from files that others may replace meanwhile.
+    """Call a function that reads files which others may replace meanwhile, and return what it reads.
 
-    Spark lists files first and reads them later. If a listed file is gone by then, everything is read again from a new list. A file that
-    vanishes even then is passed over: that is what the function's argument says.
+    Spark lists files first and reads them later. If a listed file is gone by then, everything is read again from a new list. The second
+    call has the argument True: it must ignore files that vanish even then.
     """
     try:
         return read(False)
@@ -103,7 +103,7 @@ def read_while_others_write(read: Callable[[bool], Read]) -> Read:
 
 @contextmanager
 def replaced_files_explained(option: str) -> Iterator[None]:
-    """Say in an InputError that files of a caller's table were replaced since the caller read it."""
+    """Raise an `InputError` if files of a caller's table were replaced since the caller read it."""
     try:
         yield
     except Exception as error:
@@ -114,24 +114,24 @@ def replaced_files_explained(option: str) -> Iterator[None]:
 
 
 def lines_at(session: SparkSession, path: str) -> list[str]:
-    """The lines of the text in a folder, on any storage that Spark reads; none if there is nothing, or a file is replaced meanwhile."""
+    """The lines of text in a folder, on any storage that Spark can read; none if nothing is there, or a file is being replaced."""
     text = _text_at(session, path)
     return [] if text is None else [row["value"] for row in text.collect()]
 
 
 def files_at(session: SparkSession, path: str) -> list[str]:
-    """The files in a folder, on any storage that Spark reads; none if there is nothing, or if the platform does not tell."""
+    """The files in a folder, on any storage that Spark can read; none if nothing is there, or the platform does not list them."""
     text = _text_at(session, path)
     return [] if text is None else input_files(text)
 
 
 def _text_at(session: SparkSession, path: str) -> DataFrame | None:
-    """The files at a path as lazy lines of text, whatever is in them; None if there is nothing."""
+    """The files at a path as lazy lines of text, whatever they hold; None if nothing is there."""
     try:
         with writable(path):
             reader = session.read.schema("value string").option("ignoreMissingFiles", True)
-            # Of one path that is not there Spark 4 logs a warning with a stack trace, because it might be a stream's; of two it says
-            # nothing. Spark Connect looks whether there is something only when the schema is asked for.
+            # For one missing path, which might be a stream's, Spark 4 logs a warning with a stack trace; for two it logs nothing.
+            # Spark Connect checks whether the path exists only when the schema is read.
             _ = reader.text([path, path]).schema
             text = reader.text(path)
     except AnalysisException as error:
@@ -142,10 +142,10 @@ def _text_at(session: SparkSession, path: str) -> DataFrame | None:
 
 
 def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
-    """Bring a staged table to its place and give it read from there.
+    """Move a staged table to its place, and give the table read from there.
 
-    On the driver's disk its folder is renamed, so that the table is there whole or not at all, and the one that it replaces is
-    removed last. Elsewhere it is copied: the DataFrame API can do no other, and ``overwrite`` removes first.
+    On the driver's disk its folder is renamed: the table is there as a whole or not at all, and the one that it replaces is removed last.
+    Elsewhere the table is copied, because the DataFrame API cannot rename, and ``overwrite`` removes the old table first.
     """
     session, schema = staged_table.sparkSession, staged_table.schema
     folder = _folder_on_disk(staged_table)
@@ -157,7 +157,7 @@ def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
     if place.exists():
         os.rename(place, replaced)
     os.rename(folder, place)
-    # As Spark does for what it writes itself: nobody reads what was cached of the table before.
+    # Spark does the same for its own writes, so that nobody reads cached files of the old table.
     session.catalog.refreshByPath(path)
     shutil.rmtree(replaced, ignore_errors=True)
     return session.read.schema(schema).parquet(path)
@@ -172,7 +172,7 @@ def _folder_on_disk(table: DataFrame) -> Path | None:
 
 
 def _can_be_renamed(place: Path, mode: str) -> bool:
-    """Whether nothing but a folder is to make room: links, mounted disks and single files are left to Spark, and refusals too."""
+    """Whether nothing, or a plain folder to overwrite, is there. Spark handles links, mounts, files and refusals."""
     if mode != "overwrite" or not os.path.lexists(place):
         return not os.path.lexists(place)
     return place.is_dir() and not place.is_symlink() and not place.is_mount()

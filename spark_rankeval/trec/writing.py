@@ -1,4 +1,4 @@
-"""Runs to files: six columns, ranks in the order in which a dialect would read them."""
+"""Write runs in TREC's format: six columns, with ranks in the order in which a dialect would read them."""
 
 from __future__ import annotations
 
@@ -43,29 +43,29 @@ def write_run(
     compression: str = "none",
     mode: str = "errorifexists",
 ) -> None:
-    """Write predictions as TREC's runs: lines ``query Q0 item rank score tag``, those of a query together and in rank order.
+    """Write predictions as TREC runs: lines ``query Q0 item rank score tag``, those of a query together and in rank order.
 
-    Ranks count from 1. They go by score, and equal scores as the dialect orders the items' text, so that a reader of ranks and one
-    that sorts as trec_eval does see the same order. Scores read back to the same bits. All rows are checked before any is written.
+    Ranks count from 1 and go by score. The dialect orders equal scores by the item's string, so a reader of ranks and one that sorts
+    as trec_eval does see the same order. Scores read back to the same bits. All rows are checked before any is written.
 
     Args:
-        predictions: a row a query and item.
+        predictions: a row for each query and item.
         path: the folder to write, with a folder ``model=<tag>`` for each of several models. `read_run` reads both.
         query: the column of queries.
         item: the column of items.
-        score: the column of scores, higher is better.
-        model: the column of the runs' tags; give this or `tag`.
+        score: the column of scores; the highest is best.
+        model: the column of the runs' tags. Pass this or `tag`.
         tag: the tag of a single run.
-        k: how many items to write of each query; None: all.
-        dialect: its order of equal scores and its precision of scores are used.
-        single_file: one task writes a run as one file, instead of one file a partition.
-        compression: ``none``, ``gzip``, or another that Spark writes text with.
-        mode: ``errorifexists`` or ``overwrite``.
+        k: how many items to write for each query. None: all.
+        dialect: the dialect whose order of equal scores and precision of scores are used.
+        single_file: whether one task writes each run as one file. By default there is one file for each partition.
+        compression: ``none``, ``gzip``, or another compression that Spark can write text with.
+        mode: what to do if the path exists: ``errorifexists`` or ``overwrite``.
 
     Raises:
-        OptionError, InputError, DialectError: something is wrong with the call; no job has run.
-        DataError: rows that a run cannot hold: nulls, scores that are NaN, texts that are empty or hold a space, queries that begin
-            with ``#``, an item twice for a query. Nothing is written then.
+        OptionError, InputError, DialectError: something is wrong with the call, or the path exists; nothing was written.
+        DataError: a run cannot hold some rows: nulls, NaN scores, strings that are empty or hold a space, queries that begin with
+            ``#``, an item twice for a query. Nothing was written.
     """
     convention = find_dialect(dialect)
     path = _check(predictions, path, tag, k, mode, compression, single_file)
@@ -85,7 +85,7 @@ def write_run(
     if k is not None:
         ranked = ranked.where(F.col("rank") <= k)
     keys = [F.col("model")] if single_file else [F.col("model"), F.col("query")]
-    # A number of partitions would be a setting of the cluster's: Spark's own is taken.
+    # The number of partitions is left to Spark, because it suits the cluster.
     sorted_rows = ranked.repartition(*keys).sortWithinPartitions("model", "query", "rank")
     rank, value = F.col("rank").cast("string"), F.col("score").cast("string")
     line = F.concat_ws(" ", "query", F.lit("Q0"), "item", rank, value, "model")

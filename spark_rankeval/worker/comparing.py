@@ -1,4 +1,4 @@
-"""From users with their rows of several models to the state of a comparison, which the driver merges and reads."""
+"""Turn users' rows of several models into the state of a comparison, which the driver merges and reads."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     Owner = str | tuple[str, ...]
     Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-#: The columns of a user: a 64-bit hash, whether the row belongs to nobody, and the rows of all models as structs.
+#: The columns of a user: a 64-bit hash, whether the user is null, and the rows of all models as structs.
 USER, NOBODY, ROWS = "user", "nobody", "rows"
 #: The fields of a model's row, beside its values: the model's name, and how many of its rows could not be ranked.
 MODEL, INVALID = "model", "invalid"
 
-#: In how many attributes the rows of a user do not agree, if users are parted.
+#: The number of attributes in which the rows of a user do not agree, if there are slices.
 CONFLICTS = "n_conflicts"
 
-#: What is counted of a model: users with a row, with a row of the baseline's too, with several rows, and invalid rows.
+#: The counts of a model: users with a row, with a row of the baseline too, with several rows, and invalid rows.
 N_USERS, N_SHARED, N_REPEATED, N_INVALID = "n_users", "n_shared", "n_repeated", "n_invalid"
-#: What is counted of all users: the attributes in which their rows do not agree.
+#: The count of all users: attributes in which the rows of a user do not agree.
 N_CONFLICTS = "n_conflicting_attributes"
 
 
 def slice_field(index: int) -> str:
-    """The column of an attribute that parts the users, by its place."""
+    """The column of an attribute that divides users into slices, by its place."""
     return f"slice_{index}"
 
 
@@ -52,15 +52,15 @@ def value_field(index: int) -> str:
     return f"value_{index}"
 
 
-# What a value of a model takes in memory without replicates, measured.
+# The measured bytes that one metric of one model takes in memory, without replicates.
 _PAIR = 8_000
 
 
 def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int, n_attributes: int = 0) -> Run:
     """A function for ``mapInArrow``: every model against the baseline.
 
-    The state has `PairedAccumulator`'s fields and the counts for each model, of all users and of each slice of them; `by_slice`
-    takes it apart. A partition that never meets a model has no state of it.
+    The state has the fields of `PairedAccumulator` and the counts for each model, of all users and of each slice; `by_slice`
+    takes it apart. A partition without rows of a model has no state of it.
     """
     attributes = [slice_field(index) for index in range(n_attributes)]
 
@@ -86,7 +86,7 @@ def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int, n_
 
 
 class _Slices:
-    """Every model against the baseline, on the users of each slice; `n_bytes` is about how much memory the sums take."""
+    """Every model against the baseline, on the users of each slice; `n_bytes` is about the memory that the sums take."""
 
     def __init__(self, new: Callable[[], _Pairs]) -> None:
         self._new = new
@@ -94,17 +94,17 @@ class _Slices:
         self.n_bytes = 0
 
     def add(self, key: Key, users: _Users) -> None:
-        """Take in users of a slice."""
+        """Add users of a slice."""
         pairs = self._pairs.setdefault(key, self._new())
         self.n_bytes -= pairs.n_bytes
         pairs.add(users)
         self.n_bytes += pairs.n_bytes
 
     def handed_on(self) -> Iterator[pa.RecordBatch]:
-        """The states as rows, those of one place together; nothing is held after that."""
+        """The states as rows, those of one place together. Afterwards it holds nothing."""
         by_place: dict[int, State] = {}
         for key, pairs in self._pairs.items():
-            # A slice that only rows of nobody name is none.
+            # A slice that only rows of a null user name does not count.
             if pairs.n_users:
                 state = {_in_slice(key, name): entries for name, entries in pairs.state().items()}
                 by_place.setdefault(place_of(key), {}).update(state)
@@ -114,7 +114,7 @@ class _Slices:
 
 
 class _MetTogether(NamedTuple):
-    """Models that a partition first met in one batch: they share the drawing of their users' signs."""
+    """Models that a partition first met in one batch. They share the random signs of their users."""
 
     models: list[str]
     accumulator: PairedAccumulator
@@ -133,11 +133,11 @@ class _Pairs:
 
     @property
     def n_bytes(self) -> int:
-        """About how much memory these sums take, those of the sign flips aside, which slices do without."""
+        """About the memory that these sums take, without those of the sign flips, which slices do not need."""
         return self._n_metrics * _PAIR * sum(len(met.models) for met in self._met)
 
     def add(self, users: _Users) -> None:
-        """Take in users."""
+        """Add users."""
         self.n_users += int(np.any(users.n_rows, axis=0).sum())
         self._counts.add(users)
         known = {self._baseline}.union(*(met.models for met in self._met))
@@ -152,7 +152,7 @@ class _Pairs:
         state = self._counts.state()
         for models, accumulator in self._met:
             fields = accumulator.state()
-            # Who had no row before the model was first met is not counted here; the driver knows the number from all users.
+            # Users before the model was first met are not counted here. The driver computes the number from the counts of users.
             del fields["n_undefined"]
             for name, entries in fields.items():
                 parts = np.split(entries, len(models))
@@ -162,9 +162,9 @@ class _Pairs:
 
 @in_worker
 def merge_comparisons(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: one state instead of the many of a place. A partition has the rows of a place together."""
+    """For ``mapInArrow``: merge the states of each place into one. A partition has the rows of a place together."""
     for _, states in unpacked_by_place(batches):
-        # One after the other: all of them at once might not fit into memory.
+        # They are merged one by one, because all at once might not fit into memory.
         total = next(states)
         for state in states:
             total = merged([total, state])
@@ -174,9 +174,9 @@ def merge_comparisons(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
 def all_pairs_batches(n_metrics: int, replicates: int, seed: int, pairwise: bool = False) -> Run:
     """A function for ``mapInArrow``: all models as the columns of one block a user.
 
-    The state has `AllPairsAccumulator`'s fields for the set of all models that the partition met, and the models' counts.
-    Users seen before the last of them was met lack a model, and with it a place in the blocks; for the same reason the
-    driver reads only the states of the set of all models.
+    The state has the models' counts, and the fields of `AllPairsAccumulator` for the set of all models that the partition met.
+    When a new model is met, the sums start again: earlier users lack that model, and have no place in the blocks. For the
+    same reason the driver reads only the states of the set of all models.
     """
 
     @in_worker
@@ -206,7 +206,7 @@ def all_pairs_batches(n_metrics: int, replicates: int, seed: int, pairwise: bool
 
 
 def counting_batches(baseline: str) -> Run:
-    """A function for ``mapInArrow``: the counts of every model alone and of its users shared with the baseline."""
+    """A function for ``mapInArrow``: the counts of every model, and of the users that it shares with the baseline."""
 
     @in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -219,9 +219,9 @@ def counting_batches(baseline: str) -> Run:
 
 
 def by_owner(state: Mapping[str, Array]) -> dict[Owner, State]:
-    """A merged state taken apart: the fields of each model by its name, and of each set of models by their names.
+    """A merged state taken apart: the fields of each model by its name, and those of each set of models by their names.
 
-    The empty set has the number of all users, `N_USERS`.
+    The empty set has the counts of all users, such as `N_USERS`.
     """
     owners: dict[Owner, State] = {}
     for key, entries in state.items():
@@ -232,7 +232,7 @@ def by_owner(state: Mapping[str, Array]) -> dict[Owner, State]:
 
 
 def by_slice(state: Mapping[str, Array]) -> tuple[State, dict[Key, State]]:
-    """A merged state taken apart: that of all users, and that of each slice, as `by_owner` reads them."""
+    """A merged state taken apart into that of all users and that of each slice, as `by_owner` reads them."""
     everyone: State = {}
     slices: dict[Key, State] = {}
     for name, entries in state.items():
@@ -252,21 +252,21 @@ def _in_slice(key: Key, name: str) -> str:
 
 
 def _field(owner: Owner, name: str) -> str:
-    # States merge by the ends of their fields' names, so the owner comes first.
+    # The end of a field's name decides how states merge, so the owner comes first.
     return f"{json.dumps(owner)}/{name}"
 
 
 class _Users(NamedTuple):
-    """Users of a batch with their values of all models that it has."""
+    """Users of a batch, with their values under the models that occur in it."""
 
-    hashes: IntArray  # int64, of the users
+    hashes: IntArray  # int64, one for each user
     models: list[str]
     values: Array  # float64, metrics × models × users; NaN without a value
-    n_rows: Array  # int64, models × users; 0 for nobody
-    n_invalid: Array  # a number a model
+    n_rows: Array  # int64, models × users; 0 for a null user
+    n_invalid: Array  # a number for each model
 
     def only(self, rows: Array | slice) -> _Users:
-        """These of the users; the rows that could not be ranked are counted of all users alone."""
+        """Some of these users. Rows that could not be ranked are counted only for all users together."""
         return self._replace(
             hashes=self.hashes[rows],
             values=self.values[:, :, rows],
@@ -276,7 +276,7 @@ class _Users(NamedTuple):
 
     @property
     def present(self) -> list[str]:
-        """The models that a user has; rows of nobody may name others, or none."""
+        """The models with rows of users. Rows of a null user may name others, or none."""
         return [model for model, rows in zip(self.models, self.n_rows, strict=True) if rows.any()]
 
     def of(self, model: str) -> Array:
@@ -295,7 +295,7 @@ class _Users(NamedTuple):
 
 
 def _read(batch: pa.RecordBatch, n_metrics: int) -> _Users:
-    """The users of a batch; each row of a model has a code for the model and the place of its user."""
+    """The users of a batch. Each row of a model has a code for the model and the place of its user."""
     columns = columns_of(batch)
     n_users = batch.num_rows
     rows = columns[ROWS].flatten()
@@ -324,7 +324,7 @@ class _Counts:
         self._state: dict[str, Array] = {}
 
     def add(self, users: _Users) -> None:
-        """Count the users of a batch, in which no user stands that another batch has."""
+        """Count the users of a batch; no user may be in two batches."""
         self._count((), N_USERS, np.any(users.n_rows, axis=0))
         shared = users.has(self._baseline)
         for index, model in enumerate(users.models):

@@ -1,7 +1,7 @@
-"""States as bytes that travel from workers to the driver: names and numbers, nothing that could be executed.
+"""Pack states as bytes that travel from workers to the driver: names and numbers, nothing that could be executed.
 
-A packed state is zlib-compressed: the length of a header (4 bytes, little-endian), the header, a JSON object whose leaves
-are ``[dtype, shape]``, and the arrays' bytes in the order of the leaves.
+A packed state is zlib-compressed. It begins with the length of a header, 4 bytes, little-endian. The header follows: a JSON object
+whose leaves are ``[dtype, shape]``. Then come the arrays' bytes, in the order of the leaves.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: The columns of rows that travel: where a state is merged with others, and the packed state.
+#: The columns of rows that travel: the place where a state is merged with others, and the packed state.
 PLACE, STATE = "place", "state"
 
 _LENGTH = 4
-# Whole numbers, floats and booleans: an array of objects would be a way for more than numbers.
+# Whole numbers, floats and booleans. Arrays of objects could hold more than numbers.
 _KINDS = "iufb"
 
 
 def pack(state: Mapping[str, Any]) -> bytes:
-    """A state, of numpy arrays of numbers by name and such mappings inside it, as bytes; anything else is a TypeError."""
+    """Pack a state: numpy arrays of numbers by name, or mappings of these. Anything else is a TypeError."""
     arrays: list[bytes] = []
 
     def described(node: Any) -> Any:
         if isinstance(node, Mapping):
-            # In one order: equal states have equal bytes, however they came about.
+            # Names are sorted, so that equal states have equal bytes.
             return {name: described(node[name]) for name in sorted(node)}
         if not (isinstance(node, np.ndarray) and node.dtype.kind in _KINDS):
             msg = f"a state holds arrays of numbers; got {node!r}"
@@ -42,12 +42,12 @@ def pack(state: Mapping[str, Any]) -> bytes:
         return [node.dtype.str, node.shape]
 
     header = json.dumps(described(state)).encode()
-    # Most bytes of sums and counts are 0.
+    # Compression pays: most bytes of sums and counts are 0.
     return zlib.compress(b"".join([len(header).to_bytes(_LENGTH, "little"), header, *arrays]), 1)
 
 
 def unpack(data: bytes) -> dict[str, Any]:
-    """The state that `pack` packed; other bytes are a ValueError or a zlib.error."""
+    """Unpack the output of `pack`; other bytes are a ValueError or a zlib.error."""
     whole = zlib.decompress(data)
     start = _LENGTH + int.from_bytes(whole[:_LENGTH], "little")
 
@@ -68,14 +68,14 @@ def unpack(data: bytes) -> dict[str, Any]:
 
 
 def placed(place: int | None, state: Mapping[str, Any]) -> pa.RecordBatch:
-    """A state as a row that travels; rows of one place are merged together, and rows of none with any others."""
+    """A state as a row that travels. Rows of one place are merged together; rows without a place may be merged with any others."""
     return pa.RecordBatch.from_pydict(
         {PLACE: pa.array([place], pa.int32()), STATE: pa.array([pack(state)], pa.binary())}
     )
 
 
 def unpacked_by_place(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, Iterator[dict[str, Any]]]]:
-    """The states of rows, those of one place after those of another; each has to be read before the next."""
+    """The states of rows, place by place. The states of a place must be read before those of the next."""
     cells = (cell for batch in batches for cell in zip(batch.column(PLACE), batch.column(STATE), strict=True))
     for place, of_a_place in groupby(cells, key=lambda cell: cell[0].as_py()):
         yield place, (unpack(state.as_py()) for _, state in of_a_place)

@@ -1,4 +1,4 @@
-"""From a batch of grouped users to every metric of each of them."""
+"""Compute every metric of every user of a batch of grouped users."""
 
 from __future__ import annotations
 
@@ -52,31 +52,31 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
     from spark_rankeval.request.task import ScoringTask, View
 
-# Users are worked in slices of about so many predictions, whatever the size of a batch: a slice's matrices stay in a
+# Users are scored in slices of about this many predictions, whatever the size of a batch. So a slice's matrices stay in a
 # core's cache, and memory stays bounded.
 _SLICE = 1 << 17
 
 
-#: The column of a model's name in a per-user table on the way.
+#: The temporary name of the column of models in a per-user table.
 MODEL = "model"
-#: The count of users whose pruned list leaves a tie open.
+#: The count that says whether a user's pruned list leaves a tie open.
 UNRESOLVED = "unresolved"
 
 
 def count_of_model(name: str, model: int) -> str:
-    """What a count of a model is called among those of all models; `COUNTS` has the name."""
+    """The name of a model's count among those of all models; `name` is that of `COUNTS`."""
     return f"{model}.{name}"
 
 
 class CountNames(NamedTuple):
-    """The names of the counts that `Scores` has."""
+    """The names of the counts in `Scores`."""
 
-    users: tuple[str, ...]  # those of users
-    rows: tuple[str, ...]  # those of rows that cannot be ranked, which rows without a user have as well
+    users: tuple[str, ...]  # counts of users
+    rows: tuple[str, ...]  # counts of rows that cannot be ranked, which rows without a user have as well
 
 
 def count_names(task: ScoringTask) -> CountNames:
-    """The names of all counts of a task, in one order."""
+    """The names of all counts of a task, in a fixed order."""
     models = range(len(task.models))
     of_users = [name for name in COUNTS if name not in INVALID_COUNTS]
     users = [UNRESOLVED, *(WEIGHT_SUMS if task.weighted else ()), *(TOTALS if task.facts else ())]
@@ -85,35 +85,35 @@ def count_names(task: ScoringTask) -> CountNames:
 
 
 def beside_column(place: int) -> str:
-    """What the column of a metric that stands beside those of a view is called on the way."""
+    """The temporary name of the column of a metric beside those of a view."""
     return f"beside_{place}"
 
 
 class Scores(NamedTuple):
-    """What was computed of some users."""
+    """What was computed for some users."""
 
-    metrics: list[Array]  # float64 (n_users,), one a metric: those of the first view, of the second, and so on
-    # (n_users,) each, by the names of `count_names`: of each model those of `COUNTS`; `WEIGHT_SUMS`, if labels have weights; `TOTALS`,
-    # the same for every user, if metrics ask for facts; and `UNRESOLVED`.
+    metrics: list[Array]  # float64 (n_users,) for each metric: those of the first view, of the second, and so on
+    # (n_users,) each, by the names of `count_names`: `COUNTS` for each model; `WEIGHT_SUMS` if labels have weights; `TOTALS`,
+    # the same for every user, if metrics need facts; and `UNRESOLVED`.
     counts: dict[str, Array]
-    exposed: dict[int, Exposed]  # the lists of views that have metrics of all lists together, by the view's place
-    normalisers: dict[int, Array]  # float64 (n_users,), of each metric that normalises, by its place
-    beside: list[Array]  # float64 (n_users,), one for each metric that stands beside those of a view, view by view
+    exposed: dict[int, Exposed]  # the lists of views with metrics of all lists together, by the view's place
+    normalisers: dict[int, Array]  # float64 (n_users,) for each metric that normalises, by its place
+    beside: list[Array]  # float64 (n_users,) for each metric beside those of a view, view by view
 
 
 class _Inputs(NamedTuple):
-    """What a batch holds, with ids that compare."""
+    """The contents of a batch, with ids that compare."""
 
-    columns: dict[str, pa.Array]  # of the batch, by name
-    predictions: list[Side]  # those of each model
+    columns: dict[str, pa.Array]  # the columns of the batch, by name
+    predictions: list[Side]  # the predictions of each model
     items: list[Ragged]  # the predicted items of each model
     labels: Side
     label_items: Ragged
-    excluded: Ragged | None  # each user's items that are not to be predicted, once each; None: there are none
-    tables: FurtherTables  # what came from further tables
+    excluded: Ragged | None  # each user's excluded items, once each; None: nothing is excluded
+    tables: FurtherTables  # the contents of further tables
     of_users: ListsOfUsers  # the further lists of users
     about_users: dict[str, Array]  # the facts of users
-    order: Callable[[Array], Array] | None  # as of `Lists`
+    order: Callable[[Array], Array] | None  # as in `Lists`
 
     def lists(self, task: ScoringTask, model: int) -> Lists:
         """The lists of a model, before anything is left out."""
@@ -132,7 +132,7 @@ class _Inputs(NamedTuple):
         )
 
     def grades(self, task: ScoringTask, view: View) -> Ragged | None:
-        """The labels' grades as a view reads them; None: each is 1."""
+        """The labels' grades as a view reads them; None: every grade is 1."""
         has_grades = len(self.labels.values) > len(task.label_columns)
         return self.labels.lists.like(self.labels.values[view.relevance]) if has_grades else None
 
@@ -179,7 +179,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
 
 
 def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores) -> list[tuple[RankingBatch, Findings]]:
-    """Add what is computed of a model to the scores; gives its rankings, one a view."""
+    """Add the metrics and counts of a model to the scores, and return its rankings, one for each view."""
     tables = inputs.tables
     lists, entry, n_excluded = _without(inputs.excluded, inputs.lists(task, model))
     about_items = facts_of_items(inputs.columns, model, tables.totals.get(DIMENSION, 0))
@@ -188,7 +188,7 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
     with_exposure = {slot.view for slot in slots_of(task)}
     ranked = []
     for place, view in views.items():
-        # Only who looks at items without a label pays for the rank of each.
+        # Ranking items without a label costs time, so only views that read them do it.
         of_view = replace(lists, grades=inputs.grades(task, view), entry=entry if view.reads_items else None)
         batch, findings = _rank(view, of_view, parts)
         if batch.recommended is not None:
@@ -214,7 +214,7 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
 
 
 def _views_of(task: ScoringTask, model: int, columns: dict[str, pa.Array]) -> dict[int, View]:
-    """A model's views by their place in the task, with thresholds of the precision that the grades of this batch have."""
+    """A model's views by their place in the task; their thresholds are rounded as the grades of this batch are."""
     return {
         place: view.for_grades_of_32_bits if has_single_precision(columns, view.relevance) else view
         for place, view in enumerate(task.views)
@@ -223,7 +223,7 @@ def _views_of(task: ScoringTask, model: int, columns: dict[str, pa.Array]) -> di
 
 
 def _without(excluded: Ragged | None, lists: Lists) -> tuple[Lists, IntArray, IntArray]:
-    """Lists without the excluded items; where each item left stood, and how many of each user are gone; int64 (n_users,)."""
+    """Lists without the excluded items, the former place of each item, and how many items each user lost; int64 (n_users,)."""
     entry = np.arange(len(lists.items.values))
     if excluded is None:
         return lists, entry, np.zeros(lists.items.n_users, np.int64)
@@ -236,16 +236,16 @@ def _n_labelled(excluded: Ragged | None, labels: Ragged) -> IntArray:
     """How many of a user's excluded items have a label; int64 (n_users,)."""
     if excluded is None:
         return np.zeros(labels.n_users, np.int64)
-    # Excluded items are looked up among labels, not the other way: labels are fewer, and an item counts once.
+    # Excluded items are looked up among labels, not vice versa: labels are fewer, and an item counts once.
     return np.bincount(excluded.user[contained(excluded, labels)], minlength=labels.n_users)
 
 
 def _counts(
     view: View, ranked: list[tuple[RankingBatch, Findings]], predictions: Side, labels: Side
 ) -> dict[str, Array]:
-    """Counts of a model's users by name; of what its views count, those of the model's own view.
+    """The counts of a model's users by name. Most counts that differ between views are those of the model's first view.
 
-    But a user hangs on a tie if any view's values do.
+    A user hangs on a tie if the values of any view do.
     """
     batch, findings = ranked[0]
     n_predictions, n_labels = batch.n_predictions - findings.unpredicted, batch.labels.lengths
@@ -284,14 +284,14 @@ def _rank(view: View, lists: Lists, parts: list[tuple[int, int]]) -> tuple[Ranki
 
 
 def _compute(metrics: Sequence[Metric], view: View, batch: RankingBatch) -> list[Array]:
-    """Metrics of the users of a view, NaN for users that it is not about."""
+    """The metrics of the users of a view, NaN for users outside its population."""
     values: list[Array] = [metric.compute(batch) for metric in metrics]
     included = view.population.includes(batch)
     return values if included.all() else [np.where(included, one, np.nan) for one in values]
 
 
 def _normalisers(view: View, batch: RankingBatch, first: int) -> dict[int, Array]:
-    """The weights of users' values in the means of the metrics that normalise, by place; 0 for users that the view is not about."""
+    """The weights of users' values in the means of the metrics that normalise, by place; 0 for users outside the view's population."""
     return {
         place: np.where(view.population.includes(batch), metric.normaliser(batch), 0.0)
         for place, metric in enumerate(view.metrics, first)
@@ -314,10 +314,10 @@ def _weight_sums(batch: RankingBatch, limit: float | None) -> dict[str, Array]:
 def score_batches(
     task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str, ...]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: the metrics and counts of every user, a row a model.
+    """A function for ``mapInArrow``: the metrics and counts of every user, a row for each model.
 
-    Columns come in this order: those passed on unchanged, the model's name, the metrics, the counts of `counts_beside`, the normalisers
-    of the metrics that have one, and the metrics beside them.
+    The columns come in this order: those passed on unchanged, the model's name, the metrics, the counts of `counts_beside`, the
+    normalisers, the metrics beside a view's own. Only some metrics have a normaliser.
     """
     normalised = [place for place in task.normalised if place < len(names)]
     n_beside = sum(len(view.beside) for view in task.views if view.model == 0)
@@ -330,7 +330,7 @@ def score_batches(
     @in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for whole in chain.from_iterable(map(in_parts, batches)):
-            # Somebody whom only a table of attributes knows is not evaluated.
+            # Users who are only in a table of attributes are not evaluated.
             present = None if ABSENT not in whole.schema.names else pc.invert(whole.column(ABSENT))
             batch = whole if present is None else whole.filter(present)
             scores = score(task, batch)
