@@ -42,7 +42,7 @@ ROWS = {name.strip("*"): cells for name, *cells in table_after(OF_DIALECTS, "| d
 EXCEPTIONS = [
     pytest.param(dialect, sentence, id=f"{dialect}: {sentence}")
     for dialect, sentences in re.findall(r"^- \*\*(.+?)\*\*: (.+)\.$", OF_DIALECTS, re.M)
-    for sentence in sentences.split("; ")
+    for sentence in sentences.split(". ")
 ]
 SETTINGS = [
     pytest.param(metric, dialect, settings, id=f"{metric} of {dialect}")
@@ -154,30 +154,32 @@ def assert_everywhere(dialect, name, value):
 @pytest.mark.parametrize(("name", "sentence"), EXCEPTIONS)
 def test_an_exception_of_a_dialect(name, sentence):
     dialect = find_dialect(name)
-    if sentence == "one undefined user makes the mean undefined":
+    if sentence == "One undefined user makes the mean undefined":
         assert dialect.mean == "all"
-    elif sentence == "a null among the items of a list takes a rank":
+    elif sentence == "A null among the items of a list takes a rank":
         users = {"user": ([(None, 2.0), ("b", 1.0)], [("b", 1.0)])}
         assert counted(dialect, users)["n_invalid_predictions"] == 0
         assert values_in(dialect, ["precision@1"], users)["precision@1"] == {"user": 0.0}
-    elif match := re.fullmatch(r"`(\w+)=(.+)` unless a metric has another", sentence):
+    elif match := re.fullmatch(r"Every metric has `(\w+)=(.+)` unless its own table sets another value", sentence):
         value = float(match[2]) if match[2] == "-inf" else match[2].strip("'")
         assert_everywhere(dialect, match[1], value)
-    elif match := re.fullmatch(r"`(\w+)(?:@k)?` has (.+)", sentence):
-        metric = f"{match[1]}@1"
-        for item, value in (text.split(" ") for text in match[2].split(", ")):
-            if item == "duplicates":
-                assert_takes_duplicates(dialect, value, f"{match[1]}@2")
-            else:
-                {"ties": assert_orders_ties, "score_precision": assert_compares}[item](dialect, value, metric)
+    elif match := re.fullmatch(r"`(\w+)(?:@k)?` ((?:orders|compares|counts an item) .+)", sentence):
+        for told in match[2].split(" and "):
+            words, value = re.fullmatch(r"(.+) `(\w+)`", told).groups()
+            check, k = {
+                "orders equal scores by": (assert_orders_ties, 1),
+                "compares scores as": (assert_compares, 1),
+                "counts an item that a list repeats": (assert_takes_duplicates, 2),
+            }[words]
+            check(dialect, value, f"{match[1]}@{k}")
     else:
         metric, words = re.fullmatch(r"`(\w+)` (.+)", sentence).groups()
         population = population_of(dialect, metric)
         users = {
             "keeps users without labels": ("absent_from_labels", "undefined"),
-            "leaves users without labels out": ("absent_from_labels", "left_out"),
+            "leaves out users without labels": ("absent_from_labels", "left_out"),
             "counts users without predictions": ("without_predictions", "counted"),
-            "leaves users without predictions out": ("without_predictions", "left_out"),
+            "leaves out users without predictions": ("without_predictions", "left_out"),
         }
         for told in words.split(" and "):
             item, value = users[told]

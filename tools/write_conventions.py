@@ -1,6 +1,6 @@
-"""Write docs/conventions.md from the registry of metrics and the dialects, so that the page cannot drift.
+"""Write docs/conventions.md from the registry of metrics and the dialects, so that the page is always up to date.
 
-`python tools/write_conventions.py` writes it (`make docs`); with ``--check`` it exits 1 if the page is not up to date.
+`python tools/write_conventions.py` writes it (`make docs`); with ``--check`` it exits 1 if the page is out of date.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from spark_rankeval.dialects.dialect import EVERY_METRIC
 from spark_rankeval.dialects.explained import (
+    NEEDS,
     agrees_with_standard,
     description,
     every_metric,
@@ -34,55 +35,76 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "conventions.md"
 _INTRODUCTION = """\
 # Conventions
 
-What every metric means, and what each dialect makes of it. This page is written by `tools/write_conventions.py` from the
-registry of metrics and from the dialects; `make docs` writes it anew.
+What every metric means, and what each dialect makes of it. `tools/write_conventions.py` writes this page from the registry
+of metrics and from the dialects; `make docs` updates it.
 
-γ is how many items are relevant to the user, ρ how many were predicted, H_j how many hits the first j places hold, g the
-grade of an item's label. Where nothing else is said: γ = 0 is undefined (NaN, left out of the mean and counted), ρ = 0
-is 0, a list shorter than k keeps the denominator of its formula, and no hit in the first k is 0. With
-`relevance_threshold=-inf` and `gain='binary'` a metric of gain reads no grades: any label is enough to define it.
+- γ is how many items are relevant to the user, and g is the grade of an item's label.
+- ρ is how many items were predicted, and ρ_k how many of them stand in the first k places.
+- h_j is 1 if place j holds a hit, else 0, and H_j is how many hits the first j places hold.
+
+Unless a metric says otherwise, these rules hold:
+
+- If γ = 0, the value is undefined: NaN, left out of the mean, and counted.
+- If ρ = 0, or without a hit in the first k places, the value is 0.
+- A list shorter than k keeps the denominator of its formula.
+- With `relevance_threshold=-inf` and `gain='binary'` a metric of gain reads no grades: any label is enough to define it.
 """
 
 
 _WHICH = """\
 ## Which definition do I get
 
-- A call that names no dialect gets `default`. Its NDCG and AP judge the order of what was retrieved: a list with one hit and nothing
-  else has 1, however many relevant items it misses. Few systems mean that.
-- `dialect="standard"` is what most systems and most of the sources mean: AP ÷ min(k, γ), and the ideal list of NDCG is made of all
-  labelled items. Grades below a `relevance_threshold` that is given gain nothing. All else is the default's.
-- A note stands below figures that leave the choice open. `evaluate` gives the standard value there, computed in the same pass; of a curve
-  at one cutoff. What reads stored users says only that the standard value is another.
-- There is no note where a call names its dialect, `default` included, or a metric its parameter: `ndcg(ideal='labels')@10`,
-  `ap(denominator='labels')@10`. `notes=False` silences it.
+- A call that names no dialect gets `default`. Its NDCG and AP judge only the order of the retrieved items. A list with one hit and
+  nothing else has the value 1, however many relevant items it misses. Few systems mean that.
+- `dialect="standard"` is what most systems and most of the sources mean. AP is divided by min(k, γ), and the ideal list of NDCG holds
+  all labelled items. If you pass a `relevance_threshold`, grades below it gain nothing. In all else it is like `default`.
+- If a call leaves the choice open, a note stands below its figures. `evaluate` computes the standard value in the same pass and gives
+  it in the note; for a curve, at one cutoff. If the users' values were stored, the note only says that most systems define it differently.
+- There is no note if the call names a dialect (`default` included), or if the metric names the parameter, as in
+  `ndcg(ideal='labels')@10` or `ap(denominator='labels')@10`. `notes=False` turns notes off.
 - A dialect of a system gives that system's numbers.
 
-Whose formula gives the number of `standard`, for the same ranking and the same relevant items:
+Which dialects have formulas that give the number of `standard`, for the same ranking and the same relevant items:
 
 """
 
 
-# What a metric's population is, where it is not the dialect's.
+# What a metric's population is, if it is not the dialect's.
 _USERS = {
     ("absent_from_labels", "undefined"): "keeps users without labels",
-    ("absent_from_labels", "left_out"): "leaves users without labels out",
+    ("absent_from_labels", "left_out"): "leaves out users without labels",
     ("without_predictions", "counted"): "counts users without predictions",
-    ("without_predictions", "left_out"): "leaves users without predictions out",
+    ("without_predictions", "left_out"): "leaves out users without predictions",
+}
+
+# How a metric ranks, if not as the dialect does.
+_RANKS = {
+    "ties": "orders equal scores by",
+    "score_precision": "compares scores as",
+    "duplicates": "counts an item that a list repeats",
 }
 
 
 def page() -> str:
     """The text of the page."""
     kinds = every_metric()
-    index = ", ".join(f"[`{metric.name}`](#{metric.name})" for metric in kinds)
     parts = [
         _INTRODUCTION,
         _WHICH + _agreement(),
-        f"Metrics: {index}. [Dialects](#dialects).",
+        _index(kinds),
         *map(_metric, kinds),
         _dialects(kinds),
     ]
     return "\n".join(part.rstrip() + "\n" for part in parts)
+
+
+def _index(kinds: list[type[Metric]]) -> str:
+    """Links to the metrics, by what a user must have."""
+    lines = ["The metrics, by what a user must have for a value, and the [dialects](#dialects):", ""]
+    for needs, words in NEEDS.items():
+        links = ", ".join(f"[`{metric.name}`](#{metric.name})" for metric in kinds if metric.needs == needs)
+        lines.append(f"- {words}: {links}")
+    return "\n".join(lines)
 
 
 def _agreement() -> str:
@@ -124,13 +146,13 @@ def _settings(dialect: Dialect, metric: type[Metric]) -> str:
 
 
 def _dialects(kinds: list[type[Metric]]) -> str:
-    """How each dialect ranks, whom it is about and which metrics it has."""
+    """How each dialect ranks, which users it covers and which metrics it has."""
     lines = [
         "## Dialects",
         "",
-        'A system alone names the newest version: `dialect="lenskit"`. What the caller sets wins. Where a system does not',
-        "do what it documents, [deviations.md](deviations.md) says so. Equal scores in the order given (`position`) need",
-        "arrays with scores: rows of a table have no order, and are ordered by item, upwards.",
+        'The name of a system alone means its newest version: `dialect="lenskit"`. Options that you pass override the dialect.',
+        "[deviations.md](deviations.md) lists where a system does not do what it documents. `position` leaves equal scores in the",
+        "order given. This needs arrays with scores: rows of a table have no order, so they are ordered by item, ascending.",
         "",
         "| dialect | system | equal scores | scores | an item twice in a list | labelled, not predicted "
         "| users without labels | users without predictions | unusual grades |",
@@ -161,18 +183,18 @@ def _dialects(kinds: list[type[Metric]]) -> str:
 
 
 def _exceptions(dialect: Dialect) -> str:
-    """What single metrics do otherwise, and what holds for all of them."""
+    """In sentences, what holds for all metrics of a dialect, and what single metrics do differently."""
     told = [
-        f"`{name}={value_in_words(value)}` unless a metric has another"
+        f"Every metric has `{name}={value_in_words(value)}` unless its own table sets another value"
         for name, value in dialect.parameters.get(EVERY_METRIC, {}).items()
     ]
     for name, ranking in dialect.rankings.items():
         changed = [
-            f"{item} {getattr(ranking, item)}"
-            for item in ("ties", "score_precision", "duplicates")
+            f"{words} `{getattr(ranking, item)}`"
+            for item, words in _RANKS.items()
             if getattr(ranking, item) != getattr(dialect.ranking, item)
         ]
-        told.append(f"`{name}` has {', '.join(changed)}")
+        told.append(f"`{name}` {' and '.join(changed)}")
     for name, population in dialect.populations.items():
         changed = [
             _USERS[item, getattr(population, item)]
@@ -180,9 +202,9 @@ def _exceptions(dialect: Dialect) -> str:
             if getattr(population, item) != getattr(dialect.population, item)
         ]
         told.append(f"`{name}` {' and '.join(changed)}")
-    told += ["a null among the items of a list takes a rank"] if dialect.null_items == "keep_rank" else []
-    told += ["one undefined user makes the mean undefined"] if dialect.mean == "all" else []
-    return f"- **{dialect.name}**: {'; '.join(told)}." if told else ""
+    told += ["A null among the items of a list takes a rank"] if dialect.null_items == "keep_rank" else []
+    told += ["One undefined user makes the mean undefined"] if dialect.mean == "all" else []
+    return f"- **{dialect.name}**: {'. '.join(told)}." if told else ""
 
 
 def _cell(text: str) -> str:

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from spark_rankeval.dialects import Dialect
 
 _WIDTH = 110
-_NEEDS = {
+#: What a user must have for a metric to be defined.
+NEEDS = {
     "relevant": "a relevant label",
-    "gain": "a label with a grade above 0, whatever the threshold",
+    "gain": "a label graded above 0, whatever the threshold",
     "labels": "a label",
     "predictions": "a prediction",
 }
@@ -93,14 +94,14 @@ def facts(metric: type[Metric], mark: str = "") -> str:
     clauses = [f"Written {cutoff}"]
     if metric.aliases:
         clauses.append("also " + ", ".join(f"{mark}{alias}{mark}" for alias in metric.aliases))
-    clauses.append(f"defined where there is {_NEEDS[metric.needs]}")
+    clauses.append(f"defined for users with {NEEDS[metric.needs]}")
     if metric.needs == "gain" and any("binary" in item.metadata["choices"] for item in metric.parameters()):
         clauses[-1] += f" ({mark}gain='binary'{mark} with {mark}relevance_threshold=-inf{mark}: any label)"
     asked = _tables_of(metric)
     if asked:
         clauses.append("needs " + " or ".join(f"{mark}facts=Facts({table}=…){mark}" for table in asked))
     if metric.corpus_level:
-        clauses.append("one value of all lists together, without an interval")
+        clauses.append("one value for all lists together, without an interval")
     if not metric.larger_is_better:
         clauses.append("smaller is better")
     return "; ".join(clauses) + "."

@@ -1,4 +1,4 @@
-"""Which values parameters may have: numbers, and several numbers in a text such as ``0.5,0.3,0.2``."""
+"""Checks of parameter values: numbers, and several numbers in a string such as ``0.5,0.3,0.2``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def number(
     open_high: bool = False,
     optional: bool = False,
 ) -> Callable[[Any], str | None]:
-    """A check that a parameter is a number from `low` to `high`, or None where it is optional."""
+    """A check that a parameter is a number from `low` to `high`; None passes, too, if it is `optional`."""
 
     def check(value: Any) -> str | None:
         if value is None and optional:
@@ -32,7 +32,7 @@ def number(
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is a number with a place among the floats; one is too large from about 10³⁰⁸ on, unless it is infinite."""
+    """Whether a value is a number, not NaN, that fits into a float: below about 10³⁰⁸ in size, or infinite."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return False
     try:
@@ -42,10 +42,10 @@ def _is_number(value: Any) -> bool:
 
 
 def read_numbers(listed: object) -> list[float]:
-    """The numbers of a text such as ``0.5,0.3,0.2``, of a sequence, or of one number.
+    """The numbers in a string such as ``0.5,0.3,0.2`` or in a sequence; a single number becomes a list of one.
 
     Raises:
-        ValueError, TypeError: it does not read as numbers.
+        ValueError, TypeError: the value cannot be read as numbers.
     """
     if isinstance(listed, str):
         return [float(part) for part in listed.split(",")]
@@ -57,7 +57,7 @@ def read_numbers(listed: object) -> list[float]:
 
 
 def problem_of_numbers(listed: Any, wanted: str) -> str | None:
-    """What is wanted, unless these are numbers from 0 on, not all 0; None is none of them, and right."""
+    """None if the value is valid: finite numbers from 0 on that are not all 0, or None. Otherwise `wanted`."""
     if listed is None:
         return None
     try:
@@ -68,5 +68,5 @@ def problem_of_numbers(listed: Any, wanted: str) -> str | None:
 
 
 def as_text(listed: object) -> str:
-    """One text for equal numbers, that reads back."""
+    """Numbers as a string that `read_numbers` reads back; equal numbers give equal strings."""
     return ",".join(map(repr, read_numbers(listed)))

@@ -1,4 +1,4 @@
-"""Metrics that compare an order with an order: the list's with that of the grades, over the items in both tables."""
+"""Metrics that compare the order of the list with the order of the grades, over the items in both tables."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["KendallDistance", "KendallTau", "Pearson", "Spearman", "TauAP"]
 
 
 def at_least_before(user: IntArray, key: FloatArray, n_users: int) -> IntArray:
-    """How many entries before each, of the same user, have a key as large or larger.
+    """For each entry, how many earlier entries of the same user have a key at least as large.
 
-    By merging: for stretches of 1, 2, 4, … entries, what the left half of each pair holds is counted for its right
-    half.
+    As in a merge sort, stretches of 1, 2, 4, … entries come in pairs. For each entry on the right of a pair, those on
+    the left are counted.
     """
     place = position_within(user, n_users)
     length = np.bincount(user, minlength=n_users)[user]
     counts, target = np.zeros(len(user), np.int64), np.arange(len(user))
-    # Among equal keys the earlier comes first, so that a left half is counted before its right half.
+    # Among equal keys the earlier entry comes first, so that a left half is counted before its right half.
     order = np.lexsort((-key, user))
     half = 1
     while len(target):
@@ -35,7 +35,7 @@ def at_least_before(user: IntArray, key: FloatArray, n_users: int) -> IntArray:
             renumbered = np.cumsum(reaches) - 1
             order = renumbered[order[reaches[order]]]
             place, length, target = place[reaches], length[reaches], target[reaches]
-        # A stretch is called by the index of its first entry, which is also where it begins when sorted by stretch.
+        # The name of a stretch is the index of its first entry, which is also where it begins when sorted by stretch.
         stretch = np.arange(len(target)) - place % (2 * half)
         by_stretch = order[np.argsort(stretch[order], kind="stable")]
         left = (place // half % 2 == 0)[by_stretch]
@@ -52,7 +52,7 @@ def _n_pairs(n: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledMetric(Metric):
-    """A metric of the labelled items of a list, relevant or not; undefined where they do not differ."""
+    """A metric of the labelled items of a list, relevant or not. It is undefined if they do not differ."""
 
     needs: ClassVar[Needs] = "labels"
     zero_without_predictions: ClassVar[bool] = False
@@ -60,7 +60,7 @@ class LabelledMetric(Metric):
 
 
 class Spread(NamedTuple):
-    """What a correlation is the quotient of, float64 (n_users,) each: together ÷ √(scores · grades)."""
+    """The parts of a correlation, together ÷ √(scores · grades); float64 (n_users,) each."""
 
     together: FloatArray
     scores: FloatArray
@@ -69,7 +69,7 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Correlation(LabelledMetric):
-    """A coefficient of correlation between score and grade, over the items in both tables."""
+    """A correlation coefficient of score and grade, over the items in both tables."""
 
     takes_cutoff: ClassVar[bool] = False
     value_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
@@ -81,7 +81,7 @@ class Correlation(LabelledMetric):
 
     @abstractmethod
     def _spread(self, batch: RankingBatch) -> Spread:
-        """How the two sides vary together, and each alone; in any unit, 0 for a side that does not vary."""
+        """How scores and grades vary together and alone, in any unit; 0 for a side that does not vary."""
 
     def _remembered(self, batch: RankingBatch) -> Spread:
         return batch.remember(("spread", self.name), lambda: self._spread(batch))
@@ -97,7 +97,7 @@ class Correlation(LabelledMetric):
 
 
 def _products(batch: RankingBatch, scores: FloatArray, grades: FloatArray) -> Spread:
-    """The sums of products of two sides that are centred already."""
+    """The sums of products of two sides whose means are 0."""
     return Spread(
         batch.total(batch.user, scores * grades),
         batch.total(batch.user, scores * scores),
@@ -107,13 +107,13 @@ def _products(batch: RankingBatch, scores: FloatArray, grades: FloatArray) -> Sp
 
 @dataclass(frozen=True, kw_only=True)
 class Pearson(Correlation):
-    """Pearson's coefficient of correlation between score and grade, over the items in both tables.
+    """Pearson's correlation coefficient of score and grade, over the items in both tables.
 
-    Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)²·Σ(y − ȳ)²). Between −1 and 1. It alone reads by how much scores differ; lists
-    without scores have the negated rank. NaN without two such items (so also without predictions), or if all scores or
-    all grades are equal, or one is infinite. Whether a label is relevant does not matter.
+    Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)²·Σ(y − ȳ)²). Between −1 and 1. Unlike rank correlations,
+    it depends on how much scores differ. Lists without scores have the negated rank instead. NaN without two such items (so
+    also without predictions), if all scores or all grades are equal, or if one is infinite. Labels need not be relevant.
 
-    Source: Pearson, Notes on regression and inheritance in the case of two parents, 1895; as ``scipy.stats.pearsonr``.
+    Source: Pearson, Notes on regression and inheritance in the case of two parents, 1895; as in ``scipy.stats.pearsonr``.
     """
 
     name: ClassVar[str] = "pearson"
@@ -127,13 +127,13 @@ class Pearson(Correlation):
 
 
 def _centred(batch: RankingBatch, values: FloatArray) -> FloatArray:
-    """Values less their user's mean, in a unit of the user's own; exactly 0 where all are equal."""
+    """Values minus their user's mean, in a unit that fits the user's values; exactly 0 if all are equal."""
     largest = np.zeros(batch.n_users)
     np.maximum.at(largest, batch.user, np.abs(values))
     # A power of two changes no digit, and keeps squares of very large and very small scores within range.
     scaled = np.ldexp(values, -np.frexp(largest)[1][batch.user])
     n = np.bincount(batch.user, minlength=batch.n_users)
-    # Less one of the values first: scores that are large and near one another would lose their digits in the mean.
+    # One of the values is subtracted first: large scores that are close together would lose digits in the mean.
     step = scaled - scaled[offsets_of(n)[batch.user]]
     mean = ratio(batch.total(batch.user, step), n)
     return step - mean[batch.user]
@@ -141,13 +141,13 @@ def _centred(batch: RankingBatch, values: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class Spearman(Correlation):
-    """Spearman's rank correlation between score and grade, over the items in both tables.
+    """Spearman's rank correlation of score and grade, over the items in both tables.
 
-    Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)²·Σ(y − ȳ)²) of the ranks x and y; equal values share their mean rank. Between −1 and
-    1. NaN without two such items (so also without predictions), or if all scores or all grades are equal. Whether a
-    label is relevant does not matter.
+    Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)²·Σ(y − ȳ)²), where x and y are ranks. Equal values share their mean rank. Between −1
+    and 1. NaN without two such items (so also without predictions), or if all scores or all grades are equal. Labels
+    need not be relevant.
 
-    Source: Spearman, The proof and measurement of association between two things, 1904; as ``scipy.stats.spearmanr``.
+    Source: Spearman, The proof and measurement of association between two things, 1904; as in ``scipy.stats.spearmanr``.
     """
 
     name: ClassVar[str] = "spearman"
@@ -157,7 +157,7 @@ class Spearman(Correlation):
         n = np.bincount(batch.user, minlength=batch.n_users)[batch.user]
 
         def ranks(key: Array) -> FloatArray:
-            """Twice the mean rank, less its mean: whole numbers."""
+            """Twice the mean rank, minus its mean over the items; these are whole numbers."""
             runs = runs_of(batch.user, batch.n_users, key)
             return (2 * runs.before + runs.size - n).astype(np.float64)
 
@@ -166,13 +166,13 @@ class Spearman(Correlation):
 
 @dataclass(frozen=True, kw_only=True)
 class KendallTau(Correlation):
-    """Kendall's τ-b between score and grade, over the items in both tables.
+    """Kendall's τ-b of score and grade, over the items in both tables.
 
     (concordant − discordant pairs) ÷ √(pairs of different scores · pairs of different grades). Between −1 and 1. NaN
-    without two such items (so also without predictions), or if all scores or all grades are equal. Whether a label is
-    relevant does not matter.
+    without two such items (so also without predictions), or if all scores or all grades are equal. Labels need not
+    be relevant.
 
-    Source: Kendall, The treatment of ties in ranking problems, Biometrika 1945; as ``scipy.stats.kendalltau``.
+    Source: Kendall, The treatment of ties in ranking problems, Biometrika 1945; as in ``scipy.stats.kendalltau``.
     """
 
     name: ClassVar[str] = "kendall_tau"
@@ -187,14 +187,14 @@ class KendallTau(Correlation):
 
         scores, grades = equal_pairs(batch.tied_above), equal_pairs(batch.grade)
         both = equal_pairs(batch.tied_above, batch.grade)
-        # Of equal scores the higher grade comes first: no such pair then counts as discordant.
+        # Among equal scores the higher grade comes first, so that no such pair counts as discordant.
         sorted_grade = batch.grade[np.lexsort((-batch.grade, batch.tied_above, user))]
         discordant = batch.total(user, _lower_before(user, sorted_grade, n_users))
         return Spread(n_pairs - scores - grades + both - 2 * discordant, n_pairs - scores, n_pairs - grades)
 
 
 def _lower_before(user: IntArray, grade: FloatArray, n_users: int) -> FloatArray:
-    """How many entries before each, of the same user, have a lower grade."""
+    """For each entry, how many earlier entries of the same user have a lower grade."""
     return (position_within(user, n_users) - at_least_before(user, grade, n_users)).astype(np.float64)
 
 
@@ -202,13 +202,13 @@ def _lower_before(user: IntArray, grade: FloatArray, n_users: int) -> FloatArray
 class KendallDistance(LabelledMetric):
     """The share of pairs in the wrong order: discordant pairs ÷ pairs of different grades.
 
-    The pairs are of labelled items in the first k places. A pair is discordant if the lower grade stands higher.
-    Between 0 (none) and 1 (all); lower is better. NaN without a pair of different grades, so also without predictions.
-    Whether a label is relevant does not matter.
+    All labelled items in the first k places are paired. A pair is discordant if the item with the lower grade stands
+    higher. Between 0 (none) and 1 (all); lower is better. NaN without a pair of different grades, so also without
+    predictions. Labels need not be relevant.
 
-    To compare two models' lists, pass one as predictions and the other as labels, whose grades are its length − rank +
-    1. With ``labels="best_k"`` only items count that are also among the k best labels (fewer than k labels have a
-    higher grade): the pairs in opposite order ÷ n(n−1)/2 over the n items of both top k's, which is symmetric.
+    To compare two models' lists, pass one as predictions and the other as labels with the grades length − rank + 1.
+    ``labels="best_k"`` pairs only items that are also among the k best labels, with fewer than k labels graded higher.
+    The value is then pairs in opposite order ÷ n(n−1)/2 over the n items of both top k's, and it is symmetric.
 
     Source: Kendall, A new measure of rank correlation, Biometrika 1938.
     """
@@ -221,7 +221,7 @@ class KendallDistance(LabelledMetric):
     labels: str | Unset = parameter(
         "all",
         choices=("all", "best_k"),
-        doc="which labels count: all, or those of which fewer than k are graded higher",
+        doc="which labels count: all, or the k best (fewer than k labels have a higher grade)",
     )
 
     def _unequal(self, batch: RankingBatch) -> FloatArray:
@@ -252,11 +252,11 @@ class KendallDistance(LabelledMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class TauAP(LabelledMetric):
-    """The AP correlation coefficient, a τ that counts mistakes at the top for more.
+    """The AP correlation coefficient, a τ in which mistakes at the top count more.
 
-    2/(N−1)·Σ_{i=2..N} C_i/(i−1) − 1 over the N labelled items in the order of the list. C_i is how many items above
-    item i have a higher grade, plus half of those with an equal one. Between −1 and 1. NaN without two such items (so
-    also without predictions), or if all grades are equal. Whether a label is relevant does not matter.
+    2/(N−1)·Σ_{i=2..N} C_i/(i−1) − 1 over the N labelled items in the order of the list. C_i counts the items above
+    item i with a higher grade, and half of those with an equal grade. Between −1 and 1. NaN without two such items (so
+    also without predictions), or if all grades are equal. Labels need not be relevant.
 
     Source: Yilmaz, Aslam, Robertson, A new rank correlation coefficient for information retrieval, SIGIR 2008.
     """
@@ -275,7 +275,7 @@ class TauAP(LabelledMetric):
     def _values(self, batch: RankingBatch) -> FloatArray:
         user, n_users = batch.user, batch.n_users
         above = position_within(user, n_users)
-        # Entries before with an equal grade: the items come in rank order, which a stable sort by grade keeps.
+        # How many earlier entries have an equal grade: items come in rank order, which a stable sort by grade keeps.
         order = np.lexsort((batch.grade, user))
         equal = np.empty(len(user), np.int64)
         equal[order] = above - runs_of(user, n_users, batch.grade).before[order]

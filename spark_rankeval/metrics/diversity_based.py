@@ -1,4 +1,4 @@
-"""Metrics of how different the items of a list are: from one another, from a baseline's, or from the user's history."""
+"""Metrics of how different the items of a list are from one another, from a baseline's, or from the user's history."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["CategoricalDiversity", "Diversity", "Serendipity", "Unexpectedness"]
 
 
 def _category_sizes(recommended: Recommended, which: BoolArray) -> tuple[IntArray, IntArray]:
-    """The categories of each user's items of a kind, and how many items each has."""
+    """One entry per user and category among the items `which`: the user, and how many of the items it has."""
     categories = asked_for(recommended.category)
     known = which & (categories != UNKNOWN)
     n_categories = int(categories.max(initial=0)) + 1
@@ -33,14 +33,14 @@ def _category_sizes(recommended: Recommended, which: BoolArray) -> tuple[IntArra
 class Diversity(ListMetric):
     """How different the items are, two by two: the mean of 1 − s(i, j) over the n(n − 1)/2 pairs of the first k items.
 
-    s is 1 for two items of one category, else 0: Σ_c n_c(n_c − 1) ÷ n(n − 1) of the pairs are alike. With
-    ``by="vector"`` s is the cosine of the items' vectors; its sum over pairs of vectors of length 1 is (|Σ v_i|² − Σ
-    |v_i|²)/2. Between 0 and 1 (2 if vectors point apart). NaN without predictions, and for lists with fewer than two
-    items that have a category or a vector other than 0; with ``unknown="apart"`` an item without one is unlike all
-    others.
+    s is 1 for two items of the same category, else 0, so Σ_c n_c(n_c − 1) ÷ n(n − 1) of the pairs are alike. With
+    ``by="vector"`` s is the cosine of the items' vectors. If these have length 1, its sum over pairs is
+    (|Σ v_i|² − Σ |v_i|²)/2. Between 0 and 1 (up to 2 if vectors point apart). NaN without predictions, and for lists with
+    fewer than two items that have a category or a vector other than 0. With ``unknown="apart"`` an item without one is
+    unlike all others.
 
-    Source: Ziegler, McNee, Konstan, Lausen, Improving recommendation lists through topic diversification, WWW 2005,
-    whose intra-list similarity this is the complement of; Smyth, McClave, Similarity vs. diversity, ICCBR 2001.
+    Source: Ziegler, McNee, Konstan, Lausen, Improving recommendation lists through topic diversification, WWW 2005 (the
+    complement of intra-list similarity); Smyth, McClave, Similarity vs. diversity, ICCBR 2001.
     """
 
     name: ClassVar[str] = "diversity"
@@ -89,10 +89,10 @@ class Diversity(ListMetric):
 
 
 def _sum_of_cosines(recommended: Recommended, which: BoolArray) -> FloatArray:
-    """The cosines of all pairs of a user's items, each pair twice; float64 (n_users,)."""
+    """For each user, the sum of the cosines of all pairs of items, each pair twice; float64 (n_users,)."""
     unit = recommended.directions
     of_sum, of_each = np.zeros(recommended.n_users), np.zeros(recommended.n_users)
-    # Dimension by dimension: products of matrices change bits with the size of a batch.
+    # One dimension after the other: the bits of a matrix product would depend on the size of the batch.
     for dimension in range(unit.shape[1]):
         along = unit[:, dimension]
         total = recommended.total(along, which)
@@ -103,7 +103,7 @@ def _sum_of_cosines(recommended: Recommended, which: BoolArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class CategoricalDiversity(ShareOfPlaces):
-    """How many different categories the items have: |{c(i): i in the first k}| ÷ ρ_k.
+    """The number of different categories ÷ the number of items: |{c(i): i in the first k}| ÷ ρ_k.
 
     Between 0 and 1. An item without a category adds none. NaN without predictions.
 
@@ -121,7 +121,7 @@ class CategoricalDiversity(ShareOfPlaces):
 
 
 def _expected(recommended: Recommended, k: int | None) -> BoolArray:
-    """Which items the baseline's list has in its first k places, too."""
+    """Which items are also in the first k places of the baseline's list."""
     rank = asked_for(recommended.baseline_rank)
     return (rank > 0) if k is None else (rank > 0) & (rank <= k)
 
@@ -133,7 +133,7 @@ def _has_baseline(recommended: Recommended) -> BoolArray:
 
 @dataclass(frozen=True, kw_only=True)
 class Unexpectedness(ShareOfPlaces):
-    """The share of items that the baseline does not have in its own first k: 1 − |R_k ∩ B_k| ÷ ρ_k.
+    """The share of items that are not in the baseline's own first k: 1 − |R_k ∩ B_k| ÷ ρ_k.
 
     Between 0 and 1. NaN without predictions, or if the baseline recommends nothing to the user. With
     ``denominator="k"`` the empty places of a short list count as unexpected.
@@ -159,14 +159,14 @@ class Unexpectedness(ShareOfPlaces):
 class Serendipity(ShareOfPlaces, RelevanceMetric):
     """The share of items that are relevant and unexpected: Σ_{j≤ρ_k} h_j·s_j ÷ ρ_k.
 
-    s_j is 1 if the baseline does not have the item in its own first k places, else 0. With ``against="history"`` it is
-    1 − the mean cosine of the item's vector and those of the user's items in the training data; an item without a
-    vector is like none. Between 0 and 1 (2 against a history whose vectors point the other way). NaN without a relevant
-    label, NaN without predictions, without a baseline for the user, or without a history.
+    s_j is 1 if the item is not in the baseline's own first k places, else 0. With ``against="history"`` s_j is 1 − the
+    mean cosine of the item's vector with those of the user's items in the training data. The cosine is 0 for an item
+    without a vector. Between 0 and 1 (up to 2 if the history's vectors point the other way). NaN without a relevant
+    label, without predictions, and without what ``against`` names: a baseline's list for the user, or a history.
 
     Source: Ge, Delgado-Battenfeld, Jannach, Beyond accuracy: evaluating recommender systems by coverage and
-    serendipity, RecSys 2010. Against the history: Zhang, Ó Séaghdha, Quercia, Jambor, Auralist: introducing serendipity
-    into music recommendation, WSDM 2012, times relevance.
+    serendipity, RecSys 2010. With the history: Zhang, Ó Séaghdha, Quercia, Jambor, Auralist: introducing serendipity into
+    music recommendation, WSDM 2012, multiplied by relevance.
     """
 
     name: ClassVar[str] = "serendipity"
@@ -175,7 +175,7 @@ class Serendipity(ShareOfPlaces, RelevanceMetric):
     against: str | Unset = parameter(
         "baseline",
         choices=("baseline", "history"),
-        doc="what an item is unexpected beside: the baseline's list, or the vectors of the user's history",
+        doc="what items are compared with: the baseline's list, or the vectors of the user's history",
     )
 
     @property
@@ -208,10 +208,10 @@ class Serendipity(ShareOfPlaces, RelevanceMetric):
 
 
 def _cosine_with_history(recommended: Recommended) -> FloatArray:
-    """The mean cosine of each item with those of its user's history."""
+    """For each item, the mean cosine with the items of its user's history."""
     directions, history = recommended.directions, asked_for(recommended.history_vector)
     cosine = np.zeros(len(directions))
-    # Dimension by dimension: products of matrices change bits with the size of a batch.
+    # One dimension after the other: the bits of a matrix product would depend on the size of the batch.
     for dimension in range(directions.shape[1]):
         cosine += directions[:, dimension] * history[recommended.user, dimension]
     return cosine

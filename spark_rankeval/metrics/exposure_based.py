@@ -23,15 +23,15 @@ __all__ = ["CatalogueCoverage", "Entropy", "Gini", "Personalisation"]
 
 @dataclass(frozen=True, eq=False)
 class Exposure:
-    """In how many users' first k places items stand, as a histogram.
+    """A histogram of how many users have an item in their first k places.
 
     Attributes:
-        count: int64, in how many lists, one entry a different count and kind of item.
-        n_items: int64, how many items of that kind stand in so many lists.
-        in_training: whether the training data has them.
-        in_items: whether the given catalogue has them.
+        count: int64, a number of lists; one entry for each different number and kind of item.
+        n_items: int64, how many items of that kind are in that number of lists.
+        in_training: whether the training data has these items.
+        in_items: whether the given catalogue has these items.
         n_users: how many users have a list.
-        totals: of the tables.
+        totals: the sizes of the tables.
     """
 
     count: IntArray
@@ -43,14 +43,14 @@ class Exposure:
 
     @property
     def n_places(self) -> int:
-        """How many places of lists were filled: Σ_u min(k, ρ_u)."""
+        """How many places of lists are filled: Σ_u min(k, ρ_u)."""
         return int((self.count * self.n_items).sum())
 
     def among(self, catalogue: str | Unset) -> tuple[IntArray, IntArray]:
-        """The counts of the items of a catalogue, ascending, and how many items have each; unseen items have 0.
+        """The counts of a catalogue's items, ascending, and how many items have each; items in no list have 0.
 
         Args:
-            catalogue: ``training``, ``items``, or ``recommended``: what stands in any list.
+            catalogue: ``training``, ``items``, or ``recommended`` for the items that are in any list.
         """
         known = {"training": self.in_training, "items": self.in_items}.get(str(catalogue), np.ones_like(self.in_items))
         counts, place = np.unique(self.count[known], return_inverse=True)
@@ -65,7 +65,7 @@ class Exposure:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusMetric(ListMetric):
-    """A metric of all lists together, which no single user has a value of."""
+    """A metric of all lists together; single users have no value."""
 
     corpus_level: ClassVar[bool] = True
 
@@ -78,10 +78,10 @@ class CorpusMetric(ListMetric):
 
     @abstractmethod
     def of_exposure(self, exposure: Exposure) -> float:
-        """The value; NaN where it is not defined, `undefined` taking no part in it."""
+        """The value; NaN if it is not defined, whatever the parameter `undefined` is."""
 
     def value(self, exposure: Exposure) -> float:
-        """The metric of all users' lists, NaN or 0 where it is not defined."""
+        """The metric of all users' lists; if it is not defined, NaN or 0 as `undefined` says."""
         value = self.of_exposure(exposure)
         return 0.0 if math.isnan(value) and self.undefined == "zero" else value
 
@@ -96,9 +96,9 @@ class CorpusMetric(ListMetric):
 class CatalogueCoverage(CorpusMetric):
     """The share of the catalogue that stands in anybody's first k places: |{i in C: c_i > 0}| ÷ |C|.
 
-    C is the items of the training data, or of the table of items (``among="items"``); c_i is in how many users' first k
-    places item i stands. Between 0 and 1. With ``counted="any"`` items outside C count as well, and it may be above 1.
-    NaN without predictions, or for an empty catalogue.
+    C is the items of the training data, or of the table of items (``among="items"``). The number of users with item i
+    in their first k places is c_i. Between 0 and 1. With ``counted="any"`` items outside C count as well, and the value
+    may exceed 1. NaN without predictions, or for an empty catalogue.
 
     Source: Shani, Gunawardana, Evaluating recommendation systems, Recommender Systems Handbook, 2011; Ge,
     Delgado-Battenfeld, Jannach, Beyond accuracy, RecSys 2010.
@@ -118,7 +118,7 @@ class CatalogueCoverage(CorpusMetric):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """More items than the catalogue has may be counted."""
+        """With ``counted="any"`` more items may count than the catalogue has."""
         return 0.0, math.inf if self.counted == "any" else 1.0
 
     def of_exposure(self, exposure: Exposure) -> float:
@@ -134,12 +134,12 @@ class CatalogueCoverage(CorpusMetric):
 class Gini(CorpusMetric):
     """How unequally exposure is spread over items: Σ_{r=1..n} (2r − n − 1)·c_(r) ÷ (n·Σ c).
 
-    c_(1) ≤ … ≤ c_(n) is in how many users' first k places each of the n items of the catalogue stands, 0 for items that stand
-    nowhere. Between 0 (all alike) and 1; smaller is better where exposure is to be spread. NaN without predictions of an item of
-    the catalogue.
+    For each of the n items of the catalogue, c counts the users with the item in their first k places; it may be 0. In ascending
+    order these are c_(1) ≤ … ≤ c_(n). Between 0 (all alike) and 1; smaller is better if exposure should be spread. NaN without
+    predictions of items in the catalogue.
 
-    ``denominator="items_minus_1"`` divides by (n − 1)·Σ c, as Shani and Gunawardana do: all exposure on one item is then 1, not
-    1 − 1/n. NaN of a catalogue of one item.
+    ``denominator="items_minus_1"`` divides by (n − 1)·Σ c, as Shani and Gunawardana do. If one item has all the exposure, the
+    value is then 1 and not 1 − 1/n. It is NaN for a catalogue of one item.
 
     Source: Adomavicius, Kwon, Improving aggregate recommendation diversity using ranking-based techniques, TKDE 2012; Shani,
     Gunawardana, Evaluating recommendation systems, Recommender Systems Handbook, 2011.
@@ -152,12 +152,12 @@ class Gini(CorpusMetric):
     among: str | Unset = parameter(
         "training",
         choices=("training", "items", "recommended"),
-        doc="whose exposure: of the items of the training data, of those of the table of items, or of what is recommended",
+        doc="which items: those of the training data, those of the table of items, or those in any list",
     )
     denominator: str | Unset = parameter("items", choices=("items", "items_minus_1"), doc="n·Σ c, or (n − 1)·Σ c")
 
     def of_exposure(self, exposure: Exposure) -> float:
-        """The index, in whole numbers up to the last division."""
+        """The index, computed in whole numbers up to the last division."""
         weighed, before = 0, 0
         counts, sizes = (part.tolist() for part in exposure.among(self.among))
         n = sum(sizes)
@@ -176,11 +176,11 @@ class Gini(CorpusMetric):
 class Entropy(CorpusMetric):
     """How evenly exposure is spread over items: Σ_i −p_i·log2 p_i, p_i = c_i ÷ Σ c.
 
-    c_i is in how many users' first k places item i stands. From 0 up, in bits: 0 if all exposure is on one item, at
-    most log2 of the number of items. NaN without predictions.
+    The number of users with item i in their first k places is c_i. From 0 up, in bits: 0 if one item has all the
+    exposure, at most log2 of the number of items. NaN without predictions.
 
-    Source: Shani, Gunawardana, Evaluating recommendation systems, Recommender Systems Handbook, 2011, formula 21, the
-    Shannon entropy; also called distributional coverage.
+    Source: Shani, Gunawardana, Evaluating recommendation systems, Recommender Systems Handbook, 2011, formula 21
+    (Shannon entropy); also called distributional coverage.
     """
 
     name: ClassVar[str] = "entropy"
@@ -199,30 +199,30 @@ class Entropy(CorpusMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class Personalisation(CorpusMetric):
-    """How little the lists of two users share: 1 − the mean of |R_u ∩ R_v| over all pairs of users ÷ the places of a list.
+    """How little two users' lists have in common: 1 − the mean of |R_u ∩ R_v| over all pairs of users ÷ the places of a list.
 
-    c_i is in how many users' first k places item i stands. The pairs of n users share Σ_i c_i(c_i − 1)/2 items, so the
-    value is 1 − Σ_i c_i(c_i − 1) ÷ (n(n − 1)·d), where d is the mean of ρ_k, or k. Between 0 (all lists alike) and 1.
-    NaN without predictions for two users.
+    The number of users with item i in their first k places is c_i. The pairs of n users share Σ_i c_i(c_i − 1)/2 items.
+    The value is 1 − Σ_i c_i(c_i − 1) ÷ (n(n − 1)·d), where d is the mean of ρ_k, or k. Between 0 (all lists alike)
+    and 1. NaN without predictions for two users.
 
-    Source: Zhou and others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010, whose
-    Hamming distance this is the mean of.
+    Source: Zhou and others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010: the
+    mean of their Hamming distance.
     """
 
     name: ClassVar[str] = "personalisation"
     aliases: ClassVar[tuple[str, ...]] = ("personalization", "inter_user_diversity")
 
     denominator: str | Unset = parameter(
-        "predictions", choices=("predictions", "k"), doc="the mean of min(k, ρ), the places that were filled, or k"
+        "predictions", choices=("predictions", "k"), doc="the mean of min(k, ρ), the number of filled places, or k"
     )
 
     def of_exposure(self, exposure: Exposure) -> float:
-        """The complement of the overlap, in whole numbers up to the last division."""
+        """The complement of the overlap, computed in whole numbers up to the last division."""
         counts, sizes = (part.tolist() for part in exposure.among("recommended"))
         n, places = exposure.n_users, exposure.n_places
         if n < 2:
             return math.nan
         shared = sum(count * (count - 1) * size for count, size in zip(counts, sizes, strict=True))
         slots = n * self.k if self.denominator == "k" and self.k is not None else places
-        # Lists of unequal lengths can share more than the mean length has.
+        # Lists of unequal lengths can share more items than a list has on average.
         return max(0.0, 1 - shared / ((n - 1) * slots))

@@ -1,4 +1,4 @@
-"""Metrics that know what an ideal list would gain."""
+"""Metrics that use the gain of an ideal list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.ranking.batch import RankingBatch
 
-# An ideal of k gains is a sum over k ranks, whatever the lists are like.
+# An ideal of k gains is a sum over k ranks, even if all lists are short.
 _MOST_ONES = 1_000_000
 
 __all__ = ["IDCG", "NDCG"]
@@ -31,16 +31,16 @@ __all__ = ["IDCG", "NDCG"]
 
 @dataclass(frozen=True, kw_only=True)
 class IdealMetric(DiscountedMetric):
-    """A metric of discounted gain that knows what an ideal list would gain.
+    """A metric of discounted gain that uses the gain of an ideal list.
 
-    The ideal ``label_order`` is MLlib's: the raw labels in the order given, cut at min(k, γ); with it, grades below 0
-    lose gain.
+    The ideal ``label_order`` is MLlib's: the raw labels in the order given, cut at min(k, γ). With it, negative grades
+    have negative gain.
     """
 
     ideal: str | Unset = parameter(
         "retrieved",
         choices=("retrieved", "labels", "k_ones", "label_order"),
-        doc="the same first k in best order, all labels best first, k gains of 1, or MLlib's raw label order",
+        doc="the list's first k in best order, all labels best first, k gains of 1, or MLlib's raw label order",
     )
 
     def _check_together(self) -> None:
@@ -58,7 +58,7 @@ class IdealMetric(DiscountedMetric):
 
     @property
     def reads(self) -> Reads:
-        """In MLlib's order negative grades lose gain."""
+        """MLlib's order reads every label, because negative grades have negative gain."""
         return super().reads.but(items="label", label_order=True) if self.ideal == "label_order" else super().reads
 
     def _gain_of(self, grade: FloatArray) -> FloatArray:
@@ -79,7 +79,7 @@ class IdealMetric(DiscountedMetric):
             case "labels":
                 return batch.remember(key, lambda: self._best_first(batch, batch.labels_by_grade()))
             case "k_ones":
-                # Added up as the gains of a list are, so that a perfect one has exactly 1.
+                # Added up like the gains of a list, so that a perfect list has exactly 1.
                 return np.full(batch.n_users, self._discount.summed_up_to(self.k or 0)[-1])
             case "label_order":
                 return batch.remember(key, lambda: self._label_order(batch))
@@ -87,7 +87,7 @@ class IdealMetric(DiscountedMetric):
                 return batch.remember(key, lambda: self._retrieved(batch))
 
     def _best_first(self, batch: RankingBatch, grades: Ragged) -> FloatArray:
-        """DCG@k of a list of graded items."""
+        """DCG@k of lists of graded items."""
         rank = position_within(grades.user, batch.n_users) + 1
         worth = self._gain_of(grades.values) * self._discount(rank)
         return batch.total(grades.user, worth, None if self.k is None else rank <= self.k)
@@ -96,7 +96,7 @@ class IdealMetric(DiscountedMetric):
         gains = self._gains(batch)
 
         def best_first() -> IntArray:
-            # The user comes first, so that each stays where it is and only a user's own items change places.
+            # Sorted by user first, so that users stay in place and only a user's own items are reordered.
             return np.lexsort((-gains, batch.user))
 
         def are_binary() -> bool:
@@ -104,7 +104,7 @@ class IdealMetric(DiscountedMetric):
 
         within = batch.within(self.k)
         if batch.remember(("binary", *self._gain_key()), are_binary):
-            # Gains of 1 need no sort: they take the first places, and what gains nothing adds nothing.
+            # Gains of 0 and 1 need no sort: the ones take the first places, and the zeros add nothing.
             gaining = np.flatnonzero(gains == 1 if within is None else (gains == 1) & within)
             n_gaining = np.bincount(batch.user[gaining], minlength=batch.n_users)
             return self._discount.summed_up_to(int(n_gaining.max(initial=0)))[n_gaining]
@@ -117,14 +117,14 @@ class IdealMetric(DiscountedMetric):
     def _mean_over_retrieved(
         self, batch: RankingBatch, value: Callable[[FloatArray, FloatArray], FloatArray]
     ) -> FloatArray:
-        """The mean of `value(dcg, idcg)` over all orders of tied items; binary gains, first k places."""
+        """The mean of `value(dcg, idcg)` over all orders of tied items, for binary gains in the first k places."""
         groups = tied_hits(batch, self.threshold)
         within = groups.places_within(self.k)
         cut = (within > 0) & (within < groups.size)
         total = summed_over_places(within, lambda group, j: self._discount(groups.above[group] + j))
         gained = batch.total(groups.user, groups.held / groups.size * total, ~cut)
         values = value(gained, self._idcg(batch))
-        # A group that k cuts depends on how many of its hits are among its first places: there they then stand at random.
+        # If k cuts a group, the value depends on how many hits come before the cut; these hits are in random order.
         split, discount = groups.where(cut), (total / within.clip(1))[cut]
         top = draws(split.size, split.held, within[cut])
         n_hits = split.held_above[top.case] + top.marked
@@ -147,10 +147,10 @@ class IdealMetric(DiscountedMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class IDCG(IdealMetric):
-    """The DCG@k of the ideal list, the denominator of NDCG: Σ_{j≤k} of its gains times d(j). From 0 up.
+    """The DCG@k of the ideal list, the denominator of NDCG: Σ_{j≤k} of the ideal gains times d(j). From 0 up.
 
-    NaN without a label above 0. Like every metric of gain it is 0 without predictions or gain in the first k places,
-    whichever ideal is chosen; with ``ties="average"`` orders without gain there count as 0.
+    NaN without a label above 0. Like every metric of gain, it is 0 without predictions or without gain in the first k
+    places, whichever ideal is chosen. With ``ties="average"`` orders without gain in these places count as 0.
 
     Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
 
@@ -173,13 +173,13 @@ class IDCG(IdealMetric):
 
     @property
     def reads(self) -> Reads:
-        """If the ideal is of labels or ones, only whether there is any gain: without it the value is 0."""
+        """An ideal of labels or ones depends on the list only in whether it has gain; without gain the value is 0."""
         whatever_was_retrieved = self.ideal in ("labels", "k_ones") and self.below_threshold == "keep"
         return super().reads.but(items="gaining") if whatever_was_retrieved and not self._is_binary else super().reads
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """A sum has no upper bound; in MLlib's order negative grades lose gain."""
+        """A sum has no upper bound, and in MLlib's order negative grades have negative gain."""
         return (-math.inf if self.ideal == "label_order" else 0.0), math.inf
 
     def _values(self, batch: RankingBatch) -> FloatArray:
@@ -199,12 +199,12 @@ class IDCG(IdealMetric):
 class NDCG(IdealMetric):
     """DCG@k ÷ the DCG@k of the ideal list, which ``ideal`` names.
 
-    Between 0 and 1; ``ideal="k_ones"`` exceeds 1 with grades above 1, MLlib's ``ideal="label_order"`` in other ways
-    too. NaN without a label above 0, 0 without predictions or without gain in the first k places.
+    Between 0 and 1. With ``ideal="k_ones"`` grades above 1 can make it exceed 1; MLlib's ``ideal="label_order"`` has no
+    bounds. NaN without a label above 0, 0 without predictions or without gain in the first k places.
 
-    Systems differ in gain and ideal. With ``ideal="retrieved"`` (default) only the order of what was retrieved counts;
-    with ``ideal="labels"`` also what was missed. With ``ties="average"`` the value is the mean ratio over all orders of
-    tied items.
+    Systems differ in gain and ideal. With ``ideal="retrieved"`` (default) only the order of the retrieved items counts.
+    With ``ideal="labels"`` missed items count, too. With ``ties="average"`` the value is the mean ratio over all orders
+    of tied items.
 
     Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
 
@@ -218,7 +218,7 @@ class NDCG(IdealMetric):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """From 0 to 1 against the best order of the same gains; others can be exceeded."""
+        """From 0 to 1, unless lists can exceed the ideal."""
         if self.ideal == "label_order":
             return -math.inf, math.inf
         return 0.0, math.inf if self.ideal == "k_ones" and self.gain != "binary" else 1.0

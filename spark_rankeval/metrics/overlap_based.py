@@ -1,4 +1,4 @@
-"""Metrics of how much two lists have in common, from the top down to every depth."""
+"""Metrics of how much two lists have in common at every depth."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["RBO"]
 
 
 def overlaps(batch: RankingBatch) -> FloatArray:
-    """X_d, what the first d predictions share with the d best labels, at the place of a user's d-th label; float64.
+    """X_d, how many items the first d predictions share with the d best labels, at the place of the d-th label; float64.
 
-    A label is among the first d by clip((d − a)/t, 0, 1), where a labels are graded higher and t have its grade.
+    A label counts as clip((d − a)/t, 0, 1) among the first d, where a labels are graded higher and t have its grade.
     """
 
     def count() -> FloatArray:
@@ -30,12 +30,12 @@ def overlaps(batch: RankingBatch) -> FloatArray:
         start, user, end = labels.offsets[:-1], batch.user, of_item.before + of_item.size
 
         def counted(since: IntArray, last: IntArray) -> IntArray:
-            """How many predictions of this user and all before count down to each depth, by the depth they count from."""
+            """How many predictions count from each depth or from an earlier one, of this user and all users before."""
             counts = since <= last
             place = start[user[counts]] + since[counts] - 1
             return np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(labels.values)))])
 
-        # At a depth inside a run of equal grades, items of higher grades count whole, and those of the run in part.
+        # At a depth inside a run of equal grades, items of higher grades count in full, and those of the run in part.
         whole = counted(np.maximum(batch.rank, end + 1), labels.lengths[user])
         partly = counted(np.maximum(batch.rank, of_item.before + 1), end)
         first, depth = start[labels.user], batch.label_rank()
@@ -50,20 +50,19 @@ def overlaps(batch: RankingBatch) -> FloatArray:
 class RBO(Metric):
     """Rank-biased overlap of the list with the labels in the order of their grades, extrapolated.
 
-    (1−p)/p·[Σ_{d=1..l} (X_d/d)·p^d + Σ_{d=s+1..l} X_s·(d−s)/(s·d)·p^d] + [(X_l − X_s)/l + X_s/s]·p^l, where s and l are
-    the lengths of the shorter and the longer list, both cut at k, and X_d is how many items both have in their first d
-    places. Equal grades share their places: of t labels below a higher ones, each is by (d − a)/t among the first d.
+    (1−p)/p·[Σ_{d=1..l} (X_d/d)·p^d + Σ_{d=s+1..l} X_s·(d−s)/(s·d)·p^d] + [(X_l − X_s)/l + X_s/s]·p^l. The lengths of
+    the shorter and the longer list are s and l, both cut at k; X_d is how many items both have in their first d places.
+    Equal grades share places: if a labels stand above t equal ones, each of the t counts as (d − a)/t among the first d.
 
-    The expected agreement of the two lists as seen by somebody who goes on to the next depth with probability p, were
-    the agreement to go on below the lists as it was. Between 0 (nothing in common) and 1 (the same order, as far as both
-    lists go). NaN without a label, 0 without predictions or without an item in both; it does not matter whether a label
-    is relevant.
+    It is the expected agreement of the two lists for a reader who goes on to the next depth with probability p. Below the
+    lists, agreement is assumed to go on as it was. Between 0 (nothing in common) and 1 (the same order, as far as both lists
+    go). NaN without a label, 0 without predictions or without an item in both. Labels need not be relevant.
 
-    To compare two models' lists, give one as predictions and the other as labels, with distinct grades that fall with
-    its rank, such as its length − rank + 1: the value is the same whichever is which.
+    To compare two models' lists, pass one as predictions and the other as labels. The labels need distinct grades that fall
+    with the rank, such as length − rank + 1. The value stays the same if the lists change roles.
 
-    Source: Webber, Moffat, Zobel, A similarity measure for indefinite rankings, TOIS 2010, equation 32; the shares of equal
-    grades as in Corsi, Urbano, The treatment of ties in rank-biased overlap, SIGIR 2024.
+    Source: Webber, Moffat, Zobel, A similarity measure for indefinite rankings, TOIS 2010, equation 32. Equal grades share
+    places as in Corsi, Urbano, The treatment of ties in rank-biased overlap, SIGIR 2024.
     """
 
     name: ClassVar[str] = "rbo"
@@ -94,8 +93,8 @@ class RBO(Metric):
             overlap_within[inside] = overlap[labels.offsets[:-1][inside] + depth[inside] - 1]
             return overlap_within
 
-        # X_s(d−s)/(s·d) is X_s/s − X_s/d. Its first part adds up to X_s/s·(p^s − p^l); its second leaves X_d − X_s of X_d,
-        # so that no term is negative and nothing cancels.
+        # X_s(d−s)/(s·d) is X_s/s − X_s/d. The first parts add up to X_s/s·(p^s − p^l). The second parts turn X_d into
+        # X_d − X_s, so that no term is negative and nothing cancels.
         at_shorter, depth = overlap_at(shorter), batch.label_rank()
         terms = batch.remember(("overlap terms", p), lambda: overlap * geometric_share(p)(depth))
         beyond = np.flatnonzero(depth > shorter[labels.user])
@@ -105,7 +104,7 @@ class RBO(Metric):
             terms[beyond] = more * geometric_share(p)(depth[beyond])
         shared = batch.total(labels.user, terms, None if self.k is None else depth <= self.k)
 
-        # Below the last label, the overlap grows by each labelled item of a longer list, and stays.
+        # Below the last label, each labelled item of a longer list adds 1 to the overlap from its rank on.
         below = batch.rank > labels.lengths[batch.user]
         if within is not None:
             below &= within

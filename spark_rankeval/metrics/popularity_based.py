@@ -1,4 +1,4 @@
-"""Metrics of what the training data knows: how popular the recommended items are, and what users have already."""
+"""Metrics that use the training data: how popular the recommended items are, and which of them users already have."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["AveragePopularity", "ColdItems", "ColdUser", "Novelty", "PopularityR
 
 
 def popularity(recommended: Recommended, by: str | Unset) -> IntArray:
-    """How often each item is in the training data: with how many users, or in how many rows."""
+    """How often each item is in the training data: how many users have it, or how many rows are of it."""
     return asked_for(recommended.training_interactions if by == "interactions" else recommended.training_users)
 
 
 def self_information(counts: IntArray, total: int) -> FloatArray:
-    """−log2(count / total), NaN where nothing was counted; float64, shape of `counts`."""
-    # Logarithms of numpy differ in the last bit between processors; there are few different counts.
+    """−log2(count / total), NaN if either is 0; float64, shape of `counts`."""
+    # The last bit of numpy's logarithms depends on the processor. Python's are fast enough for few different counts.
     different, place = np.unique(counts, return_inverse=True)
     information = [-math.log2(count / total) if count and total else math.nan for count in different.tolist()]
     return np.array(information, np.float64)[place]
@@ -37,13 +37,13 @@ def self_information(counts: IntArray, total: int) -> FloatArray:
 class Novelty(ListMetric):
     """The mean self-information of the items: Σ_{j≤ρ_k} −log2(u_j / N) ÷ ρ_k.
 
-    u_j is how many of the N users of the training data have the item at rank j, or how many of its N interactions are
-    of it (``by="interactions"``). An item outside the training data counts as if one had it, unless ``unknown`` says
-    otherwise. From 0 up, in bits. ``by="history"`` gives the share of items that the user does not have in the training
-    data. NaN without predictions.
+    u_j is how many of the N users of the training data have the item at rank j. With ``by="interactions"`` it is
+    how many of the N interactions are of it. An item outside the training data has u_j = 1, unless ``unknown`` says
+    otherwise. From 0 up, in bits. ``by="history"`` gives instead the share of items that the user does not have in the
+    training data. NaN without predictions.
 
     Source: Castells, Vargas, Wang, Novelty and diversity metrics for recommender systems, DDR at ECIR 2011; Zhou and
-    others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010. By history: RePlay.
+    others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010. ``by="history"``: RePlay.
     """
 
     name: ClassVar[str] = "novelty"
@@ -57,7 +57,7 @@ class Novelty(ListMetric):
     unknown: str | Unset = parameter(
         "one",
         choices=("one", "left_out", "zero"),
-        doc="an item that is not in the training data: as if one had it; left out of the mean; or of no information",
+        doc="an item outside the training data: has u_j = 1, is left out of the mean, or adds 0",
     )
 
     @property
@@ -68,7 +68,7 @@ class Novelty(ListMetric):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """A share by history."""
+        """By history the value is a share."""
         return (0.0, 1.0) if self.by == "history" else (0.0, math.inf)
 
     def _total(self, recommended: Recommended) -> int:
@@ -96,16 +96,16 @@ class Novelty(ListMetric):
         if self.unknown == "one":
             counts = np.maximum(counts, 1)
         information = self_information(counts, self._total(recommended))
-        # −log2 of 1 is −0.
+        # −log2(1) is −0, which becomes 0.
         information = np.where(np.isnan(information), 0.0, np.maximum(information, 0.0))
         return ratio(recommended.total(information, counted), n_counted)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Surprisal(ShareOfPlaces):
-    """The self-information of the items as a share of the largest there is: Σ_{j≤ρ_k} log2(N / u_j) / log2 N ÷ ρ_k.
+    """The self-information of the items as a share of the largest possible: Σ_{j≤ρ_k} log2(N / u_j) / log2 N ÷ ρ_k.
 
-    u_j is how many of the N users of the training data have the item at rank j, 1 for an item that is not there.
+    u_j is how many of the N users of the training data have the item at rank j, 1 for an item outside it.
     Between 0 and 1. NaN without predictions, or with fewer than two users in the training data.
 
     Source: RePlay; Zhou and others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010.
@@ -132,9 +132,9 @@ class Surprisal(ShareOfPlaces):
 class AveragePopularity(ListMetric):
     """The mean popularity of the items: Σ_{j≤ρ_k} u_j ÷ ρ_k.
 
-    u_j is how many users of the training data have the item at rank j, or how many interactions are of it; 0 for an
-    item that is not there. ``scale="share"`` divides by all users or interactions. From 0 up; smaller is better if you
-    want less popular items. NaN without predictions.
+    u_j is how many users of the training data have the item at rank j, 0 for an item outside it. With
+    ``by="interactions"`` it is how many interactions are of it. ``scale="share"`` divides by the number of all users or
+    interactions. From 0 up; smaller is better if you want less popular items. NaN without predictions.
 
     Source: Yin, Cui, Li, Yao, Chen, Challenging the long tail recommendation, VLDB 2012; also called ARP.
     """
@@ -151,13 +151,13 @@ class AveragePopularity(ListMetric):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """A share, or any number."""
+        """A share is at most 1; a count has no upper bound."""
         return (0.0, 1.0) if self.scale == "share" else (0.0, math.inf)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
         within = recommended.within(self.k)
-        # Whole numbers below 2^53 in all, whose sum is exact.
+        # Sums of whole numbers are exact below 2^53.
         mean = ratio(recommended.total(popularity(recommended, self.by), within), recommended.n_within(self.k))
         if self.scale == "count":
             return mean
@@ -167,14 +167,14 @@ class AveragePopularity(ListMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class PopularityRatio(ListMetric):
-    """How much more popular the items are than those of the user's own history: mean u_j, j ≤ ρ_k ÷ mean u_i over the history.
+    """How much more popular the items are than those in the user's history: mean u_j over j ≤ ρ_k ÷ mean u_i over the history.
 
-    u is how many users of the training data have an item; the history is the user's different items there. From 0 up;
-    1: as popular as the user's own choice, above 1: drawn to the popular. Smaller is better if you do not want that.
-    NaN without predictions or a history.
+    u is how many users of the training data have an item; the history is the user's different items there. From 0 up.
+    At 1 the items are as popular as the user's own choice, above 1 they are more popular. Smaller is better if you do
+    not want that. NaN without predictions or a history.
 
     Source: Abdollahpouri, Mansoury, Burke, Mobasher, The unfairness of popularity bias in recommendation, RMSE at
-    RecSys 2019, whose popularity lift is this less 1, of groups of users.
+    RecSys 2019. Their popularity lift is this minus 1, for groups of users.
     """
 
     name: ClassVar[str] = "popularity_ratio"
@@ -195,9 +195,9 @@ class PopularityRatio(ListMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class ColdItems(ShareOfPlaces):
-    """The share of items that the training data does not have: how many of the first k are not there ÷ ρ_k.
+    """The share of items outside the training data: how many of the first k it does not have ÷ ρ_k.
 
-    Between 0 and 1; neither way is better by itself. NaN without predictions.
+    Between 0 and 1; neither direction is better in itself. NaN without predictions.
 
     Source: Schein, Popescul, Ungar, Pennock, Methods and metrics for cold-start recommendations, SIGIR 2002, for the term.
     """
@@ -214,7 +214,7 @@ class ColdItems(ShareOfPlaces):
 
 @dataclass(frozen=True, kw_only=True)
 class Repetition(ShareOfPlaces):
-    """The share of items that the user has in the training data already: how many of the first k ÷ ρ_k.
+    """The share of items that the user already has in the training data: how many of the first k ÷ ρ_k.
 
     Between 0 and 1; smaller is better if users look for something new. NaN without predictions.
 
@@ -235,9 +235,9 @@ class Repetition(ShareOfPlaces):
 
 @dataclass(frozen=True, kw_only=True)
 class ColdUser(ListMetric):
-    """1 for a user of whom the training data has no item, 0 for others; as a mean the share Σ cold ÷ users with predictions.
+    """1 for a user without items in the training data, 0 for others; the mean is the share Σ cold ÷ users with predictions.
 
-    Between 0 and 1, without a cutoff; neither way is better by itself. NaN without predictions.
+    Between 0 and 1, without a cutoff; neither direction is better in itself. NaN without predictions.
 
     Source: Schein, Popescul, Ungar, Pennock, Methods and metrics for cold-start recommendations, SIGIR 2002, for the
     term.
@@ -250,7 +250,7 @@ class ColdUser(ListMetric):
 
     @property
     def reads(self) -> Reads:
-        """That there is a list is enough."""
+        """Only whether the user has a list."""
         return super().reads.but(depth=1)
 
     def _values(self, batch: RankingBatch) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Metrics that ask where the relevant items stand."""
+"""Metrics of where the relevant items stand."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _DENOMINATORS = ("hits", "labels", "min_k_labels", "min_k_predictions", "min_lab
 class AveragePrecision(TieAwareMetric):
     """The precision at the rank of each hit, summed over the first k places and divided by what ``denominator`` names.
 
-    Σ_{j≤ρ_k} w_j·h_j·H_j/j ÷ D. Systems differ in D: by default the hits in the first k places. Between 0 and 1. Its
-    mean over users is MAP. NaN without a relevant label, 0 without predictions or a hit.
+    Σ_{j≤ρ_k} w_j·h_j·H_j/j ÷ D. Systems differ in D; by default it is the number of hits in the first k places. Between 0
+    and 1. Its mean over users is MAP. NaN without a relevant label, 0 without predictions or a hit.
 
     With ``by="threshold"`` every item of a group of equal scores has the precision at the group's last rank, as in
-    scikit-learn's ``average_precision_score``. It takes the whole list, and differs from the mean over orders,
-    ``ties="average"``.
+    scikit-learn's ``average_precision_score``. This takes the whole list. It is not the mean over the orders of equal
+    scores, which is ``ties="average"``.
 
-    ``decay`` or ``weights`` weighs ranks. By rank a weight multiplies the hit's precision, and D is γ. By threshold an
-    item weighs in precision and recall alike, as scikit-learn's ``sample_weight`` by rank does, and D is the weight of
-    the hits; the order of equal scores then matters.
+    ``decay`` or ``weights`` gives ranks weights. By rank, a weight multiplies the hit's precision, and D is γ. By
+    threshold, it counts in precision and in recall, like a ``sample_weight`` by rank in scikit-learn. D is then the
+    weight of the hits, and the order of equal scores matters.
 
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
 
@@ -68,13 +68,13 @@ class AveragePrecision(TieAwareMetric):
         check=lambda value: problem_of_numbers(
             value, "numbers from 0 on, not all 0, for the ranks 1, 2, … as in '1,0.5,0.25', or None"
         ),
-        doc="w_j for the ranks 1, 2, … each, as '1,0.5,0.25', the last one for all ranks beyond; None: as decay says",
+        doc="w_j for the ranks 1, 2, …, as '1,0.5,0.25'; the last one is for all ranks beyond; None: as decay says",
     )
-    by: str | Unset = parameter("rank", choices=("rank", "threshold"), doc="a point each rank, or each distinct score")
+    by: str | Unset = parameter("rank", choices=("rank", "threshold"), doc="one point per rank, or per distinct score")
 
     @property
     def reads(self) -> Reads:
-        """A point by threshold is where a group of equal scores ends, whatever its order, unless ranks weigh."""
+        """By threshold the order of equal scores does not matter, unless ranks have weights."""
         reads = super().reads
         if self.by != "threshold":
             return reads
@@ -87,7 +87,7 @@ class AveragePrecision(TieAwareMetric):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """By rank a weight above 1 makes a hit worth more than its precision."""
+        """By rank, a weight above 1 makes a hit worth more than its precision."""
         by_rank = self._is_listed and self.by != "threshold"
         return 0.0, max(1.0, *read_numbers(self.weights)) if by_rank else 1.0
 
@@ -137,9 +137,9 @@ class AveragePrecision(TieAwareMetric):
         return ratio(batch.total(hits.user, precision, within), self._denominator(batch))
 
     def _by_threshold(self, batch: RankingBatch, hits: Hits) -> FloatArray:
-        """Every hit with the precision at the last rank of its score."""
+        """AP if every hit has the precision at the last rank of its score."""
         last = batch.tied_above[hits.place] + batch.tied[hits.place]
-        # Hits of one group stand together; the ordinal of the group's last one is H at its last rank.
+        # Hits of one group are neighbours; the ordinal of the last hit is H at the group's last rank.
         following = np.ones(len(last), np.bool_)
         following[:-1] = (hits.user[1:] != hits.user[:-1]) | (last[1:] != last[:-1])
         group_end = np.flatnonzero(following)
@@ -149,7 +149,7 @@ class AveragePrecision(TieAwareMetric):
         first = hits.ordinal == 1
         start = np.ones(batch.n_users, np.int64)
         if not self._is_listed:
-            # Powers count from the first hit: a common factor cancels, and could be too small for a float.
+            # Powers start at the first hit: the common factor cancels, and could be too small for a float.
             start[hits.user[first]] = hits.rank[first]
         weight = self._weight(hits.rank - start[hits.user] + 1)
         weighted_hits = grouped(weight, hits.user, batch.n_users).accumulated(np.add).values[end]
@@ -163,10 +163,10 @@ class AveragePrecision(TieAwareMetric):
             listed = np.array(read_numbers(self.weights))
             weight: FloatArray = listed[np.minimum(rank, len(listed)) - 1]
             return weight
-        return geometric(float(self.decay))(rank)  # type: ignore[arg-type]  # called where it is a number
+        return geometric(float(self.decay))(rank)  # type: ignore[arg-type]  # called only if it is a number
 
     def _weight_down_to(self, rank: IntArray) -> FloatArray:
-        """The weight of the first places together."""
+        """The total weight of the ranks up to each `rank`."""
         if not self._is_listed:
             return geometric_sum(float(self.decay))(rank)  # type: ignore[arg-type]  # the same
         listed = np.array(read_numbers(self.weights))
@@ -184,8 +184,8 @@ class AveragePrecision(TieAwareMetric):
         cut = (within > 0) & (within < groups.size)
         precision = batch.total(groups.user, self._expected_precision(groups, np.where(cut, 0, within)))
         values = ratio(precision, self._denominator(batch))
-        # A group that k cuts depends on how many of its hits are among its first m places: there they then stand at
-        # random, like a group of m.
+        # If k cuts a group after m places, the value depends on how many hits these hold. The hits then stand in them at
+        # random, as in a group of m.
         split, places = groups.where(cut), within[cut]
         top = draws(split.size, split.held, places)
         of, hits = top.case, top.marked
@@ -240,7 +240,7 @@ class ReciprocalRank(TieAwareMetric):
         if self.averages_ties:
             return self._mean_over_orders(batch)
         values = batch.remember(("reciprocal of first hit", self.threshold), lambda: self._of_first_hit(batch))
-        # 1/j falls with every j, so that 1/k parts the ranks up to k from those below it.
+        # 1/j falls with j, so that only the ranks up to k have at least 1/k.
         return values if self.k is None else np.where(values >= 1 / self.k, values, 0.0)
 
     def _of_first_hit(self, batch: RankingBatch) -> FloatArray:
@@ -251,14 +251,14 @@ class ReciprocalRank(TieAwareMetric):
         return values
 
     def _mean_over_orders(self, batch: RankingBatch) -> FloatArray:
-        """Σ_{j=1..t−s+1} [C(t−j, s−1)/C(t, s)]/(a+j) in the first group with a hit, as far as k reaches."""
+        """Σ_{j=1..t−s+1} [C(t−j, s−1)/C(t, s)]/(a+j) in the first group with a hit, over the places up to k."""
         groups = tied_hits(batch, self.threshold)
         groups = groups.where((groups.held_above == 0) & (groups.places_within(self.k) > 0))
         places = np.minimum(groups.places_within(self.k), groups.size - groups.held + 1)
 
         def expected(group: IntArray, j: IntArray) -> FloatArray:
             size, held = groups.size[group], groups.held[group]
-            # The first hit stands at place 1 with a chance of s/t; each further place has a share of the one before.
+            # The first hit is at place 1 with probability s/t; each further place has a share of the probability before it.
             share = np.where(j == 1, held / size, (size - held - j + 2) / (size - j + 1))
             chances = grouped(share, group - group[0], group[-1] - group[0] + 1).accumulated(np.multiply)
             reciprocal: FloatArray = chances.values / (groups.above[group] + j)

@@ -1,4 +1,4 @@
-"""Metrics that look at the whole list, and at which scores are equal: percentile rank and areas under curves."""
+"""Metrics of the whole list: percentile rank, and areas under curves, which depend on which scores are equal."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["AUC", "AUCPR", "PercentileRank"]
 class PercentileRank(RelevanceMetric):
     """How far down the list the relevant items stand: the mean over hits of (rank − 1) / (ρ − 1).
 
-    Between 0 (all on top) and 1; lower is better, and a list in random order has 0.5 on average. 0 for a list of one
-    item. NaN without a hit, so also without predictions. Its mean over users is MPR.
+    Between 0 (all on top) and 1; lower is better, and a list in random order has 0.5 on average. A list of one item
+    has 0. NaN without a hit, so also without predictions. Its mean over users is MPR.
 
     The source averages over all pairs of a user and an item, weighted by grades. With ``weighting="grades"`` a user's
-    value is Σ g⁺·(rank − 1)/(ρ − 1) ÷ Σ g⁺ over hits, and counts in the mean with the weight Σ g⁺.
+    value is Σ g⁺·(rank − 1)/(ρ − 1) ÷ Σ g⁺ over hits, and its weight in the mean is Σ g⁺.
 
     Source: Hu, Koren, Volinsky, Collaborative filtering for implicit feedback datasets, ICDM 2008.
     """
@@ -46,16 +46,16 @@ class PercentileRank(RelevanceMetric):
 
     @property
     def normalises(self) -> bool:
-        """The mean over pairs is a quotient of two sums over all users."""
+        """A mean over pairs is the quotient of two sums over all users."""
         return self.weighting == "grades"
 
     @property
     def reads(self) -> Reads:
-        """The grades of hits may weigh."""
+        """The weights may be the grades of hits."""
         return super().reads.but(items="gain") if self.normalises else super().reads
 
     def normaliser(self, batch: RankingBatch) -> FloatArray:
-        """The grades of a user's hits."""
+        """The sum of the weights of each user's hits."""
         hits = batch.hits(self.threshold)
         return batch.total(hits.user, self._weights(batch, hits.place))
 
@@ -75,13 +75,13 @@ class PercentileRank(RelevanceMetric):
 class AUC(RelevanceMetric):
     """The area under the ROC curve: P(a relevant item of the list scores higher than another) + ½ P(equal scores).
 
-    Between 0 and 1; 0.5 for a list in random order or with one score. Lists without scores go by rank. NaN without a
-    hit or without another item in the list, so also without predictions. The list is the candidate set: labels without
-    a score do not count.
+    Between 0 and 1; 0.5 if all scores are equal, and on average for a list in random order. Lists without scores go by
+    rank. NaN without a hit or without another item in the list, so also without predictions. The list is the candidate
+    set: labels without a score do not count.
 
-    With a decay below 1 the item at rank j weighs decay^(j−1). ``weighting="sample"`` weighs both items of a pair, like
-    scikit-learn's ``roc_auc_score(sample_weight=...)``. ``weighting="trapezoid"`` gives another number, by rank: the
-    trapezoid between the ranks i and i+1 weighs decay^(i−1), Σ w_i·(FPR_{i+1} − FPR_i)·(TPR_i + TPR_{i+1})/2.
+    With a decay below 1 rank j has the weight decay^(j−1). ``weighting="sample"`` weights both items of a pair, like
+    scikit-learn's ``roc_auc_score(sample_weight=...)``. ``weighting="trapezoid"`` goes by rank and gives another number,
+    Σ w_i·(FPR_{i+1} − FPR_i)·(TPR_i + TPR_{i+1})/2. The trapezoid between ranks i and i+1 has w_i = decay^(i−1).
 
     Source: Hanley, McNeil, The meaning and use of the area under a ROC curve, Radiology 1982.
     """
@@ -99,12 +99,12 @@ class AUC(RelevanceMetric):
         doc="w_j = decay^(j−1), the weight of rank j",
     )
     weighting: str | Unset = parameter(
-        "sample", choices=("sample", "trapezoid"), doc="the decay weighs items, or the trapezoids between ranks"
+        "sample", choices=("sample", "trapezoid"), doc="what the decay weights: items, or the trapezoids between ranks"
     )
 
     @property
     def reads(self) -> Reads:
-        """Pairs of equal scores are half a pair each; trapezoids go by rank, and a decay weighs by rank."""
+        """Pairs of equal scores count half, in any order; trapezoids and a decay go by rank."""
         by_rank = self.weighting == "trapezoid"
         return super().reads.but(scores=not by_rank, tie_order=by_rank or self.decay not in (1, UNSET))
 
@@ -135,7 +135,7 @@ class AUC(RelevanceMetric):
         last[:-1] = hits.user[1:] != hits.user[:-1]
         following = np.append(hits.rank[1:], 0)
         following = np.where(last, batch.n_predictions[hits.user] + 1, following)
-        # The curve moves right at each item that is no hit: those between two hits all at the height of the upper one.
+        # The curve moves right at each item that is no hit; between two hits it stays at the height of the upper one.
         weight = geometric(decay)(hits.rank) * geometric_sum(decay)(following - hits.rank - 1)
         return ratio(batch.total(hits.user, hits.ordinal * weight), self._n_pairs(batch))
 
@@ -148,14 +148,14 @@ class AUC(RelevanceMetric):
         begin, end = groups.above[group], (groups.above + groups.size)[group]
         before_rank, before_end = (np.where(first, 0, np.append(0, column[:-1])[: len(user)]) for column in (rank, end))
 
-        # Weights count from the first item of either class: a common factor cancels, and could be too small for a float.
+        # Powers start at the first item of each class: the common factor cancels, and could be too small for a float.
         power, power_sum = geometric(decay), geometric_sum(decay)
         first_hit = np.zeros(batch.n_users, np.int64)
         first_hit[user[first]] = rank[first]
         first_other = 1 + np.bincount(user[rank == hits.ordinal], minlength=batch.n_users)
 
         def others(after: IntArray, to: IntArray, where: BoolArray | None = None) -> FloatArray:
-            """The weight of a stretch of ranks that holds no hit; there may be none in it."""
+            """The weight of a stretch of ranks without hits; 0 for an empty one."""
             count = np.maximum(to - after, 0) if where is None else np.where(where, np.maximum(to - after, 0), 0)
             return power(np.maximum(after + 2 - first_other[user], 1)) * power_sum(count)
 
@@ -180,9 +180,9 @@ class AUCPR(RelevanceMetric):
     """The area under the precision-recall curve, by trapezoids.
 
     The points are (0, 1), then (H_j/γ, H_j/j) at the last rank j of each distinct score. Between 0 and 1; average
-    precision promises less than these straight lines. NaN without a relevant label, 0 without a hit. With
-    ``recall="hits"`` recall is the share of the relevant items of the list, as in scikit-learn's
-    ``precision_recall_curve``: NaN without a hit, so also without predictions.
+    precision is less optimistic than these straight lines. NaN without a relevant label, 0 without a hit. With
+    ``recall="hits"`` recall is the share of the relevant items in the list, as in scikit-learn's
+    ``precision_recall_curve``. It is then NaN without a hit, so also without predictions.
 
     Source: Davis, Goadrich, The relationship between precision-recall and ROC curves, ICML 2006.
     """
@@ -195,12 +195,12 @@ class AUCPR(RelevanceMetric):
     zero_without_hits: ClassVar[bool] = False
 
     recall: str | Unset = parameter(
-        "labels", choices=("labels", "hits"), doc="recall ÷ γ, or ÷ the relevant items of the list"
+        "labels", choices=("labels", "hits"), doc="what recall divides by: γ, or the relevant items in the list"
     )
 
     @property
     def reads(self) -> Reads:
-        """A point is where the score changes, whatever the order of equal ones."""
+        """Points are where the score changes; the order of equal scores does not matter."""
         return super().reads.but(scores=True, tie_order=False)
 
     def _found_of(self, batch: RankingBatch) -> Array:

@@ -1,4 +1,4 @@
-"""The items of the lists themselves, labelled or not, with what further tables know of them and of the users."""
+"""The items of the lists, labelled or not, with facts from other tables about items and users."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 Fact = Literal[
     "popularity", "category", "vector", "catalogue", "history", "history_popularity", "history_vector", "baseline"
 ]
-"""What a metric asks to be known beside predictions and labels."""
+"""What a metric can ask to know beside predictions and labels."""
 
-#: The table that knows each fact, as the front door calls it. The mean vector of a history takes two.
+#: The tables that hold each fact, by their names in `Facts`. The mean vector of a history needs two.
 TABLES_OF: Final[dict[Fact, tuple[str, ...]]] = {
     "popularity": ("training",),
     "category": ("items",),
@@ -30,7 +30,7 @@ TABLES_OF: Final[dict[Fact, tuple[str, ...]]] = {
     "history_vector": ("training", "items"),
     "baseline": ("baseline",),
 }
-#: Facts about items, which are looked up for every prediction.
+#: Facts about items; they are looked up for every prediction.
 OF_ITEMS: Final[tuple[Fact, ...]] = ("popularity", "category", "vector", "catalogue")
 
 # The category of an item that has none.
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 def asked_for(known: T | None) -> T:
-    """What is known because a metric asks for it; raises a MetricError if no metric does."""
+    """The fact, if a metric asked for it; raises a MetricError if none did."""
     if known is None:
         msg = "a metric reads a fact that it did not ask for; add the fact to `reads`"
         raise MetricError(msg)
@@ -50,13 +50,13 @@ def asked_for(known: T | None) -> T:
 
 @dataclass(frozen=True)
 class Totals:
-    """How large the further tables are.
+    """The sizes of the other tables.
 
     Attributes:
-        training_users: different users of the training data.
-        training_items: different items of it.
-        training_interactions: its rows; those that repeat a user and item count each time.
-        items: different items of the given catalogue.
+        training_users: how many different users the training data has.
+        training_items: how many different items it has.
+        training_interactions: how many rows it has; rows that repeat a user and item count each time.
+        items: how many different items the given catalogue has.
     """
 
     training_users: int = 0
@@ -66,7 +66,7 @@ class Totals:
 
 
 def unit_vectors(vectors: Array) -> Array:
-    """Vectors at length 1; 0 where there is none, or one of length 0."""
+    """Vectors scaled to length 1; 0 for a missing vector or one of length 0."""
     square = np.zeros(len(vectors))
     for dimension in range(vectors.shape[1]):
         square += vectors[:, dimension] * vectors[:, dimension]
@@ -78,28 +78,28 @@ def unit_vectors(vectors: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Recommended:
-    """The first items of every user's list, in the order of users and then of ranks.
+    """The first items of every user's list, ordered by user and then by rank.
 
-    What nobody asked for is None.
+    Facts that no metric asked for are None.
 
     Attributes:
-        n_users: how many users.
-        user: int64, whose list each item is in.
+        n_users: how many users there are.
+        user: int64, the user whose list the item is in.
         rank: int64, from 1.
         grade: float64, of the item's label; NaN without one.
-        entry: int64, where the item stands among the predictions as they came.
+        entry: int64, the place of the item among the predictions as they came.
         training_users: int64, how many users of the training data have the item.
-        training_interactions: int64, how many of its rows are of the item.
+        training_interactions: int64, how many rows of the training data are of the item.
         category: int64, a code for the item's category; `UNKNOWN` without one.
-        vector: float64, a row an item; NaN without one.
+        vector: float64, one row per item; NaN without one.
         in_items: whether the given catalogue has the item.
         consumed: whether the user has the item in the training data.
-        baseline_rank: int64, the item's rank in the user's list of the baseline; 0 where it is not in it.
+        baseline_rank: int64, the item's rank in the baseline's list for the user; 0 if it is not there.
         history_size: int64 (n_users,), how many different items the user has in the training data.
-        history_popularity: int64 (n_users,), the sum over these items of how many users have them.
-        history_vector: float64, a row a user, the mean over these items of their vectors at length 1, those without one as 0.
+        history_popularity: int64 (n_users,), how many users have these items, summed over the items.
+        history_vector: float64, one row per user: the mean of these items' vectors at length 1; items without one count as 0.
         baseline_size: int64 (n_users,), how many items the baseline recommends to the user.
-        totals: of the tables.
+        totals: the sizes of the tables.
     """
 
     n_users: int
@@ -122,7 +122,7 @@ class Recommended:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Recommended]) -> Recommended:
-        """The lists of several parts, one after the other, before anything more is known of them."""
+        """The lists of several parts, one after the other, before any facts are added."""
         first_user = offsets_of([part.n_users for part in parts])
         return cls(
             n_users=int(first_user[-1]),
@@ -133,22 +133,22 @@ class Recommended:
         )
 
     def knowing(self, of_entries: Mapping[str, Array], of_users: Mapping[str, Array], totals: Totals) -> Recommended:
-        """The same with attributes of the predictions as they came and of the users, and the tables' sizes."""
+        """The same lists with facts about the predictions as they came and about users, and with the tables' sizes."""
         looked_up: dict[str, Any] = {name: values[self.entry] for name, values in of_entries.items()}
         looked_up |= of_users
         return replace(self, **looked_up, totals=totals)
 
     @cached_property
     def directions(self) -> Array:
-        """The items' vectors at length 1; 0 where there is none, or one of length 0."""
+        """The items' vectors scaled to length 1; 0 for a missing vector or one of length 0."""
         return unit_vectors(asked_for(self.vector))
 
     def within(self, k: int | None) -> BoolArray:
-        """Which items stand in the first k places; bool, an entry an item."""
+        """Which items stand in the first k places; bool, one entry per item."""
         return np.ones(len(self.rank), np.bool_) if k is None else self.rank <= k
 
     def count(self, which: BoolArray) -> IntArray:
-        """How many of each user's items are of a kind; int64 (n_users,)."""
+        """How many of each user's items `which` selects; int64 (n_users,)."""
         return np.bincount(self.user[which], minlength=self.n_users)
 
     def n_within(self, k: int | None) -> IntArray:
@@ -156,6 +156,6 @@ class Recommended:
         return self.count(self.within(k))
 
     def total(self, values: Array, which: BoolArray) -> FloatArray:
-        """The sum of each user's values of a kind, one added after the other in the order of ranks; float64 (n_users,)."""
-        # Without an entry numpy forgets the weights, and counts in whole numbers.
+        """The sum of each user's values that `which` selects, added one by one in rank order; float64 (n_users,)."""
+        # Without any entry numpy ignores the weights and returns whole numbers.
         return np.bincount(self.user[which], values[which], self.n_users).astype(np.float64, copy=False)

@@ -1,6 +1,6 @@
-"""All pairs of several models on the same users, corrected for their number.
+"""All pairs of several models on the same users, corrected for the number of pairs.
 
-Tukey's test assumes that the differences of all pairs have one spread. That of Games and Howell (1976) takes each pair's own.
+Tukey's test assumes that the differences of all pairs have the same spread. That of Games and Howell (1976) uses each pair's own.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
-# A term of a sum is off by less than this times its size.
+# Rounding changes a term of a sum by less than this share of its size.
 _ROUNDING = 2.0**-40
 _SIDES = ("value", "residual")
 _PAIR = "pair"
-#: A permutation is looked up in a list of all of them, and 9 labels have 362,880.
+#: Permutations are looked up in a list of all of them; 9 labels would have 362,880.
 MOST_LABELS = 8
 
 _PURPOSE = 3
@@ -47,10 +47,10 @@ _BLOCKS_BEFORE_CARRY = 512
 
 
 class AllPairsAccumulator:
-    """The values of several columns under several models, of users that come batch by batch.
+    """The values of several columns under several models, for users that come batch by batch.
 
-    Users are blocks: a user's values under the models are compared with one another, not with other users'. `replicates` and
-    `seed` are those of the randomised test (0: none); `pairwise` keeps the spread of each pair's differences.
+    Each user is a block: their values under the models are compared with one another, not with other users'. `replicates` and
+    `seed` are for the randomised test (0 replicates: no test); `pairwise` keeps the spread of each pair's differences.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class AllPairsAccumulator:
         self._dealt = FixedPoint.zeros((n_columns, n_models, replicates))
 
     def add(self, users: Array, values: Floats) -> None:
-        """Take in users, each once, by 64-bit hashes of their ids, and their values, columns × models × users.
+        """Add users, each once: 64-bit hashes of their ids, and their values as columns × models × users.
 
         Users without a value under every model are left out.
         """
         n_columns, n_models = self._shape
         complete: Array = np.logical_not(np.isnan(values).any(axis=1))
-        # One after the other, so that the layout of the array decides no rounding.
+        # One model after the other, so that rounding does not depend on the layout of the array.
         with np.errstate(invalid="ignore"):
             totals = values[:, 0]
             for model in range(1, n_models):
@@ -94,7 +94,7 @@ class AllPairsAccumulator:
             self._dealt = self._dealt.plus(dealt)
 
     def state(self) -> dict[str, Array]:
-        """The state so far: arrays whose first axis are the columns."""
+        """The state so far, as arrays whose first axis is the columns."""
         fields: dict[str, Array] = {
             "n_excessive": self._n_excessive.copy(),
             "dealt_ones": self._dealt.ones.copy(),
@@ -110,15 +110,15 @@ class AllPairsAccumulator:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two of several models, by their indices `first` < `second`; `difference` is the mean of the second − that of the first.
+    """Two of several models, with indices `first` < `second`; `difference` is the mean of the second − that of the first.
 
     Attributes:
-        interval: of the difference; all pairs' intervals hold together with the probability `level`.
-        error: √(residual mean square / n); if pairs have a spread of their own, that of the users' differences, / √(2n).
+        interval: of the difference; with the probability `level` the intervals of all pairs hold together.
+        error: √(residual mean square / n); if each pair has its own spread, the spread of users' differences / √(2n).
         q: |difference| / error.
         df: degrees of freedom of the error: (n − 1)(models − 1), or n − 1.
-        p_randomised: (b + 1) / (B + 1). B replicates permute the models within each user; in b of them the range of means is at
-            least as large as the difference (Carterette, TOIS 2012). NaN without replicates.
+        p_randomised: (b + 1) / (B + 1). Each of B replicates permutes the models within each user; in b of them the range of
+            means is at least as large as the difference (Carterette, TOIS 2012). NaN without replicates.
     """
 
     first: int
@@ -135,9 +135,9 @@ class Pair:
 
     @cached_property
     def p_tukey(self) -> float:
-        """P(Q ≥ q) of the studentized range: already corrected for the number of pairs.
+        """P(Q ≥ q) of the studentized range, which includes the correction for the number of pairs.
 
-        Without spread it is that of the users' signs, 2^(1 − n), times the number of pairs.
+        Without spread it is the p-value of the users' signs, 2^(1 − n), times the number of pairs.
         """
         if math.isnan(self.q):
             return math.nan
@@ -146,7 +146,7 @@ class Pair:
         return studentized_range_sf(self.q, self.n_models, self.df)
 
     def p_of(self, test: str, margin: float = 0.0) -> float:
-        """The p-value of what a verdict would state: of any difference, or of one beyond ±margin or within, whichever is nearer."""
+        """The p-value of a verdict: that there is a difference, or that it lies beyond ±margin or within, as the estimate does."""
         p = self.p_randomised if test == "randomised" else self.p_tukey
         if not margin or math.isnan(p) or math.isnan(self.error):
             return p
@@ -161,10 +161,10 @@ class Pair:
 def all_pairs_of(
     state: dict[str, Any], level: float = 0.95, bounds: tuple[float, float] = UNBOUNDED
 ) -> tuple[Pair, ...]:
-    """The pairs of one column's models from its merged state, one entry of each field of `AllPairsAccumulator.state`.
+    """The pairs of one column's models from its merged state: one entry of each field of `AllPairsAccumulator.state`.
 
     The residual mean square is that of the two-way layout, value = user + model + residual (Tukey 1953; Carterette 2012).
-    `bounds` are the least and the largest possible value; bounds that a value breaks are ignored.
+    `bounds` are the least and the largest possible value. They are ignored if a value breaks them.
     """
     checked_level(level)
     n_models = len(state["value_n"])
@@ -176,16 +176,16 @@ def all_pairs_of(
     square = math.fsum(side.std**2 for side in residuals) / (n_models - 1)
     size = max(1.0, *(abs(end) for side in values for end in (side.least, side.greatest)))
     dealt = FixedPoint(state["dealt_ones"], state["dealt_fraction"]).carried().floats()
-    # Sums that differ by no more than the rounding of values can do are equal.
+    # Sums count as equal if the rounding of values can explain their difference.
     ranges = np.ptp(dealt, axis=0) + n * size * _ROUNDING
     pairs = []
     combinations = list(itertools.combinations(range(n_models), 2))
     for place, (first, second) in enumerate(combinations):
         spread = of_pairs[place].std / math.sqrt(2) if of_pairs else math.sqrt(square)
-        # Below this, differences are equal but for rounding.
+        # Below this, only rounding makes the differences vary.
         spread = 0.0 if spread <= size * _ROUNDING else spread
         error = spread / math.sqrt(n) if n > 1 and not excessive else math.nan
-        # Residuals differ as values do, and without the rounding of large ones.
+        # Residuals have the same differences as values, without the rounding of large values.
         difference = math.nan if excessive else residuals[second].mean - residuals[first].mean
         q = ratio(abs(difference), error)
         if error == 0:
@@ -207,7 +207,7 @@ def all_pairs_of(
 
 
 def moments_of_each(state: dict[str, Any], side: str) -> list[Moments]:
-    """The moments of each model's or pair's values; none if the state lacks them."""
+    """The moments of each model's or pair's values; an empty list if the state lacks them."""
     fields = with_prefix(state, side)
     places = range(len(fields["n"]) if fields else 0)
     return [moments_of({name: each[place] for name, each in fields.items()}) for place in places]
@@ -224,14 +224,14 @@ def _interval(difference: float, reach: float, n: int, level: float, excessive: 
 
 
 def permuted_sums(values: Floats, users: Array, replicates: int, seed: int) -> FixedPoint:
-    """For each replicate, the sums (columns × labels × replicates) of what each label holds when users' values are dealt out anew.
+    """For each replicate, the sum of the values that each label gets by permutation within users: columns × labels × replicates.
 
     A user's permutation in a replicate is drawn from 32 bits of a hash of user, replicate and seed, and is the same for all
-    columns; no permutation's probability is off by more than 2⁻³². `values` are columns × labels × users, without NaN, less
-    than `LIMIT` in size.
+    columns. The probability of a permutation is off by at most 2⁻³². `values` are columns × labels × users, without NaN and
+    below `LIMIT` in size.
     """
     n_columns, n_labels, n_users = values.shape
-    # A word serves two replicates.
+    # Each word serves two replicates.
     n_words = -(-replicates // 2)
     ones, fraction = limbs_of(values)
     parts = []
@@ -246,7 +246,7 @@ def permuted_sums(values: Floats, users: Array, replicates: int, seed: int) -> F
                 sums = sums.carried()
         parts.append(sums.carried())
     dealt = FixedPoint(*(np.concatenate(limbs, axis=2)[:, :, :replicates] for limbs in zip(*parts, strict=True)))
-    # The last label holds what the others do not.
+    # The last label gets what the others do not.
     total = exact_sums(values.reshape(n_columns, n_labels * n_users))
     rest = FixedPoint(
         *(limb[:, None, None] - each.sum(axis=1, keepdims=True) for limb, each in zip(total, dealt, strict=True))
@@ -256,11 +256,11 @@ def permuted_sums(values: Floats, users: Array, replicates: int, seed: int) -> F
 
 def _add_block(limbs: tuple[Floats | None, Floats], words: Array, sums: FixedPoint) -> None:
     n_columns, n_labels, n_users = limbs[1].shape
-    # Wide before the product: numpy 1 keeps the width of an array that it multiplies by a scalar.
+    # Widened before the product, because numpy 1 keeps the width of an array that it multiplies by a scalar.
     lanes = words.astype("<u8", copy=False).view("<u4").astype(np.uint64)
     drawn = ((lanes * np.uint64(math.factorial(n_labels))) >> np.uint64(32)).astype(np.intp)
     holds = np.empty((n_labels, *lanes.shape))
-    # Of every permutation, what each label gets: labels × permutations.
+    # What each label gets in every permutation: labels × permutations.
     permutations = np.array(list(itertools.permutations(range(n_labels))), np.uint8).T.copy()
     for label, given in enumerate(permutations[:-1]):
         source = given[drawn]

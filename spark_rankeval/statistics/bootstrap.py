@@ -1,4 +1,4 @@
-"""Bootstrap intervals of means without collecting users: Poisson weights from hashes, exact sums."""
+"""Bootstrap intervals of means without collecting users, from Poisson weights made of hashes and exact sums."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _SUMS = ("value_ones", "value_fraction", "weight_ones", "weight_fraction")
 
 
 class BootstrapAccumulator:
-    """The sums of several columns in every bootstrap sample, of users that come batch by batch.
+    """The sums of several columns in every bootstrap sample, for users that come batch by batch.
 
-    A user's weight in a sample is Poisson with mean 1 and the same for all columns, which makes metrics and models comparable.
+    A user's weight in a sample is Poisson with mean 1. It is the same for all columns, so metrics and models are comparable.
     """
 
     def __init__(self, n_columns: int, *, replicates: int = 1000, seed: int = 0) -> None:
@@ -38,10 +38,10 @@ class BootstrapAccumulator:
         self._n_excessive = np.zeros(n_columns, np.int64)
 
     def add(self, users: Array, values: Floats, weights: Floats | None = None) -> None:
-        """Take in users, each once, by 64-bit hashes of their ids, and their values, columns × users.
+        """Add users, each once: 64-bit hashes of their ids, and their values as columns × users.
 
-        NaN is left out, a value from 2³¹ on is counted and left out. Weights are one a user, or one a column and user; users without
-        a valid one above 0 are left out. Weights and their products with values are held to 2⁻⁴², so that weights of about 1 are best.
+        NaN is left out; a value from 2³¹ on is counted and left out. There is one weight per user, or one per column and user. Users
+        without a valid weight above 0 are left out. Weights and weighted values are held to 2⁻⁴², so weights of about 1 are best.
         """
         if weights is not None and weights.ndim == 1:
             usable = (weights > 0) & np.isfinite(weights)
@@ -55,7 +55,7 @@ class BootstrapAccumulator:
         if weights is not None and weights.ndim > 1:
             self._add(users, np.where(used, values * weights, 0.0), np.where(used, weights, 0.0), range(len(values)))
             return
-        # Most metrics are undefined for the same users: their weights are added up once.
+        # Most metrics are undefined for the same users, so the weights of these metrics are added up once.
         patterns = list(dict.fromkeys(row.tobytes() for row in used))
         pattern_of = [patterns.index(row.tobytes()) for row in used]
         masks = np.array([np.frombuffer(pattern, np.bool_) for pattern in patterns]).reshape(len(patterns), -1)
@@ -70,14 +70,14 @@ class BootstrapAccumulator:
         self._weights = self._weights.plus(FixedPoint(sums.ones[places], sums.fraction[places]))
 
     def state(self) -> dict[str, Array]:
-        """The state so far: arrays whose first axis are the columns, then replicates; states are merged by adding."""
+        """The state so far, as arrays by column and then by replicate; states are merged by adding."""
         fields = dict(zip(_SUMS, (*self._values, *self._weights), strict=True))
         return {name: values.copy() for name, values in fields.items()} | {"n_excessive": self._n_excessive.copy()}
 
 
 @dataclass(frozen=True)
 class BootstrapMeans:
-    """The ascending means of one column in the bootstrap samples; `n_empty` samples have no user and no mean."""
+    """The means of one column in the bootstrap samples, ascending; `n_empty` samples have no user and so no mean."""
 
     means: Floats
     n_empty: int
@@ -85,7 +85,7 @@ class BootstrapMeans:
 
 
 def bootstrap_means_of(state: dict[str, Any]) -> BootstrapMeans:
-    """The samples of one column from its merged state, one entry of each field of `BootstrapAccumulator.state`."""
+    """The samples of one column from its merged state: one entry of each field of `BootstrapAccumulator.state`."""
     values, weights = (
         FixedPoint(state[f"{name}_ones"], state[f"{name}_fraction"]).carried().floats() for name in ("value", "weight")
     )
@@ -102,8 +102,8 @@ def percentile_interval(samples: BootstrapMeans, mean: Mean, level: float = 0.95
 def bca_interval(samples: BootstrapMeans, mean: Mean, level: float = 0.95) -> Interval:
     """The bias-corrected and accelerated interval (Efron 1987; Efron and Tibshirani 1993, 14.3).
 
-    The bias correction is from the share of samples below the mean, half of those equal to it; the acceleration is that of
-    the jackknife, from the third moment of the values.
+    The bias correction comes from the share of samples below the mean, plus half of those equal to it. The acceleration is
+    that of the jackknife, from the third moment of the values.
     """
     same = _SAME * max(abs(mean.mean), 1.0)
     below, not_above = np.searchsorted(samples.means, [mean.mean - same, mean.mean + same])
@@ -111,13 +111,13 @@ def bca_interval(samples: BootstrapMeans, mean: Mean, level: float = 0.95) -> In
     return _interval(samples, mean, level, "bca", normal_quantile(share), mean.acceleration)
 
 
-# Weights are held to 2⁻⁴²: of those that are smaller in the mean too few digits are left.
+# Weights are held to 2⁻⁴², so if the mean weight is smaller than this, they keep too few digits.
 _LEAST_MEAN_WEIGHT = 2.0**-20
-# Values are held to 2⁻⁴², too: of a smaller spread too few digits are left.
+# Values are held to 2⁻⁴², too, so a smaller spread keeps too few digits.
 _LEAST_SPREAD = 2.0**-32
-# 1 − 0.9 is a little less than 0.1.
+# In floats 1 − 0.9 is a little less than 0.1.
 _SAME_COUNT = 1e-6
-# Means of the same users that differ by less are equal but for the units that are added.
+# Means of the same users that differ by less than this differ only by the units in which they are added.
 _SAME = 2.0**-41
 
 
@@ -140,7 +140,7 @@ def _interval(
 
 
 def _why_none(samples: BootstrapMeans, mean: Mean, level: float) -> str:
-    """Why samples give no interval; empty if they do."""
+    """Why the samples give no interval; empty if they give one."""
     n_samples, needed = len(samples.means) + samples.n_empty, math.ceil(2 / (1 - level) - _SAME_COUNT)
     problems = {
         "no user": mean.n == 0,

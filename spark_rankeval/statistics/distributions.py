@@ -1,7 +1,7 @@
-"""The normal, Student t, noncentral t and studentized range distributions, for the driver, to about 1e-13 far into the tails.
+"""The normal, Student t, noncentral t and studentized range distributions, to about 1e-13 far into the tails; for the driver.
 
-Exponentials and logarithms are Python's, and sums `math.fsum` or one term after the other: numpy's differ between versions and
-processors, and an interval is to be the same everywhere.
+Exponentials and logarithms are Python's; sums use `math.fsum` or add one term after the other. Those of numpy differ between
+versions and processors, and an interval must be the same everywhere.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def normal_quantile(p: float) -> float:
 
 
 def t_sf(t: float, df: float) -> float:
-    """P(T > t) of Student's t with `df` degrees of freedom; NaN for a t of NaN."""
+    """P(T > t) of Student's t with `df` degrees of freedom; NaN if t is NaN."""
     if t < 0:
         return 1.0 - t_sf(-t, df)
     return 0.5 if t == 0 else noncentral_t_sf(t, df, 0.0)
@@ -60,13 +60,13 @@ def t_sf(t: float, df: float) -> float:
 
 @lru_cache(maxsize=4096)
 def t_critical(level: float, df: float) -> float:
-    """The t with P(|T| ≤ t) = level: what a two-sided interval of this level reaches to."""
+    """The t with P(|T| ≤ t) = level: how far a two-sided interval of this level reaches."""
     return _t_isf((1.0 - _probability(level)) / 2, df)
 
 
 @lru_cache(maxsize=4096)
 def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
-    """P(T > t) of T = (Z + noncentrality) / S: what the t statistic is when there is a difference."""
+    """P(T > t) of T = (Z + noncentrality) / S, the t statistic if there is a difference."""
     if math.isinf(t):
         return 0.0 if t > 0 else 1.0
     scales, weights = _scale(df)
@@ -77,8 +77,8 @@ def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
 def studentized_range_sf(q: float, groups: int, df: float) -> float:
     """P(Q > q) of Tukey's studentized range of `groups` means, 2 or more, whose standard error has `df` degrees of freedom.
 
-    Source: Tukey 1953; Lund and Lund, AS 190 (1983). P(range > r) of k normals is taken over the smallest of them, z:
-    k ∫ φ(z) {Q(z)^{k−1} − [Q(z) − Q(z + r)]^{k−1}} dz, Q = 1 − Φ.
+    Source: Tukey 1953; Lund and Lund, AS 190 (1983). For k normals, P(range > r) integrates over the smallest of them, z.
+    It is k ∫ φ(z) {Q(z)^{k−1} − [Q(z) − Q(z + r)]^{k−1}} dz with Q = 1 − Φ.
     """
     if groups < 2:
         raise OptionError(f"groups must be a whole number from 2 on; got {groups!r}")
@@ -87,14 +87,14 @@ def studentized_range_sf(q: float, groups: int, df: float) -> float:
     if math.isinf(q):
         return 0.0
     scales, weights = _scale(df)
-    # No pair of means is further apart more often than P(range > r) ≤ groups (groups − 1) P(Z > r/√2) allows.
+    # The pairs of means give a bound: P(range > r) ≤ groups (groups − 1) P(Z > r/√2).
     pairs = np.minimum(1.0, groups * (groups - 1) * _normal_sf(q * scales / math.sqrt(2)))
     most = _SLACK * weights * pairs + _LEAST
     least = np.zeros_like(most)
     matters = most > most.max() * _NEGLIGIBLE
     for nodes in (matters, ~matters):
         least[nodes] = most[nodes] = _range_sf(q * scales[nodes], groups) * weights[nodes]
-        # Sums are rounded: if the least and the most that the other nodes can add give one float, so do their exact terms.
+        # If the least and the most that the other nodes can add round to the same float, so do their exact terms.
         p = _sum_of_pieces(least)
         if p == _sum_of_pieces(most):
             break
@@ -121,7 +121,7 @@ def _probability(p: float) -> float:
 
 
 def _where_falls_to(tail: Callable[[float], float], p: float) -> float:
-    """The positive x at which a falling function is p: secant steps in ln tail over ln x, kept inside a bracket."""
+    """The positive x at which a falling function is p, by secant steps in ln tail over ln x that stay inside a bracket."""
 
     def error_at(at: float) -> float:
         value = tail(math.exp(at))
@@ -156,14 +156,14 @@ def _normal_sf(x: Array) -> Array:
 def _scale(df: float) -> tuple[Array, Array]:
     """Nodes s of S = √(χ²_ν / ν), ascending, and their weights, which add up to 1: an average over S is a sum over them.
 
-    In u = ln S the weight is proportional to exp(ν(u − e^{2u}/2)), analytic and falling off on both sides, so that sums over
+    In u = ln S the weight is proportional to exp(ν(u − e^{2u}/2)). This is analytic and falls off on both sides, so sums over
     equidistant nodes converge geometrically. All terms are positive.
     """
     if not df >= 1:
         raise OptionError(f"degrees of freedom must be 1 or more; got {df!r}")
     if math.isinf(df):
         return np.ones(1), np.ones(1)
-    # ln S spreads by 1 / √(2ν) about 0.
+    # The spread of ln S around 0 is about 1 / √(2ν).
     step = min(_STEP, 0.5 / math.sqrt(2 * df))
     left = _UNDERFLOW / df + math.sqrt(_UNDERFLOW / df)
     right = min(math.sqrt(_UNDERFLOW / df), 0.5 * math.log1p(2 * _UNDERFLOW / df) + 0.5)
@@ -174,7 +174,7 @@ def _scale(df: float) -> tuple[Array, Array]:
 
 
 def _excess(u: Array) -> Array:
-    """(e^{2u} − 1)/2 − u, by its series near 0, where the terms cancel."""
+    """(e^{2u} − 1)/2 − u; near 0, where the terms cancel, from its series."""
     x = 2 * u
     near = np.clip(x, -0.5, 0.5)
     series = np.zeros_like(x)
@@ -193,7 +193,7 @@ _PIECE = 512
 _NEGLIGIBLE = 2.0**-62
 # A float stays as it is when less than this share of it is added.
 _ABSORBED = 2.0**-55
-# Bounds are raised by these for their own rounding and underflow.
+# These raise bounds, to cover their own rounding and underflow.
 _SLACK, _LEAST = 1.01, 1e-300
 
 
@@ -217,7 +217,7 @@ def _range_sf_of_piece(r: Array, groups: int, factors: Array) -> Array:
     matters = np.flatnonzero(most > largest * _NEGLIGIBLE)
     window = slice(matters[0], matters[-1] + 1)
     terms = _range_terms(r, groups, factors, window)
-    # Added one after the other, in the order of z. Rounded sums do not fall if what they begin with grows.
+    # Added one after the other, in the order of z: a larger first term never makes a rounded sum smaller.
     low: Array = terms.cumsum(axis=1)[:, -1]
     terms[:, 0] += most[: window.start].sum()
     high = terms.cumsum(axis=1)[:, -1]

@@ -1,4 +1,4 @@
-"""Intervals of a mean: Student's t, and what replaces it if values have no spread or are shares of users."""
+"""Intervals of a mean: Student's t, and what replaces it if values have no spread or are all 0 or 1."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.moments import Moments
 
 
-#: Bounds of what has none.
+#: The bounds of a metric that has none.
 UNBOUNDED = (-math.inf, math.inf)
 T, CLOPPER_PEARSON = "t", "clopper_pearson"
-#: Why there is no interval of values of which floats cannot tell it.
+#: Why there is no interval if floats cannot hold the mean or its spread.
 NOT_KNOWN = "the mean or its spread is unknown: values are too large, too small or too close together"
-# Values may be off by so much of a bound, or of 1, for how they were added up.
+# Rounding may move values by this share of a bound, or of 1 if that is larger.
 _ROUNDING = 2.0**-40
 _NO_SPREAD = "all users have the same value, and the metric has no bounds"
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval of an estimate; without one, the ends are NaN and `reason` says why in a few words.
+    """An interval of an estimate. If there is none, the ends are NaN and `reason` says why in a few words.
 
-    `method` is ``t``, ``percentile``, ``bca``, ``tukey`` or ``games_howell``; ``clopper_pearson`` if that replaces one of these.
+    `method` is ``t``, ``percentile``, ``bca``, ``tukey`` or ``games_howell``, or ``clopper_pearson`` if that replaces one of them.
     """
 
     low: float
@@ -42,11 +42,11 @@ class Interval:
 
     @classmethod
     def missing(cls, level: float, method: str, reason: str) -> Interval:
-        """No interval, and why."""
+        """A missing interval, and why it is missing."""
         return cls(math.nan, math.nan, level, method, reason)
 
     def within(self, bounds: tuple[float, float]) -> Interval:
-        """The part of it that lies within bounds."""
+        """The part of the interval within the bounds."""
         return replace(self, low=max(self.low, bounds[0]), high=min(self.high, bounds[1])) if self else self
 
     def __bool__(self) -> bool:
@@ -54,21 +54,21 @@ class Interval:
 
 
 def ratio(difference: float, spread: float) -> float:
-    """Difference over spread; 0 if there is neither, infinite if there is no spread."""
+    """Difference over spread; 0 if both are 0, infinite if only the spread is 0."""
     if spread == 0:
         return math.copysign(math.inf, difference) if difference else 0.0
     return difference / spread
 
 
 def checked_level(level: float) -> float:
-    """The level, or an error that says what a level is."""
+    """The level; raises an OptionError unless it is between 0 and 1."""
     if not is_number(level) or not 0 < level < 1:
         raise OptionError(f"the level of an interval must be between 0 and 1, such as 0.95; got {level!r}")
     return level
 
 
 def mean_interval(moments: Moments, level: float = 0.95) -> Interval:
-    """The t interval of the mean of users drawn independently: mean ± t_{(1+level)/2, n−1} · std / √n."""
+    """The t interval of the mean of independently drawn users: mean ± t_{(1+level)/2, n−1} · std / √n."""
     error = moments.std / math.sqrt(moments.n) if moments.n else math.nan
     return t_interval(moments.mean, error, moments.n, level)
 
@@ -85,15 +85,15 @@ def t_interval(mean: float, standard_error: float, n: int, level: float = 0.95) 
 
 
 def asked_for(method: str) -> str:
-    """The method that an interval was asked for by: Clopper and Pearson's replaces t if t does not fit the values."""
+    """The method that was asked for: t, if Clopper and Pearson's replaced it because t does not fit the values."""
     return T if method == CLOPPER_PEARSON else method
 
 
 def fitted(interval: Interval, moments: Moments, bounds: tuple[float, float], weighted: Mean | None = None) -> Interval:
-    """The interval of a mean as its values allow; `bounds` that a value breaks are ignored.
+    """The interval of a mean, adapted to its values; `bounds` are ignored if a value breaks them.
 
-    Values without spread, and values that are all 0 or 1 if bounds are these, get the interval of Clopper and Pearson instead
-    of Student's t, which is far too short for them. Other ends stay within the bounds.
+    Student's t is far too short for values without spread, and for values that are all 0 or 1 if these are the bounds. They
+    get the interval of Clopper and Pearson instead. Other intervals are cut at the bounds.
     """
     if not interval:
         return interval
@@ -109,7 +109,7 @@ def fitted(interval: Interval, moments: Moments, bounds: tuple[float, float], we
 
 
 def _are_shares(moments: Moments, weighted: Mean | None) -> bool:
-    """Whether all values are 0 or 1, and both are there: between these, only they are as large as their squares."""
+    """Whether all values are 0 or 1, and both occur: among values from 0 to 1 only these equal their squares."""
     sums, weight = (moments.sums, 0) if weighted is None else (weighted.sums, 1)
     if not sums or (moments.least, moments.greatest) != (0, 1):
         return False
@@ -117,22 +117,22 @@ def _are_shares(moments: Moments, weighted: Mean | None) -> bool:
 
 
 def kept_bounds(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
-    """The bounds if all values keep within them, but for rounding; else none."""
+    """The bounds if no value breaks them by more than rounding, else infinite ones."""
     low, high = (bound + sign * _ROUNDING * max(1.0, abs(bound)) for bound, sign in zip(bounds, (-1, 1), strict=True))
     kept = all(low <= each.least and each.greatest <= high for each in values)
     return bounds if kept else UNBOUNDED
 
 
 def bounds_of_differences(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
-    """The least and the largest difference between two values within these bounds, unless a value breaks them."""
+    """The least and the largest difference between two values within these bounds; infinite if a value breaks them."""
     low, high = kept_bounds(bounds, *values)
     return low - high, high - low
 
 
 def interval_without_spread(value: float, n: float, level: float, bounds: tuple[float, float]) -> Interval:
-    """The interval of the mean of n users who all have one value.
+    """The interval of the mean of n users who all have the same value.
 
-    With the tail a = (1 − level)/2, others are at most 1 − a^(1/n) of all users (Clopper and Pearson 1934).
+    With the tail a = (1 − level)/2, at most 1 − a^(1/n) of all users have another value (Clopper and Pearson 1934).
     """
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -142,19 +142,19 @@ def interval_without_spread(value: float, n: float, level: float, bounds: tuple[
 
 
 def p_beyond_without_spread(value: float, n: int, margin: float, bounds: tuple[float, float]) -> float:
-    """The two-sided p-value that the mean is beyond ±margin, or within, whichever is nearer, if n users have one difference.
+    """The two-sided p-value that the mean is beyond ±margin, or within if `value` is, for n users with the same difference.
 
-    It is 1 − level if `interval_without_spread` ends at the margin.
+    It is 1 − level if the interval of `interval_without_spread` ends at the margin.
     """
     limits = (math.copysign(margin, value),) if abs(value) > margin else (-margin, margin)
     return min(1.0, 2 * max(_p_of_limit(value, n, limit, bounds) for limit in limits))
 
 
 def _p_of_limit(value: float, n: int, limit: float, bounds: tuple[float, float]) -> float:
-    """How likely n users with one value are at the most, where the true mean is not on the value's side of a limit."""
+    """The largest probability of n users with the same value if the true mean is not on the value's side of a limit."""
     end = bounds[0] if value > limit else bounds[1]
     if value == limit or not math.isfinite(end):
         return 1.0
-    # A mean at the limit needs others, and the fewest where all of them lie as far away as they can.
+    # A mean at the limit needs other values; the fewest are needed if they are all at the far bound.
     alike = (end - limit) / (end - value) if end != value else 0.0
     return float(max(alike, 0.0) ** n)

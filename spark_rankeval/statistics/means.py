@@ -1,8 +1,8 @@
 """Means with or without user weights, their standard errors and accelerations, from exact sums.
 
-With weights the mean is Σwy / Σw (Hájek 1971) and its variance n/(n−1) · Σw²(y − mean)² / (Σw)², the linearisation of Särndal,
-Swensson and Wretman (Model Assisted Survey Sampling, 1992, section 5.7), as in R's `survey::svymean`. The unit of weights
-means nothing; frequency weights (statsmodels' `DescrStatsW`) have another variance.
+With weights the mean is Σwy / Σw (Hájek 1971). Its variance is n/(n−1) · Σw²(y − mean)² / (Σw)², as in R's `survey::svymean`.
+This is the linearisation of Särndal, Swensson and Wretman (Model Assisted Survey Sampling, 1992, section 5.7). A constant factor
+on all weights changes nothing. Frequency weights (statsmodels' `DescrStatsW`) have another variance.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LEAST_MEAN_WEIGHT = Fraction(1, 2**100)
 
 
 class MeanAccumulator:
-    """The sums behind the means of several columns, of users that come batch by batch."""
+    """The sums behind the means of several columns, for users that come batch by batch."""
 
     def __init__(self, n_columns: int, *, weighted: bool = False) -> None:
         self._terms = _WEIGHTED if weighted else _PLAIN
@@ -40,9 +40,9 @@ class MeanAccumulator:
         self._counts = np.zeros((len(COUNTS), n_columns), np.int64)
 
     def add(self, column: int, values: Column, weights: Column | None = None) -> None:
-        """Take in users of a column: their values (float64, NaN is counted as undefined) and weights, if the accumulator is weighted.
+        """Add users of a column: their values (float64; NaN counts as undefined) and weights, if the accumulator is weighted.
 
-        A weight of 0 leaves the user out; so does one that is negative, NaN or infinite. Both are counted.
+        A user is left out if the weight is 0, or if it is negative, NaN or infinite. Both cases are counted.
         """
         if weights is not None:
             valid = (weights >= 0) & np.isfinite(weights)
@@ -61,7 +61,7 @@ class MeanAccumulator:
                 self._sums.add(first + place, math.prod(factors[1:], start=factors[0]))
 
     def state(self) -> dict[str, Array]:
-        """The state so far: arrays whose first axis are the columns; states are merged by adding."""
+        """The state so far, as arrays whose first axis is the columns; states are merged by adding."""
         sums = self._sums.state()
         n_terms = len(self._terms)
         fields: dict[str, Array] = {name: counts.copy() for name, counts in zip(COUNTS, self._counts, strict=True)}
@@ -72,17 +72,17 @@ class MeanAccumulator:
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean and how well it is known; counts are of users.
+    """A mean and its precision; counts are of users.
 
     Attributes:
-        n: those with a value and a weight above 0; `n_undefined` have no value.
-        mean: Σwy / Σw. NaN for no user; and, with all other figures, if values or weights are too large for exact sums, or
-            weights are below 2⁻¹⁰⁰ in the mean, which a constant factor mends.
+        n: users with a value and a weight above 0; `n_undefined` have no value.
+        mean: Σwy / Σw; NaN for no user. All figures are NaN if values or weights are too large for exact sums, or if the mean
+            weight is below 2⁻¹⁰⁰; then multiply all weights by a constant.
         std: √(n/(n−1) · Σw(y − mean)² / Σw), which without weights has the divisor n − 1; NaN for fewer than two users.
         acceleration: how the standard error changes with the mean: Σl³ / (6 (Σl²)^{3/2}), l = w(y − mean) (Efron 1987); 0
             without spread.
-        effective_n: (Σw)² / Σw² (Kish 1965): the number of equally weighted users that would do as well.
-        sums: the exact sums of w^j y^k that `mean_of_sums` takes; None if terms are too large for them.
+        effective_n: (Σw)² / Σw² (Kish 1965): the number of equally weighted users with the same precision.
+        sums: the exact sums of w^j y^k for `mean_of_sums`; None if terms are too large for them.
     """
 
     n: int
@@ -100,7 +100,7 @@ class Mean:
 
 
 def mean_of(state: dict[str, Any]) -> Mean:
-    """The figures of one column from its merged state, one entry of each field of `MeanAccumulator.state`."""
+    """The figures of one column from its merged state: one entry of each field of `MeanAccumulator.state`."""
     counts = {name: int(state[name]) for name in COUNTS}
     terms = _WEIGHTED if len(state["limbs"]) == len(_WEIGHTED) else _PLAIN
     sums = None
@@ -115,18 +115,18 @@ def name_of_term(j: int, k: int) -> str:
 
 
 def mean_of_sums(counts: Mapping[str, int], sums: Mapping[str, Fraction] | None, *, is_weighted: bool) -> Mean:
-    """The figures of one column from its counts and exact sums, by `name_of_term`; without weights those of ``y``, ``yy``, ``yyy``.
+    """The figures of one column from its counts and its exact sums, whose keys come from `name_of_term`.
 
-    A sum that is not there is 0; `sums` are None if terms were too large to be added.
+    Without weights these are ``y``, ``yy`` and ``yyy``. A missing sum is 0. `sums` is None if terms were too large to be added.
     """
     n = counts["n"]
     known: dict[str, Any] = {**counts, "is_weighted": is_weighted, "sums": sums}
     if n == 0 or sums is None:
         return Mean(**known)
-    # Without weights each user has 1, whose powers are 1.
+    # Without weights each user has the weight 1, whose powers are 1.
     names = {(j, k): name_of_term(j if is_weighted else 0, k) for j, k in _WEIGHTED}
     by_term = {term: sums.get(name, Fraction(0)) if name else Fraction(n) for term, name in names.items()}
-    # Beyond these the cubes of weights leave the grid of exact sums.
+    # Outside this range the cubes of weights leave the grid of exact sums.
     if not _LEAST_MEAN_WEIGHT <= by_term[1, 0] / n <= 1 / _LEAST_MEAN_WEIGHT:
         return Mean(**known)
     return _known(known, by_term)
@@ -141,7 +141,7 @@ def _known(known: dict[str, Any], sums: Mapping[tuple[int, int], Fraction]) -> M
     cubes = sums[3, 3] - 3 * mean * sums[3, 2] + 3 * mean**2 * sums[3, 1] - mean**3 * sums[3, 0]
     if squares <= sums[2, 2] * _ROUNDING:
         squares = cubes = spread = Fraction(0)
-    # Ratios without a unit are exact before they become floats, which hold neither tiny nor huge powers.
+    # Ratios without a unit are formed exactly before they become floats, which cannot hold tiny or huge powers.
     return Mean(
         **known,
         mean=float(mean),

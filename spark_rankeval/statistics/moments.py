@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 Array = np.ndarray[Any, Any]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
-#: For each field of a state an array with one entry a column.
+#: For each field of a state, an array with one entry per column.
 State = dict[str, Array]
 
 _UNIT = 2.0**32
 _ROWS = 1 << 14
-# Up to so many values a column are counted before they are added.
+# Up to this many values per column are counted before they are added.
 _FEW = 1 << 8
-# Up to this, so many values in units of 2⁻³² add up to less than 2^53, where a float sum of whole numbers is exact.
+# `_ROWS` values up to this size add up to less than 2^53 in units of 2⁻³², so a float sum of these whole numbers is exact.
 _SMALL = 2.0**53 / _UNIT / _ROWS
-# Between these a value is held exactly in units of 2⁻⁶⁴, and its square does not overflow a 64-bit sum of units of 1 over
-# billions of users. Others, which are rare among metrics, are added on a wider grid; what is too large for that, as floats.
+# From `_FINE` to `_WIDE` a value is exact in units of 2⁻⁶⁴, and the squares of billions of users do not overflow a 64-bit sum of
+# units of 1. Other values, which are rare among metrics, are added on a wider grid; values from `_HUGE` on are added as floats.
 _FINE, _WIDE, _HUGE = 2.0**-11, 2.0**15, 2.0**255
-# The grid of exact sums ends at 2⁻⁵¹²: of columns with nothing above these, too few digits are left of sums, or of squares.
+# The grid of exact sums ends at 2⁻⁵¹²: columns without values above these keep too few digits of sums, or of squares.
 _LEAST_SUMMED, _LEAST_SQUARED = 2.0**-440, 2.0**-220
-# Values that differ by less than this times their size are equal but for rounding.
+# Values that differ by less than this share of their size differ only by rounding.
 _ALIKE = 2.0**-40
-# A sum of squared deviations is known if it is so many times what the rounding of squares can do: to 3 digits of the spread,
-# and far more of many users.
+# A sum of squared deviations is known if it is this many times the rounding of squares: to 3 digits of the spread, and far
+# more for many users.
 _KNOWN = 1 << 10
 # Squares are rounded by up to half a unit, and to 53 bits.
 _HALF_UNIT, _HALF_BIT = 2.0**-65, 2.0**-54
@@ -49,7 +49,7 @@ COUNTS = ("n", "n_undefined", "n_zero")
 SUM_LIMBS = ("sum_ones", "sum_middle", "sum_low")
 SQUARE_LIMBS = ("square_ones", "square_middle", "square_low")
 INTEGERS = (*COUNTS, *SUM_LIMBS, *SQUARE_LIMBS)
-#: Fields that are floats: sums of values too large for exact ones (added), and the extremes (least, greatest).
+#: Fields that are floats: sums of values too large for exact sums (added), and the extremes (least, greatest).
 LARGE = ("sum_large", "square_large")
 #: The limbs of sums on the wider grid.
 WIDE_LIMBS = ("sum_wide", "square_wide")
@@ -58,7 +58,7 @@ _SUM, _SQUARE = INTEGERS.index("sum_ones"), INTEGERS.index("square_ones")
 
 
 class MomentsAccumulator:
-    """The moments of several columns, of rows that come batch by batch."""
+    """The moments of several columns, for rows that come batch by batch."""
 
     def __init__(self, n_columns: int) -> None:
         self._integers = np.zeros((len(INTEGERS), n_columns), np.int64)
@@ -69,22 +69,22 @@ class MomentsAccumulator:
         self._wide = ExactSums(len(WIDE_LIMBS) * n_columns)
 
     def add(self, column: int, values: Column) -> None:
-        """Take in float64 values of a column; NaN is counted as undefined and left out of the rest."""
-        # A piece at a time, which stays in a core's cache through all steps.
+        """Add float64 values of a column; NaN is counted as undefined and left out of the rest."""
+        # One piece at a time, so that it stays in a core's cache through all steps.
         for start in range(0, len(values), _ROWS):
             self._add(column, values[start : start + _ROWS])
 
     def add_columns(self, first: int, columns: Sequence[Column]) -> None:
-        """Take in values of neighbouring columns of one length, of which the first is column `first`."""
+        """Add values of neighbouring columns of the same length, beginning with column `first`."""
         if columns and len(columns[0]) <= _FEW:
-            # A column costs more than a value: few values of all columns are counted in one go.
+            # A column costs more than a value, so a few values of all columns are counted in one go.
             self.add_tally(tally(columns, first))
             return
         for column, values in enumerate(columns, first):
             self.add(column, values)
 
     def add_tally(self, counted: Tally) -> None:
-        """Take in values that were counted; the state is that of the values one by one, if these are below 2²⁵⁵."""
+        """Add counted values; if they are below 2²⁵⁵, the state is the same as if they were added one by one."""
         n_columns = len(counted.n_undefined)
         self._integers[1, counted.first : counted.first + n_columns] += counted.n_undefined
         if not len(counted.values):
@@ -138,7 +138,7 @@ class MomentsAccumulator:
         self._add_exactly(column, values * values, bound * bound, _SQUARE)
 
     def _widen(self, columns: Integers | int, least: Column | float, greatest: Column | float) -> None:
-        # Which of the two zeros comes first is chance: the extremes have the positive one.
+        # Whether 0 or −0 comes first is chance, so the extremes have the positive zero.
         self._least[columns] = np.minimum(self._least[columns], least) + 0.0
         self._greatest[columns] = np.maximum(self._greatest[columns], greatest) + 0.0
 
@@ -172,7 +172,7 @@ class MomentsAccumulator:
     def _carry(
         self, columns: Integers | int, first: int, ones: Integers | int, middle: Integers | int, low: Integers | int
     ) -> None:
-        # What states are merged by need not fear an overflow: the lower limbs stay below 2^32.
+        # The lower limbs stay below 2^32, so that they do not overflow when states are merged.
         integers = self._integers
         low = low + integers[first + 2, columns]
         middle = middle + integers[first + 1, columns] + (low >> 32)
@@ -181,7 +181,7 @@ class MomentsAccumulator:
         integers[first + 2, columns] = low & 0xFFFFFFFF
 
     def state(self) -> State:
-        """The state so far: for each field an array with one entry a column."""
+        """The state so far: for each field, an array with one entry per column."""
         fields = {**dict(zip(INTEGERS, self._integers, strict=True)), **dict(zip(LARGE, self._large, strict=True))}
         fields |= {"least": self._least, "greatest": self._greatest}
         limbs = self._wide.state()["limbs"].reshape(-1, len(WIDE_LIMBS), LIMBS)
@@ -191,13 +191,13 @@ class MomentsAccumulator:
 
 @dataclass(frozen=True)
 class Moments:
-    """The figures of one column; without a value they are NaN, except `total`.
+    """The figures of one column; without values they are NaN, except `total` and the counts.
 
     Attributes:
         n_undefined: how many values were NaN; `n` counts the others.
-        mean: the exact mean, rounded once; NaN if all values are below 2⁻⁴⁴⁰, of which exact sums hold too few digits. Values
-            from 2²⁵⁵ on are added as floats.
-        std: the standard deviation of the sample (divisor n − 1); 0 if all values are equal but for rounding. NaN for fewer than
+        mean: the exact mean, rounded once; NaN if all values are below 2⁻⁴⁴⁰, because exact sums hold too few of their digits.
+            Values from 2²⁵⁵ on are added as floats.
+        std: the standard deviation of the sample (divisor n − 1); 0 if values differ only by rounding. NaN for fewer than
             two values, and if it is not known to 3 digits: all values are below 2⁻²²⁰, or lie closer together than the rounding
             of their squares allows. Squares of values from 2⁻¹¹ to 2¹⁵ are rounded to 53 bits, and to units of 2⁻⁶⁴.
         sums: the exact sums of the values and of their squares (``y``, ``yy``); None if values are too large for them.
@@ -215,19 +215,19 @@ class Moments:
 
 
 def too_small(least: float, greatest: float) -> tuple[bool, bool]:
-    """Whether exact sums hold too few digits of values between these, and of their squares."""
+    """Whether exact sums hold too few digits of values from `least` to `greatest`, and whether of their squares."""
     largest = max(abs(least), abs(greatest))
     differ = least != greatest
     return differ and largest < _LEAST_SUMMED, differ and largest < _LEAST_SQUARED
 
 
 def with_prefix(state: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """The fields of a state whose names begin with a prefix and ``_``, without it."""
+    """The fields of a state whose names begin with a prefix and ``_``, keyed by the rest of their names."""
     return {name.removeprefix(f"{prefix}_"): each for name, each in state.items() if name.startswith(f"{prefix}_")}
 
 
 def moments_of(state: dict[str, Any]) -> Moments:
-    """The figures of one column from its merged state, one entry of each field of `MomentsAccumulator.state`."""
+    """The figures of one column from its merged state: one entry of each field of `MomentsAccumulator.state`."""
     least, greatest = float(state["least"]), float(state["greatest"])
     counts: dict[str, Any] = {name: int(state[name]) for name in COUNTS} | {"least": least, "greatest": greatest}
     total, squares = _exact(state, SUM_LIMBS), _exact(state, SQUARE_LIMBS)
@@ -248,7 +248,7 @@ def moments_of(state: dict[str, Any]) -> Moments:
 def moments_of_sums(
     n: int, n_undefined: int, n_zero: int, least: float, greatest: float, sums: Mapping[str, Fraction]
 ) -> Moments:
-    """The figures of one column from its counts, extremes and exact sums ``y`` and ``yy``; a sum that is not there is 0."""
+    """The figures of one column from its counts, its extremes and its exact sums ``y`` and ``yy``; a missing sum is 0."""
     if n == 0:
         nan = math.nan
         return Moments(n, n_undefined, n_zero, mean=nan, std=nan, least=nan, greatest=nan, total=0.0)
@@ -265,7 +265,7 @@ def moments_of_sums(
 
 
 def _rounding_of_square(least: float, greatest: float) -> Fraction:
-    """By how much a square can be off; those on the wider grid are exact."""
+    """How far rounding can change a square; squares on the wider grid are exact."""
     largest = max(abs(least), abs(greatest))
     smallest = min(abs(least), abs(greatest)) if least * greatest > 0 else 0.0
     if largest < _FINE or smallest >= _WIDE:

@@ -1,4 +1,4 @@
-"""Corrections of p-values for the number of tests that were made."""
+"""Corrections of p-values for the number of tests."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _METHODS: dict[str, Callable[[Array, int], Array]] = {
 
 
 def adjusted(p_values: Sequence[float] | Array, method: str = "holm") -> Array:
-    """The p-values of a family of tests, in the order given, each corrected for the others: those below α are rejected at α.
+    """The p-values of a family of tests, in the order given, each corrected for the others; to test at α, reject those below α.
 
-    NaN, a test that could not be made, stays NaN and is no member. ``holm`` bounds the probability of any false rejection (Holm
-    1979), ``benjamini_hochberg`` the expected share of false ones among the rejections (Benjamini and Hochberg 1995: independent
-    or positively dependent tests), ``none`` leaves p-values as they are.
+    NaN means that a test could not be made; it stays NaN and does not count as a test. ``holm`` bounds the probability of any
+    false rejection (Holm 1979). ``benjamini_hochberg`` bounds the expected share of false ones among the rejections, if tests are
+    independent or positively dependent (Benjamini and Hochberg 1995). ``none`` leaves p-values as they are.
     """
     if not isinstance(method, str) or method not in _METHODS:
         raise OptionError(f"there is no correction {method!r}; available: {', '.join(_METHODS)}")

@@ -1,7 +1,7 @@
 """Quantiles from a sketch that does not depend on how the rows were split: counts of values that share their leading bits.
 
-Guarantee and merge are those of DDSketch (Masson, Rim, Lee, VLDB 2019). A bucket is the exponent and the first eight bits of the
-fraction, as in HDR histograms, because a logarithm could depend on the machine; its least value makes repeated values exact.
+Guarantee and merge are those of DDSketch (Masson, Rim, Lee, VLDB 2019). A bucket is the exponent and first eight bits of the
+fraction, as in HDR histograms, because a logarithm could depend on the machine. It keeps its least value: repeated values are exact.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 _LEADING_BITS = 8
 _SHIFT = 52 - _LEADING_BITS
 _LEAST_NORMAL, _RAISED = 2.0**-1022, 64
-#: The ordered values next to a quantile are known to within this share of themselves.
+#: The ordered values next to a quantile are known up to this relative error.
 RELATIVE_ACCURACY = 2.0**-_LEADING_BITS
-# Buckets are brought together when so many wait.
+# Buckets are merged when this many wait.
 _PENDING = 1 << 15
 
 
 class QuantileAccumulator:
-    """The sketches of several columns, of values that come batch by batch."""
+    """The sketches of several columns, for values that come batch by batch."""
 
     def __init__(self) -> None:
         self._pending: list[dict[str, Array]] = []
         self._n_pending = 0
 
     def add(self, column: int, values: Column) -> None:
-        """Take in float64 values of a column; NaN is left out."""
+        """Add float64 values of a column; NaN is left out."""
         self.add_tally(tally([values], column))
 
     def add_tally(self, counted: Tally) -> None:
-        """Take in values of some columns that were counted."""
+        """Add counted values of some columns."""
         column, distinct, times = counted.column, counted.values, counted.times
         if not len(distinct):
             return
         size = _leading_bits(np.abs(distinct))
         buckets = np.where(distinct < 0, -size, size)
-        # Of ordered values a bucket's are neighbours, and its least is the first.
+        # Values are ordered, so those of a bucket are neighbours and its least value is the first.
         starts = np.flatnonzero(starts_of_runs(column, buckets))
         self._pending.append(
             {
@@ -67,13 +67,13 @@ class QuantileAccumulator:
             self._n_pending = len(self._pending[0]["column"])
 
     def state(self) -> dict[str, Array]:
-        """The state so far, a row a bucket that holds a value: ``column``, ``bucket``, ``count`` (added) and ``least``."""
+        """The state so far, one row per bucket that holds a value: ``column``, ``bucket``, ``count`` (added) and ``least``."""
         return merged_sketches(self._pending)
 
 
 def _leading_bits(sizes: Floats) -> Array:
-    """Of each size ≥ 0 the exponent and first bits of the fraction, as a whole number that grows with it; writes over `sizes`."""
-    # The bits of smaller numbers do not begin with a one: 2^64 times as large they do.
+    """The exponent and first bits of the fraction of each size ≥ 0, as a whole number that grows with it; overwrites `sizes`."""
+    # Subnormal numbers have no leading one; multiplied by 2^64 they have.
     small = sizes < _LEAST_NORMAL
     sizes[small] *= 2.0**_RAISED
     bits: Array = sizes.view(np.int64) >> _SHIFT
@@ -82,7 +82,7 @@ def _leading_bits(sizes: Floats) -> Array:
 
 
 def merged_sketches(states: Iterable[dict[str, Array]]) -> dict[str, Array]:
-    """The state of all rows, from the states of parts of them, in any order; rows by column and bucket, ascending."""
+    """The state of all rows from the states of parts of them, in any order; sorted by column and bucket."""
     empty = {name: np.empty(0, np.int64) for name in ("column", "bucket", "count")} | {"least": np.empty(0)}
     rows = [empty, *states]
     column, bucket, count, least = (np.concatenate([each[name] for each in rows]) for name in empty)
@@ -100,10 +100,10 @@ def merged_sketches(states: Iterable[dict[str, Array]]) -> dict[str, Array]:
 
 
 def quantiles_of(state: dict[str, Array], column: int, shares: Sequence[float]) -> list[float]:
-    """Quantiles of a column, between ordered values as `numpy.quantile` takes them by default (Hyndman and Fan's type 7).
+    """Quantiles of a column, interpolated as `numpy.quantile` does by default (Hyndman and Fan's type 7).
 
     Each of the two ordered values around a quantile is known to within `RELATIVE_ACCURACY` of itself, and exactly if no other
-    value shares its bucket. NaN if there is no value.
+    value shares its bucket. NaN if there are no values.
     """
     rows = slice(*np.searchsorted(state["column"], [column, column + 1]))
     least, last = state["least"][rows], np.cumsum(state["count"][rows])
