@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Prepared = Callable[[str], DataFrame]
 
 FURTHER_WORDS = {
-    "ndcg": "evaluate, ndcg@10, what the next are beside",
+    "ndcg": "evaluate, ndcg@10 alone",
     "popularity": "… with 4 measures of how known items are",
     "history": "… with 3 measures of the user's history",
     "categories": "… with 2 measures of categories",

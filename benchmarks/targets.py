@@ -142,7 +142,7 @@ TARGETS = (
     Target("1,000 users, 30 values ÷ the smallest Spark work of that shape, medians", ("small",), _small, 1.25),
     _ratio_target("ids of 16 characters ÷ bare shuffle", "strings", "many", "shuffle", 2.0),
     _ratio_target("ids that are UUIDs ÷ bare shuffle", "uuids", "many", "shuffle", 2.0),
-    _ratio_target("ids that are texts of unequal length ÷ bare shuffle", "words", "many", "shuffle", 2.0),
+    _ratio_target("ids that are strings of unequal length ÷ bare shuffle", "words", "many", "shuffle", 2.0),
     _ratio_target("ragged lists, 1 to 500 ÷ bare shuffle", "ragged", "many", "shuffle", 2.2),
     _ratio_target("lists of 1,000 at cutoff 100 ÷ bare shuffle", "lists-of-1000", "many", "shuffle", 2.2),
     _ratio_target("4 measures of popularity beside ndcg@10 ÷ ndcg@10 alone", "beyond-accuracy", "popularity", "ndcg", 1.5),

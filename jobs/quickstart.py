@@ -143,7 +143,7 @@ def quickstart(spark: SparkSession, file: str, output: str, relevance_threshold:
 
 
 def say(what: str) -> None:
-    """Say what goes on now, to whoever waits; standard output has the results alone."""
+    """Print what happens now to the standard error, so that the standard output has the results alone."""
     print(f"{what} ...", file=sys.stderr, flush=True)
 
 

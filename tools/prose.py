@@ -1,8 +1,8 @@
 """Check the prose of the pages and docstrings: no sentence over 30 words, none of the worst habits; a part of `make lint`.
 
-    python tools/prose.py [--all]
+    python tools/prose.py
 
-Tables, code and headings are left out. `tool.prose` in pyproject.toml lists what is not rewritten yet; --all checks that, too.
+Tables, code and headings are left out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import re
 import sys
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,8 +30,8 @@ HABITS = {
     r"\bmend(s|ed)?\b": "write 'fix'",
     r"\bwhat no \w+\b": "begin with the subject",
 }
-# What is no prose of a page: fenced code, comments, tables, headings, HTML.
-NO_PROSE = re.compile(r"^```.*?^```|<!--.*?-->|^ *\|.*?$|^#.*?$|^ *</?\w.*?$", re.M | re.S)
+# What is no prose of a page: fenced code, comments, tables, headings, HTML, commands.
+NO_PROSE = re.compile(r"^```.*?^```|<!--.*?-->|^ *\|.*?$|^#.*?$|^ *</?\w.*?$|^ {4}python .*?$", re.M | re.S)
 # A paragraph or an item of a list ends here.
 BREAK = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+]|\d+\.) )")
 SENTENCE_END = re.compile(r"(?<=[.?!:])[)*\"]*\s+(?=[A-Z`*(\"\[])")
@@ -79,14 +78,10 @@ def docstrings_of(file: Path) -> Iterator[tuple[int, str]]:
 
 def problems() -> Iterator[str]:
     """What is wrong with the prose of the project."""
-    left = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["prose"]["not_yet"]
-    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    for file in [*files, *sorted((ROOT / "spark_rankeval").rglob("*.py"))]:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    modules = [file for folder in ("spark_rankeval", "jobs") for file in sorted((ROOT / folder).rglob("*.py"))]
+    for file in [*pages, *modules]:
         name = str(file.relative_to(ROOT))
-        if "--all" not in sys.argv and any(
-            name == each or (each.endswith("/") and name.startswith(each)) for each in left
-        ):
-            continue
         texts = docstrings_of(file) if file.suffix == ".py" else [(1, file.read_text())]
         yield from (
             f"{name}:{start + line - 1}: {problem}" for start, text in texts for line, problem in problems_of(text)
