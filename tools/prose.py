@@ -78,7 +78,7 @@ def docstrings_of(file: Path) -> Iterator[tuple[int, str]]:
 
 def problems() -> Iterator[str]:
     """What is wrong with the prose of the project."""
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pages = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
     modules = [file for folder in ("spark_rankeval", "jobs") for file in sorted((ROOT / folder).rglob("*.py"))]
     for file in [*pages, *modules]:
         name = str(file.relative_to(ROOT))
