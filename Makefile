@@ -65,8 +65,8 @@ test: setup $(VENV)/.classes  ## run the tests of the library
 test-jobs: setup $(VENV)/.classes  ## run the tests of the jobs and of the command line
 	@$(BIN)/python -m pytest -q $(BY_TWO) tests/jobs
 
-test-pages: setup $(VENV)/.classes  ## run the examples in the README and docs/
-	@$(BIN)/python -m pytest -q tests/pages
+test-pages: setup $(VENV)/.classes  ## run the examples in the README, docs/ and docstrings
+	@$(BIN)/python -m pytest -q $(BY_TWO) tests/pages
 
 # The systems that the dialects are compared with. Each has its own environment, because their requirements conflict.
 # SYSTEMS chooses some of the environments: make parity SYSTEMS="trec ranx sklearn".

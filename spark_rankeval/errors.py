@@ -49,23 +49,57 @@ class SparkRankEvalError(Exception):
 
 
 class MetricError(SparkRankEvalError, ValueError):
-    """The name or a parameter of a metric is unknown, or does not fit with another parameter."""
+    """The name or a parameter of a metric is unknown, or does not fit with another parameter.
+
+    Examples:
+        >>> parse_metric("ndgc@10")
+        Traceback (most recent call last):
+            ...
+        spark_rankeval.errors.MetricError: no metric is called 'ndgc' (in 'ndgc@10'); did you mean 'ndcg'? available: ap, ...
+    """
 
 
 class DialectError(SparkRankEvalError, ValueError):
-    """A dialect is unknown, or cannot give the number that the caller wants."""
+    """A dialect is unknown, or cannot give the number that the caller wants.
+
+    Examples:
+        >>> evaluate(predictions, labels, "rr", score="score", dialect="mlib")
+        Traceback (most recent call last):
+            ...
+        spark_rankeval.errors.DialectError: no dialect is called 'mlib'; did you mean 'mllib'? available: default, ...
+    """
 
 
 class OptionError(SparkRankEvalError, ValueError):
-    """An option of a call has a value that is not allowed."""
+    """An option of a call has a value that is not allowed.
+
+    Examples:
+        >>> evaluate(predictions, labels, "rr", score="score", ties="random")
+        Traceback (most recent call last):
+            ...
+        spark_rankeval.errors.OptionError: ties must be one of None, 'item_asc', 'item_desc', 'position', 'average'; got 'random'
+    """
 
 
 class InputError(SparkRankEvalError, ValueError):
-    """An input cannot be used, such as a table that lacks a column or has one of the wrong type. Most are found before any job runs."""
+    """An input cannot be used, such as a table that lacks a column or has one of the wrong type. Most are found before any job runs.
+
+    Examples:
+        >>> evaluate(predictions, labels, "rr", score="scores")
+        Traceback (most recent call last):
+            ...
+        spark_rankeval.errors.InputError: predictions has no column 'scores' (score=); did you mean 'score'? it has: user ...
+    """
 
 
 class DataError(SparkRankEvalError, ValueError):
     """Rows cannot be ranked: nulls, NaN, duplicates, conflicting labels.
+
+    Examples:
+        >>> evaluate(predictions.union(predictions), labels, "rr", score="score")
+        Traceback (most recent call last):
+            ...
+        spark_rankeval.errors.DataError: predictions that repeat an item of their user: 24 (for example user=0, item='a' 2 ...
 
     Attributes:
         counts: the number of rows of each kind.
@@ -101,18 +135,39 @@ class SupersededError(SparkRankEvalError, RuntimeError):
 
 
 class UnknownMetricError(MetricError, KeyError):
-    """A result has no such metric, or more than one."""
+    """A result has no such metric, or more than one.
+
+    Examples:
+        >>> result["ndcg@10"]
+        Traceback (most recent call last):
+            ...
+        spark_rankeval.errors.UnknownMetricError: this result has no metric 'ndcg@10'; it has: rr, recall@1, recall@2, recall@3
+    """
 
     # KeyError would quote and escape the message.
     __str__ = Exception.__str__
 
 
 class MergeError(SparkRankEvalError, ValueError):
-    """Summaries have different definitions, or lack what is needed to add them up."""
+    """Summaries have different definitions, or lack what is needed to add them up.
+
+    Examples:
+        >>> merge([])
+        Traceback (most recent call last):
+            ...
+        spark_rankeval.errors.MergeError: there is nothing to merge; pass at least one result
+    """
 
 
 class ConfigurationError(SparkRankEvalError, ValueError):
-    """The configuration of a job is wrong."""
+    """The configuration of a job is wrong.
+
+    Examples:
+        >>> read_gates({"ndcg@10": {"minimum": 0.3}})
+        Traceback (most recent call last):
+            ...
+        spark_rankeval.errors.ConfigurationError: gate 'ndcg@10': unknown key 'minimum'; did you mean 'min'? allowed: ...
+    """
 
 
 class MissingExtraError(SparkRankEvalError, ImportError):

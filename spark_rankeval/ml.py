@@ -80,6 +80,11 @@ class RankingEvaluator(
     - ``onInvalid``: ``error``, or ``drop`` to leave out unusable predictions and ratings. The rating of a row without a usable
       prediction stays a label, which then nobody found.
 
+    Examples:
+        >>> held_out = spark.createDataFrame([(1, 7, 5.0, 0.2), (1, 8, 1.0, 0.9)], "user int, item int, rating float, prediction float")
+        >>> RankingEvaluator(metricName="rr", relevanceThreshold=4.0).evaluate(held_out)
+        0.5
+
     Raises:
         MetricError, DialectError, OptionError, InputError: a Param has a value that is not allowed, or a column is wrong.
         DataError: rows cannot be ranked.

@@ -1,6 +1,9 @@
 """One Spark session a test run, made when the first test asks for it, on the platform that the run is for."""
 
+from datetime import UTC, datetime
+
 import pytest
+from documented import ROOT, examples_of
 from effort import FULL_LENGTH
 from left_out import is_left_out, reason_of
 from sessions import PLATFORMS, session_of
@@ -67,6 +70,26 @@ def spark(_session):
 def jobs_of(_session):
     """How many jobs Spark starts for an action."""
     return _session[1]
+
+
+@pytest.fixture(scope="session")
+def tables_of_docstrings(spark):
+    """What the examples of docstrings go on from: the names that the first block of docs/api.md makes."""
+    assert spark is not None
+    names = {}
+    examples_of(ROOT / "docs" / "api.md")[0].run(names)
+    # Many examples read these users again.
+    names["result"].per_user.cache()
+    return names | {"metrics_table": nightly_metrics(spark, names["result"])}
+
+
+def nightly_metrics(spark, result):
+    """The table of metrics of a job that ran twice."""
+    from spark_rankeval.jobs.runs import metrics_table
+
+    days = [metrics_table(spark, result, datetime(2026, 11, day, tzinfo=UTC)) for day in (16, 17)]
+    first, second = (table.selectExpr("*", f"'2026-11-{16 + place}' run_id") for place, table in enumerate(days))
+    return first.unionByName(second)
 
 
 @pytest.fixture

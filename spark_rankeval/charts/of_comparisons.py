@@ -37,6 +37,11 @@ class CountedDifferences(NamedTuple):
 class ComparisonPlots:
     """The charts of a comparison with a baseline; calling it draws the differences.
 
+    Examples:
+        >>> comparison.plot
+        plot(metrics=None), or one of plot.slices(metric), plot.histogram(metric)
+        >>> comparison.plot("rr").save(f"{folder}/differences.svg")
+
     Attributes:
         rows: of all users.
         sliced: of slices.

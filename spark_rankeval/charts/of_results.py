@@ -39,6 +39,11 @@ class ResultPlots:
 
     Every method returns an Altair chart, to show, change or save. Models have colours, the same in all charts.
 
+    Examples:
+        >>> result.plot
+        plot(metric=None), or one of plot.means(…), plot.curve(metric), plot.precision_recall(), plot.slices(metric), ...
+        >>> result.plot("rr").save(f"{folder}/rr.svg")
+
     Attributes:
         rows: of the summary.
         columns: of the per-user table, by the rows' keys.

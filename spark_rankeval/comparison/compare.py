@@ -68,6 +68,13 @@ def compare(
     A user's difference is model − baseline, and every user counts the same. Sums are exact, and a random sign depends only on the
     user, the replicate and the seed. So the result does not depend on partitions, and is the same on classic Spark and Connect.
 
+    Examples:
+        >>> comparison = compare(result, baseline="popular", metrics="rr")
+        >>> comparison["rr"].verdict, comparison["rr"].p
+        ('better', 0.03125)
+        >>> print(comparison["rr"].sentence)
+        personal is better than popular on rr (difference +0.4167, 95 % interval +0.1282 to +0.7051, p = 0.0312).
+
     Args:
         results: a dict from model names to per-user tables (of `score_users`, fresh or read back) or to a `Result` each; or one table
             or `Result` of several models.
@@ -162,6 +169,11 @@ def all_pairs(
     together. They are not corrected for the number of metrics. Sources: Tukey 1953; Carterette, Multiple testing in statistical
     analysis of systems-based information retrieval experiments, TOIS 2012.
 
+    Examples:
+        >>> pairs = all_pairs(result, metrics=["rr", "recall@3"])
+        >>> [(row.model, row.other, row.metric, row.verdict) for row in pairs]
+        [('popular', 'personal', 'rr', 'worse'), ('popular', 'personal', 'recall@3', 'undecided')]
+
     Args:
         results: as in `compare`.
         metrics: as in `compare`.
@@ -215,6 +227,14 @@ def differences(
 
     ``differences(tables, "popularity").orderBy("ndcg_at_10").show()`` begins with the users who lose most. First, one action counts the
     users, to refuse users with several rows of a model.
+
+    Examples:
+        >>> table = differences(result, baseline="popular", metrics="rr")
+        >>> table.orderBy("rr", "user").limit(3).toPandas().round(3)
+           user     model     rr
+        0     0  personal  0.000
+        1     4  personal  0.000
+        2     6  personal  0.167
 
     Args:
         results: as in `compare`.

@@ -37,6 +37,13 @@ def detectable_difference(
     replaces it, or of weighted users √n times the standard error. This is right for a second model whose values are equally
     spread and correlate with these by 1/2, and too large for a model that is more alike. The column ``std_of`` says which it is.
 
+    Examples:
+        >>> detectable_difference(comparison)[["metric", "slice", "n_users", "std", "detectable_difference"]].round(3)
+          metric       slice  n_users    std  detectable_difference
+        0     rr         all        8  0.345                  0.399
+        1     rr  country=DE        4  0.417                  0.887
+        2     rr  country=FR        4  0.250                  0.532
+
     Args:
         result: of `evaluate`, `summarise` or `compare`.
         metric: a metric of the result; None: all.

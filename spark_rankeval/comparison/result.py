@@ -121,6 +121,16 @@ def _names_of(row: ComparisonRow | PairRow) -> set[str]:
 class ModelComparison(_Compared[ComparisonRow]):
     """The result of `compare`. It prints as a table.
 
+    Examples:
+        >>> comparison["rr"].verdict, comparison["rr"].wins, comparison["rr"].losses
+        ('better', 6, 0)
+        >>> comparison.sentences
+        ['personal is better than popular on rr (difference +0.4167, 95 % interval +0.1282 to +0.7051, p = 0.0312).']
+        >>> comparison.slices[["slice", "difference", "p", "verdict"]].round(3)
+                slice  difference    p    verdict
+        0  country=DE       0.542  0.5  undecided
+        1  country=FR       0.292  0.5  undecided
+
     Attributes:
         baseline: the model that the others are compared with.
         correction: how p-values are corrected for the number of comparisons.
@@ -219,7 +229,15 @@ class ModelComparison(_Compared[ComparisonRow]):
 
 @dataclass(frozen=True, repr=False)
 class PairwiseComparison(_Compared[PairRow]):
-    """The result of `all_pairs`. It prints as a table; `notes` are as in `ModelComparison`."""
+    """The result of `all_pairs`. It prints as a table; `notes` are as in `ModelComparison`.
+
+    Examples:
+        >>> pairs = all_pairs(result, metrics="rr")
+        >>> pairs["rr", "popular", "personal"].verdict
+        'worse'
+        >>> print(pairs.sentences[0])
+        popular is worse than personal on rr (difference -0.4167, 95 % interval -0.7051 to -0.1282, p = 0.0112).
+    """
 
     notes: tuple[str, ...] = ()
 

@@ -47,6 +47,11 @@ def agreement(
     ``"kendall_distance(labels='best_k')@10"`` compares the order of the items that both have among their first 10. Both are symmetric.
     Other metrics read these labels like any others: ``"precision@10"`` of lists of 10 is the share of items that both have.
 
+    Examples:
+        >>> alike = agreement(predictions, personal, ["rbo", "precision@3"], score="score")
+        >>> round(alike["rbo"], 4), round(alike["precision@3"], 4)
+        (0.8419, 0.9167)
+
     Args:
         predictions_a: rows of user, item and score or rank; or a row for each user with an array, as in `evaluate`.
         predictions_b: the same of the other model, with the same column names.

@@ -88,6 +88,11 @@ class MapRow(AskedFor):
 class DialectMap(OneTable):
     """What `dialect_map` returns; prints as a table, and is one of HTML in a notebook.
 
+    Examples:
+        >>> rows = dialect_map(predictions, labels, "ndcg@3", score="score", dialects="lenskit").rows
+        >>> [(row.dialect, round(row.mean, 4), row.because) for row in rows]
+        [('default', 0.5327, 'the same definition'), ('lenskit-2025.8', 0.6577, 'discount: none at rank 2 (+0.1250)')]
+
     Attributes:
         rows: a row a metric and dialect: metric by metric, the default first.
         data_quality: what the users and their rows were like.
@@ -131,6 +136,13 @@ def dialect_map(
 
     Data must be valid by the default's rules. If a dialect allows an item twice in a list, it is compared on lists without that,
     or with ``on_invalid="drop"`` on the data as they are.
+
+    Examples:
+        >>> print(dialect_map(predictions, labels, "ndcg@3", score="score", dialects=["trec_eval", "lenskit"]))
+        metric  dialect           mean  difference  users  because
+        ndcg@3  default         0.5327                  8  the same definition
+                trec_eval-10.0  0.5327                  8  the same on this data
+                lenskit-2025.8  0.6577     +0.1250      8  discount: none at rank 2 (+0.1250)
 
     Args:
         predictions: those of one model. All arguments are as in `evaluate`, unless they say more.

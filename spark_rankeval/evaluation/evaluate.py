@@ -55,11 +55,18 @@ def evaluate(
 ) -> Result:
     """Compute every user's metrics and their means, in one pass over the data.
 
-    ``evaluate(predictions, labels, ["ndcg@10", "recall@10"], score="score")`` is a typical call. It joins both tables on users and items.
+    Examples:
+        >>> result = evaluate(predictions, labels, ["recall@2", "rr"], score="score")
+        >>> result["recall@2"], result["rr"]
+        (0.5, 0.4583333333333333)
+        >>> result.to_pandas()[["metric", "mean", "interval_low", "interval_high", "n_users"]].round(3)
+             metric   mean  interval_low  interval_high  n_users
+        0  recall@2  0.500         0.157          0.843        8
+        1        rr  0.458         0.136          0.781        8
 
-    The call is checked before any job, except one that reads the models' names from a column. Then one action runs, and a second one if
-    pruning cut a tie that decides a value. If rows cannot be ranked, a `DataError` counts them by kind. Its examples come from another
-    look at the tables.
+    Both tables are joined on users and items. The call is checked before any job, except one that reads the models' names from a column.
+    Then one action runs, and a second one if pruning cut a tie that decides a value. If rows cannot be ranked, a `DataError` counts
+    them by kind. Its examples come from another look at the tables.
 
     Args:
         predictions: what was recommended, as a table: rows of user, item and score or rank; or a row for each user with an array of
@@ -162,6 +169,14 @@ def score_users(predictions: Predictions, labels: DataFrame | None, metrics: Met
     counts rows that could not be ranked, and `summarise` raises. The counts are ``n_invalid_predictions``, ``n_invalid_labels``,
     ``n_duplicate_predictions``, ``n_duplicate_labels`` and ``n_conflicting_labels``. `quarantine` has the rows themselves.
 
+    Examples:
+        >>> table = score_users(predictions, labels, ["recall@2", "rr"], score="score")
+        >>> table.select("user", "recall_at_2", "rr", "n_predictions").orderBy("user").limit(3).toPandas()
+           user  recall_at_2        rr  n_predictions
+        0     0          1.0  1.000000              3
+        1     1          1.0  0.500000              3
+        2     2          0.0  0.333333              3
+
     Args:
         predictions: as in `evaluate`.
         labels: as in `evaluate`.
@@ -189,6 +204,12 @@ def quarantine(predictions: Predictions, labels: DataFrame | None, metrics: Metr
 
     ``quarantine(predictions, labels, "ndcg@10", score="score").write.saveAsTable("rejected")`` stores them. The columns are those of
     `Result.quarantine`.
+
+    Examples:
+        >>> with_bad = predictions.union(spark.createDataFrame([(7, "d", None)], predictions.schema))
+        >>> quarantine(with_bad, labels, "rr", score="score").select("table", "user", "item", "reason").toPandas()
+                 table  user item      reason
+        0  predictions     7    d  null score
 
     Args:
         predictions: as in `evaluate`.

@@ -43,6 +43,13 @@ def merge(
     **A user who is in several results counts once in each**, so n is a number of user-days. The interval assumes independent users: it
     is too narrow if people come back every day.
 
+    Examples:
+        >>> monday = evaluate(predictions.where("user < 4"), labels.where("user < 4"), "rr", score="score")
+        >>> tuesday = evaluate(predictions.where("user >= 4"), labels.where("user >= 4"), "rr", score="score")
+        >>> week = merge({"monday": monday, "tuesday": tuesday})
+        >>> week["rr"] == result["popular", "rr"], week.summary[0].n_users
+        (True, 8)
+
     Args:
         results: a list of results, or of the outputs of their `Result.to_dict` or `Result.to_json`. A dict gives them names, which
             messages use. A Spark DataFrame must be a job's table of metrics: the runs in its column ``run_id`` are merged.

@@ -54,6 +54,17 @@ _NO_QUERY = Query("all", 0, 0, 0, (), 0)
 class Result(Shown):
     """The result of an evaluation. It prints as a table.
 
+    Examples:
+        >>> result["personal", "rr"], result["personal", "rr", "country=DE"]
+        (0.875, 1.0)
+        >>> result.models, result.keys()
+        (['popular', 'personal'], ['rr', 'recall@1', 'recall@2', 'recall@3'])
+        >>> result.to_pandas()[["model", "slice", "metric", "mean", "n_users"]].head(3).round(3)
+             model slice    metric   mean  n_users
+        0  popular   all        rr  0.458        8
+        1  popular   all  recall@1  0.250        8
+        2  popular   all  recall@2  0.500        8
+
     Attributes:
         summary: a row for each metric, in the order asked for.
         qualities: what the users and their rows were like, by model (an unnamed model has an empty name). Empty if unknown, as for a

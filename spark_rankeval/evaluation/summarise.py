@@ -58,6 +58,12 @@ def summarise(
     names is read as a metric, with a warning; name `user` and `model` if the table has them. Each row of a model counts as one user.
     Repeated users are not detected, but a column ``run_id`` with several values is refused.
 
+    Examples:
+        >>> table = score_users(predictions, labels, "rr", score="score")
+        >>> summarise(table, quantiles=(0.25, 0.5)).to_pandas()[["metric", "mean", "q0.25", "median", "n_users"]].round(3)
+          metric   mean  q0.25  median  n_users
+        0     rr  0.458   0.25   0.417        8
+
     Args:
         per_user: the table.
         on_invalid: which counts of bad rows are errors, as in `evaluate`. None: as in `score_users`, which decides what is ranked.
@@ -125,6 +131,12 @@ def write_per_user(
     """Write a per-user table to a staging place, summarise what was written, and publish it if it is valid.
 
     The table is computed once, which is the expensive part.
+
+    Examples:
+        >>> table = score_users(predictions, labels, "rr", score="score")
+        >>> written = write_per_user(table, f"{folder}/per_user")
+        >>> round(written["rr"], 4), written.per_user.columns[:3]
+        (0.4583, ['user', 'rr', 'n_predictions'])
 
     Args:
         per_user: a table of `score_users`.

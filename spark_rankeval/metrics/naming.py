@@ -26,13 +26,14 @@ def parse_metric(text: str | Metric) -> Metric:
 
     Names are case-insensitive and have the usual aliases. A metric passes through unchanged.
 
+    Examples:
+        >>> parse_metric("hit@5")
+        HitRate(k=5, undefined=UNSET, relevance_threshold=UNSET, ties=UNSET)
+        >>> str(parse_metric("MAP(denominator=labels)@10"))
+        "ap(denominator='labels')@10"
+
     Raises:
         MetricError: the name or a parameter is unknown, or a value is not allowed.
-
-    >>> parse_metric("hit@5")
-    HitRate(k=5, undefined=UNSET, relevance_threshold=UNSET, ties=UNSET)
-    >>> str(parse_metric("MAP(denominator=labels)@10"))
-    "ap(denominator='labels')@10"
     """
     if isinstance(text, Metric):
         return text

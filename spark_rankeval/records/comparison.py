@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 class ComparisonRow(AskedFor):
     """One metric of one model against the baseline, over the users for whom both have a value.
 
+    Examples:
+        >>> row = comparison["rr"]
+        >>> round(row.mean, 4), round(row.baseline_mean, 4), round(row.difference, 4)
+        (0.875, 0.4583, 0.4167)
+        >>> row.wins, row.ties, row.losses, row.p, row.verdict
+        (6, 2, 0, 0.03125, 'better')
+
     Attributes:
         metric: the metric's label.
         model: the model.

@@ -42,6 +42,11 @@ class DataQuality:
     Every count of a per-user table is an attribute, too: its sum over all users, such as ``quality.n_predictions``,
     ``quality.n_hanging_on_ties`` or ``quality.n_excluded``. `to_dict` has them all.
 
+    Examples:
+        >>> quality = evaluate(predictions.where("user < 6"), labels, "rr", score="score").data_quality
+        >>> quality.n_users, quality.n_without_predictions, quality.n_predictions
+        (8, 2, 18)
+
     Attributes:
         n_users: all users of either table.
         n_without_relevant: users without a relevant label; most metrics are undefined for them.

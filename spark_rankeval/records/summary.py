@@ -45,6 +45,13 @@ class AskedFor:
 class SummaryRow(AskedFor):
     """One metric of one model over all users of a slice.
 
+    Examples:
+        >>> row = result.summary[0]
+        >>> row.model, row.metric, row.definition
+        ('popular', 'rr', "rr(relevance_threshold=None, ties='order', undefined='nan')")
+        >>> round(row.mean, 4), round(row.interval_low, 4), round(row.interval_high, 4), row.n_users
+        (0.4583, 0.1358, 0.7808, 8)
+
     Attributes:
         model: the name that the caller gave the predictions.
         dialect: its conventions filled what was not set.

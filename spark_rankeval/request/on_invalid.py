@@ -25,6 +25,11 @@ def _kind(*choices: str) -> Any:
 class OnInvalid:
     """A choice for each kind of row that cannot be ranked as it is. Whatever it is, the rows are counted.
 
+    Examples:
+        >>> choices = OnInvalid.read({"duplicate_predictions": "drop", "negative_grades": "clip"})
+        >>> choices.duplicate_predictions, choices.negative_grades, choices.invalid_predictions
+        ('drop', 'clip', 'error')
+
     Attributes:
         invalid_predictions: nulls, NaN, and ranks that are no whole numbers from 0 on; ``drop`` leaves them out.
         infinite_scores: ``rank`` takes +inf as the best and −inf as the worst score, and warns; ``error``; ``drop``.

@@ -34,6 +34,11 @@ class Cube:
 
     ``by=Cube("country", "device")`` has the slices of ``by=["country", "device"]``, and those of each country and of each device.
 
+    Examples:
+        >>> users = labels.selectExpr("*", "user % 2 = 0 AS new")
+        >>> evaluate(predictions, users, "rr", score="score", by=Cube("country", "new")).slices["slice"].tolist()
+        ['new=false', 'new=true', 'country=DE', 'country=FR', 'country=DE, new=false', 'country=DE, new=true', ...
+
     Args:
         names: the attributes.
     """
@@ -71,6 +76,11 @@ class Facts:
     """What else is known of users and items.
 
     ``Facts(training=ratings, items=films, category="genre")``
+
+    Examples:
+        >>> films = spark.createDataFrame([("a", "drama"), ("b", "drama"), ("c", "comedy")], "item string, genre string")
+        >>> evaluate(predictions, labels, "diversity@3", score="score", facts=Facts(items=films, category="genre"))["diversity@3"]
+        0.6666666666666667
 
     Attributes:
         attributes: a table of users with the columns of `by` and `user_weight`. A user whom only this table knows is not evaluated.

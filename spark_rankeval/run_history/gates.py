@@ -108,6 +108,11 @@ class GateOutcome(Gate):
 def read_gates(settings: Mapping[str, Any]) -> tuple[GateRule, ...]:
     """Gates from plain settings: a table of conditions by metric, or by a name of the gate that says which metric it is of.
 
+    Examples:
+        >>> (gate,) = read_gates({"rr": {"min": 0.5, "on": "ci_low", "model": "personal"}})
+        >>> gate.metric, gate.conditions, gate.on
+        ('rr', {'min': 0.5}, 'ci_low')
+
     Args:
         settings: such as ``{"ndcg@10": {"min": 0.31, "max_drop": 0.005, "on": "ci_low"}}``, or ``{"germany": {"metric":
             "ndcg@10", "slice": "country=DE", "min": 0.2}}``; keys are the attributes of `GateRule`.
@@ -192,6 +197,11 @@ def check_gates(
 
     An undefined figure fails, and so does a gate of a model or slice that is not there. A gate that looks back passes if no
     earlier run has the figure, and says so. Numbers are compared as they are written in decimals.
+
+    Examples:
+        >>> gates = read_gates({"rr": {"min": 0.5}})
+        >>> [(outcome.name, outcome.found, outcome.passed) for outcome in check_gates(gates, result.summary)]
+        [('rr of popular', '0.458333', False), ('rr of personal', '0.875', True)]
 
     Args:
         rules: the gates.

@@ -43,6 +43,13 @@ _MOST_NAMED = 20
 def history(metrics_table: DataFrame, *, slice: str | None = "all") -> History:  # the column's name
     """The figures of every run in a job's table of metrics, with one read of it.
 
+    Examples:
+        >>> runs = history(metrics_table)
+        >>> runs.to_pandas()[["run_id", "model", "metric", "value"]].head(2).round(3)
+               run_id    model    metric  value
+        0  2026-11-16  popular        rr  0.458
+        1  2026-11-16  popular  recall@1  0.250
+
     Args:
         metrics_table: of the job's output, such as ``spark.read.parquet("output/evaluation/metrics")``, or some of its rows.
         slice: the users that figures are about, such as ``country=DE``; None: every slice.
@@ -73,6 +80,18 @@ def _history_row(record: dict[str, Any]) -> HistoryRow:
 @dataclass(frozen=True, eq=False)
 class History:
     """The figures of runs, the earliest first.
+
+    Examples:
+        >>> runs = history(metrics_table)
+        >>> list(runs.runs), runs.keys()
+        (['2026-11-16', '2026-11-17'], ['rr', 'recall@1', 'recall@2', 'recall@3'])
+        >>> print(runs.of("rr"))
+        rr
+        run_id      time (UTC)        model       mean      95% interval  users  undefined
+        2026-11-16  2026-11-16 00:00  popular   0.4583  [0.1358, 0.7808]      8          0
+        2026-11-16  2026-11-16 00:00  personal  0.8750  [0.6815, 1.0000]      8          0
+        2026-11-17  2026-11-17 00:00  popular   0.4583  [0.1358, 0.7808]      8          0
+        2026-11-17  2026-11-17 00:00  personal  0.8750  [0.6815, 1.0000]      8          0
 
     Attributes:
         rows: a run's id, its time and a row of its summary.

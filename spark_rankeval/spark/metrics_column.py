@@ -44,6 +44,12 @@ def metrics_column(
     a NaN score, arrays of unequal length, an item twice, a negative grade, and ids that do not compare. It is also so for an id that is
     not UTF-8, which pandas cannot read.
 
+    Examples:
+        >>> lists = spark.createDataFrame([(["a", "b", "c"], ["c"])], "predictions array<string>, labels array<string>")
+        >>> lists.select(metrics_column("predictions", "labels", ["rr", "recall@2"]).alias("metrics")).select("metrics.*").toPandas()
+                 rr  recall_at_2  n_invalid
+        0  0.333333          0.0          0
+
     Args:
         predictions: the array of items, best first; in any order if `scores` are given.
         labels: the array of labelled items.

@@ -26,6 +26,11 @@ def package_zip(folder: str | os.PathLike[str]) -> str:
     Executors need numpy, pandas and pyarrow beside it. Pass the zip to ``spark.addArtifacts(path, pyfile=True)`` on Spark Connect, or in
     classic sessions since Spark 4. Else pass it to ``spark.sparkContext.addPyFile(path)`` or ``spark-submit --py-files``.
 
+    Examples:
+        >>> path = package_zip(folder)
+        >>> path.removeprefix(folder)
+        '/spark_rankeval.zip'
+
     Args:
         folder: where to write it; a folder on this machine.
 

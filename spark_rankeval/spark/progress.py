@@ -31,6 +31,11 @@ def progress(spark: SparkSession) -> Iterator[None]:
     has a bar of its own. To show it, set ``spark.ui.showConsoleProgress`` when you build the session; no setting is changed here. A job
     whose output goes to a file has no bar. Use one block at a time: two blocks show two bars.
 
+    Examples:
+        >>> with progress(spark):
+        ...     mean = evaluate(predictions, labels, "rr", score="score")["rr"]
+        ...
+
     Args:
         spark: the session that does the work.
 

@@ -18,7 +18,13 @@ def _check_level(level: object) -> None:
 
 @dataclass(frozen=True)
 class Student:
-    """Student's t interval; `level` is the share of such intervals that hold the true mean."""
+    """Student's t interval; `level` is the share of such intervals that hold the true mean.
+
+    Examples:
+        >>> row = evaluate(predictions, labels, "rr", score="score", ci=Student(level=0.9)).summary[0]
+        >>> row.interval_method, round(row.interval_low, 3), round(row.interval_high, 3)
+        ('t', 0.2, 0.717)
+    """
 
     level: float = 0.95
 
@@ -47,6 +53,11 @@ class BCa(_Bootstrap):
     """The bias-corrected and accelerated bootstrap (Efron 1987).
 
     `level` is the share of such intervals that hold the true mean; `replicates` samples of the users are drawn with `seed`.
+
+    Examples:
+        >>> row = evaluate(predictions, labels, "rr", score="score", ci=BCa(seed=1)).summary[0]
+        >>> row.interval_method, round(row.interval_low, 3), round(row.interval_high, 3)
+        ('bca', 0.19, 0.75)
     """
 
     name = "bca"
@@ -54,7 +65,13 @@ class BCa(_Bootstrap):
 
 @dataclass(frozen=True)
 class Percentile(_Bootstrap):
-    """The percentile bootstrap (Efron 1979), with the options of `BCa`."""
+    """The percentile bootstrap (Efron 1979), with the options of `BCa`.
+
+    Examples:
+        >>> row = evaluate(predictions, labels, "rr", score="score", ci=Percentile(seed=1)).summary[0]
+        >>> row.interval_method, round(row.interval_low, 3), round(row.interval_high, 3)
+        ('percentile', 0.19, 0.75)
+    """
 
     name = "percentile"
 

@@ -36,6 +36,20 @@ class Compared(Protocol):
 class ModelsTable(OneTable):
     """What `Result.models_table` returns; prints as a table, and is one of HTML in a notebook.
 
+    Examples:
+        >>> result.models_table().to_pandas().round(3)
+                     rr  recall@1  recall@2  recall@3
+        model
+        popular   0.458      0.25       0.5      0.75
+        personal  0.875      0.75       1.0      1.00
+        >>> print(result.models_table(comparison, metrics=["rr", "recall@1"]))
+           model            rr  recall@1
+        a  popular   0.4583      0.2500
+        b  personal  0.8750* a   0.7500*
+        *  the best of its column
+        means over 8 users
+        a letter after a mean: significantly better than the model of that letter, by the comparison's verdict; models ...
+
     Attributes:
         rows: of the summary, of all users: metric by metric.
         models: the models, in the order of their rows.

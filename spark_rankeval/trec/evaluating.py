@@ -37,6 +37,16 @@ def evaluate_runs(
     column ``model``, if there is one. Items are ordered by score, equal ones by item downwards; ranks in files are ignored. Every
     judged query counts, with 0 if the run lacks it (``trec_eval -c``); others do not.
 
+    Examples:
+        >>> runs = spark.createDataFrame([("q1", "d1", 2.0), ("q1", "d2", 1.0)], "query string, item string, score double")
+        >>> qrels = spark.createDataFrame([("q1", "d2", 1)], "query string, item string, grade int")
+        >>> print(evaluate_runs(runs, qrels, ["map", "rr"]).to_trec())
+        num_q                   all     1
+        num_ret                 all     2
+        num_rel                 all     1
+        map                     all     0.5000
+        recip_rank              all     0.5000
+
     Args:
         runs: query, item, score, and model; or such a table for each model, by its name.
         qrels: query, item, grade.

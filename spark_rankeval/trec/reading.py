@@ -37,6 +37,13 @@ def read_run(
     A job checks every line first. The table is lazy and reads the files again. Empty lines and lines that begin with ``#`` are
     ignored. It works on every Spark, classic and Connect, without Python workers.
 
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path(folder, "run.txt").write_text("301 Q0 d1 1 2.1 bm25")
+        >>> read_run(spark, f"{folder}/run.txt").toPandas()
+          query item  rank  score model
+        0   301   d1     1    2.1  bm25
+
     Args:
         spark: the session.
         paths: a file, folder or pattern, or several, as Spark reads them, compressed or not.
@@ -58,6 +65,13 @@ def read_qrels(
     spark: SparkSession, paths: str | os.PathLike[str] | Sequence[str], *, on_invalid: str = "error"
 ) -> DataFrame:
     """What assessors judged, from files of lines ``301 0 CR93E-10279 0``; all else is as in `read_run`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path(folder, "qrels.txt").write_text("301 0 d1 1")
+        >>> read_qrels(spark, f"{folder}/qrels.txt").toPandas()
+          query iteration item  grade
+        0   301         0   d1      1
 
     Args:
         spark: the session.

@@ -48,6 +48,14 @@ def write_run(
     Ranks count from 1 and go by score. The dialect orders equal scores by the item's string, so a reader of ranks and one that sorts
     as trec_eval does see the same order. Scores read back to the same bits. All rows are checked before any is written.
 
+    Examples:
+        >>> from spark_rankeval.trec import read_run
+        >>> write_run(predictions, f"{folder}/run", query="user", tag="popular", k=2, single_file=True)
+        >>> read_run(spark, f"{folder}/run").orderBy("query", "rank").limit(2).toPandas()
+          query item  rank  score    model
+        0     0    a     1    1.0  popular
+        1     0    b     2    0.5  popular
+
     Args:
         predictions: a row for each query and item.
         path: the folder to write, with a folder ``model=<tag>`` for each of several models. `read_run` reads both.

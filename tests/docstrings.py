@@ -1,0 +1,40 @@
+"""The examples of docstrings: doctests, which may use the public names and the tables of docs/api.md."""
+
+import ast
+import doctest
+import importlib
+import pkgutil
+
+import spark_rankeval
+
+PUBLIC = {name: getattr(spark_rankeval, name) for name in spark_rankeval.__all__}
+# What the first block of docs/api.md makes, and what needs it.
+TABLES = {"spark", "predictions", "labels", "result", "comparison", "metrics_table"}
+
+
+def _examples_in(name):
+    module, finder = importlib.import_module(name), doctest.DocTestFinder(exclude_empty=True)
+    # The finder does not know a function of the module that a decorator of another module wraps.
+    wrapped = [each for each in vars(module).values() if hasattr(each, "__wrapped__") and each.__module__ == name]
+    found = [test for each in (module, *wrapped) for test in finder.find(each, globs=vars(module))]
+    return [test for test in found if test.examples]
+
+
+_MODULES = [module.name for module in pkgutil.walk_packages(spark_rankeval.__path__, "spark_rankeval.")]
+# The examples of each module that has any.
+EXAMPLES = {name: examples for name in _MODULES if (examples := _examples_in(name))}
+
+
+def needs_tables(name):
+    """Whether a module's examples need a Spark session."""
+    nodes = (node for test in EXAMPLES[name] for each in test.examples for node in ast.walk(ast.parse(each.source)))
+    return any(isinstance(node, ast.Name) and node.id in TABLES for node in nodes)
+
+
+def failures_of(name, names):
+    """Run the examples of a module among the names; how many fail."""
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for test in EXAMPLES[name]:
+        test.globs = {**PUBLIC, **vars(importlib.import_module(name)), **names}
+        runner.run(test)
+    return runner.failures

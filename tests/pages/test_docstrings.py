@@ -1,0 +1,10 @@
+"""The examples of docstrings that need Spark; they go on from the tables of docs/api.md."""
+
+import pytest
+from docstrings import EXAMPLES, failures_of, needs_tables
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if needs_tables(name)])
+def test_docstring_examples(name, tables_of_docstrings, monkeypatch, tmp_path):
+    monkeypatch.setenv("COLUMNS", "110")
+    assert failures_of(name, {**tables_of_docstrings, "folder": str(tmp_path)}) == 0
