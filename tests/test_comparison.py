@@ -120,7 +120,7 @@ def test_it_prints_as_a_table_and_reads_as_pandas_and_json(users, compared):
     assert line.split()[:6] == ["ndcg@10", "new", str(row.n_users), *means]
     assert f"{row.interval_low:+.4f} to {row.interval_high:+.4f}" in line
     assert f"{row.wins}/{row.ties}/{row.losses}" in line
-    assert "sign-flip randomisation test, 199 replicates, corrected for 6 comparisons (holm)" in text
+    assert "sign-flip randomisation test with 199 replicates, corrected for 6 comparisons (holm)" in text
     assert "differences up to 0.001 do not matter" in text
     sure = {"old": users["old"], "far": users["old"].assign(ndcg_at_10=users["old"]["ndcg_at_10"] * 0.5)}
     assert "<0.0001" in repr(compare_frames(sure, METRICS, "old", metrics="ndcg@10", test="t", replicates=9))
@@ -325,7 +325,10 @@ def test_small_slices_are_judged_by_all_their_signs():
     (row,) = found.rows
     assert (row.verdict, row.p_test, row.interval_method) == ("better", "exact", "clopper_pearson")
     assert row.interval_high == 1
-    for words in ("p by all signs, none drawn", "Clopper-Pearson interval, as all users have the same difference"):
+    for words in (
+        "p from all patterns of signs, not from random ones",
+        "Clopper-Pearson interval, because all users have the same difference",
+    ):
         assert f"{words}: hit_rate_at_5 of new" in repr(found)
         assert f"<div>{words}: hit_rate_at_5 of new</div>" in found._repr_html_()
     assert detectable_difference(found)["detectable_difference"].isna().all()
@@ -344,7 +347,7 @@ def test_too_few_replicates_for_as_many_comparisons_are_warned_of_and_t_stands_f
         found = compare_frames(frames, ["ndcg_at_5"], "old", replicates=99)
     assert {row.p_test for row in found.rows} == {"t"}
     assert {row.verdict for row in found.rows} == {"better"}
-    assert "p by the paired t test: ndcg_at_5 of m0, " in repr(found)
+    assert "p from the paired t test: ndcg_at_5 of m0, " in repr(found)
 
     # One table of several models tells how many only when it is read.
     with (
@@ -365,4 +368,4 @@ def test_all_pairs_by_the_spread_of_each_pair(users):
         beyond = stats.studentized_range.sf(abs(abs(row.difference) - 0.001) / error, 3, n - 1)
         expected = max(row.p_tukey, beyond) if abs(row.difference) > 0.001 else beyond
         assert row.p == pytest.approx(expected, abs=1e-9)
-    assert "the test of Games and Howell" in repr(found)
+    assert "the Games-Howell test with users as blocks" in repr(found)

@@ -59,7 +59,7 @@ def test_gates_of_the_metric_are_lines_with_words():
     assert [(one["words"], one["limit"]) for one in limits] == [
         ("min 0.29 (lower end of the interval)", 0.29), ("max 0.5 of als", 0.5),
     ]  # fmt: skip
-    assert chart.to_dict()["title"]["subtitle"][-1] == "Dashed: gates."
+    assert chart.to_dict()["title"]["subtitle"][-1] == "Dashed lines: gates."
     assert "limit max 0.5 of als" in chart.to_dict()["description"]
     assert "Dashed" not in str(WEEK.plot("rr").to_dict()["title"])
 
@@ -70,7 +70,7 @@ def test_runs_of_another_definition_are_no_points_of_the_line():
     )
     chart = mixed.plot("ndcg@10")
     assert [one["value"] for one in points(chart)] == [0.3, 0.31]
-    assert "2 runs of another definition are left out." in chart.to_dict()["title"]["subtitle"]
+    assert "2 runs with another definition are left out." in chart.to_dict()["title"]["subtitle"]
 
 
 def test_no_run_one_run_and_undefined_ones_draw_something():
@@ -121,7 +121,7 @@ def test_a_history_shows_itself_as_text_and_as_a_table():
         "run_id  time (UTC)        model    mean      95% interval  users  undefined",
         "day 0   2026-10-20 04:00  als    0.3000  [0.2800, 0.3200]  1,200         34",
     ]
-    assert repr(runs(*[[row()]] * 30)).endswith("\n10 earlier runs: to_pandas() has them all")
+    assert repr(runs(*[[row()]] * 30)).endswith("\n10 earlier runs are not shown: to_pandas() has them all")
     frame = WEEK.to_pandas()
     assert (len(frame), list(frame.columns[:4])) == (14, ["run_id", "time", "model", "dialect"])
     assert frame["value"].iloc[0] == 0.3

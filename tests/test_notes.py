@@ -12,8 +12,9 @@ from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.readings import few_of_each, in_the_minority, resolve
 from spark_rankeval.tables.notes import notes_of
 
-ORDER = "the order of what was retrieved, not what was missed"
-BY_MOST = "by most systems' definition (dialect='standard')"
+RATES = "rates only the order of the retrieved items and ignores relevant items that were missed."
+RATE = "rate only the order of the retrieved items and ignore relevant items that were missed."
+BY_MOST = "With the definition that most systems use (dialect='standard'),"
 # A user with one hit at rank 2 of two relevant items, one with grade 3 and 1 and an item below the threshold retrieved.
 USERS = {
     "half": ([("a", 3.0), ("b", 2.0)], [("b", 1.0), ("c", 1.0)]),
@@ -65,9 +66,9 @@ def test_a_note_has_the_other_value():
     few = row("ndcg@10", 0.296, standard="ndcg(ideal='labels')@10", standard_mean=0.10131)
     mean = row("ap@10", 0.17, standard="ap(denominator='min_k_labels')@10", standard_mean=0.0331)
     assert notes_of([few, row("recall@10"), mean]) == (
-        f"ndcg@10 and ap@10 judge {ORDER}; {BY_MOST} they are 0.1013 and 0.0331",
+        f"ndcg@10 and ap@10 {RATE} {BY_MOST} they are 0.1013 and 0.0331",
     )
-    assert notes_of([few]) == (f"ndcg@10 judges {ORDER}; {BY_MOST} it is 0.1013",)
+    assert notes_of([few]) == (f"ndcg@10 {RATES} {BY_MOST} it is 0.1013",)
     assert notes_of([row("ndcg@10"), row("recall@10")]) == ()
 
 
@@ -77,18 +78,18 @@ def test_models_relevances_and_curves_have_their_values_too():
         for model, mean in (("als", 0.1), ("popularity", 0.05))
         for users in ("all", "country=DE")
     ]
-    assert notes_of(rows) == (f"ndcg@10 judges {ORDER}; {BY_MOST} it is 0.1000 (als); 0.0500 (popularity)",)
+    assert notes_of(rows) == (f"ndcg@10 {RATES} {BY_MOST} it is 0.1000 for als; 0.0500 for popularity",)
     clicks = [row("ndcg@10", 0.3, relevance=name, standard="x", standard_mean=0.1) for name in ("click", "buy")]
-    assert notes_of(clicks)[0].startswith(f"ndcg@10 [click] and ndcg@10 [buy] judge {ORDER}")
+    assert notes_of(clicks)[0].startswith(f"ndcg@10 [click] and ndcg@10 [buy] {RATE}")
     curve = [
         row(f"ndcg@{k}", 0.3, standard="x", standard_mean=0.2 if k == 10 else math.nan, definition=f"ndcg@{k}")
         for k in range(1, 101)
     ]
-    assert notes_of(curve) == (f"ndcg@1 … ndcg@100 (100) judge {ORDER}; {BY_MOST} ndcg@10 is 0.2000",)
+    assert notes_of(curve) == (f"ndcg@1 … ndcg@100 (100) {RATE} {BY_MOST} ndcg@10 is 0.2000",)
 
 
 def test_a_table_that_lacks_the_other_value_says_what_to_ask_for():
-    note = f"ndcg@10 judges {ORDER}; most systems define it differently: ask for dialect='standard'"
+    note = f"ndcg@10 {RATES} For the definition that most systems use, pass dialect='standard'"
     assert notes_of([row("ndcg@10", standard="ndcg(ideal='labels')@10")]) == (note,)
 
 
@@ -103,8 +104,8 @@ def rows_with(n_gain, below, label="ndcg@10", threshold=3.0):
 def test_metrics_of_gain_stand_on_other_users_where_there_is_a_threshold():
     (note,) = notes_of(rows_with(671, "keep"))
     assert note == (
-        "ndcg@10 averages the 671 users with a grade above 0; recall@10 averages the 658 with a grade of at least 3 (relevance_threshold); "
-        "grades below it keep their gain, unless you pass below_threshold='zero'"
+        "ndcg@10 is averaged over the 671 users with a grade above 0; recall@10 is averaged over the 658 users with a grade of at "
+        "least 3 (relevance_threshold). Grades below 3 still count as gain, unless you pass below_threshold='zero'"
     )
     (note,) = notes_of(rows_with(671, "zero"))
     assert note.endswith("a grade of at least 3 (relevance_threshold)")

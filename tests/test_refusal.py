@@ -27,7 +27,7 @@ def test_labels_that_nobody_can_find_are_warned_of_once():
         "1 of 9,100 labels (0.0%) is of an excluded item"
         in warned_of(QUALITY.with_counts(n_excluded_labels=1), "ndcg@10")[0]
     )
-    assert "910 labels excluded too" in quality_notes(QUALITY.with_counts(n_excluded_labels=910))[-1].text
+    assert "910 labels of excluded items" in quality_notes(QUALITY.with_counts(n_excluded_labels=910))[-1].text
     assert warned_of(QUALITY, "recall@10") == []
 
 

@@ -74,7 +74,7 @@ def test_text_has_the_interval_and_why_there_is_none():
         "metric     mean  95% interval (t)     std  users  undefined",
         "ndcg@10  0.2500  [0.2000, 0.3000]  0.5000  1,200         34",
         "rr       0.2500                 –  0.5000      1         34",
-        "no interval of rr: one user has no spread",
+        "no interval for rr: one user has no spread",
     ]
 
 
@@ -97,8 +97,8 @@ def test_figures_that_no_user_has_are_undefined_in_words():
 
 def test_many_without_an_interval_are_not_all_listed():
     rows = [replace(NONE, metric=f"ndcg@{k}") for k in range(1, 10)]
-    assert "no interval of any mean: one user has no spread" in summary_as_text(rows, {"": QUALITY})
-    assert "no interval of ndcg@1, ndcg@2, ndcg@3, ndcg@4 and 5 more: one" in summary_as_text(
+    assert "no interval for any mean: one user has no spread" in summary_as_text(rows, {"": QUALITY})
+    assert "no interval for ndcg@1, ndcg@2, ndcg@3, ndcg@4 and 5 more: one" in summary_as_text(
         [ROW, *rows], {"": QUALITY}
     )
 
@@ -110,7 +110,7 @@ def test_html_has_the_figures_bars_and_the_data_quality():
         ["ndcg@10", "0.2500", "[0.2000, 0.3000]", "", "0.5000", "1,200", "34"],
         ["rr", "0.2500", "–", "", "0.5000", "1", "34"],
     ]
-    assert "no interval of rr: one user has no spread" in page.texts
+    assert "no interval for rr: one user has no spread" in page.texts
     assert any("1,300 users" in text for text in page.texts)
     styles = [attributes.get("style", "") for _, attributes in page.tags]
     assert sum("left:20.00%;width:10.00%" in style for style in styles) == 1
@@ -147,7 +147,7 @@ def test_markdown():
         "| ndcg@10 | 0.2500 | [0.2000, 0.3000] | 0.5000 | 1,200 | 34 |",
         "| rr | 0.2500 | – | 0.5000 | 1 | 34 |",
         "",
-        "no interval of rr: one user has no spread",
+        "no interval for rr: one user has no spread",
     ]
 
 
@@ -171,7 +171,7 @@ def test_latex():
         r"rr & 0.2500 & -- & 0.5000 & 1 & 34 \\",
         r"\bottomrule",
         r"\end{tabular}",
-        "% no interval of rr: one user has no spread",
+        "% no interval for rr: one user has no spread",
     ]
 
 
@@ -202,7 +202,7 @@ def test_only_the_first_of_many_slices_are_shown():
     rows = [replace(ROW, slice=f"country = {n}") for n in range(40)]
     for text in (summary_as_text(rows, {"": QUALITY}), " ".join(Reader(summary_as_html(rows, {"": QUALITY})).texts)):
         assert text.count("users with country") == 24
-        assert "16 more slices: result.slices has them all" in text
+        assert "16 more slices are not shown: result.slices has them all" in text
         assert text.count("1,300 users") == 1
 
 
@@ -217,10 +217,10 @@ def test_an_interval_of_another_kind_than_the_head_says_is_named():
     share = replace(ROW, metric="hit_rate@10", interval_method="clopper_pearson")
     lines = summary_as_text([share, ROW], {"": QUALITY}).split("\n")
     assert "95% interval (t)" in lines[1]
-    assert lines[4] == "interval of hit_rate@10: Clopper-Pearson"
+    assert lines[4] == "interval for hit_rate@10: Clopper-Pearson"
     alone = summary_as_text([share], {"": QUALITY})
     assert "95% interval (Clopper-Pearson)" in alone
-    assert "interval of" not in alone
+    assert "interval for" not in alone
 
 
 def test_a_chart_names_the_interval_that_the_table_names():

@@ -75,7 +75,7 @@ SAVED = {
     "infinite": result_of([row("my own", math.inf, minimum=-math.inf, interval_low=0.0, interval_high=math.inf)]),
     "a model named inf": result_of([row(model="inf", relevance="-inf", user_weight="spend", effective_n_users=7.5)]),
     "without counts": replace(SLICED, qualities={}),
-    "with notes": replace(SLICED, notes=("ndcg@10 judges the order of what was retrieved.",)),
+    "with notes": replace(SLICED, notes=("ndcg@10 rates only the order of the retrieved items.",)),
 }
 
 

@@ -131,7 +131,7 @@ def test_models_stand_in_one_table_and_the_best_are_marked():
     assert [line.split()[1:] for line in repr(result(holes).models_table()).splitlines()[1:4]] == [
         ["0.31000*", "undefined"], ["0.28000", "–"], ["0.00012", "–"],
     ]  # fmt: skip
-    assert "means over 0 to 1,200 users, those for whom" in repr(result(holes).models_table())
+    assert "for whom its metric is defined, 0 to 1,200 of them" in repr(result(holes).models_table())
     with pytest.raises(UnknownMetricError, match="no metric 'rr'"):
         result(MEANS).models_table(metrics="rr")
 
@@ -151,10 +151,12 @@ def test_letters_say_than_which_models_a_mean_is_significantly_better():
         "b  popularity  0.28000  c          0.2000*",
         "c  random      0.00012             0.5000",
     ]
-    assert "models were compared with popularity alone" in repr(table)
+    assert "models were compared only with popularity" in repr(table)
     undecided = result(MEANS).models_table(comparison([difference(verdict="undecided", margin=0.01)]))
     assert repr(undecided).splitlines()[0].split() == ["model", "ndcg@10", "percentile_rank"]
-    assert "no mean is significantly better than that of another model by more than the margin, by" in repr(undecided)
+    assert "no mean is significantly better than that of another model by more than the margin, according" in repr(
+        undecided
+    )
     every = pairs([pair(), pair(other="random"), pair(model="popularity", other="random", verdict="worse")])
     table = result(MEANS).models_table(every, metrics="ndcg@10")
     assert '<td style="text-align:right;white-space:nowrap"><b>0.31000</b><sup>bc</sup></td>' in table._repr_html_()
@@ -197,7 +199,7 @@ def test_a_comparison_is_markdown_latex_and_rows():
     assert list(compared) == rows
     assert [each.metric for each in compared] == ["ndcg@10", "mrr"]
     assert compared.to_markdown().splitlines()[:5] == [
-        "Differences of the means to popularity, with 95 % intervals",
+        "Mean differences from popularity, with 95 % intervals",
         "",
         "| metric | model | users | mean | baseline | difference | 95 % interval | p | d | wins/ties/losses | verdict |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",

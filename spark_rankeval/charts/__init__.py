@@ -1,1 +1,1 @@
-"""Which figures go into which chart, and how they are drawn: with Altair, so that a caller can change them."""
+"""Charts of results and comparisons. They are drawn with Altair, so that a caller can change them."""

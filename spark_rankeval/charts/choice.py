@@ -27,7 +27,7 @@ Sliced = TypeVar("Sliced", bound="SummaryRow | ComparisonRow")
 
 
 def headline_keys(rows: Sequence[SummaryRow]) -> list[str]:
-    """The metrics to begin with: no points of a recall curve, and of a metric at many cutoffs the usual ones."""
+    """The metrics to show first: no points of a recall curve, and only the usual cutoffs of a metric with many."""
     families: dict[tuple[str, str], list[SummaryRow]] = {}
     for row in rows:
         name = row.definition.partition("(")[0].partition("@")[0]
@@ -46,7 +46,7 @@ def headline_keys(rows: Sequence[SummaryRow]) -> list[str]:
 
 
 def one_of_each(rows: Sequence[SummaryRow]) -> list[str]:
-    """One of the headline metrics of each kind: that at cutoff 10, or one amid the cutoffs."""
+    """One headline metric of each kind: the one at cutoff 10, or the middle one."""
     cutoffs = {row.key: row.cutoff for row in rows}
     kinds: dict[str, list[str]] = {}
     for key in headline_keys(rows):
@@ -55,7 +55,7 @@ def one_of_each(rows: Sequence[SummaryRow]) -> list[str]:
 
 
 def largest(rows: Sequence[Sliced]) -> list[Sliced]:
-    """The rows of the slices that most users are in, in the order in which they came."""
+    """The rows of the slices with the most users, in their order."""
     sizes: dict[str, int] = {}
     for row in rows:
         sizes[row.slice] = max(sizes.get(row.slice, 0), row.n_users)
@@ -64,7 +64,7 @@ def largest(rows: Sequence[Sliced]) -> list[Sliced]:
 
 
 def chosen(rows: Sequence[Row], metrics: Metrics) -> list[Row]:
-    """The rows of metrics, or of all, metric by metric; a metric without a row is an `UnknownMetricError`."""
+    """The rows of some metrics or of all, metric by metric; a metric without a row is an `UnknownMetricError`."""
     keys = list(dict.fromkeys(map(_key, rows)))
     if metrics is None:
         metrics = keys
@@ -81,7 +81,7 @@ def chosen(rows: Sequence[Row], metrics: Metrics) -> list[Row]:
 
 
 def of_one_metric(rows: Sequence[SummaryRow], metric: str | Metric) -> list[SummaryRow]:
-    """The rows of a single metric; if there are none, or several metrics, it is an `UnknownMetricError`."""
+    """The rows of one metric; a name that fits no metric or several is an `UnknownMetricError`."""
     of_metric = chosen(rows, [metric])
     keys = list(dict.fromkeys(row.key for row in of_metric))
     if len(keys) > 1:
@@ -91,7 +91,7 @@ def of_one_metric(rows: Sequence[SummaryRow], metric: str | Metric) -> list[Summ
 
 
 def answers(row: SummaryRow, metric: str | Metric) -> bool:
-    """Whether a row is of a metric, by any of its names."""
+    """Whether a row belongs to a metric, by any of its names."""
     return metric in (row.key, row.metric) or reads_as(row.metric, metric)
 
 

@@ -1,4 +1,4 @@
-"""A figure against a number, a line a model: against the cutoff, precision against recall, or runs in time."""
+"""Charts of a line for each model: a metric against the cutoff, precision against recall, or a metric over runs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def curve_chart(
 ) -> alt.Chart | alt.LayerChart:
     """Lines with bands from the lower to the upper end of each interval.
 
-    Places are numbers; times are milliseconds since 1970, and the axis of values then begins near the least of them.
+    Places are numbers. Times are milliseconds since 1970; then the axis of values begins near the smallest value.
     Limits are drawn as lines with their words. Points whose note is in `ringed` have a ring.
     """
     drawn = [point for point in estimates if math.isfinite(point.value)]

@@ -1,4 +1,4 @@
-"""The figures that charts are given, as plain records; what draws them needs the extra ``report``, these do not."""
+"""The figures of charts as plain records. Drawing them needs the extra ``report``; these records do not."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Estimate:
 
     Attributes:
         series: the model, which decides the colour.
-        place: where it stands: a cutoff, a recall, or the name of a line.
+        place: its position: a cutoff, a recall, or the name of a line.
         value: NaN if it is undefined.
         low: the lower end of its interval; NaN if there is none.
-        note: what is written beside it.
-        margin: the difference that does not matter.
+        note: the text beside it.
+        margin: the largest difference that does not matter.
     """
 
     series: str
@@ -36,7 +36,7 @@ class Estimate:
     margin: float = 0.0
 
     def record(self) -> dict[str, Any]:
-        """As data of a chart, which know no NaN."""
+        """The record as data of a chart, which cannot have NaN."""
         figures = {"value": self.value, "low": self.low, "high": self.high}
         known = {name: value if math.isfinite(value) else None for name, value in figures.items()}
         return {"series": self.series, "place": self.place, **known, "shown": with_interval(self), "note": self.note}
@@ -51,7 +51,7 @@ def with_interval(estimate: Estimate) -> str:
 
 @dataclass(frozen=True)
 class Bin:
-    """So many users between two values."""
+    """The number of users between two values."""
 
     low: float
     high: float
@@ -65,10 +65,10 @@ class Histogram:
     Attributes:
         series: the model.
         bins: from left to right; empty ones may be left out.
-        n_users: what shares are of; more users than the bins hold if some are not drawn.
-        mean: of the users; NaN if there is none.
+        n_users: all users, of whom the bars show shares; more than the bins hold if some are not drawn.
+        mean: the mean over the users; NaN if there is none.
         low: the lower end of the mean's interval; NaN if there is none.
-        note: what is written in the panel.
+        note: the text in the panel.
     """
 
     series: str

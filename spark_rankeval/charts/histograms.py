@@ -1,4 +1,4 @@
-"""How many users have which value, or which difference; a panel a model."""
+"""How many users have each value or difference; a panel for each model."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def histogram_chart(
 ) -> marks.Drawing:
     """Bars of the share of users, all panels on the same axes, with a line at the mean and its interval shaded.
 
-    Of differences, `signed` is 1 if positive ones are gains, −1 if they are losses; losses are grey. Else it is 0.
+    For differences, `signed` is 1 if positive ones are gains, and −1 if they are losses; losses are grey. Otherwise it is 0.
     """
     drawn = [histogram for histogram in histograms if histogram.bins]
     if not drawn:
-        return marks.nothing(title, "no user has a value" if not signed else "no user has another value", width)
+        return marks.nothing(title, "no user has a value" if not signed else "no user has a difference", width)
     ends = [end for histogram in drawn for part in histogram.bins for end in (part.low, part.high)]
     means = [end for histogram in drawn for end in (histogram.mean, histogram.low, histogram.high)]
     ends += filter(math.isfinite, means)
@@ -94,7 +94,7 @@ def _bars(histogram: Histogram, series: Sequence[str], signed: int) -> alt.Chart
 
 
 def _lines(histogram: Histogram, x: alt.X, scale: alt.Scale, signed: int) -> list[alt.Chart]:
-    """The interval of the mean shaded, a line at 0 of differences, and a dashed one at the mean."""
+    """The interval of the mean, shaded; for differences a line at 0; a dashed line at the mean."""
     layers: list[alt.Chart] = []
     if math.isfinite(histogram.low) and math.isfinite(histogram.high):
         shade = marks.chart_of([{"low": histogram.low, "high": histogram.high}])

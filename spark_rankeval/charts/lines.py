@@ -1,4 +1,4 @@
-"""Lines one below the other: figures with their intervals, and how users' values are spread."""
+"""Charts of lines one below the other: figures with their intervals, and the spread of the users' values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def forest_chart(
     panel = partial(_estimates, x_title=x_title, series=series, reference=reference or {}, signed=signed, width=width)
     chart = marks.by_size(estimates, lambda estimate: estimate.place, _known, panel)
     texts = [" ".join(filter(None, (str(each.place), each.series, with_interval(each)))) for each in estimates]
-    about = f"Dots with intervals of {x_title}. {marks.listed(texts)}."
+    about = f"Dots with intervals, {x_title}: {marks.listed(texts)}."
     return chart.properties(title=marks.heading(title, reading), description=about)
 
 
@@ -100,7 +100,7 @@ def _estimates(
 def quantile_chart(
     rows: Sequence[SummaryRow], *, title: str, reading: Sequence[str], series: Sequence[str], width: int = WIDTH
 ) -> marks.Drawing:
-    """A thin line from the least to the greatest value, a thick one between the outer quantiles, ticks at all, a dot at the mean."""
+    """A thin line from the smallest to the largest value, a thick one between the outer quantiles, ticks at all, a dot at the mean."""
     drawn = [row for row in rows if math.isfinite(row.minimum) and math.isfinite(row.maximum)]
     if not drawn:
         return marks.nothing(title, "no user has a value", width)
@@ -111,7 +111,7 @@ def quantile_chart(
         f"mean {number(row.mean)}"
         for row in drawn
     ]
-    about = f"Lines from the least to the greatest value of a user. {marks.listed(texts)}."
+    about = f"Lines from the smallest to the largest value of a user. {marks.listed(texts)}."
     return chart.properties(title=marks.heading(title, reading), description=about)
 
 
@@ -122,7 +122,7 @@ def _spreads(rows: Sequence[SummaryRow], has_legend: bool, *, series: Sequence[s
     several = len(present) > 1
     records = list(map(_spread, rows))
     ticks = [
-        {"place": row.name, "series": row.model, "at": value, "shown": f"{share:.0%} of the users below"}
+        {"place": row.name, "series": row.model, "at": value, "shown": f"{share:.0%} of the users are below"}
         for row in rows
         for share, value in sorted(row.quantiles.items())
         if math.isfinite(value)

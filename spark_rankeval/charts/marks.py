@@ -1,4 +1,4 @@
-"""What charts have in common: colours, axes, panels, and what is drawn if there is nothing to draw."""
+"""The parts that charts share: colours, axes, panels, and the chart that says that there is nothing to draw."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def domain(values: Iterable[float], *, floor: float | None = None) -> list[float
 def looks(
     shown: Sequence[str], series: Sequence[str], *, legend: bool, width: int, offset: int = 10
 ) -> tuple[alt.Color, alt.Shape]:
-    """The colour of each series that is shown, and the shape of its points for readers who do not see the colour."""
+    """The colour of each series in the chart, and the shape of its points for readers who do not see the colour."""
     columns = min(len(shown), 3 if width >= ROOMY else 2) or 1
     names = alt.Legend(
         title=None,
@@ -115,7 +115,7 @@ def _looks(shown: Sequence[str], series: Sequence[str], chosen: Sequence[Any]) -
 
 
 def axis(**options: Any) -> alt.Axis:
-    """An axis that says no more than it must."""
+    """An axis with as little ink as possible."""
     colours: dict[str, Any] = {"gridColor": FAINT, "labelColor": QUIET, "titleColor": QUIET}
     marks: dict[str, Any] = {"domain": False, "ticks": False, "tickCount": 6, "labelPadding": 6}
     return alt.Axis(**(colours | marks | {"titleLimit": 260, "titleFontWeight": "normal"} | options))
@@ -139,7 +139,7 @@ def heading(title: str, reading: Sequence[str]) -> alt.Title:
 
 
 def nothing(title: str, why: str, width: int) -> alt.Chart:
-    """The chart of no figure, which says so."""
+    """A chart without figures, which says why there are none."""
     text: alt.Chart = chart_of([{"why": why}]).mark_text(color=QUIET, fontSize=12).encode(text="why:N")
     return text.properties(width=width, height=60, title=heading(title, []), description=f"{title}: {why}")
 
@@ -163,11 +163,11 @@ def by_size(
 
 
 def layered(layers: Sequence[alt.Chart], **properties: Any) -> alt.LayerChart:
-    """Charts one upon the other, without a frame."""
+    """Charts on top of one another, without a frame."""
     return alt.LayerChart(layer=list(layers)).properties(view=alt.ViewBackground(strokeWidth=0), **properties)
 
 
 def listed(texts: Sequence[str]) -> str:
-    """The first of many texts in a row."""
+    """The first texts, and how many more there are."""
     more = f"; and {len(texts) - _MOST_LISTED} more" if len(texts) > _MOST_LISTED else ""
     return "; ".join(texts[:_MOST_LISTED]) + more

@@ -1,4 +1,4 @@
-"""What ``comparison.plot`` draws: which rows of a comparison go into which chart, and what is said beside them."""
+"""What ``comparison.plot`` draws: which rows of a comparison go into which chart, and the words beside them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FINE, _REACH, _MOST_BINS = 16, 16, 40
 
 
 class CountedDifferences(NamedTuple):
-    """Users by their differences of a metric, a histogram a model; some users may lie beyond the outer bins."""
+    """Users by their differences in a metric, a histogram for each model; some users may lie beyond the outer bins."""
 
     row: ComparisonRow
     histograms: list[Histogram]
@@ -35,7 +35,7 @@ class CountedDifferences(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparisonPlots:
-    """The charts of a comparison with a baseline; calling it draws the differences.
+    """The charts of a comparison with a baseline. Calling it draws the differences.
 
     Examples:
         >>> comparison.plot
@@ -43,12 +43,12 @@ class ComparisonPlots:
         >>> comparison.plot("rr").save(f"{folder}/differences.svg")
 
     Attributes:
-        rows: of all users.
-        sliced: of slices.
+        rows: the rows of all users.
+        sliced: the rows of slices.
         baseline: the model that the others are compared with.
-        level: of the intervals.
-        models: all models; their names decide their colours.
-        users_by_difference: counts users by their difference of a metric, on Spark; None: users are not known.
+        level: the confidence level of the intervals.
+        models: all models; each has its colour by its name.
+        users_by_difference: counts users by their difference in a metric, on Spark; None if the users are not known.
     """
 
     rows: tuple[ComparisonRow, ...]
@@ -62,7 +62,7 @@ class ComparisonPlots:
         return "plot(metrics=None), or one of plot.slices(metric), plot.histogram(metric)"
 
     def __call__(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
-        """Differences to the baseline with their intervals; differences within the margin are shaded.
+        """Differences from the baseline with their intervals; differences within the margin are shaded.
 
         Args:
             metrics: which ones; None: all, up to 40 lines.
@@ -73,18 +73,18 @@ class ComparisonPlots:
         """
         rows = chosen(self.rows, metrics)[:MOST_LINES]
         models = list(dict.fromkeys(row.model for row in rows))
-        whose = models[0] if len(models) == 1 else "models"
+        whose = models[0] if len(models) == 1 else "Models"
         return _chart(
             _differences(rows, [row.name for row in rows]),
             [self._reading()],
-            title=f"Differences of {whose} to {self.baseline}",
-            x_title=f"difference to {self.baseline}",
+            title=f"{whose} compared with {self.baseline}",
+            x_title=f"difference from {self.baseline}",
             series=self.models,
             width=width,
         )
 
     def slices(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
-        """Differences to the baseline in every slice as a forest plot, with a dashed line for all users.
+        """Differences from the baseline in every slice as a forest plot, with a dashed line for all users.
 
         Args:
             metric: which one; None: the first.
@@ -97,23 +97,23 @@ class ComparisonPlots:
         key, name = (of_all[0].metric, of_all[0].name) if of_all else ("", "")
         rows = [row for row in self.sliced if row.metric == key]
         shown = largest(rows)
-        reading = [f"{self._reading()} Dashed: all users."]
+        reading = [f"{self._reading()} Dashed line: all users."]
         if len(shown) < len(rows):
-            reading.append("The slices with the most users.")
+            reading.append("Shown: the slices with the most users.")
         return _chart(
             _differences(shown, [row.slice for row in shown]),
             reading,
-            title=f"{name}: differences to {self.baseline} by slice",
-            x_title=f"difference of {name}",
+            title=f"{name} compared with {self.baseline}, by slice",
+            x_title=f"difference in {name}",
             series=self.models,
             reference={row.model: row.difference for row in of_all},
             width=width,
         )
 
     def histogram(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
-        """How many users differ by how much, counted on Spark by one aggregation.
+        """How many users have each difference, counted on Spark by one aggregation.
 
-        Users for whom both models are equal have no bar, which would hide the others; their number stands beside.
+        Users with equal values under both models have no bar, because it would hide the others. Their number is beside the chart.
 
         Args:
             metric: which one; None: the first.
@@ -126,7 +126,7 @@ class ComparisonPlots:
         return self.draw_users(self.count_users(metric), width=width)
 
     def count_users(self, metric: str | Metric | None = None) -> CountedDifferences:
-        """What `histogram` draws; the part that runs on Spark."""
+        """What `histogram` draws; this is the part that runs on Spark."""
         check_extra("report", PURPOSE)
         if self.users_by_difference is None:
             msg = "this comparison has no differences of users to draw; make it with compare(…)"
@@ -158,15 +158,16 @@ class ComparisonPlots:
         name = counted.row.name
         level = f"{self.level * 100:.6g}%"
         reading = [
-            f"Dashed: mean difference; shade: its {level} interval. Grey: users who are worse off; those who are equal are not drawn."
+            f"Dashed line: mean difference; shaded: its {level} interval.",
+            "Grey: users who are worse off. Users without a difference are not drawn.",
         ]
         if counted.beyond:
-            reading.append(f"The outer bars hold all users beyond {_REACH} standard deviations.")
+            reading.append(f"The outer bars include all users beyond {_REACH} standard deviations.")
         return histogram_chart(
             counted.histograms,
-            title=f"Users by their difference of {name} to {self.baseline}",
+            title=f"Users by their difference in {name} from {self.baseline}",
             reading=reading,
-            x_title=f"a user's difference of {name} to {self.baseline}",
+            x_title=f"a user's difference in {name} from {self.baseline}",
             series=self.models,
             signed=1 if counted.row.larger_is_better else -1,
             width=width,
@@ -176,11 +177,11 @@ class ComparisonPlots:
         return chosen(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
 
     def _reading(self) -> str:
-        return f"Line: {self.level * 100:.6g}% interval of the mean difference, of each by itself (t)."
+        return f"Line: {self.level * 100:.6g}% interval (t) of each mean difference."
 
 
 def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: int) -> Drawing:
-    """The differences of all pairs of models with their joint intervals."""
+    """The differences between all pairs of models with their joint intervals."""
     shown = chosen(rows, metrics)[:MOST_LINES]
     several = len({row.metric for row in shown}) > 1
     written = in_one_format((row.difference for row in shown), sign="+")
@@ -193,9 +194,9 @@ def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: 
         else:
             estimates.append(Estimate("", place, *figures, f"{written(row.difference)}  {row.verdict}", row.margin))
     names = list(dict.fromkeys(row.name for row in shown)) if several else [""]
-    reading = [f"Line: {level * 100:.6g}% interval; those of a metric's pairs hold together (Tukey)."]
-    title = "Differences of all pairs of models" + ("" if several or not shown else f": {shown[0].name}")
-    return _chart(estimates, reading, title=title, x_title="difference of the means", series=names, width=width)
+    reading = [f"Line: {level * 100:.6g}% interval; the intervals of all pairs of a metric hold together (Tukey)."]
+    title = "Differences between all pairs of models" + ("" if several or not shown else f": {shown[0].name}")
+    return _chart(estimates, reading, title=title, x_title="difference in means", series=names, width=width)
 
 
 def _chart(estimates: Sequence[Estimate], reading: list[str], **options: Any) -> Drawing:
@@ -203,7 +204,7 @@ def _chart(estimates: Sequence[Estimate], reading: list[str], **options: Any) ->
     with needs_extra("report", PURPOSE):
         from spark_rankeval.charts.lines import forest_chart
     if any(estimate.margin for estimate in estimates):
-        reading = [*reading, "Shaded: differences that do not matter, by the margin."]
+        reading = [*reading, "Shaded: differences within the margin, which do not matter."]
     return forest_chart(estimates, reading=reading, signed=True, **options)
 
 

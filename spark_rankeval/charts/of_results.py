@@ -1,4 +1,4 @@
-"""What ``result.plot`` draws: which rows of a summary go into which chart, and what is said beside them."""
+"""What ``result.plot`` draws: which rows of a summary go into which chart, and the words beside them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LINE = 96
 
 @dataclass(frozen=True)
 class ResultPlots:
-    """The charts of a result; calling it draws what a name stands for.
+    """The charts of a result. Calling it draws the chart that suits a metric.
 
     Every method returns an Altair chart, to show, change or save. Models have colours, the same in all charts.
 
@@ -45,11 +45,11 @@ class ResultPlots:
         >>> result.plot("rr").save(f"{folder}/rr.svg")
 
     Attributes:
-        rows: of the summary.
-        columns: of the per-user table, by the rows' keys.
-        models: all models; their names decide their colours.
+        rows: the rows of the summary.
+        columns: the columns of the per-user table, by the rows' keys.
+        models: all models; each has its colour by its name.
         users_by_value: counts users by their value in a column of the per-user table, on Spark.
-        notes: whether charts have the notes of a result; a page has them once for all of its charts.
+        notes: whether charts show the notes of the result; a page shows them once for all its charts.
     """
 
     rows: tuple[SummaryRow, ...]
@@ -107,9 +107,9 @@ class ResultPlots:
         written = in_one_format(row.mean for row in shown)
         reading = [interval_reading(rows, "line")]
         if several:
-            reading.append("Each mean's own interval: whether models differ is told by their differences (compare).")
+            reading.append("Each interval is for one mean only. To see whether models differ, use compare.")
         if len(headline) < len(keys):
-            reading.append(f"{len(headline)} of {len(keys)} metrics; curves have the others.")
+            reading.append(f"Shown: {len(headline)} of {len(keys)} metrics. Curves show the others.")
         return forest_chart(
             [_estimate(row, row.model, row.model if alone else row.name, written(row.mean)) for row in shown],
             title=f"Mean {rows[0].name} by model" if alone else "Means over users",
@@ -133,9 +133,9 @@ class ResultPlots:
         labels = {re.sub(r"@\d+$", "", row.asked or row.metric) for _, row in points}
         name = labels.pop() if len(labels) == 1 else str(parse_metric(metric))
         uncut = [f"{row.model} {number(row.mean)}".strip() for cutoff, row in points if cutoff is None]
-        more = [f"Of whole lists: {', '.join(uncut)}."] if uncut else []
+        more = [f"Without a cutoff: {', '.join(uncut)}."] if uncut else []
         places = [(cutoff, row) for cutoff, row in points if cutoff is not None]
-        return self._lines(places, f"{name} against the cutoff", "cutoff k", f"mean {name}", more, width)
+        return self._lines(places, f"{name} by cutoff", "cutoff k", f"mean {name}", more, width)
 
     def precision_recall(self, *, width: int = WIDTH) -> Drawing:
         """Interpolated precision against recall, averaged over users, with bands.
@@ -166,7 +166,7 @@ class ResultPlots:
         # If each model has one curve, colours are those of other charts.
         series = list(self.models) if set(ordered) <= set(self.models) else ordered
         rows = [row for _, row in points]
-        reading = [interval_reading(rows, "band", "at each point by itself"), *more, *self._notes(rows)]
+        reading = [interval_reading(rows, "band", "separately for each point"), *more, *self._notes(rows)]
         return curve_chart(
             [_estimate(row, _series(row), place, f"{row.n_users:,} users") for place, row in points],
             title=title,
@@ -197,12 +197,12 @@ class ResultPlots:
         written = in_one_format(row.mean for row in shown)
         names = len({row.slice for row in rows})
         reading = [interval_reading(of_all, "line")]
-        reading += ["Dashed: all users."] if rows else []
+        reading += ["Dashed line: all users."] if rows else []
         if len(shown) < len(rows):
-            reading.append(f"The {len({row.slice for row in shown})} slices of {names} with the most users.")
+            reading.append(f"Shown: the {len({row.slice for row in shown})} of {names} slices with the most users.")
         return forest_chart(
             [_estimate(row, row.model, row.slice, f"{written(row.mean)}  {_users(row)}") for row in shown],
-            title=f"{name} by slice of the users",
+            title=f"{name} by slice of users",
             reading=[*reading, *self._notes(of_all)],
             x_title=f"mean {name}",
             series=self.models,
@@ -211,7 +211,7 @@ class ResultPlots:
         )
 
     def quantiles(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
-        """How the users' values are spread, from the quantiles of the summary: needs no pass over the users.
+        """The spread of the users' values, from the quantiles of the summary. It needs no pass over the users.
 
         ``evaluate(…, quantiles=(0.05, 0.25, 0.5, 0.75, 0.95))`` gives it more than the median.
 
@@ -227,19 +227,19 @@ class ResultPlots:
         of_all = self._of_all()
         rows = chosen(of_all, headline_keys(of_all) if metrics is None else metrics)
         shares = sorted({share for row in rows for share in row.quantiles})
-        reading = ["Thin line: from the least to the greatest value of a user. Dot: mean."]
+        reading = ["Thin line: from the smallest to the largest value of a user. Dot: mean."]
         if len(shares) > 1:
             reading.append(
-                f"Thick line: from the {shares[0]:.3g} to the {shares[-1]:.3g} quantile. Ticks: quantiles asked for."
+                f"Thick line: from the {shares[0]:.3g} to the {shares[-1]:.3g} quantile. Ticks: the quantiles asked for."
             )
         elif shares:
             reading.append("Tick: median.")
         shown = rows[:MOST_LINES]
         reading += self._notes(shown)
-        return quantile_chart(shown, title="Users' values", reading=reading, series=self.models, width=width)
+        return quantile_chart(shown, title="Values of the users", reading=reading, series=self.models, width=width)
 
     def histogram(self, metric: str | Metric, *, bins: int = 20, width: int = WIDTH) -> Drawing:
-        """How many users have which value, counted on Spark by one aggregation of `per_user`.
+        """How many users have each value, counted on Spark by one aggregation of `per_user`.
 
         For a fresh result this evaluates again. For a written result or a stored table it reads one column.
 
@@ -254,7 +254,7 @@ class ResultPlots:
         return self.draw_users(self.count_users(metric, bins), width=width)
 
     def count_users(self, metric: str | Metric, bins: int = 20) -> tuple[list[SummaryRow], list[Histogram]]:
-        """What `histogram` draws, and the rows it is of; the part that runs on Spark."""
+        """What `histogram` draws, and its rows of the summary; this is the part that runs on Spark."""
         check_extra("report", PURPOSE)
         rows = of_one_metric(self._of_all(), metric)
         if rows[0].key not in self.columns:
@@ -282,12 +282,12 @@ class ResultPlots:
             from spark_rankeval.charts.histograms import histogram_chart
         rows, histograms = counted
         name, weight = rows[0].name, rows[0].user_weight
-        of_sums = "a quotient of sums over users" if weight == SELF_NORMALISED else f"weighted by {weight}"
-        weighted = [f"Each user counts once; the mean is {of_sums}."] if weight else []
+        of_sums = "a ratio of two sums over users" if weight == SELF_NORMALISED else f"weighted by {weight}"
+        weighted = [f"The bars count each user once; the mean is {of_sums}."] if weight else []
         return histogram_chart(
             histograms,
             title=f"Users by their {name}",
-            reading=[f"Dashed: {interval_reading(rows, 'shade').lower()}", *weighted, *self._notes(rows)],
+            reading=[f"Dashed line: {_lower(interval_reading(rows, 'shaded'))}", *weighted, *self._notes(rows)],
             x_title=f"a user's {name}",
             series=self.models,
             width=width,
@@ -295,7 +295,8 @@ class ResultPlots:
 
     def _notes(self, rows: Sequence[SummaryRow]) -> list[str]:
         """The note of a result, in lines that fit below the title of a chart."""
-        return textwrap.wrap(note_of_definitions(rows), _LINE) if self.notes else []
+        note = note_of_definitions(rows) if self.notes else ""
+        return textwrap.wrap(f"{note}.", _LINE) if note else []
 
     def _of_all(self) -> list[SummaryRow]:
         return [row for row in self.rows if row.slice == "all"]
@@ -310,11 +311,15 @@ def _users(row: SummaryRow) -> str:
 
 
 def interval_reading(rows: Sequence[SummaryRow], mark: str, how: str = "") -> str:
-    """What the ends of the intervals are, in a sentence."""
+    """A sentence on the means and the kind of their intervals."""
     name = interval_name(usual(rows)) if rows else ""
     if not name:
         return "Mean over users; no intervals were asked for."
     return f"Mean over users; {mark}: {name}{', ' if how else ''}{how}."
+
+
+def _lower(sentence: str) -> str:
+    return sentence[0].lower() + sentence[1:]
 
 
 def _series(row: SummaryRow) -> str:

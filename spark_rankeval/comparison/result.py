@@ -214,13 +214,14 @@ class ModelComparison(_Compared[ComparisonRow]):
         n = f"{len(self.sliced):,} comparisons of slices"
         losses = largest_losses(self.sliced)[:_MOST_LOSSES]
         if not losses:
-            return self._document(Note(f"in none of {n} a model loses; comparison.slices has them all", "slices"))
-        title = f"the largest losses of {n} (comparison.slices has them all; p by all signs or the paired t test, corrected for these)"
+            return self._document(Note(f"no model loses in any of {n}; comparison.slices has them all", "slices"))
+        tests = "p from all patterns of signs or the paired t test, corrected for these comparisons"
+        title = f"the largest losses of {n} (comparison.slices has them all; {tests})"
         (table,), notes = self._document()
         return Document((table, losses_table(losses, self.level, title)), notes)
 
     def _document(self, *further: Note) -> Document:
-        caption = f"Differences of the means to {self.baseline}, with {100 * self.level:g} % intervals"
+        caption = f"Mean differences from {self.baseline}, with {100 * self.level:g} % intervals"
         notes = differences_in_words(self.rows, self.test, self.correction, self.replicates)
         table = differences_table(self.rows, self.level, caption)
         shown = replace(table, title=f"baseline {self.baseline!r}", notes=[*notes, *further])
@@ -258,6 +259,6 @@ class PairwiseComparison(_Compared[PairRow]):
         return pairs_chart(self.rows, self.level, metrics, width)
 
     def _on_paper(self) -> Document:
-        caption = f"Differences of the means of all pairs of models, with {100 * self.level:g} % intervals"
+        caption = f"Differences in means between all pairs of models, with {100 * self.level:g} % intervals"
         table = pairs_table(self.rows, self.level, caption, pairs_in_words(self.test, self.replicates))
         return Document((table,), remarks(self.notes))

@@ -1,4 +1,7 @@
-"""The job that compares: per-user tables and a configuration in; differences, verdicts and an exit code out."""
+"""The configuration of the job that compares models, and its command.
+
+It reads per-user tables, and writes differences and verdicts.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ from spark_rankeval.statistics.resampling import checked_replicates
 
 @dataclass(frozen=True)
 class PerUserTable(Source):
-    """A table of users' values: what jobs/evaluate.py wrote in a run, or any other source.
+    """A per-user table: one that a run of jobs/evaluate.py wrote, or any other source.
 
     Attributes:
-        output: the folder of the outputs of jobs/evaluate.py, instead of path or table.
-        run_id: the run in it.
+        output: the output folder of jobs/evaluate.py, instead of path or table.
+        run_id: the run in that folder.
     """
 
     output: str | None = None
@@ -28,11 +31,11 @@ class PerUserTable(Source):
 
     @property
     def place(self) -> str:
-        """Where the table is, in words, without secrets."""
+        """A description of where the table is, without secrets."""
         return super().place if self.output is None else self.redacted(f"run {self.run_id} of {self.output}")
 
     def problems(self, section: str) -> list[str]:
-        """What is wrong with it; the section is its name in the file."""
+        """The problems of this section of the file, by its name there."""
         if self.output is None and self.run_id is None:
             return super().problems(section)
         if self.output is None or self.run_id is None:
@@ -48,21 +51,21 @@ class PerUserTable(Source):
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared, and the options of `compare`.
+    """The models and metrics to compare, and the options of `compare`.
 
     Attributes:
         baseline: the name of the model that the others are compared with.
-        metrics: which ones; left out, all that every table has.
-        user: the columns that make a user, where the tables do not say it themselves.
-        model: the column of models' names of one table of several models, where it does not say it itself.
-        level: of the intervals; a p-value up to 1 − level, after correction, counts as a difference.
-        margin: the difference that does not matter, or a table of them by metric.
-        test: whose p-value is corrected and judged.
-        correction: for the number of metrics and models.
-        replicates: of the randomisation test.
-        seed: of its signs.
-        by: attributes of the user that part the users into slices.
-        totals: whether there are totals over each of several attributes.
+        metrics: the metrics to compare; left out, all that every table has.
+        user: the columns that identify a user; needed only if the tables do not record them, as tables read from CSV.
+        model: the column with the names of the models in [results]; needed only if the table does not record it.
+        level: the confidence level of the intervals. A p-value of at most 1 − level, after correction, counts as a difference.
+        margin: the largest difference that does not matter, or a table of margins by metric.
+        test: the test whose p-value is corrected and decides the verdict.
+        correction: the correction of p-values for the number of metrics and models.
+        replicates: the number of replicates of the randomisation test.
+        seed: another seed draws other random signs.
+        by: attributes that divide the users into slices.
+        totals: whether to add a total over each attribute, if by has several.
     """
 
     baseline: str
@@ -79,7 +82,7 @@ class Comparison:
     totals: bool = False
 
     def options(self) -> dict[str, Any]:
-        """As `compare` takes them."""
+        """The options as `compare` takes them."""
         options = dict(vars(self))
         return options | {"by": parts_of(self.by, totals=options.pop("totals"))}
 
@@ -90,8 +93,8 @@ class CompareConfig(JobConfig):
 
     Attributes:
         comparison: the baseline and options.
-        models: a per-user table a model, by the models' names.
-        results: one table of several models, instead.
+        models: a per-user table for each model, by the name of the model.
+        results: one table of several models, instead of models.
     """
 
     comparison: Comparison
@@ -109,11 +112,11 @@ class CompareConfig(JobConfig):
         return names_in(asked.user, asked.model, asked.by)
 
     def keys(self) -> dict[str, str]:
-        """The keys of the options of `compare`; that of rows is the other job's."""
+        """The keys of the options of `compare`; `on_invalid` belongs to the other job."""
         return {**keys_of("comparison", Comparison), "on_invalid": "evaluation.on_invalid"}
 
     def problems(self) -> list[str]:
-        """What its sections say that they cannot mean, alone or together."""
+        """What is not valid in its sections, alone or together."""
         problems = super().problems()
         problems += empty_names(
             "comparison", {name: getattr(self.comparison, name) for name in ("user", "model", "by")}

@@ -19,7 +19,7 @@ _OF_USERS = {
     "n_without_relevant": "users without a relevant label",
     "n_without_predictions": "users without predictions",
     "n_without_labels": "users without any label",
-    "n_without_weight": "users of weight 0, left out",
+    "n_without_weight": "users with weight 0, left out",
     "n_invalid_weights": "users without a usable weight, left out",
 }
 _TOTALS = {count.total_name: count.words for count in ALL_COUNTS}

@@ -1,4 +1,4 @@
-"""What a report is made of, as plain records."""
+"""The contents of a report, as plain records."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Gate:
     """A condition that a run had to meet.
 
     Attributes:
-        name: what it is about, such as ``ndcg@10``.
-        condition: what was asked, in words, such as ``at least 0.31 (lower end of the interval)``.
-        found: what was found, in words.
-        passed: whether it was met.
+        name: the figure that the condition is about, such as ``ndcg@10``.
+        condition: the condition in words, such as ``at least 0.31 (lower end of the interval)``.
+        found: the value that was found, in words.
+        passed: whether the condition was met.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Gate:
 
 
 class Comparison(Protocol):
-    """What a report reads of a `ModelComparison`."""
+    """The parts of a `ModelComparison` that a report reads."""
 
     @property
     def rows(self) -> tuple[ComparisonRow, ...]: ...  # noqa: D102 # the comparison says it
@@ -58,20 +58,20 @@ class Comparison(Protocol):
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything that a report tells.
+    """Everything that a report shows.
 
     Attributes:
         title: of the page.
         summary: the rows of the evaluation.
-        qualities: what the users and their rows were like, by model.
-        plan: how the data was brought together, in sentences.
+        qualities: the counts of users and rows, by model.
+        plan: how the data was grouped, in sentences.
         plots: the charts of the result.
-        notes: what the figures are not, in sentences.
-        comparison: of models with a baseline; None: there is none.
+        notes: what the figures could be mistaken for, in sentences.
+        comparison: the comparison of the models with a baseline, or None.
         gates: the conditions that the run had to meet.
         dialects: the rows of a map of dialects.
-        distributions: metrics whose users are counted on Spark for histograms.
-        manifest: what else belongs to the record of the run: values by name, or mappings of such.
+        distributions: metrics to draw as histograms, whose users are counted on Spark.
+        manifest: the rest of the record of the run: values by name, or mappings of such values.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""The pages of a report and of a history: their sections in order, and the template that writes them."""
+"""The pages of reports and histories: their sections in order, and the template that writes them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MOST_LINES = 16
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: paragraphs, a list of sentences, charts, tables, and tables to unfold."""
+    """A part of the page: paragraphs, a list of sentences, charts, tables, and folded tables."""
 
     id: str
     heading: str
@@ -61,7 +61,7 @@ def page(contents: Contents) -> str:
 
 
 def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section]) -> str:
-    """Sections, one at least, as one HTML document; facts by name stand below the title."""
+    """At least one section as an HTML document, with facts by name below the title."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("spark_rankeval.report", "templates"),
         autoescape=True,
@@ -72,7 +72,7 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
     style = environment.get_template("style.css").render(on_dark=ON_DARK)
     return environment.get_template("report.html").render(
         title=title,
-        facts=[*facts, ("report made (UTC)", f"{datetime.now(UTC):%Y-%m-%d %H:%M}")],
+        facts=[*facts, ("report created (UTC)", f"{datetime.now(UTC):%Y-%m-%d %H:%M}")],
         sections=sections,
         style=Markup(style),  # ours, and no text of a caller is in it
         svg=Markup,  # of Vega, parsed and written again: texts in it are escaped
@@ -108,7 +108,7 @@ def _which_run(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     with suppress(ValueError):
         started = datetime.fromisoformat(str(manifest.get("started")))
         if started.tzinfo is not None:
-            facts.append(("time (UTC)", f"{started.astimezone(UTC):%Y-%m-%d %H:%M}"))
+            facts.append(("started (UTC)", f"{started.astimezone(UTC):%Y-%m-%d %H:%M}"))
     return facts
 
 
@@ -129,8 +129,8 @@ def _sections(contents: Contents) -> Iterator[Section]:
         yield _differences(contents.comparison, contents.plots.models, contents.distributions)
     curves = [partial(contents.plots.curve, name) for name in _curves(of_all)]
     if curves:
-        words = ["How the means grow with the length of the list that is looked at."]
-        yield Section("cutoffs", "Metric against cutoff", words=words, pictures=list(map(picture, curves)))
+        words = ["How the means change with the cutoff: the number of items at the top of each list that count."]
+        yield Section("cutoffs", "Metrics by cutoff", words=words, pictures=list(map(picture, curves)))
     # The curve may not have been asked for.
     with suppress(UnknownMetricError):
         yield Section("precision-recall", "Precision and recall", pictures=[picture(contents.plots.precision_recall)])
@@ -140,7 +140,9 @@ def _sections(contents: Contents) -> Iterator[Section]:
     yield _definitions(contents, of_all)
     if contents.qualities:
         yield Section("data", "Data quality", tables=[tables.quality_table(contents.qualities)])
-    yield Section("manifest", "How it was made", points=contents.plan, tables=tables.manifest_tables(contents.manifest))
+    yield Section(
+        "manifest", "How this was computed", points=contents.plan, tables=tables.manifest_tables(contents.manifest)
+    )
 
 
 def _gates(contents: Contents) -> Section:
@@ -156,11 +158,20 @@ def _means(contents: Contents, of_all: list[SummaryRow]) -> Section:
     return Section(
         "means",
         "Means",
-        words=[*contents.notes, *missing_intervals(of_all)],
+        words=[*map(_ended, contents.notes), *(_sentence(text) for text in missing_intervals(of_all))],
         pictures=[picture(contents.plots.means)],
-        tables=[means_table("The same in figures", shown)],
+        tables=[means_table("The means as a table", shown)],
         folded=[means_table("All means", of_all)] if len(shown) < len(of_all) else [],
     )
+
+
+def _ended(text: str) -> str:
+    """A note as a sentence. It begins with the name of a metric, which stays as it is."""
+    return text if text.endswith(".") else f"{text}."
+
+
+def _sentence(text: str) -> str:
+    return _ended(text[:1].upper() + text[1:])
 
 
 def _headline(rows: Sequence[SummaryRow], of_all: Sequence[SummaryRow]) -> list[SummaryRow]:
@@ -180,15 +191,15 @@ def _differences(comparison: Comparison, models: Sequence[str], distributions: S
     draws += [partial(plot.slices, metric) for metric in metrics]
     corrected = "not corrected" if comparison.correction == "none" else f"corrected ({comparison.correction})"
     words = [
-        f"Each model against {comparison.baseline}, on the users for whom both have a value. p is of "
-        f"{name_of_test(comparison.test, comparison.replicates)}, {corrected} for all comparisons; d is the difference divided by the "
-        "standard deviation of the users' differences.",
+        f"Each model is compared with {comparison.baseline}. Only users with a value under both models are compared. p comes from "
+        f"{name_of_test(comparison.test, comparison.replicates)}, {corrected} for the number of comparisons. d is the difference "
+        "divided by the standard deviation of the users' differences.",
         *(f"Verdict: {words}." for words in margins_in_words(rows)),
-        *exceptions(rows, comparison.test),
-        *comparison.notes,
+        *map(_ended, exceptions(rows, comparison.test)),
+        *map(_ended, comparison.notes),
     ]
-    caption = f"Differences to {comparison.baseline}"
-    by_slice = f"{caption} by slice; p by all signs or the paired t test, corrected over the slices"
+    caption = f"Differences from {comparison.baseline}"
+    by_slice = f"{caption} by slice; p from all patterns of signs or the paired t test, corrected for these comparisons"
     return Section(
         "differences",
         "Which model is better",
@@ -214,8 +225,10 @@ def _slices(contents: Contents, of_all: list[SummaryRow]) -> Section:
     keys = [key for key in one_of_each(of_all) if key in present]
     return Section(
         "slices",
-        "Slices of the users",
-        words=["Slices of few users have wide intervals: a dot apart from the dashed line is no finding by itself."],
+        "Slices of users",
+        words=[
+            "Slices with few users have wide intervals. A dot away from the dashed line is not enough to show that a slice differs."
+        ],
         pictures=[picture(partial(contents.plots.slices, key)) for key in keys[:_MOST_SLICED]],
         folded=[means_table("Means by slice", _headline(rows, of_all), slices=True)],
     )
@@ -232,7 +245,10 @@ def _users(contents: Contents, of_all: list[SummaryRow]) -> Section:
     lines = max(_MOST_LINES // len(contents.plots.models), 1)
     draws.append(partial(contents.plots.quantiles, small[:lines]))
     return Section(
-        "users", "From user to user", pictures=list(map(picture, draws)), folded=[tables.quantiles_table(chosen)]
+        "users",
+        "Differences between users",
+        pictures=list(map(picture, draws)),
+        folded=[tables.quantiles_table(chosen)],
     )
 
 
@@ -275,6 +291,6 @@ def history_page(title: str, parts: Sequence[Part]) -> str:
 
 def _section_of(place: int, part: Part) -> Section:
     newest_first = sorted(part.rows, key=lambda each: each.time, reverse=True)
-    caption = "The same in figures, the newest run first"
+    caption = "The same data as a table, newest run first"
     table = history_table(newest_first, part.failed, caption)
     return Section(f"metric-{place}", part.key, pictures=[picture(part.draw)], tables=[table])

@@ -1,4 +1,4 @@
-"""The tables that only pages have, and what a page shows of any table."""
+"""The tables that only pages have, and how a page shows any table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PageTable(NamedTuple):
 
 
 def on_page(table: Table) -> PageTable:
-    """What a page shows of a table."""
+    """A table as a page shows it."""
     plain = table.without_bars()
     shown = plain.rows[:MOST_ROWS]
     groups = [(first, [row[1:] for row in group]) for first, group in groupby(shown, key=lambda row: row[0])]
@@ -48,7 +48,7 @@ def on_page(table: Table) -> PageTable:
 
 
 def gates_table(gates: Sequence[Gate]) -> Table:
-    """A row a gate, those that were not met first."""
+    """A row for each gate, failed ones first."""
     columns: list[Column[Gate]] = [
         words("gate", lambda gate: gate.name),
         words("condition", lambda gate: gate.condition),
@@ -56,11 +56,11 @@ def gates_table(gates: Sequence[Gate]) -> Table:
         words("found", lambda gate: gate.found),
     ]
     failed_first = sorted(gates, key=lambda gate: gate.passed)
-    return Table(failed_first, columns, caption="What this run had to meet")
+    return Table(failed_first, columns, caption="Conditions that this run had to meet")
 
 
 def definitions_table(rows: Sequence[SummaryRow]) -> Table:
-    """By which definition each number is: a row a definition, cutoffs and recalls of one together."""
+    """How each metric is defined: a row for each definition; cutoffs and recalls of a definition share a row."""
     families: dict[tuple[str, str, str], list[SummaryRow]] = {}
     for row in rows:
         families.setdefault((_general(row), row.dialect, row.relevance), []).append(row)
@@ -68,9 +68,9 @@ def definitions_table(rows: Sequence[SummaryRow]) -> Table:
         words("metric", lambda family: _named(list(dict.fromkeys(row.name for row in family)))),
         words("dialect", lambda family: family[0].dialect),
         words("definition", lambda family: _general(family[0])),
-        words("what it is", lambda family: _formula(family[0].definition)),
+        words("meaning", lambda family: _formula(family[0].definition)),
     ]
-    return Table(list(families.values()), columns, caption="By which definition each number is")
+    return Table(list(families.values()), columns, caption="How each metric is defined")
 
 
 def _general(row: SummaryRow) -> str:
@@ -88,14 +88,14 @@ def _formula(definition: str) -> str:
 
 
 def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
-    """A row a count, a column a model."""
+    """A row for each count, a column for each model."""
     weighted = any(quality.label_weight for quality in qualities.values())
     names = [name for name in MEANING if weighted or name not in OF_WEIGHTS]
     columns: list[Column[str]] = [
         words("", lambda name: MEANING[name]),
         *(_quality_column(model, quality) for model, quality in qualities.items()),
     ]
-    return Table(names, columns, caption="What the users and their rows were like", dash_means="not counted")
+    return Table(names, columns, caption="Counts of users and rows", dash_means="not counted")
 
 
 def _quality_column(model: str, quality: DataQuality) -> Column[str]:
@@ -107,17 +107,17 @@ def _quality_column(model: str, quality: DataQuality) -> Column[str]:
 
 
 def quantiles_table(rows: Sequence[SummaryRow]) -> Table:
-    """A row a metric and model: least, quantiles, greatest, and how many have 0."""
+    """A row for each metric and model: minimum, quantiles, maximum, and the number of users with 0."""
     shares = sorted({share for row in rows for share in row.quantiles})
     columns: list[Column[SummaryRow]] = [
         METRIC,
         *([MODEL] if any(row.model for row in rows) else []),
-        _values("least", rows, attrgetter("minimum")),
+        _values("minimum", rows, attrgetter("minimum")),
         *(_quantile(share, rows) for share in shares),
-        _values("greatest", rows, attrgetter("maximum")),
-        Column("users at 0", lambda row: f"{row.n_zero:,}"),
+        _values("maximum", rows, attrgetter("maximum")),
+        Column("users with 0", lambda row: f"{row.n_zero:,}"),
     ]
-    return Table(rows, columns, caption="Users' values")
+    return Table(rows, columns, caption="Values of the users")
 
 
 def _quantile(share: float, rows: Sequence[SummaryRow]) -> Column[SummaryRow]:
@@ -131,7 +131,7 @@ def _values(heading: str, rows: Sequence[SummaryRow], value: Callable[[SummaryRo
 
 
 def manifest_tables(manifest: Mapping[str, Any]) -> list[Table]:
-    """Plain values by name in one table, and each mapping in one of its own, what is in it by dotted names."""
+    """Plain values by name in one table, and each mapping in a table of its own, nested names joined by dots."""
     plain = [(str(name), _text(value)) for name, value in manifest.items() if not isinstance(value, Mapping)]
     tables = [_values_by_name("The run", plain)] if plain else []
     mappings = ((name, value) for name, value in manifest.items() if isinstance(value, Mapping))

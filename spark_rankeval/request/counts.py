@@ -47,9 +47,9 @@ ALL_COUNTS = (
     Count("n_labels", "labels", "labels"),
     Count("n_relevant", "relevant labels", "labels"),
     Count("in_both", "users with labels and predictions", "predictions", total="n_in_both"),
-    Count("hangs_on_tie", "users who depend on the order of equal scores", "predictions", total="n_hanging_on_ties"),
+    Count("hangs_on_tie", "users whose values depend on the order of equal scores", "predictions", total="n_hanging_on_ties"),
     Count("n_excluded", "predictions excluded", "predictions", is_noted=True),
-    Count("n_excluded_labels", "labels excluded too", "labels", is_noted=True),
+    Count("n_excluded_labels", "labels of excluded items", "labels", is_noted=True),
     Count("n_infinite_scores", "infinite scores", "predictions", is_noted=True),
     Count("n_negative_grades", "negative grades", "labels", is_noted=True),
     Count("left_out", "users left out of the means", "predictions", total="n_left_out"),
@@ -64,16 +64,16 @@ ALL_COUNTS = (
     ),
     Count("n_duplicate_labels", "repeated labels merged", "labels", of_rows=True, is_noted=True),
     Count(
-        "n_conflicting_labels", "conflicting labels settled", "labels",
+        "n_conflicting_labels", "conflicting labels, resolved", "labels",
         error="labels that repeat an item of their user with another grade", of_rows=True, is_noted=True,
     ),
     Count(
         "n_conflicting_attributes", "conflicting attributes", "labels",
         error="attributes that differ between rows of the same user", of_rows=True, is_noted=True,
     ),
-    Count("n_clipped_labels", "labels of a weight above the lowest limit", "labels", only_weighted=True),
-    Count("label_weight", "weights of labels, in all", "labels", is_sum=True, only_weighted=True),
-    Count("squared_label_weight", "squares of these, in all", "labels", is_sum=True, only_weighted=True),
+    Count("n_clipped_labels", "labels with a weight above the lowest limit", "labels", only_weighted=True),
+    Count("label_weight", "sum of the label weights", "labels", is_sum=True, only_weighted=True),
+    Count("squared_label_weight", "sum of the squared label weights", "labels", is_sum=True, only_weighted=True),
 )  # fmt: skip
 
 #: The names of the counts that every user has beside the metrics.

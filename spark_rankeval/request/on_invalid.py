@@ -1,4 +1,4 @@
-"""What becomes of rows that cannot be ranked as they are: an error, or what the caller chose for their kind."""
+"""What happens to rows that cannot be ranked as they are: an error, or the caller's choice for their kind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _kind(*choices: str) -> Any:
 
 @dataclass(frozen=True)
 class OnInvalid:
-    """A choice for each kind of row that cannot be ranked as it is. Whatever it is, the rows are counted.
+    """A choice for each kind of row that cannot be ranked as it is. The rows are counted whatever the choice.
 
     Examples:
         >>> choices = OnInvalid.read({"duplicate_predictions": "drop", "negative_grades": "clip"})
@@ -31,18 +31,18 @@ class OnInvalid:
         ('drop', 'clip', 'error')
 
     Attributes:
-        invalid_predictions: nulls, NaN, and ranks that are no whole numbers from 0 on; ``drop`` leaves them out.
-        infinite_scores: ``rank`` takes +inf as the best and −inf as the worst score, and warns; ``error``; ``drop``.
-        duplicate_predictions: of the predictions of an item for a user, ``drop`` leaves out all but the best ranked one.
-        invalid_labels: nulls, NaN, and grades that a metric cannot take.
-        negative_grades: as other invalid labels, unless said otherwise; ``clip`` takes them as 0.
-        conflicting_labels: of an item's labels of different grades, ``drop`` leaves out all but the highest. Labels of equal
-            grade are merged, whatever is said.
-        conflicting_attributes: ``drop`` takes an attribute in which a user's rows do not agree as null.
-        invalid_weights: ``drop`` leaves users without a weight that can be used out of every mean.
-        invalid_facts: what cannot be used of the tables of training, items and a baseline: ``drop`` leaves such rows out, and takes
-            an item whose rows do not agree as having no category or vector.
-        given: what the caller said.
+        invalid_predictions: nulls, NaN, and ranks that are not whole numbers from 0; ``drop`` leaves them out.
+        infinite_scores: ``rank`` treats +inf as the best and −inf as the worst score, and warns. ``error`` and ``drop`` are possible, too.
+        duplicate_predictions: several predictions of the same item for a user; ``drop`` keeps only the best ranked one.
+        invalid_labels: nulls, NaN, and grades that a metric cannot take; ``drop`` leaves them out.
+        negative_grades: the same choice as for other invalid labels, unless one is given; ``clip`` treats them as 0.
+        conflicting_labels: labels of the same item and user with different grades; ``drop`` keeps only the highest. Labels with the
+            same grade are always merged.
+        conflicting_attributes: an attribute that differs between the rows of a user; ``drop`` treats it as null.
+        invalid_weights: missing or unusable weights of users; ``drop`` leaves these users out of every mean.
+        invalid_facts: unusable rows in the tables of training, items and a baseline. ``drop`` leaves them out. An item whose rows
+            disagree then has no category or vector.
+        given: the value that the caller passed.
     """
 
     invalid_predictions: str = _kind("error", "drop")
@@ -58,15 +58,15 @@ class OnInvalid:
 
     @classmethod
     def read(cls, given: object) -> OnInvalid:
-        """The choices as the front doors take them.
+        """Read the choices as the public functions take them.
 
         Args:
-            given: ``error``; ``drop`` for all kinds that are errors; ``quarantine``, which is ``drop`` and says that the rows
-                are wanted; or a dict from kinds to choices, the others being errors. No single word changes how infinite
-                scores are ranked: they can be.
+            given: ``error``; ``drop`` for all kinds that are errors; ``quarantine``, which drops the rows and also asks for them; or
+                a dict of choices by kind, in which missing kinds are errors. Infinite scores can be ranked, so only a dict changes
+                their choice.
 
         Raises:
-            OptionError: there is no such kind or choice.
+            OptionError: a kind or choice does not exist.
         """
         kinds = {item.name: item.metadata["choices"] for item in fields(cls) if item.metadata}
         if isinstance(given, str) and given in _FOR_ALL:
@@ -91,15 +91,15 @@ class OnInvalid:
         return cls(given=dict(given), **chosen)
 
     def says(self, kind: str) -> bool:
-        """Whether the caller named a kind."""
+        """Whether the caller named this kind."""
         return isinstance(self.given, Mapping) and kind in self.given
 
     def weights(self, scored: OnInvalid) -> dict[str, int]:
-        """By how much each count of a per-user table adds to the number of errors.
+        """How much each count of a per-user table adds to the number of errors.
 
         Args:
-            scored: the choices that the table was scored with: infinite scores that were not ranked are counted among the
-                invalid predictions, and negative grades that were not clipped among the invalid labels.
+            scored: the choices that the table was scored with. The counts of invalid predictions include infinite scores that were
+                not ranked, and those of invalid labels include negative grades that were not clipped.
         """
         of_kind = {item.name: int(getattr(self, item.name) == "error") for item in fields(self) if item.metadata}
         inside = {

@@ -30,9 +30,9 @@ Pruning = Literal["auto", "never"]
 
 @dataclass(frozen=True)
 class Cube:
-    """Attributes that part the users into slices, with a total over each of them, as a cube in SQL has them.
+    """Attributes that divide the users into slices, with totals over each attribute, like CUBE in SQL.
 
-    ``by=Cube("country", "device")`` has the slices of ``by=["country", "device"]``, and those of each country and of each device.
+    ``by=Cube("country", "device")`` has the slices of ``by=["country", "device"]`` and a slice for each country and each device.
 
     Examples:
         >>> users = labels.selectExpr("*", "user % 2 = 0 AS new")
@@ -40,7 +40,7 @@ class Cube:
         ['new=false', 'new=true', 'country=DE', 'country=FR', 'country=DE, new=false', 'country=DE, new=true', ...
 
     Args:
-        names: the attributes.
+        names: the names of the attributes.
     """
 
     names: tuple[str, ...]
@@ -58,7 +58,7 @@ By = str | Sequence[str] | Cube
 
 
 def parts_of(by: str | Sequence[str], *, totals: bool) -> By:
-    """What `by` is in words of a configuration, which has totals as a key of its own."""
+    """The value of `by` from a configuration, which has a key of its own for totals."""
     names = as_names("by", by)
     if totals and not names:
         msg = "totals=True needs slices; name the attributes with by="
@@ -73,7 +73,7 @@ def attributes_in(by: object) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Facts:
-    """What else is known of users and items.
+    """Further tables about users and items.
 
     ``Facts(training=ratings, items=films, category="genre")``
 
@@ -83,15 +83,15 @@ class Facts:
         0.6666666666666667
 
     Attributes:
-        attributes: a table of users with the columns of `by` and `user_weight`. A user whom only this table knows is not evaluated.
-        training: rows of users and items, the interactions that the model was trained on, for metrics such as ``novelty@10``. Its
-            columns are named as those of the predictions.
-        items: rows of items with attributes of theirs, for metrics such as ``diversity@10``; or the whole catalogue. Its column of
-            items is named as that of the predictions.
-        baseline: what a baseline recommends, such as the most popular items, for ``unexpectedness@10`` and ``serendipity@10``. Its
-            columns are named as those of the predictions.
-        category: the column of `items` with the category of each.
-        vector: the column of `items` with an array of numbers for each, all of one length.
+        attributes: a table of users with the columns of `by` and `user_weight`. A user who is only in this table is not evaluated.
+        training: the interactions that the model was trained on, as rows of users and items, for metrics such as ``novelty@10``. Its
+            columns have the same names as in the predictions.
+        items: a table of items with their attributes, for metrics such as ``diversity@10``, or the whole catalogue. Its column of
+            items has the same name as in the predictions.
+        baseline: the recommendations of a baseline, such as the most popular items, for ``unexpectedness@10`` and
+            ``serendipity@10``. Its columns have the same names as in the predictions.
+        category: the column of `items` with the category of each item.
+        vector: the column of `items` with an array of numbers for each item, all of the same length.
     """
 
     attributes: Table | None = None
@@ -102,12 +102,12 @@ class Facts:
     vector: str = "vector"
 
     def tables(self) -> dict[str, Table | None]:
-        """The tables that only metrics ask for, by name; nobody reads one that no metric asks for."""
+        """The tables that metrics may need, by name. A table is read only if a metric needs it."""
         return {"training": self.training, "items": self.items, "baseline": self.baseline}
 
 
 def _check_choices(options: RankingOptions | SummaryOptions) -> None:
-    """Refuse what a field cannot be whose type lists its values: words, or true and false."""
+    """Raise an error for a value that is not among those that the type of its field lists: words, or true and false."""
     for name, hint in get_type_hints(type(options)).items():
         if get_origin(hint) is Literal or hint is bool:
             one_of(name, getattr(options, name), (True, False) if hint is bool else get_args(hint))
@@ -148,7 +148,7 @@ class RankingOptions:
 
 @dataclass(frozen=True)
 class UserOptions:
-    """What is known of the users: their slices and their weights."""
+    """The slices and weights of the users."""
 
     by: By = ()
     user_weight: str | None = None
@@ -160,7 +160,7 @@ class UserOptions:
 
 @dataclass(frozen=True)
 class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
-    """How users are scored; `evaluate` says what each option means."""
+    """How users are scored. `evaluate` describes each option."""
 
     users: Table | None = None
     exclude: Table | None = None
@@ -189,23 +189,23 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
 
     @property
     def choices(self) -> OnInvalid:
-        """What becomes of rows that cannot be ranked."""
+        """What happens to rows that cannot be ranked."""
         return OnInvalid.read(self.on_invalid)
 
     @property
     def convention(self) -> Dialect:
-        """The dialect; the default one, if nobody named any."""
+        """The dialect; the default one if none was named."""
         return DEFAULT if self.dialect is None else find_dialect(self.dialect)
 
     @property
     def chosen_population(self) -> Population | None:
-        """Whom the means are about; None: as the dialect says."""
+        """Which users the means cover; None: as the dialect says."""
         return None if self.population is None else POPULATIONS[self.population]
 
 
 @dataclass(frozen=True)
 class SummaryOptions(UserOptions):
-    """What is said of the users' values; `evaluate` says what each option means."""
+    """How the users' values are summarised. `evaluate` describes each option."""
 
     ci: str | IntervalMethod | None = "t"
     quantiles: Sequence[float] = (0.5,)

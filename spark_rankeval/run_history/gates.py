@@ -1,4 +1,4 @@
-"""Gates: what the figures of a run must be for it to pass, against fixed values or the last good run."""
+"""Gates: conditions that the figures of a run must meet, against fixed values or the last good run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.records.summary import SummaryRow
 
-#: What a gate may look at, in words.
+#: The figures that a gate may check, in words.
 FIGURES = {"mean": "mean", "ci_low": "lower end of the interval", "ci_high": "upper end of the interval"}
 #: The attribute of a summary's row that has it.
 ATTRIBUTES = {"mean": "mean", "ci_low": "interval_low", "ci_high": "interval_high"}
@@ -41,20 +41,20 @@ _EVERY_SLICE = "*"
 
 @dataclass(frozen=True, kw_only=True)
 class GateRule:
-    """The conditions of a figure.
+    """The conditions that a figure must meet.
 
     Attributes:
-        metric: its label, or any spelling of it; of several relevances "ndcg@10 [click]" is one, and "ndcg@10" all. Among
-            settings left out, it is the gate's name.
-        min: the least value that passes.
-        max: the greatest value that passes.
-        max_drop: how far the figure may be below that of the last good run, in the metric's units.
+        metric: the label of the metric, or any spelling of it. With several relevances, "ndcg@10 [click]" means one of them and
+            "ndcg@10" all. Left out, it is the name of the gate.
+        min: the smallest value that passes.
+        max: the largest value that passes.
+        max_drop: how far the figure may be below that of the last good run, in units of the metric.
         max_drop_share: the same as a share of the last good run's figure: 0.02 is 2 %.
-        max_rise: how far it may be above that of the last good run, for metrics of which less is better.
-        max_rise_share: the same as a share.
-        on: which figure, of both runs: the mean, or the lower or upper end of its interval.
-        model: which model; left out, each of them.
-        slice: which users, such as "country=DE"; "*": each slice.
+        max_rise: how far the figure may be above that of the last good run, for metrics for which smaller is better.
+        max_rise_share: the same as a share of the last good run's figure.
+        on: the figure to check, in this run and the last good one: the mean, or the lower or upper end of its interval.
+        model: the model to check; left out, every model.
+        slice: the users to check, such as "country=DE"; "*" checks every slice.
     """
 
     metric: str = ""
@@ -70,29 +70,29 @@ class GateRule:
 
     @property
     def conditions(self) -> dict[str, float]:
-        """The conditions that are given, by their names."""
+        """The conditions that were given, by name."""
         given = {name: getattr(self, name) for name in CONDITIONS}
         return {name: value for name, value in given.items() if value is not None}
 
     @property
     def looks_back(self) -> bool:
-        """Whether the last good run matters."""
+        """Whether a condition refers to the last good run."""
         return not self.conditions.keys().isdisjoint(RELATIVE)
 
 
 @dataclass(frozen=True)
 class GateOutcome(Gate):
-    """One condition on one figure, and whether it was met; a report takes it as it is.
+    """One condition on one figure, and whether it was met. A report can show it as it is.
 
     Attributes:
         metric: the label of the metric.
         model: the model.
-        slice: of the users.
+        slice: the slice of users.
         on: the figure: ``mean``, ``ci_low`` or ``ci_high``.
-        rule: the condition's name, such as ``max_drop``.
-        value: the figure; NaN if it is not defined.
-        limit: the least or greatest value that passes; NaN if the condition looks back and there is no earlier run.
-        earlier: the last good run, if the condition looks back and there is one.
+        rule: the name of the condition, such as ``max_drop``.
+        value: the value of the figure; NaN if it is undefined.
+        limit: the smallest or largest value that passes; NaN if the condition refers to an earlier run and there is none.
+        earlier: the last good run, if the condition refers to it and there is one.
     """
 
     metric: str
@@ -106,7 +106,7 @@ class GateOutcome(Gate):
 
 
 def read_gates(settings: Mapping[str, Any]) -> tuple[GateRule, ...]:
-    """Gates from plain settings: a table of conditions by metric, or by a name of the gate that says which metric it is of.
+    """Gates from plain settings: a table of conditions for each metric, or for each gate that names its metric.
 
     Examples:
         >>> (gate,) = read_gates({"rr": {"min": 0.5, "on": "ci_low", "model": "personal"}})
@@ -118,7 +118,7 @@ def read_gates(settings: Mapping[str, Any]) -> tuple[GateRule, ...]:
             "ndcg@10", "slice": "country=DE", "min": 0.2}}``; keys are the attributes of `GateRule`.
 
     Raises:
-        ConfigurationError: every offending key, with its value and what is allowed.
+        ConfigurationError: a key or value is wrong; the message lists every one, and what is allowed.
     """
     if not isinstance(settings, Mapping):
         msg = f"gates must be a table of conditions by metric; found {settings!r}"
@@ -163,9 +163,10 @@ def check_known(
     slices: bool = True,
     model: str | None = None,
 ) -> None:
-    """Refuse gates of figures that an evaluation of these metrics' keys will not have, all at once, before it runs.
+    """Raise an error for gates on figures that an evaluation of these metrics' keys will not have, before it runs.
 
-    The model is the only one, empty if it has no name; None if there are several, or they are not known yet.
+    The error lists all of them. `model` is the name of the only model, empty if it has none; None if there are several, or they are
+    not known yet.
     """
     problems = []
     for rule in rules:
@@ -185,7 +186,7 @@ def check_known(
 
 
 def names(text: str, key: str) -> bool:
-    """Whether a text names the metric of a row's key: by the key, its label, or another spelling of that."""
+    """Whether a string names the metric of a row's key: the key itself, its label, or another spelling of the label."""
     label = key.partition(" [")[0]
     return text in (key, label) or reads_as(label, text)
 
@@ -193,10 +194,10 @@ def names(text: str, key: str) -> bool:
 def check_gates(
     rules: Iterable[GateRule], rows: Sequence[SummaryRow], earlier: Sequence[tuple[str, SummaryRow]] = ()
 ) -> list[GateOutcome]:
-    """Whether figures meet their gates: an outcome a condition, model and slice, in the order of the rules.
+    """Check figures against gates: an outcome for each condition, model and slice, in the order of the rules.
 
-    An undefined figure fails, and so does a gate of a model or slice that is not there. A gate that looks back passes if no
-    earlier run has the figure, and says so. Numbers are compared as they are written in decimals.
+    An undefined figure fails, and so does a gate on a missing model or slice. A gate that refers to an earlier run passes if no
+    earlier run has the figure; the outcome says so. Numbers are compared as they are written in decimals.
 
     Examples:
         >>> gates = read_gates({"rr": {"min": 0.5}})
@@ -206,8 +207,8 @@ def check_gates(
     Args:
         rules: the gates.
         rows: the summary of the run.
-        earlier: rows of good runs before it with the runs' names, the newest first. A row counts if it has the same definition,
-            dialect and users' weights and, for a gate on an interval, the same method and level.
+        earlier: rows of earlier good runs with the names of the runs, newest first. A row counts if it has the same definition,
+            dialect and user weights. For a gate on an interval it also needs the same method and level.
     """
     outcomes = []
     earlier_of = _by_figure(earlier)
@@ -222,7 +223,7 @@ def check_gates(
 
 
 def _rows_of(rule: GateRule, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
-    """The rows that a gate is about."""
+    """The rows that a gate checks."""
     keys = {key for key in {row.key for row in rows} if names(rule.metric, key)}
     slices = {row.slice for row in rows} - {"all"} if rule.slice == _EVERY_SLICE else {rule.slice}
     return [row for row in rows if row.key in keys and row.slice in slices and rule.model in (None, row.model)]
@@ -231,7 +232,7 @@ def _rows_of(rule: GateRule, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
 def lacking_rows(
     rules: Iterable[GateRule], rows: Sequence[SummaryRow], earlier: Iterable[tuple[str, SummaryRow]]
 ) -> list[tuple[str, list[SummaryRow]]]:
-    """The rows whose gates look back at a figure that no earlier run has; by that figure, such as ``mean``."""
+    """The rows whose gates refer to a figure that no earlier run has, by that figure, such as ``mean``."""
     earlier_of = _by_figure(earlier)
     by_figure: dict[str, dict[_Figure, SummaryRow]] = {}
     for rule in rules:
@@ -365,7 +366,7 @@ def _name(metric: str, model: str, slice_: str) -> str:
 
 
 def failed(outcomes: Iterable[GateOutcome]) -> list[str]:
-    """A sentence for each gate that was not met.
+    """A sentence for each gate that failed.
 
     >>> outcome = GateOutcome("rr", "mean at least 0.5", "0.4", False, "rr", "", "all", "mean", "min", 0.4, 0.5, "")
     >>> failed([outcome])
@@ -375,5 +376,5 @@ def failed(outcomes: Iterable[GateOutcome]) -> list[str]:
 
 
 def render_gates(outcomes: Sequence[GateOutcome]) -> str:
-    """Outcomes as a table of text, those that were not met first."""
+    """Outcomes as a table of text, failed ones first."""
     return as_text(Document((gates_table(outcomes),)))

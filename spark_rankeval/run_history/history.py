@@ -235,12 +235,12 @@ class HistoryPlots:
         of_figure = [each for each in self.rows if (each.row.key, each.row.slice) == (key, slice)]
         drawn = _of_one_definition(of_figure)
         left_out = len({run for run, _, _ in of_figure} - {run for run, _, _ in drawn})
-        reading = [interval_reading([row for _, _, row in drawn[-1:]], "band", "of each run by itself")]
+        reading = [interval_reading([row for _, _, row in drawn[-1:]], "band", "separately for each run")]
         if left_out:
-            reading.append(f"{left_out} runs of another definition are left out.")
+            reading.append(f"{left_out} runs with another definition are left out.")
         limits = _limits_of(gates, key, slice)
         if limits:
-            reading.append("Dashed: gates.")
+            reading.append("Dashed lines: gates.")
         notes = {run: f"{run}, {self.failed[run]}" if run in self.failed else run for run, _, _ in drawn}
         ringed = {notes[run] for run in notes if run in self.failed}
         if ringed:

@@ -1,4 +1,4 @@
-"""Comparisons of models as tables, and what their columns are in words."""
+"""Comparisons of models as tables, and notes that explain their columns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str,
         Column("wins/ties/losses", lambda row: f"{row.wins:,}/{row.ties:,}/{row.losses:,}"),
         _VERDICT,
     ]
-    dash = "there is no such figure over these users"
+    dash = "not defined for these users"
     return Table(rows, columns, caption=caption, dash_means=dash, is_grouped=True)
 
 
@@ -78,11 +78,11 @@ def _of_the_difference(rows: Sequence[Row], level: float) -> list[Column[Any]]:
 
 
 def differences_in_words(rows: Sequence[ComparisonRow], test: str, correction: str, replicates: int) -> list[Note]:
-    """What the columns of a table of differences are."""
+    """Notes that explain the columns of a table of differences."""
     n_tests = sum(not math.isnan(row.p) for row in rows)
     corrected = "" if correction == "none" else f", corrected for {n_tests} comparisons ({correction})"
     return [
-        Note(f"of {name_of_test(test, replicates)}{corrected}", "p"),
+        Note(f"from {name_of_test(test, replicates)}{corrected}", "p"),
         Note("difference / standard deviation of the users' differences", "d"),
         *(Note(text, "verdict") for text in margins_in_words(rows)),
         *map(Note, exceptions(rows, test)),
@@ -90,19 +90,21 @@ def differences_in_words(rows: Sequence[ComparisonRow], test: str, correction: s
 
 
 def pairs_in_words(test: str, replicates: int) -> list[Note]:
-    """What the columns of a table of pairs are."""
-    p = f"of {name_of_test(test, replicates)}, corrected for the pairs of a metric, not for the number of metrics"
-    ends = "those of a metric's pairs hold together; users are those for whom every model has a value"
+    """Notes that explain the columns of a table of pairs."""
+    p = f"from {name_of_test(test, replicates)}, corrected for the number of pairs of a metric, not for the number of metrics"
+    ends = (
+        "the intervals of all pairs of a metric hold together. Only users with a value under every model are compared"
+    )
     return [Note(p, "p"), Note(ends, "interval")]
 
 
 def margins_in_words(rows: Sequence[ComparisonRow]) -> list[str]:
-    """Which differences do not matter; nothing if all do."""
+    """Which differences are too small to matter; empty if all matter."""
     metrics_of: dict[float, dict[str, None]] = {}
     for row in rows:
         metrics_of.setdefault(row.margin, {})[row.name] = None
     margins = [
-        f"{margin:g}" if len(metrics_of) == 1 else f"{margin:g} of {', '.join(metrics)}"
+        f"{margin:g}" if len(metrics_of) == 1 else f"{margin:g} for {', '.join(metrics)}"
         for margin, metrics in sorted(metrics_of.items())
         if margin
     ]
@@ -110,11 +112,11 @@ def margins_in_words(rows: Sequence[ComparisonRow]) -> list[str]:
 
 
 def exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:
-    """The rows whose p or interval is of another kind than those of other rows."""
-    same = "Clopper-Pearson interval, as all users have the same difference"
+    """The rows whose p or interval comes from another method than that of the other rows."""
+    same = "Clopper-Pearson interval, because all users have the same difference"
     kinds = {
-        "p by all signs, none drawn": [row for row in rows if row.p_test == "exact"],
-        "p by the paired t test": [row for row in rows if row.p_test == "t" != test and not math.isnan(row.p)],
+        "p from all patterns of signs, not from random ones": [row for row in rows if row.p_test == "exact"],
+        "p from the paired t test": [row for row in rows if row.p_test == "t" != test and not math.isnan(row.p)],
         same: [row for row in rows if row.interval_method == "clopper_pearson"],
     }
     figures = {kind: [f"{row.name} of {row.model}" for row in of_kind] for kind, of_kind in kinds.items()}
@@ -122,11 +124,11 @@ def exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:
 
 
 def name_of_test(test: str, replicates: int) -> str:
-    """Which test a p is of."""
+    """The name of the test that a p comes from."""
     return {
-        "sign_flip": f"the sign-flip randomisation test, {replicates:,} replicates",
+        "sign_flip": f"the sign-flip randomisation test with {replicates:,} replicates",
         "t": "the paired t test",
-        "tukey": "Tukey's test in the two-way layout",
-        "games_howell": "the test of Games and Howell, with users as blocks",
-        "randomised": f"the randomised Tukey test, {replicates:,} replicates",
+        "tukey": "Tukey's test for a two-way layout",
+        "games_howell": "the Games-Howell test with users as blocks",
+        "randomised": f"the randomised Tukey test with {replicates:,} replicates",
     }[test]

@@ -38,11 +38,11 @@ def history_on_screen(rows: Sequence[HistoryRow], failed: Mapping[str, str]) -> 
         runs = list(dict.fromkeys(run for run, _, _ in group))
         newest = runs[-_MOST_RUNS:]
         n_left_out = len(runs) - len(newest)
-        notes = [Note(f"{n_left_out:,} earlier runs: to_pandas() has them all")] if n_left_out else []
+        notes = [Note(f"{n_left_out:,} earlier runs are not shown: to_pandas() has them all")] if n_left_out else []
         table = history_table([each for each in group if each.run in newest], failed)
         tables.append(replace(table, title=title, notes=notes))
     n_more = len(groups) - len(tables)
-    more = (Note(f"{n_more:,} more metrics and slices: to_pandas() has them all"),) if n_more else ()
+    more = (Note(f"{n_more:,} more metrics and slices are not shown: to_pandas() has them all"),) if n_more else ()
     return Document(tuple(tables), more)
 
 

@@ -1,4 +1,7 @@
-"""Several models in one table: a row a model, a column a metric; the best are marked, and what is significantly better."""
+"""Several models in one table: a row for each model, a column for each metric.
+
+The best values are marked, and so are significantly better ones.
+"""
 
 from __future__ import annotations
 
@@ -66,8 +69,8 @@ class ModelsTable(OneTable):
     def caption(self) -> str:
         """What the table shows."""
         of = users_in_words(replace(self.rows[0], model=""))
-        bold = "; the best of each metric is bold" if len(self.models) > 1 else ""
-        raised = "; a raised letter: significantly better than the model of that letter" if self.better else ""
+        bold = "; the best mean of each metric is bold" if len(self.models) > 1 else ""
+        raised = "; a raised letter: significantly better than the model with that letter" if self.better else ""
         return f"Means over users, {of}{bold}{raised}"
 
     def to_pandas(self) -> pd.DataFrame:
@@ -180,13 +183,13 @@ def _users_in_words(rows: Sequence[SummaryRow]) -> str:
     counts = sorted({row.n_users for row in rows})
     if len(counts) == 1:
         return f"means over {counts[0]:,} users"
-    return f"means over {counts[0]:,} to {counts[-1]:,} users, those for whom a metric is defined"
+    return f"each mean is over the users for whom its metric is defined, {counts[0]:,} to {counts[-1]:,} of them"
 
 
 def _marks_in_words(compared: Sequence[ComparisonRow | PairRow], some_are_better: bool) -> str:
     bases = {row.baseline for row in compared if isinstance(row, ComparisonRow)}
-    which = f"; models were compared with {', '.join(sorted(bases))} alone" if bases else ""
+    which = f". The models were compared only with {', '.join(sorted(bases))}" if bases else ""
     margins = " by more than the margin" if any(row.margin for row in compared) else ""
-    marked = "a letter after a mean: significantly better than the model of that letter"
+    marked = "a letter after a mean: significantly better than the model with that letter"
     meaning = marked if some_are_better else "no mean is significantly better than that of another model"
-    return f"{meaning}{margins}, by the comparison's verdict{which}"
+    return f"{meaning}{margins}, according to the comparison{which}"

@@ -1,6 +1,7 @@
-"""Notes beside figures: that a definition is not most systems' one, with the value by that one, or that metrics count other users.
+"""Notes beside figures, on definitions that few systems use and on metrics that are averaged over different users.
 
-By default AP and NDCG judge the order of what was retrieved. Most systems' definitions count what was missed, too.
+By default AP and NDCG rate only the order of the retrieved items. Most systems also count the relevant items that were missed. The
+note has the value by that definition.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 # A metric at more cutoffs than these is a curve; one point of it has the other value.
 _FEW = 6
-_ELSEWHERE = "most systems define it differently: ask for dialect='standard'"
+_ELSEWHERE = "For the definition that most systems use, pass dialect='standard'"
 _CUTOFF = re.compile(r"@\d+$")
 
 
@@ -32,14 +33,14 @@ def notes_of(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
 
 
 def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
-    """That metrics judge the order of what was retrieved, and their values by most systems' definition; empty if none does."""
+    """The note on metrics that ignore missed items, with their values by most systems' definition; empty if there are none."""
     few = [row for row in rows if row.standard]
     if not few:
         return ""
     names = list(dict.fromkeys(row.name for row in few))
     known = [row for row in few if not math.isnan(row.standard_mean)]
     if not known:
-        return f"{_judging(_named(few), len(names))}; {_ELSEWHERE}"
+        return f"{_rating(_named(few), len(names))}. {_ELSEWHERE}"
     by_model: dict[str, dict[str, float]] = {}
     for row in known:
         by_model.setdefault(row.model, {})[row.name] = row.standard_mean
@@ -48,13 +49,16 @@ def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
     parts = []
     for model, values in by_model.items():
         figures = [number(value) if whole else f"{name} is {number(value)}" for name, value in values.items()]
-        parts.append(_listed(figures) + (f" ({model})" if len(by_model) > 1 else ""))
+        parts.append(_listed(figures) + (f" for {model}" if len(by_model) > 1 else ""))
     values_in_words = f"{subject} {'; '.join(parts)}".lstrip()
-    return f"{_judging(_named(few), len(names))}; by most systems' definition (dialect='standard') {values_in_words}"
+    return (
+        f"{_rating(_named(few), len(names))}. With the definition that most systems use (dialect='standard'), "
+        f"{values_in_words}"
+    )
 
 
 def _note_of_users(rows: Sequence[SummaryRow]) -> str:
-    """That metrics of gain count other users than the rest, because they are defined whatever the threshold."""
+    """The note on metrics of gain that are averaged over other users, because they do not depend on the threshold."""
     metrics = [(row, known_metric(row.definition)) for row in rows if row.model == rows[0].model]
     gains = [(row, metric) for row, metric in metrics if isinstance(metric, GainMetric) and _is_left_open(row, metric)]
     if not gains:
@@ -74,31 +78,32 @@ def _note_of_users(rows: Sequence[SummaryRow]) -> str:
         return ""
     names = _listed([other.name for other in others])
     keeps = (
-        "; grades below it keep their gain, unless you pass below_threshold='zero'"
+        f". Grades below {gain.threshold:g} still count as gain, unless you pass below_threshold='zero'"
         if gain.below_threshold == "keep"
         else ""
     )
     return (
-        f"{_listed(alike)} {'averages' if len(alike) == 1 else 'average'} the {row.n_users:,} users with a grade above 0; "
-        f"{names} {'averages' if len(others) == 1 else 'average'} the {others[0].n_users:,} with a grade of at least "
+        f"{_listed(alike)} {'is' if len(alike) == 1 else 'are'} averaged over the {row.n_users:,} users with a grade above 0; "
+        f"{names} {'is' if len(others) == 1 else 'are'} averaged over the {others[0].n_users:,} users with a grade of at least "
         f"{gain.threshold:g} (relevance_threshold){keeps}"
     )
 
 
 def _is_left_open(row: SummaryRow, metric: GainMetric) -> bool:
-    """Whether a metric has a threshold, and the caller did not choose what becomes of the grades below it."""
+    """Whether a metric has a threshold, and the caller did not choose how grades below it count."""
     asked = known_metric(row.metric)
     is_chosen = asked is not None and "below_threshold" in asked.chosen()
     return not is_chosen and metric.threshold is not None and metric.threshold > 0
 
 
 def note_of_labels(labels: Sequence[str]) -> str:
-    """The same of metrics by their labels, whose other values are not known; empty without any."""
-    return f"{_judging(_listed(labels), len(labels))}; {_ELSEWHERE}" if labels else ""
+    """The same note for metrics whose other values are not known, by their labels; empty if there are no labels."""
+    return f"{_rating(_listed(labels), len(labels))}. {_ELSEWHERE}" if labels else ""
 
 
-def _judging(subject: str, n: int) -> str:
-    return f"{subject} {'judges' if n == 1 else 'judge'} the order of what was retrieved, not what was missed"
+def _rating(subject: str, n: int) -> str:
+    verbs = ("rates", "ignores") if n == 1 else ("rate", "ignore")
+    return f"{subject} {verbs[0]} only the order of the retrieved items and {verbs[1]} relevant items that were missed"
 
 
 def _named(rows: Sequence[SummaryRow]) -> str:

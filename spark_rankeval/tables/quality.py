@@ -1,4 +1,4 @@
-"""What users and their rows were like, in words."""
+"""Sentences on the counts of users and rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def apart_in_words(quality: DataQuality) -> str:
-    """That hardly a user is in both tables, and the likely reason."""
+    """A warning that hardly any user is in both tables, with the likely reason."""
     n = quality.n_in_both_at_most
     verb = f"only {n:,}" if n else "none"
     have = "has" if n < 2 else "have"
@@ -24,20 +24,20 @@ def apart_in_words(quality: DataQuality) -> str:
 
 
 def excluded_labels_in_words(quality: DataQuality) -> str:
-    """How many labels are of items that predictions leave out."""
+    """How many labels are of items that were left out of the predictions."""
     n = quality.n_excluded_labels
     verb = "is of an excluded item" if n == 1 else "are of excluded items"
     return f"{n:,} of {quality.n_labels:,} labels{share(n, quality.n_labels)} {verb}"
 
 
 def quality_notes(quality: DataQuality) -> list[Note]:
-    """What the users and their rows were like; counts of 0 that mean nothing to do are left out."""
+    """Notes on users, ties and rows. Counts that only matter if they are not 0 are left out if they are."""
     notes = [Note("; ".join(_users(quality)), "users")]
     if quality.is_apart:
         notes.append(Note(apart_in_words(quality), "!"))
     notes += [Note(_ties(quality), "ties"), Note("; ".join(_rows(quality)), "rows")]
     if quality.label_weight:
-        notes.append(Note("; ".join(_weights(quality)), "weights of labels"))
+        notes.append(Note("; ".join(_weights(quality)), "label weights"))
     return notes
 
 
@@ -51,15 +51,16 @@ def _users(quality: DataQuality) -> Iterator[str]:
         shares["left out of the means"] = quality.n_left_out
     for words, n in shares.items():
         yield f"{n:,} {words}{share(n, quality.n_users)}"
-    unusable = "without a usable weight left out"
-    yield from _counted({"of weight 0 left out": quality.n_without_weight, unusable: quality.n_invalid_weights})
+    unusable = "without a usable weight, left out"
+    yield from _counted({"with weight 0, left out": quality.n_without_weight, unusable: quality.n_invalid_weights})
 
 
 def _ties(quality: DataQuality) -> str:
     n = quality.n_hanging_on_ties
     if not n:
-        return "no user depends on the order of equal scores"
-    return f"{n:,} users depend on the order of equal scores{share(n, quality.n_users)}"
+        return "no user's values depend on the order of equal scores"
+    whose = "user's" if n == 1 else "users'"
+    return f"{n:,} {whose} values depend on the order of equal scores{share(n, quality.n_users)}"
 
 
 def _rows(quality: DataQuality) -> Iterator[str]:
@@ -69,11 +70,11 @@ def _rows(quality: DataQuality) -> Iterator[str]:
 
 
 def _weights(quality: DataQuality) -> Iterator[str]:
-    yield f"{quality.label_weight:,.6g} in all"
-    yield f"as good as {quality.effective_n_labels:,.1f} equal ones"
+    yield f"{quality.label_weight:,.6g} in total"
+    yield f"as informative as {quality.effective_n_labels:,.1f} equal weights"
     yield from _counted({"clipped": quality.n_clipped_labels})
 
 
 def _counted(counts: Mapping[str, int | None]) -> list[str]:
-    """Counts by what they are of, without those of 0."""
+    """The counts that are not 0, each with its words."""
     return [f"{n:,} {words}" for words, n in counts.items() if n]

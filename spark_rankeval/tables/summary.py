@@ -38,7 +38,7 @@ UNDEFINED: Column[Any] = Column("undefined", lambda row: f"{row.n_undefined:,}")
 def summary_on_screen(
     rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality], notes: Sequence[str] = ()
 ) -> Document:
-    """As many tables as fit on a page; below the last one of a model, what its users were like."""
+    """As many tables as fit on a page; below the last one of a model, notes on its users."""
     groups = _by_model(rows)
     last = {group[0].model: place for place, group in enumerate(groups)}
     tables = []
@@ -48,7 +48,7 @@ def summary_on_screen(
         tables.append(_summary_table(group, quality_notes(qualities[model]) if is_last else ()))
     n_left_out = len(groups) - len(tables)
     if n_left_out:
-        more = Note(f"{n_left_out:,} more slices: result.slices has them all")
+        more = Note(f"{n_left_out:,} more slices are not shown: result.slices has them all")
         of_all = quality_notes(*qualities.values()) if len(qualities) == 1 else []
         tables[-1] = _summary_table(groups[len(tables) - 1], [more, *of_all])
     return Document(tuple(tables), remarks(notes))
@@ -115,7 +115,7 @@ def usual(rows: Sequence[SummaryRow]) -> SummaryRow:
 
 
 def missing_intervals(rows: Sequence[SummaryRow]) -> list[str]:
-    """Why means have no interval, or another one than the head of the table says."""
+    """Why means have no interval, or one of another kind than the heading of the column says."""
     reasons: dict[str, list[str]] = {}
     others: dict[str, list[str]] = {}
     for row in rows:
@@ -124,8 +124,8 @@ def missing_intervals(rows: Sequence[SummaryRow]) -> list[str]:
         elif row.interval_method != usual(rows).interval_method:
             others.setdefault(_METHODS[row.interval_method], []).append(row.name)
     return [
-        *(f"no interval of {_listed(keys, len(rows))}: {reason}" for reason, keys in reasons.items()),
-        *(f"interval of {_listed(keys, len(rows))}: {method}" for method, keys in others.items()),
+        *(f"no interval for {_listed(keys, len(rows))}: {reason}" for reason, keys in reasons.items()),
+        *(f"interval for {_listed(keys, len(rows))}: {method}" for method, keys in others.items()),
     ]
 
 
@@ -137,7 +137,7 @@ def listed(names: Sequence[str]) -> str:
 
 def _listed(names: Sequence[str], n_rows: int) -> str:
     """The first of some metrics, or that it is all of a table's."""
-    return "any mean" if len(names) == n_rows > 1 else listed(names)
+    return "any mean" if len(names) == n_rows > 1 else listed(list(dict.fromkeys(names)))
 
 
 def _by_model(rows: Sequence[SummaryRow]) -> list[list[SummaryRow]]:

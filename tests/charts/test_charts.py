@@ -61,8 +61,8 @@ def test_a_curve_has_the_means_and_both_ends_of_the_intervals():
 
 def test_a_curve_says_how_to_read_it_and_what_it_shows():
     spec = plots(models_rows()).curve("ndcg").to_dict()
-    assert spec["title"]["text"] == "ndcg against the cutoff"
-    assert "band: 95% interval (t), at each point by itself" in spec["title"]["subtitle"][0]
+    assert spec["title"]["text"] == "ndcg by cutoff"
+    assert "band: 95% interval (t), separately for each point" in spec["title"]["subtitle"][0]
     assert spec["description"].startswith("Line chart of mean ndcg against cutoff k. als: 0.1")
     texts = svg(plots(models_rows()).curve("ndcg"))
     assert texts.count(">als<") == texts.count(">popularity<") == 1
@@ -72,7 +72,7 @@ def test_a_curve_without_a_cutoff_tells_the_value_of_whole_lists():
     rows = [row(f"ndcg@{k}", 0.1 * k) for k in (1, 2, 3)] + [row("ndcg", 0.4444)]
     chart = plots(rows, [""]).curve("ndcg")
     assert [one["place"] for one in values(chart)] == [1, 2, 3]
-    assert "Of whole lists: 0.4444." in chart.to_dict()["title"]["subtitle"]
+    assert "Without a cutoff: 0.4444." in chart.to_dict()["title"]["subtitle"]
 
 
 def test_a_curve_with_undefined_points_has_gaps_and_one_of_none_says_so():
@@ -114,7 +114,7 @@ def test_means_stand_model_by_model_with_large_figures_apart():
     spec = chart.to_dict()
     assert len(spec["vconcat"]) == 2, "dcg@10 would press the others together"
     assert {(one["place"], one["series"]) for one in values(chart)} >= {("dcg@10", "als"), ("ndcg@5", "popularity")}
-    assert "whether models differ is told by their differences" in " ".join(spec["title"]["subtitle"])
+    assert "To see whether models differ, use compare." in " ".join(spec["title"]["subtitle"])
     assert not isinstance(plots(models_rows(recalls=False)).means(["ndcg@1", "mrr"]), alt.VConcatChart)
 
 
@@ -126,7 +126,7 @@ def test_means_of_one_metric_are_a_line_a_model():
 def test_calling_plot_draws_what_the_name_stands_for():
     drawn = plots(models_rows())
     assert drawn().to_dict()["title"]["text"] == "Means over users"
-    assert drawn("ndcg").to_dict()["title"]["text"] == "ndcg against the cutoff"
+    assert drawn("ndcg").to_dict()["title"]["text"] == "ndcg by cutoff"
     assert drawn("nDCG@10").to_dict()["title"]["text"] == "Mean ndcg@10 by model"
     assert drawn("precision_recall_curve").to_dict()["title"]["text"] == "Precision against recall"
     with pytest.raises(
@@ -164,7 +164,7 @@ def test_of_many_slices_those_with_most_users_are_drawn_in_their_order():
     chart = plots(rows, [""]).slices("ndcg@10")
     largest = sorted(range(100), key=lambda n: -((n * 37) % 101))[:40]
     assert [one["place"] for one in values(chart)] == [f"c={n}" for n in sorted(largest)]
-    assert "The 40 slices of 100 with the most users." in chart.to_dict()["title"]["subtitle"]
+    assert "Shown: the 40 of 100 slices with the most users." in chart.to_dict()["title"]["subtitle"]
 
 
 def test_a_name_of_several_metrics_is_not_drawn_as_one_of_them():

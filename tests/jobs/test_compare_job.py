@@ -95,7 +95,7 @@ def test_the_job_says_what_compare_says_and_keeps_it(spark, tables, tmp_path, ca
     assert "Which model is better" in page
     assert f">{expected['rr'].verdict}</td>" in page
     # The means of both are in it, beside the differences.
-    assert "Slices of the users" in page
+    assert "Slices of users" in page
 
 
 def test_a_run_of_the_evaluating_job_is_a_model(spark, tables, tmp_path, capsys):

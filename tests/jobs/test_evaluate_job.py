@@ -357,7 +357,7 @@ def test_labels_with_weights_are_logged_feedback(spark, files, capsys):
     assert (snips.value, snips.n, snips.user_weight) == (3 / 5, 1, "self-normalised")
     quality = manifest(files / "out")["data_quality"]
     assert (quality["n_clipped_labels"], quality["label_weight"], quality["squared_label_weight"]) == (1, 6.0, 20.0)
-    assert "weights of labels  6 in all; as good as 1.8 equal ones; 1 clipped" in capsys.readouterr().out
+    assert "label weights  6 in total; as informative as 1.8 equal weights; 1 clipped" in capsys.readouterr().out
     assert start(files, 'metrics = ["rr"]', columns) == 2
     assert "cannot estimate rr, which depend" in capsys.readouterr().err
 
@@ -550,8 +550,8 @@ def test_the_session_of_databricks_is_neither_configured_nor_stopped(spark, monk
 def test_a_job_says_what_most_systems_would_say(spark, files, capsys):
     """In the table that it prints, its log and its manifest; the stored table of users has no column more."""
     note = (
-        "ndcg@2 judges the order of what was retrieved, not what was missed; by most systems' definition "
-        "(dialect='standard') it is 0.3869"
+        "ndcg@2 rates only the order of the retrieved items and ignores relevant items that were missed. With the definition "
+        "that most systems use (dialect='standard'), it is 0.3869"
     )
     (files / "l.json").write_text('{"user": 1, "bought": "a"}\n{"user": 1, "bought": "z"}\n')
     assert start(files, 'metrics = ["ndcg@2", "rr"]', options=["--log-format", "json"]) == 0

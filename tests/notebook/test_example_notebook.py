@@ -49,11 +49,11 @@ def test_it_has_the_key_values_and_all_kinds_of_charts(anew):
     charts = [" ".join(text) for text in texts if isinstance(text, list)]
     for words in (
         "Mean ndcg@10 by model",
-        "ndcg against the cutoff",
+        "ndcg by cutoff",
         "Precision against recall",
-        "ndcg@10 by slice of the users",
-        "Differences of als to popularity",
-        "Users by their difference of ndcg@10 to popularity",
+        "ndcg@10 by slice of users",
+        "als compared with popularity",
+        "Users by their difference in ndcg@10 from popularity",
     ):
         assert any(words in chart for chart in charts), words
     told = " ".join(text for text in texts if isinstance(text, str))

@@ -8,7 +8,8 @@ from summary_rows import row
 
 from spark_rankeval.report.tables import definitions_table
 
-NOTE = "ndcg@10 judges the order of what was retrieved, not what was missed; by most systems' definition (dialect='standard') it is"
+RATES = "ndcg@10 rates only the order of the retrieved items and ignores relevant items that were missed."
+NOTE = f"{RATES} With the definition that most systems use (dialect='standard'), it is"
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +30,14 @@ def test_a_chart_of_such_a_metric_says_so(noted):
     for chart in (noted.plot("ndcg@10"), noted.plot(), noted.plot.slices("ndcg@10"), noted.plot.quantiles()):
         assert NOTE in subtitle(chart)
     for chart in (noted.plot("recall@10"), noted.plot.slices("recall@10"), result().plot("ndcg")):
-        assert "judges" not in subtitle(chart)
+        assert "missed" not in subtitle(chart)
 
 
 @pytest.mark.usefixtures("without_charts")
 def test_a_page_says_it_once(noted, tmp_path):
     of_models = replace(comparison(), notes=("map@10 is another matter",))
     page = noted.report(tmp_path / "report.html", comparison=of_models).read_text()
-    assert page.count("judges the order of what was retrieved") == 1
+    assert page.count(RATES) == 1
     assert page.count("map@10 is another matter") == 1
     assert repr(of_models).endswith("\nnote   map@10 is another matter")
 

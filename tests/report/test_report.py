@@ -103,7 +103,7 @@ def test_every_mean_is_there_to_unfold(page):
 
 def test_differences_have_verdicts_and_what_they_stand_on(page):
     words = page.words(page.section("differences"))
-    assert "the sign-flip randomisation test, 9,999 replicates, corrected (holm)" in words
+    assert "the sign-flip randomisation test with 9,999 replicates, corrected (holm)" in words
     assert "Verdict: differences up to 0.005 do not matter." in words
     line = next(cells for cells in page.rows("differences") if cells[0] == "map@10")
     assert line[1] == "popularity"
@@ -216,7 +216,7 @@ def test_the_smallest_report_has_what_there_is(tmp_path):
 def test_a_report_of_nobody_says_so(tmp_path):
     page = Page(plain([undefined("ndcg@10"), undefined("ndcg@10", slice="country=DE")]).report(tmp_path / "r.html"))
     assert page.rows("means")[1][1:3] == ["undefined", "–"]
-    assert "no interval of ndcg@10: no user" in page.words(page.section("means"))
+    assert "No interval for ndcg@10: no user" in page.words(page.section("means"))
     assert "NaN" not in page.text
 
 
@@ -390,7 +390,10 @@ def test_gates_and_manifest_are_told_in_the_order_given(tmp_path):
 @pytest.mark.parametrize(
     ("manifest", "expected"),
     [
-        ({"run_id": "day1", "started": "2026-11-20T01:59:30+02:00"}, ["run", "day1", "time (UTC)", "2026-11-19 23:59"]),
+        (
+            {"run_id": "day1", "started": "2026-11-20T01:59:30+02:00"},
+            ["run", "day1", "started (UTC)", "2026-11-19 23:59"],
+        ),
         ({"run_id": "<day1>", "started": "at night"}, ["run", "<day1>"]),
         ({"started": "2026-11-20T01:59:30"}, []),
     ],
@@ -424,8 +427,8 @@ def test_differences_whose_p_or_interval_is_of_another_kind_are_named(tmp_path):
     exact = replace(first, p_test="exact", interval_method="clopper_pearson")
     page = Page(full_report(tmp_path / "exact.html", comparison=replace(comparison(), rows=(exact, *others))))
     words = page.words(page.section("differences"))
-    assert f"p by all signs, none drawn: {first.metric} of {first.model}" in words
-    assert f"as all users have the same difference: {first.metric} of {first.model}" in words
+    assert f"p from all patterns of signs, not from random ones: {first.metric} of {first.model}" in words
+    assert f"because all users have the same difference: {first.metric} of {first.model}" in words
 
 
 @pytest.mark.usefixtures("without_charts")
@@ -433,7 +436,7 @@ def test_a_report_says_when_it_was_made(tmp_path):
     before = datetime.now(UTC).replace(second=0, microsecond=0)
     page = Page(full_report(tmp_path / "r.html"))
     facts = {page.words(fact.find("dt")): page.words(fact.find("dd")) for fact in page.all("dl/div")}
-    made = datetime.strptime(facts["report made (UTC)"], "%Y-%m-%d %H:%M").replace(tzinfo=UTC)
+    made = datetime.strptime(facts["report created (UTC)"], "%Y-%m-%d %H:%M").replace(tzinfo=UTC)
     assert before <= made <= datetime.now(UTC)
 
 

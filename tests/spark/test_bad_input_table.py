@@ -390,7 +390,7 @@ class TestTies:
         result = evaluate(table, labels(spark), ["rr@3", "rr"], score="score")
         assert result["rr"] == (1 / 2 + 1) / 2
         assert result.data_quality.n_hanging_on_ties == 1
-        assert "1 users depend on the order of equal scores (50.0%)" in repr(result)
+        assert "1 user's values depend on the order of equal scores (50.0%)" in repr(result)
         assert evaluate(table, labels(spark, ("a", "z", 1.0)), "rr", score="score", ties="item_desc")["rr"] == 1.0
         averaged = evaluate(table, labels(spark), "rr", score="score", ties="average")
         assert averaged["rr"] == pytest.approx(((1 + 1 / 2 + 1 / 3) / 3 + 1) / 2)

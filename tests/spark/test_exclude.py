@@ -119,6 +119,6 @@ def test_labels_that_are_excluded_too_are_warned_of(spark, jobs_of):
         result = evaluate(predictions, labels, "recall@3", **given)
     assert [quality.n_excluded_labels for quality in result.qualities.values()] == [2, 2]
     assert (result.data_quality.n_excluded_labels, result.data_quality.n_excluded) == (2, 4)
-    assert "2 labels excluded too" in repr(result)
+    assert "2 labels of excluded items" in repr(result)
     with pytest.warns(SparkRankEvalWarning, match=warning):
         assert summarise(result.per_user).qualities == result.qualities

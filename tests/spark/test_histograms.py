@@ -114,7 +114,7 @@ def test_two_equal_models_draw_nobody(lists):
     table = score_users(predictions["als"], labels, ["ndcg@10"], score="score")
     comparison = compare({"one": table, "other": table}, "one", replicates=99)
     spec = comparison.plot.histogram().to_dict()
-    assert "no user has another value" in str(spec["datasets"])
+    assert "no user has a difference" in str(spec["datasets"])
 
 
 @pytest.mark.parametrize("n_users", part_of([1, 3], 2))

@@ -221,7 +221,7 @@ def test_no_user_and_one_user_have_no_interval_and_it_says_so(tables, n, reason,
         assert math.isnan(row.interval_low)
         assert math.isnan(row.interval_high)
         assert math.isnan(row.median) == (n == 0)
-    assert f"no interval of any mean: {reason}" in repr(result)
+    assert f"no interval for any mean: {reason}" in repr(result)
     document = json.loads(result.to_json(), parse_constant=pytest.fail)
     assert document["summary"][0]["interval_low"] is None
     assert document["summary"][0]["no_interval"] == reason

@@ -122,7 +122,10 @@ def test_the_weights_are_reported(result, logs):
     assert quality.effective_n_labels == pytest.approx(weights.sum() ** 2 / (weights**2).sum(), rel=1e-12)
     assert quality.n_clipped_labels == (weights > LIMIT).sum() > 0
     text = repr(result)
-    assert f"as good as {quality.effective_n_labels:,.1f} equal ones; {quality.n_clipped_labels:,} clipped" in text
+    assert (
+        f"as informative as {quality.effective_n_labels:,.1f} equal weights; {quality.n_clipped_labels:,} clipped"
+        in text
+    )
     assert "users weighted by" not in text
     assert "estimator='ips', weight_limit=None" in result.explain()
     assert result.to_dict()["data_quality"]["n_clipped_labels"] == quality.n_clipped_labels

@@ -34,11 +34,11 @@ def test_the_other_value_comes_in_the_same_action(tables, jobs_of):
     assert default.keys() == ["precision@2", "ndcg@2", "ap@2"]
     assert standard.notes == ()
     figures = "; ".join(
-        f"{standard[model, 'ndcg@2']:.4f} and {standard[model, 'ap@2']:.4f} ({model})" for model in ("x", "y")
+        f"{standard[model, 'ndcg@2']:.4f} and {standard[model, 'ap@2']:.4f} for {model}" for model in ("x", "y")
     )
     assert default.notes == (
-        "ndcg@2 and map@2 judge the order of what was retrieved, not what was missed; by most systems' definition "
-        f"(dialect='standard') they are {figures}",
+        "ndcg@2 and map@2 rate only the order of the retrieved items and ignore relevant items that were missed. With the definition "
+        f"that most systems use (dialect='standard'), they are {figures}",
     )
     for shown in (repr(default), default._repr_html_(), default.explain(), default.to_latex()):
         assert "they are" in shown
@@ -61,8 +61,8 @@ def test_a_stored_table_says_what_to_ask_for(tables, tmp_path):
     scored = score_users(*tables, METRICS, score="score", relevance="grade")
     assert scored.columns == without_standards(scored).columns
     asks = (
-        "ndcg@2 and map@2 judge the order of what was retrieved, not what was missed; most systems define it differently: "
-        "ask for dialect='standard'"
+        "ndcg@2 and map@2 rate only the order of the retrieved items and ignore relevant items that were missed. For the definition "
+        "that most systems use, pass dialect='standard'"
     )
     assert summarise(scored).notes == (asks,)
     assert summarise(scored, notes=False).notes == ()

@@ -75,7 +75,7 @@ def test_users_of_weight_0_are_counted(result, collected):
         assert row.n_users + row.n_undefined + result.data_quality.n_without_weight == result.data_quality.n_users
     text = repr(result)
     assert "users weighted by 'spend'" in text
-    assert f"{result.data_quality.n_without_weight} of weight 0 left out" in text
+    assert f"{result.data_quality.n_without_weight} with weight 0, left out" in text
 
 
 # By day what the other intervals are parts of: BCa's have the replicates of percentiles.
@@ -164,7 +164,7 @@ def test_a_weight_that_is_none_is_an_error_that_counts_and_names(tables):
     assert caught.value.counts == {"n_invalid_weights": 4}
     dropped = evaluate(predictions, labels, METRICS, on_invalid="drop", **told)
     assert dropped.data_quality.n_invalid_weights == 4
-    assert "4 without a usable weight left out" in repr(dropped)
+    assert "4 without a usable weight, left out" in repr(dropped)
     if FULL_LENGTH:
         strangers = about.replace({user: 555 + user for user in wrong}, subset="user")
         others = evaluate(
