@@ -52,8 +52,8 @@ setup: java $(VENV)/.installed  ## create the environment
 hooks: setup  ## install checks of style, types and imports that run before every commit
 	@$(BIN)/pre-commit install
 
-demo: setup  ## train and evaluate two models on real ratings
-	@echo "two models on real ratings, trained and evaluated: some 30 seconds"
+demo: setup  ## train, evaluate and compare three models on real ratings
+	@echo "three models on real ratings, trained, evaluated and compared: some 30 seconds"
 	@$(BIN)/python jobs/quickstart.py
 
 # Run two test files at a time, each with its own Spark. A test file waits for Spark about as long as it computes itself.

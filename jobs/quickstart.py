@@ -1,4 +1,4 @@
-"""A first look: a real model on real ratings, from the split to the metrics, in one file read from top to bottom."""
+"""A first look: three models on real ratings, from the split to the verdicts, in one file read from top to bottom."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ try:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    from spark_rankeval import compare, score_users, write_per_user
+    from spark_rankeval import Facts, compare, score_users, write_per_user
     from spark_rankeval.errors import ConfigurationError
     from spark_rankeval.jobs.session import job_session, run_job
 except ModuleNotFoundError as error:
@@ -34,8 +34,10 @@ METRICS = [
     "ndcg@10",
     "ap@10",
     "rr",
+    "novelty@10",
 ]
-HEADLINE = "ndcg@10"
+# One says who finds what users want, the other who shows movies that few users know.
+HEADLINES = ["ndcg@10", "novelty@10"]
 # What most systems mean by NDCG and AP.
 DIALECT = "standard"
 HELD_OUT = 0.2
@@ -100,7 +102,7 @@ def quickstart(spark: SparkSession, file: str, output: str, relevance_threshold:
     """
     say(f"splitting the ratings of {Path(file).name}")
     ratings = store(hold_out(read_ratings(spark, file), HELD_OUT, SEED), f"{output}/ratings")
-    training = ratings.where(~F.col("held_out")).drop("held_out")
+    training = store(ratings.where(~F.col("held_out")).drop("held_out"), f"{output}/training")
     labels = store(ratings.where("held_out").drop("held_out"), f"{output}/labels")
     counts = ratings.agg(
         F.count(F.lit(1)).alias("ratings"),
@@ -118,7 +120,7 @@ def quickstart(spark: SparkSession, file: str, output: str, relevance_threshold:
         f"{RECOMMENDED} unseen movies are recommended to each user; "
         f"those held out with a rating of {relevance_threshold:g} or more are relevant"
     )
-    recommenders = {"als": recommend_by_als, "popularity": recommend_by_popularity}
+    recommenders = {"als": recommend_by_als, "popularity": recommend_by_popularity, "random": recommend_at_random}
     results = {}
     for model, recommend in recommenders.items():
         say(f"training {model} and recommending {RECOMMENDED} movies to each user")
@@ -132,13 +134,17 @@ def quickstart(spark: SparkSession, file: str, output: str, relevance_threshold:
             relevance="rating",
             relevance_threshold=relevance_threshold,
             dialect=DIALECT,
+            facts=Facts(training=training),
         )
         results[model] = write_per_user(per_user, f"{output}/per_user_{model}", mode="overwrite")
         print(f"\n{results[model]}")
     say("comparing the models")
     comparison = compare(results, baseline="popularity")
-    print(f"\n{comparison}\n\n{comparison[HEADLINE].sentence}")
-    names = ["ratings", "labels", *recommenders, *(f"per_user_{model}" for model in recommenders)]
+    print(f"\n{comparison}\n")
+    for metric in HEADLINES:
+        for model in ("als", "random"):
+            print(comparison[metric, model].sentence)
+    names = ["ratings", "training", "labels", *recommenders, *(f"per_user_{model}" for model in recommenders)]
     print(f"\nwritten to {output}: {', '.join(names)}")
 
 
@@ -234,6 +240,14 @@ def recommend_by_popularity(training: DataFrame, k: int) -> DataFrame:
     popularity = training.groupBy("item").agg(F.count(F.lit(1)).alias("score"))
     candidates = popularity.orderBy(F.desc("score"), "item").limit(k + most_seen(training))
     return best_unseen(training.select("user").distinct().crossJoin(candidates), training, k)
+
+
+def recommend_at_random(training: DataFrame, k: int) -> DataFrame:
+    """Unseen items for each user, k of them, drawn at random: the same in every run and partitioning."""
+    candidates = training.select("user").distinct().crossJoin(training.select("item").distinct())
+    # With the seed of hold_out the order would tell which ratings are held out.
+    score = F.xxhash64("user", "item", F.lit(SEED + 1)).cast("double")
+    return best_unseen(candidates.withColumn("score", score), training, k)
 
 
 def most_seen(training: DataFrame) -> int:
