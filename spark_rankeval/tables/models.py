@@ -51,7 +51,7 @@ class ModelsTable(OneTable):
         b  personal  0.8750* a   0.7500*
         *  the best of its column
         means over 8 users
-        a letter after a mean: significantly better than the model of that letter, by the comparison's verdict; models ...
+        a letter after a mean: significantly better than the model with that letter, according to the comparison. The ...
 
     Attributes:
         rows: of the summary, of all users: metric by metric.
