@@ -75,7 +75,6 @@ def jobs_of(_session):
 @pytest.fixture(scope="session")
 def tables_of_docstrings(spark):
     """What the examples of docstrings go on from: the names that the first block of docs/api.md makes."""
-    assert spark is not None
     names = {}
     examples_of(ROOT / "docs" / "api.md")[0].run(names)
     # Many examples read these users again.

@@ -31,9 +31,9 @@ def needs_tables(name):
     return any(isinstance(node, ast.Name) and node.id in TABLES for node in nodes)
 
 
-def failures_of(name, names):
-    """Run the examples of a module among the names; how many fail."""
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+def failures_of(name, names, flags=0):
+    """Run the examples of a module among the names; how many fail, by doctest's flags for what may differ."""
+    runner = doctest.DocTestRunner(optionflags=flags)
     for test in EXAMPLES[name]:
         test.globs = {**PUBLIC, **vars(importlib.import_module(name)), **names}
         runner.run(test)
