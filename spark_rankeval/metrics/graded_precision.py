@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,6 +22,8 @@ __all__ = ["GradedAveragePrecision", "QMeasure"]
 
 # Adding level by level takes a step a level; beyond so many the exact sum is quicker.
 _MOST_LEVELS = 256
+# Whole numbers below 2 to this power are exact as floats.
+_FLOAT_BITS = 53
 
 
 def _probabilities(value: Any) -> str | None:
@@ -112,25 +115,62 @@ def _sums_of_lesser(user: IntArray, worth: FloatArray, n_users: int) -> FloatArr
     return sums
 
 
-def _exact_sums_of_lesser(worth: FloatArray) -> list[float]:
-    """The same of one user, in whole numbers, rounded once."""
-    fractions = [number.as_integer_ratio() for number in worth.tolist()]
-    unit = max(denominator for _, denominator in fractions)
-    levels, level = np.unique(worth, return_inverse=True)
-    # A binary indexed tree of what came so far, by level: its sum above its count (Fenwick 1994).
-    tree, bits, sums = [0] * (len(levels) + 1), len(worth).bit_length(), []
-    for n, ((numerator, denominator), highest) in enumerate(zip(fractions, (level + 1).tolist(), strict=True), 1):
-        whole, place = numerator * (unit // denominator), highest
-        while place < len(tree):
-            tree[place] += whole << bits | 1
-            place += place & -place
-        up_to, place = 0, highest
-        while place:
-            up_to += tree[place]
-            place &= place - 1
-        n_higher = n - (up_to & ((1 << bits) - 1))
-        sums.append(((up_to >> bits) + n_higher * whole) / unit)
-    return sums
+def _exact_sums_of_lesser(worth: FloatArray) -> FloatArray:
+    """The same of one user, rounded once."""
+    # So narrow that a float holds the sum of all parts.
+    parts, exponents = _whole_parts(worth, _FLOAT_BITS - len(worth).bit_length())
+    sums = list(map(np.ldexp, _whole_sums_of_lesser(worth, parts), exponents))
+    if len(sums) == 1:
+        return sums[0]
+    if len(sums) == 2:
+        # The sum of two floats is rounded once.
+        return sums[0] + sums[1]
+    return np.array(list(map(math.fsum, zip(*(terms.tolist() for terms in sums), strict=True))))
+
+
+def _whole_parts(worth: FloatArray, bits: int) -> tuple[list[FloatArray], list[int]]:
+    """Whole numbers of so many bits, and exponents of 2: the values are the sum of the numbers times these powers."""
+    parts, exponents, rest = [], [], worth
+    while rest.any():
+        exponent = math.frexp(float(rest.max()))[1] - bits
+        parts.append(np.floor(np.ldexp(rest, -exponent)))
+        exponents.append(exponent)
+        rest = rest - np.ldexp(parts[-1], exponent)
+    return parts, exponents
+
+
+def _whole_sums_of_lesser(worth: FloatArray, columns: list[FloatArray]) -> list[FloatArray]:
+    """Of each column of parts of the values, Σ_{m≤n} of the part of the lesser of m and n; exact if the column's sum is."""
+    lesser, n_lesser = _sums_before(np.argsort(worth, kind="stable"), columns)
+    n_others = np.arange(1, len(worth) + 1) - n_lesser
+    return [below + n_others * part for below, part in zip(lesser, columns, strict=True)]
+
+
+def _sums_before(order: IntArray, columns: list[FloatArray]) -> tuple[list[FloatArray], IntArray]:
+    """Of the entries that come earlier, and also stand before in `order`: the sum of each column, and how many they are.
+
+    Blocks of entries are split into an earlier and a later half, again and again. Each split adds the earlier half to the later.
+    """
+    n = len(order)
+    sums, count = [np.zeros_like(column) for column in columns], np.zeros(n, np.int64)
+    # The entries of one block after the other, each block as in `order`.
+    place, half = order, 1 << (n - 1).bit_length() >> 1
+    while half:
+        is_later = (place & half) > 0
+        at = np.flatnonzero(is_later)
+        earlier, later = place[~is_later], place[at]
+        # Only the last block can be shorter, so each block before has `half` entries of either kind.
+        nth = np.arange(len(at))
+        before, of_others = at - nth, nth // half * half
+        count[later] += before - of_others
+        for column, total in zip(columns, sums, strict=True):
+            running = np.concatenate([[0.0], np.cumsum(column[earlier])])
+            total[later] += running[before] - running[of_others]
+        in_later_half = (np.arange(n) & half) > 0
+        place = np.empty_like(place)
+        place[~in_later_half], place[in_later_half] = earlier, later
+        half //= 2
+    return sums, count
 
 
 @dataclass(frozen=True, kw_only=True)

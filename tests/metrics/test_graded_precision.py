@@ -83,6 +83,14 @@ def test_many_different_grades_add_up_as_fractions_do(kind, monkeypatch):
     np.testing.assert_allclose(actual[150:153], sums_of_lesser(worths[1]), rtol=1e-15)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 31, 32, 33, 150])
+@pytest.mark.parametrize("unit", [1.0, 0.1, 5e-324, 1e-300, 1e300])
+def test_the_exact_sum_of_any_number_of_grades_of_any_size_is_that_of_fractions(size, unit):
+    rng = np.random.default_rng(58)
+    for worth in (rng.integers(1, 10**6, size) * unit, np.maximum(rng.random(size) ** 4, 0.01) * 100 * unit):
+        assert graded_precision._exact_sums_of_lesser(worth).tolist() == sums_of_lesser(worth.tolist())
+
+
 def test_whole_grades_have_the_same_digits_added_by_levels_or_exactly(monkeypatch):
     rng = np.random.default_rng(56)
     user, worth = np.sort(rng.integers(0, 5, 600)), rng.integers(1, 10**6, 600).astype(float)

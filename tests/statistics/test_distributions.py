@@ -120,7 +120,22 @@ def test_tails_fall_all_the_way():
 def test_terms_that_are_left_out_change_no_bit(q, groups, df, monkeypatch):
     p = studentized_range_sf(q, groups, df)
     monkeypatch.setattr(distributions, "_NEGLIGIBLE", 0.0)
+    # Unknown bounds leave only exact terms.
+    monkeypatch.setattr(distributions, "_range_sf_bounds", lambda r, *_: np.array([[0.0], [1.0]]) + 0 * r)
     assert studentized_range_sf(q, groups, df) == p
+
+
+@pytest.mark.parametrize("groups", [2, 10])
+@pytest.mark.parametrize("df", [1, 81, 9_000])
+def test_bounds_of_the_range_hold_what_they_bound(groups, df):
+    scales, weights = distributions._scale(df)
+    for q in (0.01, 1.7, 4.5, 30.0):
+        exact = distributions._range_sf(q * scales, groups)
+        least, most = distributions._range_sf_bounds(q * scales, groups, weights)
+        assert (least <= exact).all()
+        assert (exact <= most).all()
+        heavy = weights > weights.max() / 2
+        np.testing.assert_allclose(least[heavy], most[heavy], rtol=1e-12, atol=1e-200)
 
 
 @pytest.mark.parametrize("call", [
