@@ -1,4 +1,4 @@
-"""What the site has besides what mkdocs.yml names: further how-tos, the example notebook as its cells showed it, and configurations."""
+"""Pages of the site that mkdocs.yml does not name: further how-tos, the example notebook with its outputs, and configurations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTEBOOK, PAGE = "quickstart.ipynb", "quickstart.md"
 
 
 def on_config(config: Any) -> Any:
-    """Called by mkdocs when it has read its settings: pages that the navigation does not name are how-tos."""
+    """Called by mkdocs when it has read its settings. Pages that the navigation does not name become how-tos."""
     named = json.dumps(config.nav)
     section = next(entry["How to"] for entry in config.nav if "How to" in entry)
     section += [page.name for page in sorted(Path(config.docs_dir).glob("*.md")) if f'"{page.name}"' not in named]
@@ -32,10 +32,9 @@ def on_files(files: Files, *, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Called by mkdocs for each page: links that lead somewhere where the sources are read are to do so on the site.
+    """Called by mkdocs for each page. It mends links that work in the repository and would not work on the site.
 
-    What is the notebook itself there is its page here, and so are the example configurations; other files of the repository beside
-    docs/ are named, and are no links.
+    Links to the notebook and to example configurations lead to their pages. Links to other files outside docs/ become plain text.
     """
     if page.file.src_uri == PAGE:
         return markdown
@@ -70,7 +69,8 @@ def _output(output: dict[str, Any]) -> str:
         svg = text["image/svg+xml"]
         said = re.search(r'aria-label="([^"]*)"', svg)
         address = base64.b64encode(svg.encode()).decode()
-        return f'<img alt="{html.escape(html.unescape(said[1])) if said else "chart"}" src="data:image/svg+xml;base64,{address}">'
+        alt = html.escape(html.unescape(said[1])) if said else "chart"
+        return f'<div class="output"><img alt="{alt}" src="data:image/svg+xml;base64,{address}"></div>'
     if "text/html" in text:
         bare = re.sub(r"<style.*?</style>| border=\"1\" class=\"dataframe\"", "", text["text/html"], flags=re.DOTALL)
         lines = filter(None, map(str.strip, bare.splitlines()))

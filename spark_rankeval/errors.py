@@ -45,7 +45,15 @@ def _likeness(name: str, other: str) -> float:
 
 
 class SparkRankEvalError(Exception):
-    """The base class of every error that this package raises on purpose."""
+    """The base class of every error that this package raises on purpose.
+
+    Examples:
+        >>> try:
+        ...     parse_metric("ndgc@10")
+        ... except SparkRankEvalError as error:
+        ...     print(type(error).__name__)
+        MetricError
+    """
 
 
 class MetricError(SparkRankEvalError, ValueError):
@@ -111,7 +119,16 @@ class DataError(SparkRankEvalError, ValueError):
 
 
 class UndefinedMeanError(DataError):
-    """The mean that is to choose a model has no value: there are no rows, or no user has a value of the metric."""
+    """The mean that should choose a model has no value, because there are no rows or the metric is undefined for every user.
+
+    Examples:
+        >>> from spark_rankeval.ml import RankingEvaluator
+        >>> held_out = spark.createDataFrame([(1, 7, 5.0, 0.9)], "user int, item int, rating float, prediction float")
+        >>> RankingEvaluator(metricName="auc").evaluate(held_out)
+        Traceback (most recent call last):
+            ...
+        spark_rankeval.errors.UndefinedMeanError: 'auc' (dialect 'default') has no mean: of 1 users 0 have a value, and 0 ...
+    """
 
 
 class GateError(SparkRankEvalError, ValueError):
@@ -171,7 +188,14 @@ class ConfigurationError(SparkRankEvalError, ValueError):
 
 
 class MissingExtraError(SparkRankEvalError, ImportError):
-    """An optional package is missing; the message says how to install it."""
+    """An optional package is missing. The message says how to install it.
+
+    Examples:
+        >>> try:
+        ...     path = result.report(f"{folder}/report.html")
+        ... except MissingExtraError as error:
+        ...     print("no report:", error)
+    """
 
 
 class WorkerError(SparkRankEvalError, RuntimeError):
@@ -179,7 +203,18 @@ class WorkerError(SparkRankEvalError, RuntimeError):
 
 
 class SparkRankEvalWarning(UserWarning):
-    """The numbers are right, but something in the data or the options deserves a look."""
+    """The numbers are right, but something in the data or the options deserves a look.
+
+    Examples:
+        >>> import warnings
+        >>> strangers = labels.withColumn("user", labels.user + 100)
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("error", SparkRankEvalWarning)
+        ...     evaluate(predictions, strangers, "rr", score="score")
+        Traceback (most recent call last):
+            ...
+        spark_rankeval.errors.SparkRankEvalWarning: none of 8 users with labels has predictions; check that both tables use the ...
+    """
 
 
 def warn(message: str) -> None:

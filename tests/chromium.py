@@ -1,4 +1,4 @@
-"""Headless Chromium over its DevTools pipe: pages opened, what they ask for and complain of, and pictures of them."""
+"""Headless Chromium over its DevTools pipe. It opens pages, records their requests and errors, and takes pictures."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ PATIENCE = 60
 
 
 def find():
-    """The browser: what CHROMIUM names, or the first that there is; None: there is none."""
+    """The path of the browser that CHROMIUM names, or of the first one that is installed. None if there is none."""
     return next(filter(None, map(shutil.which, [os.environ.get("CHROMIUM", ""), *NAMES])), None)
 
 
@@ -84,7 +84,7 @@ class Chromium:
         raise TimeoutError("the browser does not answer")
 
     def open(self, path, *, width=1280, dark=False, media="screen"):
-        """Open a file and wait for it; what happened meanwhile is in `events`."""
+        """Open a file and wait until it is loaded. `events` has the browser's events since then."""
         self.events = []
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
@@ -92,36 +92,36 @@ class Chromium:
         self.call("Page.navigate", url=path.absolute().as_uri())
         if not self.happened("Page.loadEventFired"):
             self._until(lambda said: said.get("method") == "Page.loadEventFired")
-        # What the page does after it is loaded is to be seen, too.
+        # Scripts of the page may run after it is loaded.
         self.call("Runtime.evaluate", expression="new Promise(done => setTimeout(done, 300))", awaitPromise=True)
 
     def happened(self, method):
-        """What an event said, each time that it came."""
+        """The parameters of each event of a kind."""
         return [event["params"] for event in self.events if event["method"] == method]
 
     def complaints(self):
-        """Errors and warnings of the console, the page's exceptions, and issues such as a violated policy."""
+        """Errors and warnings of the console, exceptions of the page, and issues such as a violated policy."""
         logged = [entry["entry"] for entry in self.happened("Log.entryAdded")]
         said = [call for call in self.happened("Runtime.consoleAPICalled") if call["type"] in ("error", "warning")]
         return [*logged, *said, *self.happened("Runtime.exceptionThrown"), *self.happened("Audits.issueAdded")]
 
     def requests(self):
-        """The addresses that were asked for, without those that are data in the page."""
+        """The addresses that the page requested, except data in the page itself."""
         asked = [request["request"]["url"] for request in self.happened("Network.requestWillBeSent")]
         return [url for url in asked if not url.startswith("data:")]
 
     def value(self, expression):
-        """What an expression in the page is."""
+        """The value of a JavaScript expression in the page."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(answer["exceptionDetails"])
         return answer["result"].get("value")
 
     def screenshot(self, path):
-        """The whole page as PNG."""
+        """Save a picture of the whole page as PNG."""
         shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def pdf(self, path):
-        """The page on paper."""
+        """Print the page to a PDF file."""
         path.write_bytes(base64.b64decode(self.call("Page.printToPDF", preferCSSPageSize=True)["data"]))

@@ -1,4 +1,4 @@
-"""The examples of docstrings: doctests, which may use the public names and the tables of docs/api.md."""
+"""The examples of docstrings. They are doctests, and may use the public names and the tables of docs/api.md."""
 
 import ast
 import doctest
@@ -8,13 +8,13 @@ import pkgutil
 import spark_rankeval
 
 PUBLIC = {name: getattr(spark_rankeval, name) for name in spark_rankeval.__all__}
-# What the first block of docs/api.md makes, and what needs it.
+# The names that the first block of docs/api.md defines. Examples that use them need Spark.
 TABLES = {"spark", "predictions", "labels", "result", "comparison", "metrics_table"}
 
 
 def _examples_in(name):
     module, finder = importlib.import_module(name), doctest.DocTestFinder(exclude_empty=True)
-    # The finder does not know a function of the module that a decorator of another module wraps.
+    # The finder misses functions of the module that a decorator of another module wraps.
     wrapped = [each for each in vars(module).values() if hasattr(each, "__wrapped__") and each.__module__ == name]
     found = [test for each in (module, *wrapped) for test in finder.find(each, globs=vars(module))]
     return [test for test in found if test.examples]
@@ -32,7 +32,7 @@ def needs_tables(name):
 
 
 def failures_of(name, names, flags=0):
-    """Run the examples of a module among the names; how many fail, by doctest's flags for what may differ."""
+    """Run the examples of a module with these names, and return how many fail. The flags of doctest say which differences are allowed."""
     runner = doctest.DocTestRunner(optionflags=flags)
     for test in EXAMPLES[name]:
         test.globs = {**PUBLIC, **vars(importlib.import_module(name)), **names}

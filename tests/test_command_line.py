@@ -104,7 +104,7 @@ def test_explain_says_what_a_metric_is_and_what_dialects_make_of_it(call):
         "also map, average_precision",
         "  decay = 1.0                 w_j = decay^(j−1)",
         "\n  ap(relevance_threshold=None, ties='order', denominator='hits'",
-        "\n  sklearn-1.9.1       equal scores share one precision; users with nothing to find count as 0;",
+        "\n  sklearn-1.9.1       equal scores share one precision; undefined values count as 0;",
         "\n  default             as above",
     ):
         assert part in said, part
@@ -118,7 +118,7 @@ def test_explain_in_a_dialect_resolves_the_metric_and_what_was_asked_wins(call):
     assert lines["gain"].startswith("gain = 'linear' as asked")
     assert lines["discount"] == "discount = 'ln' by the dialect discount: natural logarithm"
     assert lines["ties"].startswith("ties = 'order' by default")
-    assert "\n  the mean is over all users: one without a value makes it undefined\n" in said
+    assert "\n  the mean is over all users, so one user without a value makes it undefined\n" in said
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def plan_of_arrays(metrics, excludes=False, **call):
     [
         (["ndcg@5"], {}, "A user keeps the best 13 predictions while rows are grouped: the largest cutoff is 5."),
         (["ndcg@5", "rr"], {}, "All predictions of a user are grouped: rr looks at whole lists, without a cutoff."),
-        (["ap", "rr", "ndcg@3"], {}, "ap, rr look at whole lists, without a cutoff."),
+        (["ap", "rr", "ndcg@3"], {}, "ap and rr look at whole lists, without a cutoff."),
         (["ndcg@5"], {"prune": "never"}, "prune='never' was asked for"),
         (["ndcg@5"], {"ties": "item_desc"}, "ties='item_desc' needs them"),
         (["precision@5"], {"dialect": "mllib"}, "each of equal items counts in this dialect"),

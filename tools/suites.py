@@ -1,9 +1,9 @@
-"""Say which of the longer suites CI runs: those that look at what has changed since the last green run.
+"""Choose which of the longer suites CI runs: those that depend on a file that changed since the last green run.
 
     python tools/suites.py <commit of the last green run>
 
-It prints the make targets to run, one a line, and says on standard error which it leaves to `make nightly`, and why. Without a commit,
-or with one that this checkout lacks, all of them run.
+It prints the make targets to run, one on each line. Standard error lists the suites that are left to `make nightly`, with the reason.
+All suites run if no commit is given, or if this checkout does not have it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What every suite looks at: how it is installed and started.
+# Every suite depends on these files, which install and start it.
 EVERYTHING = (".ci/", ".github/", "Makefile", "pyproject.toml", "requirements-dev.txt", "tools/suites.py")
-# A make target, and the beginnings of the paths that it looks at.
+# The make target of each suite, and the beginnings of the paths on which it depends.
 SUITES: dict[str, tuple[str, ...]] = {
     "test-site": ("docs/", "mkdocs.yml", "tests/site/", "tests/chromium.py", "tools/write_conventions.py"),
     "test-browser": ("spark_rankeval/report/", "spark_rankeval/charts/", "tests/browser/", "tests/chromium.py", "tests/reports.py"),
@@ -37,12 +37,12 @@ SUITES: dict[str, tuple[str, ...]] = {
 
 
 def suites_of(changed: Iterable[str]) -> list[str]:
-    """The suites that look at any of these paths."""
+    """The suites that depend on any of these paths."""
     paths = tuple(changed)
     return [
         suite
-        for suite, looked_at in SUITES.items()
-        if any(path.startswith((*EVERYTHING, *looked_at)) for path in paths)
+        for suite, paths_of_suite in SUITES.items()
+        if any(path.startswith((*EVERYTHING, *paths_of_suite)) for path in paths)
     ]
 
 
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
     for suite in SUITES:
         if suite not in run:
             print(
-                f"left to make nightly: {suite}; nothing that it looks at has changed since {commit}", file=sys.stderr
+                f"left to make nightly: {suite}; no file that it depends on has changed since {commit}", file=sys.stderr
             )
 
 

@@ -52,7 +52,7 @@ Unless a metric says otherwise, these rules hold:
 
 
 _WHICH = """\
-## Which definition do I get
+## Which definition do I get?
 
 - A call that names no dialect gets `default`. Its NDCG and AP judge only the order of the retrieved items. A list with one hit and
   nothing else has the value 1, however many relevant items it misses. Few systems mean that.

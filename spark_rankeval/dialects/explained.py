@@ -1,4 +1,4 @@
-"""What metrics and dialects are, as facts and words read from their registries: for pages, terminals and maps of dialects."""
+"""Metrics and dialects in words, read from their registries: for pages, terminals and maps of dialects."""
 
 from __future__ import annotations
 
@@ -28,47 +28,47 @@ _WIDTH = 110
 #: What a user must have for a metric to be defined.
 NEEDS = {
     "relevant": "a relevant label",
-    "gain": "a label graded above 0, whatever the threshold",
+    "gain": "a label with a grade above 0, whatever the threshold",
     "labels": "a label",
     "predictions": "a prediction",
 }
 _CHOICES: dict[tuple[str, Any], str] = {
     ("denominator", "labels"): "denominator: relevant items",
     ("denominator", "hits"): "denominator: relevant items that were retrieved",
-    ("denominator", "min_k_labels"): "denominator: relevant items, k at most",
-    ("denominator", "min_labels_predictions"): "denominator: relevant or ranked items, the fewer",
-    ("denominator", "predictions"): "denominator: ranked items, k at most",
+    ("denominator", "min_k_labels"): "denominator: relevant items, but at most k",
+    ("denominator", "min_labels_predictions"): "denominator: relevant items or ranked items, whichever are fewer",
+    ("denominator", "predictions"): "denominator: ranked items, but at most k",
     ("gain", "exponential"): "gain: 2^grade − 1",
     ("gain", "linear"): "gain: the grade itself",
     ("gain", "raw"): "gain: the grade itself",
     ("gain", "binary"): "gain: 1 for every relevant item",
     ("below_threshold", "zero"): "grades below the threshold gain nothing",
     ("ideal", "retrieved"): "ideal: the same items in their best order",
-    ("ideal", "labels"): "ideal: all labelled items, also those not retrieved",
+    ("ideal", "labels"): "ideal: all labelled items, including those not retrieved",
     ("ideal", "k_ones"): "ideal: a gain of 1 in each of the k places",
     ("ideal", "label_order"): "ideal: the labels in the order given",
     ("discount", "ln"): "discount: natural logarithm",
-    ("discount", "log2_from_two"): "discount: none at rank 2",
+    ("discount", "log2_from_two"): "discount: none at ranks 1 and 2",
     ("by", "threshold"): "equal scores share one precision",
-    ("recall", "hits"): "recall: of the relevant items that were retrieved",
+    ("recall", "hits"): "recall: divided by the relevant items that were retrieved",
     ("rounding", "floor_plus_0.9"): "recall levels: rounded as in trec_eval 9",
     ("rounding", "half_away"): "recall levels: rounded as in trec_eval 10",
-    ("undefined", "zero"): "users with nothing to find count as 0",
-    ("relevance_threshold", -math.inf): "every labelled item is relevant, of whatever grade",
-    ("denominator", "k"): "denominator: k, also of a shorter list",
-    ("by", "interactions"): "popularity: of interactions, not of users",
-    ("by", "history"): "new is what the user does not have in the training data",
-    ("by", "vector"): "items are alike by their vectors",
-    ("unknown", "zero"): "items that the training data lacks count as 0",
-    ("unknown", "apart"): "items without a vector are unlike all others",
-    ("against", "history"): "unexpected beside the vectors of the user's history",
-    ("counted", "any"): "recommended items count also where the catalogue lacks them",
+    ("undefined", "zero"): "undefined values count as 0",
+    ("relevance_threshold", -math.inf): "every labelled item is relevant, whatever its grade",
+    ("denominator", "k"): "denominator: k, even if the list is shorter",
+    ("by", "interactions"): "popularity: counted in interactions, not in users",
+    ("by", "history"): "an item is new if the user does not have it in the training data",
+    ("by", "vector"): "items are similar if their vectors are",
+    ("unknown", "zero"): "items missing from the training data count as 0",
+    ("unknown", "apart"): "items without a vector are not similar to any other item",
+    ("against", "history"): "unexpected compared with the vectors of the user's history",
+    ("counted", "any"): "recommended items count even if the catalogue lacks them",
     ("ties", "average"): "equal scores share their places",
     ("ties", "item_desc"): "equal scores in descending order of items",
     ("ties", "position"): "equal scores in the order given",
     ("score_precision", "float32"): "scores compare as float32",
-    ("duplicates", "each"): "an item counts each time that it stands in a list",
-    ("duplicates", "once"): "an item that stands in a list again is no hit",
+    ("duplicates", "each"): "an item counts each time it is in the list",
+    ("duplicates", "once"): "an item is a hit only the first time it is in the list",
     ("conflicting_labels", "last"): "the last grade of an item counts",
     ("unpredicted_labels", "last"): "labelled items that were not predicted are ranked last",
     ("absent_from_labels", "left_out"): "users without labels are left out",
@@ -120,11 +120,11 @@ def _tables_of(metric: type[Metric]) -> list[str]:
 
 
 def settings(dialect: Dialect, metric: type[Metric]) -> dict[str, Any]:
-    """The parameters of a metric that a dialect has otherwise than the default, or than its other metrics, by name."""
+    """The parameters, by name, that a dialect sets differently from the default, or from its other metrics."""
     known = {item.name: item.metadata["default"] for item in metric.parameters()}
     everywhere = dialect.parameters.get(EVERY_METRIC, {})
     chosen = {name: value for name, value in dialect.defaults_for(metric).items() if name in known}
-    # A default is told as well where the dialect has another value for the other metrics.
+    # A default is also shown if the dialect sets another value for all other metrics.
     return {
         name: value
         for name, value in sorted(chosen.items())
@@ -138,12 +138,12 @@ def value_in_words(value: Any) -> str:
 
 
 def choice_in_words(name: str, new: Any, old: Any) -> str:
-    """What a parameter's value, or an entry of a policy, means; without words for it, it is shown beside the usual one."""
+    """What a parameter's value, or an entry of a policy, means. If there are no words for it, the value stands beside the usual one."""
     return _CHOICES.get((name, new), f"{name}: {new!r}, not {old!r}")
 
 
 def formula_in_words(metric: Metric) -> str:
-    """A resolved metric in a line: the first words of its description, and what its parameters were chosen to be."""
+    """A resolved metric in a line: the first paragraph of its description, and the choices of its parameters."""
     first = " ".join(description(type(metric)).split("\n\n")[0].replace("``", "").split())
     choices = [_CHOICES[choice] for choice in metric.chosen().items() if choice in _CHOICES]
     return f"{first} {'; '.join(choices)}".rstrip()
@@ -153,25 +153,25 @@ def agrees_with_standard(dialect: Dialect, metric: Metric, *, graded: bool) -> b
     """Whether a dialect's AP or NDCG is that of ``standard`` on the same ranking and relevant items.
 
     Args:
-        dialect: that has the metric.
+        dialect: a dialect that has the metric.
         metric: AP or NDCG, with or without a cutoff.
         graded: whether labels have grades other than 0 and 1.
     """
     formulas = [metric.resolve(conventions).chosen() for conventions in (dialect, STANDARD)]
     if metric.k is None and dialect.ranking.unpredicted_labels == "last" and formulas[0].get("denominator") == "hits":
-        # In a whole list that holds every label the hits are all relevant items.
+        # If a whole list holds every label, all relevant items are hits.
         formulas[0]["denominator"] = "labels"
     for formula in formulas:
         for name in ("relevance_threshold", "below_threshold", "undefined", "ties"):
             formula.pop(name, None)
-        # Without a cutoff min(γ, k) is γ; a logarithm's base cancels in a ratio; a grade of 1 gains 1 in any way.
+        # Without a cutoff, min(γ, k) is γ. The base of a logarithm cancels in a ratio. A grade of 1 gains 1 by every formula.
         if metric.k is None and formula.get("denominator") == "min_k_labels":
             formula["denominator"] = "labels"
         if formula.get("discount") == "ln":
             formula["discount"] = "log2"
         if not graded:
             formula.pop("gain", None)
-            # Of equal grades each order is the best one.
+            # If all grades are equal, every order is the best.
             if formula.get("ideal") == "label_order":
                 formula["ideal"] = "labels"
     return formulas[0] == formulas[1]
@@ -183,7 +183,7 @@ def has(dialect: Dialect, metric: type[Metric]) -> bool:
 
 
 def list_dialects() -> str:
-    """The dialects, a line each; of several versions the newest is the one that the system's name means."""
+    """The dialects, one on each line. If a system has several versions, its name means the newest."""
     newest = every_dialect()
     rows = []
     for dialect in DIALECTS:
@@ -195,11 +195,11 @@ def list_dialects() -> str:
 
 
 def explain(asked: str, dialect: str | None = None) -> str:
-    """What a metric is, and what dialects make of it, as text.
+    """What a metric is, and how dialects define it, as text.
 
     Args:
-        asked: the metric as `evaluate` takes it, such as ``ndcg@10``; of several, such as ``ndcg@1..20``, it is the last.
-        dialect: one of them, to see the metric resolved; None: all of them in short.
+        asked: the metric as `evaluate` takes it, such as ``ndcg@10``. Of several, such as ``ndcg@1..20``, the last is explained.
+        dialect: the dialect to resolve the metric in. None: all dialects in short.
 
     Raises:
         MetricError: there is no such metric.
@@ -215,7 +215,7 @@ def explain(asked: str, dialect: str | None = None) -> str:
     if dialect is not None:
         return "\n".join([*parts, *_in_dialect(metric, find_dialect(dialect))])
     parts += ["Parameters", *_parameters(kind), "", f"{metric}, resolved", _wrapped(str(metric.resolve()), "  "), ""]
-    parts += ["Dialects, what they have otherwise"]
+    parts += ["Dialects, and how they differ"]
     rows = []
     for each in DIALECTS:
         if has(each, kind):
@@ -251,7 +251,7 @@ def _in_dialect(metric: Metric, dialect: Dialect) -> Iterator[str]:
 
 
 def _chosen_otherwise(metric: Metric, dialect: Dialect) -> Iterator[str]:
-    """What of a metric's parameters a dialect sets otherwise than the default, as far as the caller leaves it open."""
+    """The parameters that a dialect sets differently from the default, except those that the caller chose."""
     for name, value in settings(dialect, type(metric)).items():
         default = next(item.metadata["default"] for item in metric.parameters() if item.name == name)
         if getattr(metric, name) is UNSET and value != default:
@@ -259,7 +259,7 @@ def _chosen_otherwise(metric: Metric, dialect: Dialect) -> Iterator[str]:
 
 
 def _lists_and_users(metric: Metric, dialect: Dialect) -> Iterator[str]:
-    """How a dialect ranks and whom it counts, as far as it is not the default's way."""
+    """How a dialect ranks and which users it counts, if that differs from the default."""
     ranking, population = dialect.ranking_of(metric), dialect.population_of(metric)
     policies: tuple[tuple[Any, Any], ...] = ((ranking, RankingPolicy()), (population, Population()))
     for policy, default in policies:
@@ -271,7 +271,7 @@ def _lists_and_users(metric: Metric, dialect: Dialect) -> Iterator[str]:
         taken = "unusual grades are taken as they are"
         yield taken if dialect.unusual_grades == "keep" else "negative grades gain nothing"
     if dialect.mean == "all":
-        yield "the mean is over all users: one without a value makes it undefined"
+        yield "the mean is over all users, so one user without a value makes it undefined"
 
 
 def _parameters(kind: type[Metric]) -> list[str]:
@@ -284,7 +284,7 @@ def _parameters(kind: type[Metric]) -> list[str]:
 
 
 def _columns(rows: Sequence[tuple[str, ...]], indent: str = "") -> Iterator[str]:
-    """Rows as aligned columns, of which the last is wrapped."""
+    """Rows as aligned columns. The last column is wrapped."""
     widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
     for row in rows:
         before = indent + "".join(f"{text.ljust(width)}  " for text, width in zip(row[:-1], widths, strict=True))
@@ -300,7 +300,7 @@ def _wrapped(text: str, indent: str = "") -> str:
 
 
 def _reflowed(text: str) -> str:
-    """Paragraphs filled; what is indented stays as it is."""
+    """Fill the paragraphs. Indented ones stay as they are."""
     paragraphs = text.replace("``", "").split("\n\n")
     return "\n\n".join(
         paragraph if re.search(r"^\s", paragraph, re.MULTILINE) else _wrapped(" ".join(paragraph.split()))

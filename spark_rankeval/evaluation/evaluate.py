@@ -181,7 +181,9 @@ def score_users(predictions: Predictions, labels: DataFrame | None, metrics: Met
         predictions: as in `evaluate`.
         labels: as in `evaluate`.
         metrics: as in `evaluate`.
-        options: as in `evaluate`.
+        options: by keyword, with the meaning and default that they have in `evaluate`: ``user``, ``item``, ``score``, ``rank``,
+            ``model``, ``relevance``, ``relevance_threshold``, ``weight``, ``dialect``, ``ties``, ``exclude``, ``on_invalid``, ``users``,
+            ``population``, ``by``, ``user_weight``, ``facts`` and ``prune``. All are optional.
 
     Returns:
         the user's columns; for each metric a double, NaN if it is undefined; ``n_predictions``, ``n_labels``, ``n_relevant``,

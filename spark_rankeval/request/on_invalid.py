@@ -25,24 +25,30 @@ def _kind(*choices: str) -> Any:
 class OnInvalid:
     """A choice for each kind of row that cannot be ranked as it is. The rows are counted whatever the choice.
 
+    By default each kind is ``error``: the call raises `DataError`. Only infinite scores are ranked by default.
+
     Examples:
         >>> choices = OnInvalid.read({"duplicate_predictions": "drop", "negative_grades": "clip"})
         >>> choices.duplicate_predictions, choices.negative_grades, choices.invalid_predictions
         ('drop', 'clip', 'error')
 
     Attributes:
-        invalid_predictions: nulls, NaN, and ranks that are not whole numbers from 0; ``drop`` leaves them out.
-        infinite_scores: ``rank`` treats +inf as the best and −inf as the worst score, and warns. ``error`` and ``drop`` are possible, too.
-        duplicate_predictions: several predictions of the same item for a user; ``drop`` keeps only the best ranked one.
-        invalid_labels: nulls, NaN, and grades that a metric cannot take; ``drop`` leaves them out.
-        negative_grades: the same choice as for other invalid labels, unless one is given; ``clip`` treats them as 0.
-        conflicting_labels: labels of the same item and user with different grades; ``drop`` keeps only the highest. Labels with the
-            same grade are always merged.
-        conflicting_attributes: an attribute that differs between the rows of a user; ``drop`` treats it as null.
-        invalid_weights: missing or unusable weights of users; ``drop`` leaves these users out of every mean.
-        invalid_facts: unusable rows in the tables of training, items and a baseline. ``drop`` leaves them out. An item whose rows
-            disagree then has no category or vector.
-        given: the value that the caller passed.
+        invalid_predictions: nulls, NaN, and ranks that are not whole numbers from 0. ``error`` (default), or ``drop`` to leave them out.
+        infinite_scores: ``rank`` (default) treats +inf as the best and −inf as the worst score, and warns. Or ``error``, or ``drop`` to
+            leave these predictions out.
+        duplicate_predictions: several predictions of the same item for a user. ``error`` (default), or ``drop`` to keep only the best
+            ranked one.
+        invalid_labels: nulls, NaN, and grades that a metric cannot take. ``error`` (default), or ``drop`` to leave them out.
+        negative_grades: ``error``, ``drop`` to leave them out, or ``clip`` to treat them as 0. The default of `OnInvalid()` is ``error``. A
+            dict without this kind gives it the choice of ``invalid_labels``.
+        conflicting_labels: labels of the same item and user with different grades. ``error`` (default), or ``drop`` to keep only the
+            highest grade. Labels with the same grade are always merged.
+        conflicting_attributes: an attribute that differs between the rows of a user. ``error`` (default), or ``drop`` to treat it as
+            null.
+        invalid_weights: missing or unusable weights of users. ``error`` (default), or ``drop`` to leave these users out of every mean.
+        invalid_facts: unusable rows in the tables of training, items and a baseline. ``error`` (default), or ``drop`` to leave them out.
+            An item whose rows disagree then has no category or vector.
+        given: the value that the caller passed, ``"error"`` by default.
     """
 
     invalid_predictions: str = _kind("error", "drop")

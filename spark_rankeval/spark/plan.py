@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spark_rankeval.wording import listed
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 _SLACK = 8
 # Spark's max_by and min_by keep no more.
 _MOST_KEPT = 100_000
+# A reason names so many metrics, and counts the others.
+_MOST_LISTED = 3
 
 
 @dataclass(frozen=True)
@@ -96,8 +100,8 @@ def _obstacle(task: ScoringTask, metrics: Mapping[str, Metric], prune: str, excl
         "prune='never' was asked for.": prune == "never",
         f"the cutoff {task.largest_cutoff} is too large to leave any out.": (task.largest_cutoff or 0) + _SLACK
         > _MOST_KEPT,
-        f"{_listed(whole, 'looks', 'look')} at whole lists, without a cutoff.": bool(whole),
-        f"{_listed(averaging, 'is', 'are')} averaged over the orders of equal scores, of which none may be missing.": bool(
+        f"{_subject(whole, 'looks', 'look')} at whole lists, without a cutoff.": bool(whole),
+        f"{_subject(averaging, 'is', 'are')} averaged over the orders of equal scores, of which none may be missing.": bool(
             averaging
         ),
         "items are left out of them (exclude=), and others move up.": excludes,
@@ -111,11 +115,9 @@ def _obstacle(task: ScoringTask, metrics: Mapping[str, Metric], prune: str, excl
     return next((words for words, met in obstacles.items() if met), None)
 
 
-def _listed(labels: list[str], one: str, several: str) -> str:
-    if not labels:
-        return ""
-    shown = ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
-    return f"{shown} {several if len(labels) > 1 else one}"
+def _subject(labels: list[str], one: str, several: str) -> str:
+    """The subject and the verb of a sentence about metrics."""
+    return f"{listed(labels, _MOST_LISTED)} {several if len(labels) > 1 else one}"
 
 
 def _version(text: str) -> tuple[int, int]:

@@ -204,7 +204,7 @@ def of_one_figure(value: float, n_users: int, options: DescriptionOptions) -> De
     n = 0 if math.isnan(value) else n_users
     nan = math.nan
     moments = Moments(n, 0, 0, mean=value, std=nan, least=nan, greatest=nan, total=nan, sums=None)
-    reason = "it is one value of all lists together, so there is no spread between users"
+    reason = "a value of all lists together has no spread between users"
     interval = None if options.method is None else Interval.missing(options.level, options.method, reason)
     return Description(moments, interval, nan, dict.fromkeys(options.quantiles, nan))
 

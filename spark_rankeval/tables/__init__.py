@@ -1,1 +1,1 @@
-"""What tables of figures show, and how they are written: as text, Markdown, HTML, LaTeX and as trec_eval prints."""
+"""The tables of figures, and their writers: text, Markdown, HTML, LaTeX and the format of trec_eval."""

@@ -7,8 +7,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_rankeval.tables.numbers import DASH, in_one_format, probability
-from spark_rankeval.tables.summary import METRIC, MODEL, SLICE, USERS, listed
+from spark_rankeval.tables.summary import METRIC, MODEL, MOST_LISTED, SLICE, USERS
 from spark_rankeval.tables.table import Cell, Column, Note, Table, words
+from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ _VERDICT: Column[Any] = words("verdict", lambda row: Cell(row.verdict, tone=_TON
 
 
 def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str, *, slices: bool = False) -> Table:
-    """Models against a baseline: a row a metric and model, or a metric, slice and model."""
+    """Models compared with a baseline: one row for each metric and model, or for each metric, slice and model."""
     columns: list[Column[Any]] = [
         METRIC,
         *([SLICE] if slices else []),
@@ -40,13 +41,13 @@ def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str,
 
 
 def losses_table(rows: Sequence[ComparisonRow], level: float, title: str) -> Table:
-    """The slices in which models lose: a row a slice, metric and model."""
+    """The slices in which models lose: one row for each slice, metric and model."""
     columns = [words("slice", SLICE.cell), METRIC, MODEL, USERS, *_of_the_difference(rows, level), _VERDICT]
     return Table(rows, columns, title, "the slices with the largest losses")
 
 
 def pairs_table(rows: Sequence[PairRow], level: float, caption: str, notes: Sequence[Note]) -> Table:
-    """Pairs of models: a row a metric and pair."""
+    """Pairs of models: one row for each metric and pair."""
     columns: list[Column[Any]] = [
         METRIC,
         MODEL,
@@ -60,13 +61,13 @@ def pairs_table(rows: Sequence[PairRow], level: float, caption: str, notes: Sequ
 
 
 def _means(rows: Sequence[Row], title: str, other_mean: Callable[[Row], float]) -> list[Column[Any]]:
-    """The model's mean and the other one, in one format."""
+    """The columns of the model's mean and the other model's mean, in the same format."""
     written = in_one_format(mean for row in rows for mean in (row.mean, other_mean(row)))
     return [Column("mean", lambda row: written(row.mean)), Column(title, lambda row: written(other_mean(row)))]
 
 
 def _of_the_difference(rows: Sequence[Row], level: float) -> list[Column[Any]]:
-    """The difference, its interval and p, each column in one format."""
+    """The columns of the difference, its interval and p. Each column has one format."""
     written = in_one_format((row.difference for row in rows), sign="+")
 
     def ends(row: Row) -> str:
@@ -99,12 +100,12 @@ def pairs_in_words(test: str, replicates: int) -> list[Note]:
 
 
 def margins_in_words(rows: Sequence[ComparisonRow]) -> list[str]:
-    """Which differences are too small to matter; empty if all matter."""
+    """A sentence on the differences that are too small to matter. Empty if all matter."""
     metrics_of: dict[float, dict[str, None]] = {}
     for row in rows:
         metrics_of.setdefault(row.margin, {})[row.name] = None
     margins = [
-        f"{margin:g}" if len(metrics_of) == 1 else f"{margin:g} for {', '.join(metrics)}"
+        f"{margin:g}" if len(metrics_of) == 1 else f"{margin:g} for {listed(list(metrics))}"
         for margin, metrics in sorted(metrics_of.items())
         if margin
     ]
@@ -112,7 +113,7 @@ def margins_in_words(rows: Sequence[ComparisonRow]) -> list[str]:
 
 
 def exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:
-    """The rows whose p or interval comes from another method than that of the other rows."""
+    """Sentences on the rows whose p or interval comes from another method than in the other rows."""
     same = "Clopper-Pearson interval, because all users have the same difference"
     kinds = {
         "p from all patterns of signs, not from random ones": [row for row in rows if row.p_test == "exact"],
@@ -120,7 +121,7 @@ def exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:
         same: [row for row in rows if row.interval_method == "clopper_pearson"],
     }
     figures = {kind: [f"{row.name} of {row.model}" for row in of_kind] for kind, of_kind in kinds.items()}
-    return [f"{kind}: {listed(names)}" for kind, names in figures.items() if names]
+    return [f"{kind}: {listed(names, MOST_LISTED)}" for kind, names in figures.items() if names]
 
 
 def name_of_test(test: str, replicates: int) -> str:

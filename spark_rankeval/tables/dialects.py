@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class DialectRow(Protocol):
-    """What a table reads of a row of a `DialectMap`."""
+    """The fields of a row of a `DialectMap` that the table shows."""
 
     @property
     def metric(self) -> str: ...  # noqa: D102 # the map's row says it
@@ -32,7 +32,7 @@ class DialectRow(Protocol):
 
 
 def dialects_table(rows: Sequence[DialectRow], caption: str = "The same data under other dialects") -> Table:
-    """A row a metric and dialect, with why it differs."""
+    """One row for each metric and dialect, with the reasons why it differs."""
     mean = in_one_format(row.mean for row in rows)
     difference = in_one_format((row.difference for row in rows), sign="+")
 

@@ -21,7 +21,7 @@ _MOST_TABLES = 12
 
 
 class HistoryRow(NamedTuple):
-    """A row of a run's summary, with the run's id and when it began."""
+    """A row of a run's summary, with the run's id and the time when it began."""
 
     run: str
     time: datetime
@@ -29,7 +29,7 @@ class HistoryRow(NamedTuple):
 
 
 def history_on_screen(rows: Sequence[HistoryRow], failed: Mapping[str, str]) -> Document:
-    """A table a metric and slice, the earliest run first; `failed` says by their ids why runs failed."""
+    """One table for each metric and slice, the earliest run first. `failed` has the reasons why runs failed, by their ids."""
     groups: dict[str, list[HistoryRow]] = {}
     for each in rows:
         groups.setdefault(figure_in_words(each.row.key, each.row.slice), []).append(each)
@@ -47,7 +47,7 @@ def history_on_screen(rows: Sequence[HistoryRow], failed: Mapping[str, str]) -> 
 
 
 def history_table(rows: Sequence[HistoryRow], failed: Mapping[str, str], caption: str = "") -> Table:
-    """A row a run and model of a metric and slice; if some runs failed, a column says why."""
+    """One row for each run and model. If some runs failed, a column says why."""
     levels = list(dict.fromkeys(row.interval_level for _, _, row in rows if row.interval_method))
     written = in_one_format(row.mean for _, _, row in rows)
     columns: list[Column[HistoryRow]] = [
@@ -69,5 +69,5 @@ def history_table(rows: Sequence[HistoryRow], failed: Mapping[str, str], caption
 
 
 def figure_in_words(key: str, slice_: str) -> str:
-    """A metric, and its users if they are not all."""
+    """A metric, and its users if they are not all users."""
     return key if slice_ == "all" else f"{key}, users with {slice_}"

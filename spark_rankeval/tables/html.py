@@ -25,7 +25,7 @@ _STYLES: dict[Kind, str] = {
 
 
 def as_html(document: Document) -> str:
-    """Tables one below the other, a line a note."""
+    """Tables one below the other. Each note has its own line."""
     parts = [f"<div>{html.escape(part)}</div>" if isinstance(part, str) else _table(part) for part in document.parts()]
     return f"<div>{''.join(parts)}</div>"
 
@@ -55,7 +55,7 @@ def _cell(cell: Cell, room: str) -> str:
 
 
 def _bar(bar: Bar) -> str:
-    """A mean on a line from 0 to 1, or as far as the interval goes; the box is the interval."""
+    """A mean on a line from 0 to 1, or longer if the interval is. The box is the interval."""
     if not math.isfinite(bar.value):
         return ""
     has_interval = not math.isnan(bar.low)

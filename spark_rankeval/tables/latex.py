@@ -31,7 +31,7 @@ _SIGNS = {"-": "$-$", _ESCAPES["<"]: "$<$"}
 
 
 def as_latex(document: Document) -> str:
-    """A ``tabular`` for each table; what stands above and below is comments."""
+    """A ``tabular`` for each table. Captions and notes become comments."""
     parts = [
         "\n".join([_comment(table.caption), _tabular(table), *_comments(table.notes)]) for table in document.tables
     ]
@@ -39,7 +39,7 @@ def as_latex(document: Document) -> str:
 
 
 def as_float(document: Document, caption: str | None, label: str) -> str:
-    """A ``table`` with a caption in plain text above its ``tabular``; notes below are comments."""
+    """A ``table`` with a caption in plain text above its ``tabular``. Notes become comments below it."""
     (table,) = document.tables
     caption = _escaped(table.caption if caption is None else caption)
     lines = [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}"]
@@ -73,7 +73,7 @@ def _cell(cell: Cell, kind: Kind, room: str) -> str:
 
 
 def _figure(text: str) -> str:
-    """A figure with the signs of mathematics."""
+    """A figure with the signs of LaTeX's mathematics mode."""
     escaped = _escaped(text, _ESCAPES_IN_FIGURES)
     return re.sub(r"(?<![e\d])(-|\\textless\{\})(?=\d)", lambda sign: _SIGNS[sign[0]], escaped)
 

@@ -16,7 +16,7 @@ _MEANINGFUL_IN_FIGURES = re.compile(r"([\\`*_{}<>&|#~$!])")
 
 
 def as_markdown(document: Document) -> str:
-    """Tables with their captions above, and notes below, each a paragraph."""
+    """Tables with captions above and notes below. Each caption and note is a paragraph."""
     return "\n\n".join(_escaped(part) if isinstance(part, str) else _table(part) for part in document.parts())
 
 

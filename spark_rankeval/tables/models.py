@@ -29,7 +29,7 @@ _HEAD = "model"
 
 
 class Compared(Protocol):
-    """What a table of models reads of a comparison."""
+    """The parts of a comparison that a table of models shows."""
 
     @property
     def rows(self) -> tuple[ComparisonRow | PairRow, ...]: ...  # noqa: D102 # the comparison says it
@@ -37,7 +37,7 @@ class Compared(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class ModelsTable(OneTable):
-    """What `Result.models_table` returns; prints as a table, and is one of HTML in a notebook.
+    """The table of `Result.models_table`. It prints as text, and notebooks show it as HTML.
 
     Examples:
         >>> result.models_table().to_pandas().round(3)
@@ -54,10 +54,10 @@ class ModelsTable(OneTable):
         a letter after a mean: significantly better than the model with that letter, according to the comparison. The ...
 
     Attributes:
-        rows: of the summary, of all users: metric by metric.
+        rows: the rows of the summary for all users, metric by metric.
         models: the models, in the order of their rows.
-        better: by metric and model the models that it is significantly better than; empty without a comparison.
-        notes: what the columns and marks are, and what the figures are not.
+        better: for each metric and model, the models that it is significantly better than. Empty without a comparison.
+        notes: sentences that explain the columns and marks, and their limits.
     """
 
     rows: tuple[SummaryRow, ...]
@@ -67,14 +67,14 @@ class ModelsTable(OneTable):
 
     @property
     def caption(self) -> str:
-        """What the table shows."""
+        """A sentence on the content of the table."""
         of = users_in_words(replace(self.rows[0], model=""))
         bold = "; the best mean of each metric is bold" if len(self.models) > 1 else ""
         raised = "; a raised letter: significantly better than the model with that letter" if self.better else ""
         return f"Means over users, {of}{bold}{raised}"
 
     def to_pandas(self) -> pd.DataFrame:
-        """The means: an index of models, a column a metric."""
+        """The means as a pandas DataFrame, with one row for each model and one column for each metric."""
         columns = []
         for rows in self._by_key().values():
             means = {model: row.mean for model, row in rows.items()}

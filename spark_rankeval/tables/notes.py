@@ -14,6 +14,7 @@ from spark_rankeval.metrics.base import RelevanceMetric
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.records.summary import known_metric
 from spark_rankeval.tables.numbers import number
+from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,13 +28,13 @@ _CUTOFF = re.compile(r"@\d+$")
 
 
 def notes_of(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
-    """The notes beside these rows."""
+    """The notes for these rows."""
     of_all = [row for row in rows if row.slice == "all"] or list(rows)
     return tuple(note for note in (note_of_definitions(of_all), _note_of_users(of_all)) if note)
 
 
 def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
-    """The note on metrics that ignore missed items, with their values by most systems' definition; empty if there are none."""
+    """The note on metrics that ignore missed items, with their values by the usual definition. Empty if there are no such metrics."""
     few = [row for row in rows if row.standard]
     if not few:
         return ""
@@ -49,7 +50,7 @@ def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
     parts = []
     for model, values in by_model.items():
         figures = [number(value) if whole else f"{name} is {number(value)}" for name, value in values.items()]
-        parts.append(_listed(figures) + (f" for {model}" if len(by_model) > 1 else ""))
+        parts.append(listed(figures) + (f" for {model}" if len(by_model) > 1 else ""))
     values_in_words = f"{subject} {'; '.join(parts)}".lstrip()
     return (
         f"{_rating(_named(few), len(names))}. With the definition that most systems use (dialect='standard'), "
@@ -58,7 +59,7 @@ def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
 
 
 def _note_of_users(rows: Sequence[SummaryRow]) -> str:
-    """The note on metrics of gain that are averaged over other users, because they do not depend on the threshold."""
+    """The note on gain metrics that are averaged over different users, because they do not depend on the threshold."""
     metrics = [(row, known_metric(row.definition)) for row in rows if row.model == rows[0].model]
     gains = [(row, metric) for row, metric in metrics if isinstance(metric, GainMetric) and _is_left_open(row, metric)]
     if not gains:
@@ -76,14 +77,14 @@ def _note_of_users(rows: Sequence[SummaryRow]) -> str:
     ]
     if not others:
         return ""
-    names = _listed([other.name for other in others])
+    names = listed([other.name for other in others])
     keeps = (
         f". Grades below {gain.threshold:g} still count as gain, unless you pass below_threshold='zero'"
         if gain.below_threshold == "keep"
         else ""
     )
     return (
-        f"{_listed(alike)} {'is' if len(alike) == 1 else 'are'} averaged over the {row.n_users:,} users with a grade above 0; "
+        f"{listed(alike)} {'is' if len(alike) == 1 else 'are'} averaged over the {row.n_users:,} users with a grade above 0; "
         f"{names} {'is' if len(others) == 1 else 'are'} averaged over the {others[0].n_users:,} users with a grade of at least "
         f"{gain.threshold:g} (relevance_threshold){keeps}"
     )
@@ -97,8 +98,8 @@ def _is_left_open(row: SummaryRow, metric: GainMetric) -> bool:
 
 
 def note_of_labels(labels: Sequence[str]) -> str:
-    """The same note for metrics whose other values are not known, by their labels; empty if there are no labels."""
-    return f"{_rating(_listed(labels), len(labels))}. {_ELSEWHERE}" if labels else ""
+    """The same note for metrics whose values by the usual definition are unknown. Empty if there are no labels."""
+    return f"{_rating(listed(labels), len(labels))}. {_ELSEWHERE}" if labels else ""
 
 
 def _rating(subject: str, n: int) -> str:
@@ -107,7 +108,7 @@ def _rating(subject: str, n: int) -> str:
 
 
 def _named(rows: Sequence[SummaryRow]) -> str:
-    """The rows' metrics, and of a curve the first and the last one."""
+    """The names of the rows' metrics. A curve is named by its first and last metric."""
     families: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         labels = families.setdefault((_CUTOFF.sub("", row.definition), row.relevance), [])
@@ -115,8 +116,4 @@ def _named(rows: Sequence[SummaryRow]) -> str:
     names: list[str] = []
     for labels in families.values():
         names += labels if len(labels) <= _FEW else [f"{labels[0]} … {labels[-1]} ({len(labels):,})"]
-    return _listed(names)
-
-
-def _listed(texts: Sequence[str]) -> str:
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+    return listed(names)

@@ -15,7 +15,7 @@ _PLACES, _MOST_PLACES, _TOO_LARGE = 4, 7, 1e9
 
 
 def number(value: float) -> str:
-    """A figure with four places, or four digits if four places say nothing."""
+    """A figure with four decimal places, or with powers of 10 if it is too small or too large for that."""
     if math.isnan(value):
         return "undefined"
     if value and (abs(value) < 1e-4 or abs(value) >= 1e6):
@@ -24,7 +24,7 @@ def number(value: float) -> str:
 
 
 def in_one_format(values: Iterable[float], *, sign: Literal["", "+"] = "") -> Callable[[float], str]:
-    """How the figures of a column are written: with as many places as give the smallest two digits, or as powers of 10.
+    """Choose one format for a column: enough decimal places that the smallest figure has two digits, or powers of 10.
 
     >>> [in_one_format([0.5, 0.00012])(value) for value in (0.5, 0.00012, 0.0, math.nan)]
     ['0.50000', '0.00012', '0.00000', 'undefined']
@@ -46,5 +46,5 @@ def probability(p: float) -> str:
 
 
 def share(count: int, of: int) -> str:
-    """A count as a share of another in parentheses, after a blank; empty if either is 0."""
+    """A blank and the share of a count in a total, in parentheses. Empty if either is 0."""
     return f" ({count / of:.1%})" if count and of else ""

@@ -24,14 +24,14 @@ def apart_in_words(quality: DataQuality) -> str:
 
 
 def excluded_labels_in_words(quality: DataQuality) -> str:
-    """How many labels are of items that were left out of the predictions."""
+    """A sentence on the number of labels whose items were excluded from the predictions."""
     n = quality.n_excluded_labels
     verb = "is of an excluded item" if n == 1 else "are of excluded items"
     return f"{n:,} of {quality.n_labels:,} labels{share(n, quality.n_labels)} {verb}"
 
 
 def quality_notes(quality: DataQuality) -> list[Note]:
-    """Notes on users, ties and rows. Counts that only matter if they are not 0 are left out if they are."""
+    """Notes on users, ties and rows. Counts of problems appear only if they are not 0."""
     notes = [Note("; ".join(_users(quality)), "users")]
     if quality.is_apart:
         notes.append(Note(apart_in_words(quality), "!"))

@@ -1,4 +1,4 @@
-"""What results that are tables have in common: every form of them."""
+"""The forms that all results with tables share: text, HTML, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 class Shown(ABC):
-    """Tables that print as text, are HTML in a notebook, and Markdown for pages."""
+    """Tables that print as text. Notebooks show them as HTML, and `to_markdown` writes them for pages."""
 
     @abstractmethod
     def _on_paper(self) -> Document:
-        """What papers show."""
+        """The tables for pages and papers."""
 
     def _on_screen(self) -> Document:
-        """What terminals and notebooks show."""
+        """The tables for terminals and notebooks."""
         return self._on_paper()
 
     def to_markdown(self) -> str:
-        """GitHub's Markdown, captions above the tables and notes below."""
+        """The tables in GitHub's Markdown, with captions above and notes below."""
         return as_markdown(self._on_paper())
 
     def __repr__(self) -> str:
@@ -37,13 +37,13 @@ class Shown(ABC):
 
 
 class OneTable(Shown):
-    """A single table on paper, which LaTeX gives a caption."""
+    """A single table, which can also be written in LaTeX with a caption."""
 
     def to_latex(self, *, caption: str | None = None, label: str = "") -> str:
-        r"""A LaTeX ``table`` with a caption, and notes as comments; its ``tabular`` has the rules of the package ``booktabs``.
+        r"""A LaTeX ``table`` with a caption. Notes become comments. The ``tabular`` needs the package ``booktabs``.
 
         Args:
-            caption: plain text, which is escaped; None: one that says what the table shows.
-            label: for ``\ref``; empty: none.
+            caption: plain text, which is escaped. None (default): a sentence on the content of the table.
+            label: the label for ``\ref``. Empty (default): no label.
         """
         return as_float(self._on_paper(), caption, label)

@@ -9,6 +9,7 @@ from spark_rankeval.statistics.intervals import asked_for
 from spark_rankeval.tables.numbers import DASH, in_one_format
 from spark_rankeval.tables.quality import quality_notes
 from spark_rankeval.tables.table import Bar, Cell, Column, Document, Note, Table, remarks, words
+from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +24,8 @@ _METHODS = {
     "bca": "BCa bootstrap",
     "clopper_pearson": "Clopper-Pearson",
 }
-_MOST_LISTED = 4
+#: A note names so many metrics, and counts the others.
+MOST_LISTED = 4
 # So many models and slices are printed; a table for each.
 _MOST_TABLES = 24
 
@@ -38,7 +40,7 @@ UNDEFINED: Column[Any] = Column("undefined", lambda row: f"{row.n_undefined:,}")
 def summary_on_screen(
     rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality], notes: Sequence[str] = ()
 ) -> Document:
-    """As many tables as fit on a page; below the last one of a model, notes on its users."""
+    """As many tables as fit on a page. Notes on a model's users follow its last table."""
     groups = _by_model(rows)
     last = {group[0].model: place for place, group in enumerate(groups)}
     tables = []
@@ -55,12 +57,12 @@ def summary_on_screen(
 
 
 def summary_on_paper(rows: Sequence[SummaryRow], notes: Sequence[str] = ()) -> Document:
-    """A table for each model and slice."""
+    """One table for each model and slice."""
     return Document(tuple(map(_summary_table, _by_model(rows))), remarks(notes))
 
 
 def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = False) -> Table:
-    """A row a metric and model, or a metric, slice and model."""
+    """One row for each metric and model, or for each metric, slice and model."""
     keys = list(dict.fromkeys(row.key for row in rows))
     by_metric = sorted(rows, key=lambda row: keys.index(row.key))
     also = [SLICE] if slices else []
@@ -75,7 +77,7 @@ def _summary_table(rows: Sequence[SummaryRow], below: Iterable[Note] = ()) -> Ta
 
 
 def _columns(rows: Sequence[SummaryRow], also: Iterable[Column[SummaryRow]] = ()) -> list[Column[SummaryRow]]:
-    """The columns of means, with others behind that of the metrics; the figures of a column have one format."""
+    """The columns of a table of means. The columns `also` come right after the metric. Each column has one format."""
     mean, std = in_one_format(row.mean for row in rows), in_one_format(row.std for row in rows)
     columns = [METRIC, *also, Column("mean", lambda row: mean(row.mean))]
     name = interval_name(usual(rows))
@@ -93,7 +95,7 @@ def interval_in_words(row: SummaryRow, written: Callable[[float], str]) -> str:
 
 
 def users_in_words(row: SummaryRow) -> str:
-    """What a table of rows like this one is about: the model, dialect, weights and slice."""
+    """The model, dialect, weights and slice of a row, as a caption."""
     parts = [f"model {row.model!r}"] if row.model else []
     parts.append(f"dialect {row.dialect!r}")
     if row.user_weight not in ("", SELF_NORMALISED):
@@ -104,18 +106,18 @@ def users_in_words(row: SummaryRow) -> str:
 
 
 def interval_name(row: SummaryRow) -> str:
-    """The kind of a mean's interval; empty if none was asked for."""
+    """The kind of a mean's interval. Empty if the caller asked for none."""
     level = f"{row.interval_level * 100:.6g}%"
     return f"{level} interval ({_METHODS[row.interval_method]})" if row.interval_method else ""
 
 
 def usual(rows: Sequence[SummaryRow]) -> SummaryRow:
-    """A row whose interval is the one that was asked for; if there is none, the first."""
+    """A row whose interval is of the kind that the caller asked for. If there is none, the first row."""
     return next((row for row in rows if row.interval_method == asked_for(row.interval_method)), rows[0])
 
 
 def missing_intervals(rows: Sequence[SummaryRow]) -> list[str]:
-    """Why means have no interval, or one of another kind than the heading of the column says."""
+    """Sentences on means that have no interval, or one of another kind than the column's heading says."""
     reasons: dict[str, list[str]] = {}
     others: dict[str, list[str]] = {}
     for row in rows:
@@ -129,19 +131,13 @@ def missing_intervals(rows: Sequence[SummaryRow]) -> list[str]:
     ]
 
 
-def listed(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are."""
-    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-    return ", ".join(names[:_MOST_LISTED]) + more
-
-
 def _listed(names: Sequence[str], n_rows: int) -> str:
-    """The first of some metrics, or that it is all of a table's."""
-    return "any mean" if len(names) == n_rows > 1 else listed(list(dict.fromkeys(names)))
+    """List the first metrics, or say that they are all metrics of the table."""
+    return "any mean" if len(names) == n_rows > 1 else listed(list(dict.fromkeys(names)), MOST_LISTED)
 
 
 def _by_model(rows: Sequence[SummaryRow]) -> list[list[SummaryRow]]:
-    """The rows of each model and slice, model by model, in the order in which they come."""
+    """The rows of each model and slice, model by model, in their given order."""
     groups: dict[str, dict[str, list[SummaryRow]]] = {}
     for row in rows:
         groups.setdefault(row.model, {}).setdefault(row.slice, []).append(row)

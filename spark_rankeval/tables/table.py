@@ -1,4 +1,4 @@
-"""A table as data: what its columns, cells and notes are, whatever writes them."""
+"""A table as data: columns, cells and notes, independent of the format in which they are written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Tone: TypeAlias = Literal["", "good", "bad"]
 
 
 class Bar(NamedTuple):
-    """A mean on a line, and the ends of its interval; NaN: there is none."""
+    """A mean on a line, and the ends of its interval. They are NaN if there is no interval."""
 
     value: float
     low: float
@@ -26,9 +26,9 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a row and column.
+    """The content of one row in one column.
 
-    Writers escape the text. Raised is what stands above it to its right; pages show the tone by a colour.
+    Writers escape the text. `raised` is a superscript after it. Pages show the tone as a colour.
     """
 
     text: str
@@ -40,7 +40,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column(Generic[Item]):
-    """A column: what stands above it, what it says of an item, and of what kind that is."""
+    """A column: its heading, the function that makes the cell of an item, and the kind of the cells."""
 
     heading: str
     cell: Callable[[Item], Cell | str]
@@ -48,7 +48,7 @@ class Column(Generic[Item]):
 
 
 class Note(NamedTuple):
-    """A sentence about a table, or about a word in it, which then stands before it."""
+    """A sentence about a table, or about a word in it. The word then precedes the sentence."""
 
     text: str
     about: str = ""
@@ -61,17 +61,17 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table, by what stands in it.
+    """A table, described by its content.
 
     Attributes:
-        items: what the rows are about.
-        columns: from left to right.
-        title: what stands above it in text.
-        caption: what it shows, in all other forms.
-        notes: what stands below it.
-        bold_means: what bold cells are, which text marks by a star; empty: nothing is bold.
-        dash_means: what a dash is.
-        is_grouped: whether text leaves repeats in the first column out.
+        items: the objects that the rows describe, one for each row.
+        columns: the columns from left to right.
+        title: the line above the table in text.
+        caption: the caption in all other formats.
+        notes: the notes below the table.
+        bold_means: the meaning of bold cells, which text marks with a star. Empty if no cell is bold.
+        dash_means: the meaning of a dash.
+        is_grouped: whether text omits repeated words in the first column.
     """
 
     items: Sequence[Any]
@@ -90,23 +90,23 @@ class Table:
         return [[Cell(each) if isinstance(each, str) else each for each in row] for row in contents]
 
     def without_bars(self) -> Table:
-        """The same table without the columns that are pictures."""
+        """The same table without the columns of pictures."""
         return replace(self, columns=[column for column in self.columns if column.kind != "bar"])
 
     def longest_raised(self) -> list[str]:
-        """The longest raised text of each column: other cells leave as much room, so that figures stand below figures."""
+        """The longest superscript of each column. Other cells leave as much room, so that figures are aligned."""
         places = range(len(self.columns))
         return [max((row[place].raised for row in self.rows), key=len, default="") for place in places]
 
 
 class Document(NamedTuple):
-    """Tables that stand together, and what stands below all of them."""
+    """Several tables, and the notes below all of them."""
 
     tables: tuple[Table, ...]
     notes: tuple[Note, ...] = ()
 
     def parts(self) -> Iterator[Table | str]:
-        """The tables and, behind each and behind all, their notes as sentences."""
+        """The tables, each followed by its notes as sentences, and then the notes on all tables."""
         for table in self.tables:
             yield table
             yield from (note.sentence for note in table.notes)
@@ -124,5 +124,5 @@ def remarks(texts: Iterable[str]) -> tuple[Note, ...]:
 
 
 def on_one_line(text: str) -> str:
-    """A text without breaks of lines and repeated blanks."""
+    """A text without line breaks and repeated blanks."""
     return " ".join(text.split())

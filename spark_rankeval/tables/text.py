@@ -19,7 +19,7 @@ _SHORTEST_WORD, _LONGEST_WORD = 5, 8
 
 
 def as_text(document: Document) -> str:
-    """Tables one below the other, their notes below each."""
+    """Tables one below the other, each followed by its notes."""
     return "\n".join(["\n\n".join(map(_table, document.tables)), *_explained(document.notes)])
 
 
@@ -42,7 +42,7 @@ def _explained(notes: Sequence[Note]) -> list[str]:
 
 
 def _grid(table: Table) -> list[str]:
-    """Lines of equal columns."""
+    """Lines in which the columns are aligned."""
     columns = [
         _padded([column.heading, *_figures([row[place] for row in table.rows])], column.kind)
         for place, column in enumerate(table.columns)
@@ -64,7 +64,7 @@ def _padded(texts: list[str], kind: Kind) -> list[str]:
 
 
 def _figures(cells: Sequence[Cell]) -> list[str]:
-    """A column as text: a star at bold cells, and raised letters below those of other rows."""
+    """A column as text. Bold cells have a star, and superscripts are aligned."""
     star = int(any(cell.bold for cell in cells))
     room = max((1 + len(cell.raised) for cell in cells if cell.raised), default=0)
     return [
@@ -73,12 +73,12 @@ def _figures(cells: Sequence[Cell]) -> list[str]:
 
 
 def _without_repeats(texts: list[str]) -> list[str]:
-    """Texts, blank if they repeat the one above."""
+    """The texts, with a blank for each one that repeats the one above."""
     return [" " * len(text) if place and text == texts[place - 1] else text for place, text in enumerate(texts)]
 
 
 def _beside(lines: Sequence[str], sentences: Sequence[str]) -> list[str]:
-    """Lines with sentences to their right, which may take several lines."""
+    """Lines with sentences to their right. A sentence may take several lines."""
     indent = len(lines[0]) + 2
     room = max(_NARROWEST_PROSE, shutil.get_terminal_size(fallback=(_WIDTH, 1)).columns - indent)
     wrapped = []

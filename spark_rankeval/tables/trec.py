@@ -1,4 +1,4 @@
-"""An evaluation as trec_eval prints one: its names for measures, its order of them, its columns; knows no statistics."""
+"""An evaluation as trec_eval prints it: its names of measures, their order, and its columns."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _FREE = ("relevance_threshold", "recall", "beta", "p")
 
 
 class Query(NamedTuple):
-    """What is printed of a query, or of all queries of a model, which are named ``all`` and counted.
+    """The values that are printed for a query, or for all queries of a model together, whose name is ``all``.
 
-    Retrieved are predicted items; found are predicted items that are relevant, None if no metric tells it. Values are in the order
-    of the summary's rows.
+    `n_retrieved` counts predicted items, and `n_found` counts relevant ones among them. It is None if no metric knows it. The values
+    have the order of the summary's rows.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Query(NamedTuple):
 
 
 class _Measure(NamedTuple):
-    """A name as it is printed, and what it is sorted by."""
+    """A name as it is printed, and its keys for sorting."""
 
     order: int
     parameter: float
@@ -54,12 +54,12 @@ class _Measure(NamedTuple):
 
 
 def trec_name(row: SummaryRow) -> str:
-    """What trec_eval calls the metric of a row; if it has no measure of this definition, the metric's own label."""
+    """The name that trec_eval has for the metric of a row. If it has no such measure, the metric's own label."""
     return _measure(row).name
 
 
 def render_trec(rows: Sequence[SummaryRow], queries: Iterable[Query], everything: Query, runid: str | None) -> str:
-    """Lines of a measure, a query and a value, with tabs between: those of the queries, then those of all together.
+    """Lines of a measure, a query and a value, separated by tabs. Lines of single queries come first, then those of all together.
 
     The rows are those of one model and all users. A run's id is printed unless it is None.
     """
@@ -106,7 +106,7 @@ def _measure(row: SummaryRow) -> _Measure:
 
 
 def _name(metric: Metric) -> tuple[str, float, str]:
-    """The family, the parameter that its measures are sorted by, and the name."""
+    """The measure's family, its parameter for sorting, and its name."""
     if metric.k is not None:
         family = _CUT.get(metric.name, "")
         return family, metric.k, f"{family}_{metric.k}"

@@ -45,9 +45,9 @@ def test_a_page_says_it_once(noted, tmp_path):
 def test_a_definition_names_its_ideal_list_and_its_denominator():
     resolved = {
         "ndcg(gain='exponential', ideal='retrieved')@10": "ideal: the same items in their best order",
-        "ndcg(gain='exponential', ideal='labels')@10": "ideal: all labelled items, also those not retrieved",
+        "ndcg(gain='exponential', ideal='labels')@10": "ideal: all labelled items, including those not retrieved",
         "ap(denominator='hits')@10": "denominator: relevant items that were retrieved",
-        "ap(denominator='min_k_labels')@10": "denominator: relevant items, k at most",
+        "ap(denominator='min_k_labels')@10": "denominator: relevant items, but at most k",
         "recall(denominator='labels')@10": "denominator: relevant items",
     }
     table = definitions_table([row(definition, definition=definition) for definition in resolved])

@@ -1,5 +1,6 @@
-"""The site as its readers open it, from a folder: every page is shown, complains of nothing and asks nobody. `make test-site`."""
+"""The site as readers open it from a folder: pages show no errors and load nothing from other machines. `make test-site`."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -10,7 +11,7 @@ from chromium import Chromium, find
 
 SITE = Path(__file__).parents[2] / "build" / "site"
 PAGES = sorted(page.relative_to(SITE) for page in SITE.rglob("*.html") if page.name != "404.html")
-# Elements that fetch what they name; links that a reader may follow are none.
+# Elements whose address the browser loads by itself. It loads links only when the reader follows them.
 FETCHED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?((?:https?:)?//[^\"' >]+)")
 
 
@@ -28,7 +29,7 @@ def test_the_site_was_built():
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 @pytest.mark.parametrize("width", [1280, 380])
-def test_a_page_asks_nobody_and_complains_of_nothing(browser, page, width, tmp_path):
+def test_a_page_fits_its_window_shows_no_errors_and_loads_nothing_from_elsewhere(browser, page, width, tmp_path):
     browser.open(SITE / page, width=width)
     assert [url for url in browser.requests() if not url.startswith("file:")] == []
     assert browser.complaints() == []
@@ -38,8 +39,36 @@ def test_a_page_asks_nobody_and_complains_of_nothing(browser, page, width, tmp_p
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_a_page_names_nothing_elsewhere_that_it_would_fetch(page):
+def test_the_source_of_a_page_loads_nothing_from_elsewhere(page):
     assert FETCHED.findall((SITE / page).read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "page", "section"),
+    [
+        ("map", "which_metric.html", "NDCG, MAP or MRR?"),
+        ("null user", "concepts.html", "Null users"),
+        ("databricks", "evidence/documented_platforms.html", "Databricks, EMR, YARN and Kubernetes"),
+        ("tukey", "statistics.html", "Verdicts"),
+        ("propensity", "logged_feedback.html", "Logged feedback"),
+    ],
+)
+def test_the_search_knows_the_page_that_answers(words, page, section):
+    entries = json.loads((SITE / "search" / "search_index.json").read_text())["docs"]
+    texts = [
+        f"{entry['title']} {entry['text']}"
+        for entry in entries
+        if entry["location"].split("#")[0] == page and entry["title"] == section
+    ]
+    assert [words in text.lower() for text in texts] == [True]
+
+
+def test_a_page_follows_the_system_when_it_changes_to_dark(browser):
+    schemes = []
+    for dark in (False, True, False):
+        browser.open(SITE / "index.html", dark=dark)
+        schemes.append(browser.value("document.body.dataset.mdColorScheme"))
+    assert schemes == ["default", "slate", "default"]
 
 
 def test_the_api_has_every_public_name():
@@ -63,7 +92,7 @@ def test_links_to_configurations_lead_to_their_pages():
 
 
 def test_the_contents_of_the_api_are_in_groups(browser):
-    """Functions stand below the name of their group; members of a class are listed only while it is read."""
+    """Functions are listed below the name of their group. Members of a class appear only while the reader is at the class."""
     browser.open(SITE / "api.html")
     shown = browser.value("""
       [...document.querySelectorAll('.md-nav--secondary .md-nav__link')].filter(link => link.getBoundingClientRect().height)

@@ -314,7 +314,7 @@ def test_what_is_written_keeps_the_measures_of_all_lists(few, tmp_path):
 
 @pytest.mark.usefixtures("without_charts")
 def test_a_result_with_measures_of_all_lists_is_shown_as_any_other(few, tmp_path):
-    assert "no interval for gini@3, gini@1, entropy@3: it is one value of all lists together" in repr(few)
+    assert "no interval for gini@3, gini@1 and entropy@3: a value of all lists together has no spread" in repr(few)
     for shown in (few.to_json(), few.to_markdown(), few.to_latex(), few._repr_html_(), few.explain()):
         assert "gini" in shown
     assert few.curve("gini")["mean"].tolist() == [few["gini@1"], few["gini@3"]]
