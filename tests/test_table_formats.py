@@ -89,7 +89,7 @@ def test_a_map_of_dialects_has_every_form():
     shown = DialectMap(rows, None)
     assert repr(shown).splitlines() == [
         "metric   dialect      mean  difference  users  because",
-        "ndcg@10  default    0.3000                100  the same definition",
+        "ndcg@10  default    0.3000                100  the reference",
         "         trec_eval  0.3100     +0.0100    100  other gains (+0.0100)",
         "         ranx            –           –      –  ranx has none",
     ]

@@ -81,6 +81,8 @@ class MapRow(AskedFor):
         moving = sorted((c for c in self.choices if c.effect), key=lambda choice: -abs(choice.effect))
         if moving:
             return "; ".join(f"{choice.words} ({choice.effect:+.4f})" for choice in moving)
+        if self.dialect == "default":
+            return "the reference"
         return "the same definition" if not self.choices else "the same on this data"
 
 
@@ -91,7 +93,7 @@ class DialectMap(OneTable):
     Examples:
         >>> rows = dialect_map(predictions, labels, "ndcg@3", score="score", dialects="lenskit").rows
         >>> [(row.dialect, round(row.mean, 4), row.because) for row in rows]
-        [('default', 0.5327, 'the same definition'), ('lenskit-2025.8', 0.6577, 'discount: none at ranks 1 and 2 (+0.1250)')]
+        [('default', 0.5327, 'the reference'), ('lenskit-2025.8', 0.6577, 'discount: none at ranks 1 and 2 (+0.1250)')]
 
     Attributes:
         rows: a row a metric and dialect: metric by metric, the default first.
@@ -140,7 +142,7 @@ def dialect_map(
     Examples:
         >>> print(dialect_map(predictions, labels, "ndcg@3", score="score", dialects=["trec_eval", "lenskit"]))
         metric  dialect           mean  difference  users  because
-        ndcg@3  default         0.5327                  8  the same definition
+        ndcg@3  default         0.5327                  8  the reference
                 trec_eval-10.0  0.5327                  8  the same on this data
                 lenskit-2025.8  0.6577     +0.1250      8  discount: none at ranks 1 and 2 (+0.1250)
 

@@ -90,7 +90,11 @@ def _further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Fac
     """The tables that the metrics ask for beside predictions and labels; None if they ask for none."""
     given = facts.tables()
     needed = tables_asked_for(asked, convention)
-    lacking = [f"{', '.join(labels)} needs {table}" for table, labels in needed.tables.items() if given[table] is None]
+    lacking = [
+        f"{', '.join(labels)} {'needs' if len(labels) == 1 else 'need'} {table}"
+        for table, labels in needed.tables.items()
+        if given[table] is None
+    ]
     if lacking:
         absent = [table for table in needed.tables if given[table] is None]
         tables = ", ".join(f"{table}=…" for table in absent)

@@ -181,7 +181,7 @@ class Metric(ABC):
                 msg = f"{self.name}: the cutoff k must be a whole number from 1 on, or None for the whole list; got {self.k!r}"
                 raise MetricError(msg)
             if not self.takes_cutoff:
-                msg = f"{self.name} takes no cutoff, because it has its own; got k={self.k}. Write {self.name!r}"
+                msg = f"{self.name} takes no cutoff; got k={self.k}. Write {self.name!r}"
                 raise MetricError(msg)
             object.__setattr__(self, "k", int(self.k))
         for item in self.parameters():

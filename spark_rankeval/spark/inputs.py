@@ -222,7 +222,10 @@ def _attributes(
     if holder is None:
         there = "; ".join(", ".join(frame.columns) for frame in frames)
         asked = ([f"by={list(by)}"] if by else []) + ([] if weight is None else [f"user_weight={weight!r}"])
-        problems.append(f"{', '.join(asked)}: no table has all these columns beside the user; available: {there}")
+        advice = "" if given is not None else ". Pass a table that has them as facts=Facts(attributes=…)"
+        problems.append(
+            f"{', '.join(asked)}: no table has all these columns beside the user; available: {there}{advice}"
+        )
         return None
     for name in by:
         kind = holder.schema[str(find_column(holder, name))].dataType

@@ -81,7 +81,8 @@ def _of_the_difference(rows: Sequence[Row], level: float) -> list[Column[Any]]:
 def differences_in_words(rows: Sequence[ComparisonRow], test: str, correction: str, replicates: int) -> list[Note]:
     """Notes that explain the columns of a table of differences."""
     n_tests = sum(not math.isnan(row.p) for row in rows)
-    corrected = "" if correction == "none" else f", corrected for {n_tests} comparisons ({correction})"
+    comparisons = "1 comparison" if n_tests == 1 else f"{n_tests:,} comparisons"
+    corrected = "" if correction == "none" else f", corrected for {comparisons} ({correction})"
     return [
         Note(f"from {name_of_test(test, replicates)}{corrected}", "p"),
         Note("difference / standard deviation of the users' differences", "d"),

@@ -56,7 +56,7 @@ def test_the_effects_of_the_choices_add_up_to_the_difference(found):
     for row in compared:
         assert row.difference == row.mean - default[row.metric]
         assert math.fsum(choice.effect for choice in row.choices) == pytest.approx(row.difference, abs=1e-12)
-    assert {row.because for row in compared if row.dialect == "default"} == {"the same definition"}
+    assert {row.because for row in compared if row.dialect == "default"} == {"the reference"}
 
 
 def test_the_words_name_the_choice_that_makes_the_difference(spark):
@@ -76,7 +76,7 @@ def test_the_words_name_the_choice_that_makes_the_difference(spark):
     )
     assert words["ap@2", "pytrec_eval-0.5.11"].startswith("users without predictions are left out (+0.2500)")
     assert words["precision@2", "lenskit-2025.8"] == "the same on this data"
-    assert words["precision@2", "default"] == "the same definition"
+    assert words["precision@2", "default"] == "the reference"
 
 
 def test_it_prints_in_a_terminal_and_in_a_notebook(found, monkeypatch):
