@@ -109,6 +109,7 @@ def _further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Fac
         category=facts.category if "category" in needed.facts else None,
         vector=facts.vector if needed.facts & {"vector", "history_vector"} else None,
         facts_of_items=bool(needed.facts & set(OF_ITEMS)),
+        lookup=facts.lookup,
     )
 
 

@@ -18,6 +18,7 @@ from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.request.options import (
     ColumnOptions,
     Facts,
+    LookupOption,
     RankingOptions,
     ScoringOptions,
     SummaryOptions,
@@ -61,6 +62,7 @@ class Evaluation(SummaryOptions, RankingOptions):
     metrics: str | tuple[str, ...] | Mapping[str, str] = field(kw_only=True)
     by: str | tuple[str, ...] = ()
     model: str | None = None
+    lookup: LookupOption = Facts.lookup
     totals: bool = False
     # TOML has no None.
     ci: Literal["t", "bca", "bootstrap", "percentile", "none"] = "t"

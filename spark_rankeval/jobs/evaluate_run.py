@@ -95,7 +95,7 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
 
 def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
     """The arguments of `score_users`: metrics of all lists together are another matter."""
-    given: dict[str, Any] = {"labels": None, **tables, **vars(config.columns)}
+    given: dict[str, Any] = {"labels": None, **tables, **vars(config.columns), "lookup": config.evaluation.lookup}
     facts = Facts(**{fact.name: given.pop(fact.name) for fact in fields(Facts) if fact.name in given})
     call = {**given, **config.scoring(), "facts": facts, "metrics": parted(config.evaluation.metrics)[0]}
     if config.evaluation.model:

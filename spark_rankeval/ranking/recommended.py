@@ -132,11 +132,16 @@ class Recommended:
             entry=np.concatenate([part.entry for part in parts]),
         )
 
-    def knowing(self, of_entries: Mapping[str, Array], of_users: Mapping[str, Array], totals: Totals) -> Recommended:
-        """The same lists with facts about the predictions as they came and about users, and with the tables' sizes."""
-        looked_up: dict[str, Any] = {name: values[self.entry] for name, values in of_entries.items()}
-        looked_up |= of_users
-        return replace(self, **looked_up, totals=totals)
+    def knowing(
+        self,
+        of_items: Mapping[str, Array],
+        of_entries: Mapping[str, Array],
+        of_users: Mapping[str, Array],
+        totals: Totals,
+    ) -> Recommended:
+        """The same lists with facts about their items, about the predictions as they came and about users, and with the tables' sizes."""
+        known: dict[str, Any] = {name: values[self.entry] for name, values in of_entries.items()}
+        return replace(self, **{**known, **of_items, **of_users}, totals=totals)
 
     @cached_property
     def directions(self) -> Array:

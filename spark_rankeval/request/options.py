@@ -26,6 +26,8 @@ TiesOption = Literal[None, "item_asc", "item_desc", "position", "average"]
 #: Whose values are in the means; None: as the dialect says.
 PopulationName = Literal[None, "every", "labelled", "predicted", "both"]
 Pruning = Literal["auto", "never"]
+#: How predictions get the facts of their items.
+LookupOption = Literal["auto", "workers", "join"]
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,9 @@ class Facts:
             ``serendipity@10``. Its columns have the same names as in the predictions.
         category: the column of `items` with the category of each item.
         vector: the column of `items` with an array of numbers for each item, all of the same length.
+        lookup: how predictions get the facts of their items. With ``"workers"`` every task holds the whole table of items. With
+            ``"join"`` Spark joins the table to all predictions, which takes longer. ``"auto"`` joins only tables of more than a million
+            items or 64 MB, and tables per user. `Result.plan` tells which way was taken.
     """
 
     attributes: Table | None = None
@@ -100,6 +105,10 @@ class Facts:
     baseline: Table | None = None
     category: str = "category"
     vector: str = "vector"
+    lookup: LookupOption = "auto"
+
+    def __post_init__(self) -> None:
+        one_of("lookup", self.lookup, get_args(LookupOption))
 
     def tables(self) -> dict[str, Table | None]:
         """The tables that metrics may need, by name. A table is read only if a metric needs it."""

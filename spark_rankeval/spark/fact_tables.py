@@ -1,6 +1,6 @@
-"""The tables that metrics ask for beside predictions and labels: facts joined to items, lists joined to users, and their sizes.
+"""The tables that metrics ask for beside predictions and labels: facts of items, lists joined to users, and their sizes.
 
-Each table is grouped once by item and once by user, and nothing is joined to itself.
+Each table is grouped once by item or by user. Facts of items are joined to predictions, or given to workers, who look them up.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -16,7 +16,20 @@ from pyspark.sql import types as T
 from spark_rankeval.ranking.recommended import OF_ITEMS
 from spark_rankeval.spark.ids import text_in
 from spark_rankeval.spark.named_columns import any_null, column
+from spark_rankeval.spark.packed import given_to_tasks, packed
+from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker import facts as names
+from spark_rankeval.worker.item_tables import (
+    ATTRIBUTES_TABLE,
+    CONFLICT,
+    CONSUMED,
+    POPULARITY_TABLE,
+    ROWS,
+    add_counts,
+    count_items,
+    counted_items,
+)
+from spark_rankeval.worker.packed import pack_together, rows_in, tables_in
 from spark_rankeval.worker.reading import ITEMS
 
 if TYPE_CHECKING:
@@ -27,9 +40,13 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.spark.inputs import FurtherSources
     from spark_rankeval.spark.source import Source
+    from spark_rankeval.worker.packed import Bound
 
-# Columns of ours on the way: how many rows a row stands for, whether it can be used, the values of an item that disagree.
-_ROWS, _VALID, _CONFLICT, _LENGTH, _PLACE, _SCORES = "rows_", "valid_", "conflict_", "length_", "place_", "scores_"
+#: How facts of items come to predictions: ``join`` shuffles predictions by item; with ``workers`` every task gets the whole table.
+Lookup = Literal["join", "workers"]
+
+# Columns of ours on the way: whether a row can be used, how long vectors are, the place of an entry of an array, and its scores.
+_VALID, _LENGTH, _PLACE, _SCORES = "valid_", "length_", "place_", "scores_"
 
 
 @dataclass(frozen=True)
@@ -41,15 +58,17 @@ class FactTables:
     user_columns: list[str]  # our names of the user's columns
     named_users: Callable[[Source], list[Column]]  # a table's user columns under these names
     item_type: T.DataType  # the type that items of all tables get
+    lookup: Lookup  # how facts of items come to predictions
+    bound: Bound | None  # how large tables may be that are given to workers; None: of any size
 
     @property
-    def of_items(self) -> bool:
-        """Whether anything is asked for that every predicted item is looked up for."""
-        return bool(self.facts & set(OF_ITEMS))
+    def joined_to_items(self) -> bool:
+        """Whether predictions come with facts of their items."""
+        return self.lookup == "join" and bool(self.facts & set(OF_ITEMS))
 
     def with_facts(self, rows: DataFrame) -> DataFrame:
         """Rows of items with a struct of what is known of each; null if a row has no item."""
-        if not self.of_items:
+        if not self.joined_to_items:
             return rows
         known = self._facts_of_items
         fields = [name for name in known.columns if name != names.ITEM]
@@ -69,50 +88,88 @@ class FactTables:
         return lists
 
     def with_totals(self, users: DataFrame) -> DataFrame:
-        """Every row with how large the tables are, and how much of them cannot be used: the one row of each, broadcast."""
-        if not self.facts:
-            return users
+        """Every row with how large the tables are, and how much of them cannot be used: the one row of each, broadcast.
+
+        Tables that are given to workers come with the first row of each task instead, and tell that themselves.
+        """
+        tables: dict[str, DataFrame] = {}
         rows: list[DataFrame] = []
+        given = self.lookup == "workers"
         if self.sources.training is not None:
-            of_user = self._training_rows.groupBy(self.user_columns).agg(
-                F.max(_VALID).alias(_VALID), _count(~F.col(_VALID), _ROWS)
-            )
-            rows.append(of_user.agg(_count(F.col(_VALID), names.N_TRAINING_USERS), _sum(_ROWS, "n_invalid_training")))
-            if "popularity" in self.facts:
-                n_items = F.count(F.lit(1)).alias(names.N_TRAINING_ITEMS)
-                n_rows = _sum(names.TRAINING_INTERACTIONS, names.N_TRAINING_INTERACTIONS)
-                rows.append(self._popularity.agg(n_items, n_rows))
+            if not self._asks_popularity:
+                rows.append(
+                    self._by_user.agg(
+                        _count(F.size(CONSUMED) > 0, names.N_TRAINING_USERS), _sum(ROWS, "n_invalid_training")
+                    )
+                )
+            elif given:
+                tables[POPULARITY_TABLE] = self._packed_popularity()
+            else:
+                rows.append(self._totals_of_popularity())
         if self.sources.items is not None:
-            rows += self._totals_of_items()
+            if given:
+                tables[ATTRIBUTES_TABLE] = self._packed_attributes()
+            else:
+                rows += self._totals_of_items()
         if self.sources.baseline is not None:
-            rows.append(self._baseline_rows().agg(_count(~F.col(_VALID), "n_invalid_baseline")))
-        totals = reduce(lambda left, right: left.crossJoin(right), rows)
-        totals = totals.select(*(F.col(name).cast("bigint") for name in totals.columns))
-        return users.crossJoin(totals.hint("broadcast"))
+            # As a filter, which Spark moves to where the table is read: there may be no other row to look at.
+            invalid = self._baseline_rows().where(~F.col(_VALID))
+            rows.append(invalid.agg(F.count(F.lit(1)).alias("n_invalid_baseline")))
+        if rows:
+            totals = reduce(lambda left, right: left.crossJoin(right), rows)
+            totals = totals.select(*(F.col(name).cast("bigint") for name in totals.columns))
+            users = users.crossJoin(totals.hint("broadcast"))
+        return given_to_tasks(users, tables) if tables else users
+
+    @property
+    def _asks_popularity(self) -> bool:
+        return bool(self.facts & {"popularity", "history_popularity"})
 
     @cached_property
-    def _training_rows(self) -> DataFrame:
-        """The training data under our names, and whether each row can be used."""
+    def _by_user(self) -> DataFrame:
+        """The training data, a row a user: the items as often as they are there, and how many rows cannot be used."""
         source = self.sources.training
         assert source is not None, "a fact of the training data was asked for"
-        item = source.ids().cast(self.item_type).alias(names.ITEM)
-        return source.frame.select(*self.named_users(source), item).withColumn(_VALID, self._is_valid())
-
-    @cached_property
-    def _pairs(self) -> DataFrame:
-        """The training data, a row a user and item, with how many rows it stands for; it stands with its users, as predictions do."""
-        key = [*self.user_columns, names.ITEM]
-        usable = self._training_rows.where(_VALID).select(*key)
-        return usable.repartition(*self.user_columns).groupBy(*key).agg(F.count(F.lit(1)).alias(_ROWS))
+        item = source.ids().cast(self.item_type)
+        if isinstance(self.item_type, T.FloatType | T.DoubleType):
+            # -0.0 becomes 0.0, which it equals.
+            item = item + F.lit(0.0).cast(self.item_type)
+        rows = source.frame.select(*self.named_users(source), item.alias(names.ITEM))
+        valid = self._is_valid()
+        items = F.collect_list(F.when(valid, F.col(names.ITEM))).alias(CONSUMED)
+        grouped = rows.groupBy(self.user_columns).agg(items, _count(~valid, ROWS))
+        # Always so. It keeps both columns wherever one is used, so that Spark sees one table, and shuffles once.
+        return grouped.where((F.size(CONSUMED) >= 0) & (F.col(ROWS) >= 0))
 
     @cached_property
     def _popularity(self) -> DataFrame:
-        """A row an item of the training data: how many users have it, and in how many rows it is."""
-        counted = self._pairs.groupBy(names.ITEM).agg(
-            F.count(F.lit(1)).alias(names.TRAINING_USERS), F.sum(_ROWS).alias(names.TRAINING_INTERACTIONS)
+        """A row an item of the training data, and one of a null item, as of `count_items`."""
+        lists = self._by_user.select(CONSUMED, ROWS)
+        counted = [names.TRAINING_USERS, names.TRAINING_INTERACTIONS]
+        fields = [T.StructField(names.ITEM, self.item_type), *(T.StructField(name, T.LongType()) for name in counted)]
+        rows = run_on_workers(lists, counted_items, T.StructType(fields))
+        return rows.groupBy(names.ITEM).agg(*(F.sum(name).alias(name) for name in counted))
+
+    def _packed_popularity(self) -> DataFrame:
+        lists = self._by_user.select(CONSUMED, ROWS)
+        parts = packed(lists, pack_together(count_items, add_counts, self.bound))
+        return packed(parts.repartition(1), pack_together(tables_in, add_counts, self.bound))
+
+    def _packed_attributes(self) -> DataFrame:
+        rows = self._attributes
+        # One row more than a table may have shows that it is too large, and no worker need read them all.
+        rows = rows.repartition(1) if self.bound is None else rows.limit(self.bound.rows + 1)
+        return packed(rows, pack_together(rows_in, lambda table: table, self.bound))
+
+    def _totals_of_popularity(self) -> DataFrame:
+        is_item = F.col(names.ITEM).isNotNull()
+        n_users, n_rows = F.col(names.TRAINING_USERS), F.col(names.TRAINING_INTERACTIONS)
+        return self._popularity.agg(
+            _sum(F.when(~is_item, n_users), names.N_TRAINING_USERS),
+            _sum(F.when(~is_item, n_rows), "n_invalid_training"),
+            _count(is_item, names.N_TRAINING_ITEMS),
+            _sum(F.when(is_item, n_rows), names.N_TRAINING_INTERACTIONS),
         )
-        # Always so. It keeps both counts wherever one is used, so that Spark sees one table, and counts once.
-        return counted.where((F.col(names.TRAINING_USERS) > 0) & (F.col(names.TRAINING_INTERACTIONS) > 0))
 
     @cached_property
     def _facts_of_items(self) -> DataFrame:
@@ -144,39 +201,44 @@ class FactTables:
             attributes[names.VECTOR] = F.when(broken, F.array().cast(T.ArrayType(T.DoubleType()))).otherwise(vector)
         item = source.ids().cast(self.item_type).alias(names.ITEM)
         rows = source.frame.select(item, *(values.alias(name) for name, values in attributes.items()))
-        aggregates = [F.count(F.lit(1)).alias(_ROWS)]
+        aggregates = [F.count(F.lit(1)).alias(ROWS)]
         for name in attributes:
             agree = F.min(name) == F.max(name)
-            aggregates += [F.when(agree, F.min(name)).alias(name), (~agree).alias(_CONFLICT + name)]
+            aggregates += [F.when(agree, F.min(name)).alias(name), (~agree).alias(CONFLICT + name)]
         return rows.groupBy(names.ITEM).agg(*aggregates)
 
     def _totals_of_items(self) -> list[DataFrame]:
         usable = F.col(names.ITEM).isNotNull()
-        counted = [_count(usable, names.N_ITEMS), _sum(F.when(~usable, F.col(_ROWS)), "n_invalid_items")]
+        counted = [_count(usable, names.N_ITEMS), _sum(F.when(~usable, F.col(ROWS)), "n_invalid_items")]
         if self.sources.category is not None:
-            counted.append(_count(F.col(_CONFLICT + names.CATEGORY) & usable, "n_conflicting_categories"))
+            counted.append(_count(F.col(CONFLICT + names.CATEGORY) & usable, "n_conflicting_categories"))
         if self.sources.vector is not None:
-            counted.append(_count(F.col(_CONFLICT + names.VECTOR) & usable, "n_conflicting_vectors"))
+            counted.append(_count(F.col(CONFLICT + names.VECTOR) & usable, "n_conflicting_vectors"))
         rows = [self._attributes.agg(*counted)]
         if self.sources.vector is not None:
-            length, n = F.size(names.VECTOR).alias(_LENGTH), F.count(F.lit(1)).alias(_ROWS)
+            length, n = F.size(names.VECTOR).alias(_LENGTH), F.count(F.lit(1)).alias(ROWS)
             lengths = self._attributes.where(usable & F.col(names.VECTOR).isNotNull()).groupBy(length).agg(n)
             # Vectors are as long as most of them are.
-            usual = F.coalesce(F.max_by(_LENGTH, F.struct(_ROWS, _LENGTH)), F.lit(0)).alias(names.DIMENSION)
-            n_ragged = F.coalesce(F.sum(_ROWS) - F.max(_ROWS), F.lit(0)).alias("n_ragged_vectors")
+            usual = F.coalesce(F.max_by(_LENGTH, F.struct(ROWS, _LENGTH)), F.lit(0)).alias(names.DIMENSION)
+            n_ragged = F.coalesce(F.sum(ROWS) - F.max(ROWS), F.lit(0)).alias("n_ragged_vectors")
             rows.append(lengths.agg(usual, n_ragged))
         return rows
 
     def _history(self) -> DataFrame:
-        """The different items of each user in the training data, with what is asked of them."""
-        pairs = self._pairs.select(*self.user_columns, names.ITEM)
-        fields = [names.ITEM]
-        if "history_popularity" in self.facts:
-            pairs = pairs.join(self._popularity.select(names.ITEM, names.TRAINING_USERS), names.ITEM, "left")
-            fields.append(names.TRAINING_USERS)
-        if "history_vector" in self.facts:
-            pairs = pairs.join(self._attributes.select(names.ITEM, names.VECTOR), names.ITEM, "left")
-            fields.append(names.VECTOR)
+        """The different items of each user in the training data, with what is asked of them if it is joined to them."""
+        items = F.array_distinct(CONSUMED)
+        facts = [
+            self._popularity.select(names.ITEM, names.TRAINING_USERS)
+            if fact == "history_popularity"
+            else self._attributes.select(names.ITEM, names.VECTOR)
+            for fact in ("history_popularity", "history_vector")
+            if self.lookup == "join" and fact in self.facts
+        ]
+        if not facts:
+            return self._by_user.select(*self.user_columns, items.alias(names.HISTORY))
+        pairs = self._by_user.select(*self.user_columns, F.explode(items).alias(names.ITEM))
+        pairs = reduce(lambda left, right: left.join(right, names.ITEM, "left"), facts, pairs)
+        fields = [name for name in pairs.columns if name not in self.user_columns]
         return pairs.groupBy(self.user_columns).agg(F.collect_list(F.struct(*fields)).alias(names.HISTORY))
 
     def _baseline_rows(self) -> DataFrame:

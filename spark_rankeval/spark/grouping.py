@@ -29,6 +29,7 @@ from spark_rankeval.spark.sql_text import (
 from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
 from spark_rankeval.worker import reading
 from spark_rankeval.worker.facts import FACTS
+from spark_rankeval.worker.item_tables import BOUND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.request.task import ScoringTask
+    from spark_rankeval.spark.fact_tables import Lookup
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source
     from spark_rankeval.spark.sql_text import Sql
@@ -77,6 +79,7 @@ class Grouping:
     gathering: Gathering = "all"  # how a user's predictions are brought together
     keep: int = 0  # with a gathering of the best: how many predictions a user keeps
     merge_duplicates: bool = False  # keep the best of equal (user, item) already before predictions are left out
+    lookup: Lookup = "join"  # how facts of items come to predictions
     only: tuple[int, ...] | None = None  # only users whose ids have these hashes; None: all
 
     @property
@@ -145,7 +148,11 @@ class Grouping:
         def named_users(source: Source) -> list[Column]:
             return [user.column for user in self._named_users(source)]
 
-        return FactTables(self.sources.further, self.task.facts, self.user_columns, named_users, self.item_type())
+        further = self.sources.further
+        bound = None if further.lookup == "workers" else BOUND
+        return FactTables(
+            further, self.task.facts, self.user_columns, named_users, self.item_type(), self.lookup, bound
+        )
 
     @property
     def attribute_columns(self) -> list[str]:
@@ -292,7 +299,7 @@ class Grouping:
 
     @property
     def _listed(self) -> tuple[str, ...]:
-        return (reading.ITEMS, reading.SCORES, *([FACTS] if self._further.of_items else []))
+        return (reading.ITEMS, reading.SCORES, *([FACTS] if self._further.joined_to_items else []))
 
     @property
     def _models(self) -> range:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.request.column_names import ColumnNames
+    from spark_rankeval.request.options import LookupOption
     from spark_rankeval.spark.source import Source
 
 _MOST_MODELS = 100
@@ -42,6 +43,7 @@ class FurtherSources:
     baseline: Source | None = None  # the recommendations of a baseline
     category: str | None = None  # the column of `items` that has categories
     vector: str | None = None  # the one that has vectors
+    lookup: LookupOption = "auto"  # how facts of items come to predictions
 
     def tables(self) -> list[Source]:
         """Those that there are."""
@@ -167,6 +169,7 @@ class FurtherTables:
     category: str | None = None  # the column of categories that is asked for
     vector: str | None = None  # the column of vectors that is asked for
     facts_of_items: bool = False  # whether anything is asked for that every predicted item is looked up for
+    lookup: LookupOption = "auto"  # how facts of items come to predictions
 
     def frames(self) -> dict[str, DataFrame | None]:
         """The tables by their names."""
@@ -198,7 +201,7 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
                 f"items: the column {vector!r} (vector=) must be an array of numbers; it is {kind.simpleString()}. Convert a "
                 "vector of pyspark.ml with pyspark.ml.functions.vector_to_array"
             )
-    return FurtherSources(**sources, category=category, vector=vector)
+    return FurtherSources(**sources, category=category, vector=vector, lookup=given.lookup)
 
 
 def _attributes(

@@ -16,12 +16,12 @@ from spark_rankeval.spark.describing import Groups, collected, figures_by_group,
 from spark_rankeval.spark.exposures import collected_rows, exposure_rows, slice_as_text, with_corpus_values
 from spark_rankeval.spark.grouping import Grouping, slice_column
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, type_of_count
-from spark_rankeval.spark.plan import Plan, choose_plan
+from spark_rankeval.spark.plan import Plan, choose_plan, with_lookup
 from spark_rankeval.spark.rejected import Quarantine
 from spark_rankeval.spark.settling import Settled, settled
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.exposures import slots_of
-from spark_rankeval.worker.facts import TOTALS
+from spark_rankeval.worker.facts import TOO_LARGE, TOTALS
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT
 from spark_rankeval.worker.scoring import MODEL, UNRESOLVED, beside_column, count_names, count_of_model, score_batches
 from spark_rankeval.worker.states import n_values_of, state_of_batches
@@ -71,16 +71,17 @@ class Scoring:
     metrics: tuple[MetricColumn, ...] = ()
     model_column: str = ""  # the column of models in the per-user table; empty: there is one model without a name
     prune: str = "auto"  # ``auto`` or ``never``
+    tables_fit: bool = True  # whether workers may hold the tables of items, as far as is known
 
     def without_notes(self) -> Scoring:
         """The same, which does not know what most systems mean by its metrics."""
         metrics = tuple(replace(metric, standard="") for metric in self.metrics)
         return replace(self, reading=replace(self.reading, standards={}), metrics=metrics)
 
-    def plan(self, *, exact: bool) -> Plan:
-        """How predictions are brought together."""
+    def plan(self, *, exact: bool, lazy: bool = False) -> Plan:
+        """How predictions are brought together, for figures in an action or for a lazy table."""
         predictions, spelled = self.sources.predictions, self.reading.spelled
-        return choose_plan(
+        plan = choose_plan(
             self.reading.task,
             {spelled.get(value.label, value.label): value.metric for value in self.reading.values},
             predictions,
@@ -89,6 +90,8 @@ class Scoring:
             exact,
             excludes=self.sources.exclude is not None,
         )
+        lookup = self.sources.further.lookup
+        return with_lookup(plan, self.reading.task.facts, lookup, lazy=lazy, tables_fit=self.tables_fit)
 
     def _grouping(self, plan: Plan) -> Grouping:
         task = self.reading.task
@@ -99,6 +102,7 @@ class Scoring:
             gathering=plan.gathering,
             keep=plan.keep,
             merge_duplicates=plan.keep > 0 and keeps_best,
+            lookup=plan.lookup,
         )
 
     @property
@@ -129,7 +133,7 @@ class Scoring:
         Rows whose user is null belong to nobody: they are kept, with NaN and the count of what was wrong.
         """
         task, schema = self.reading.task, self.schema
-        grouping = self._grouping(self.plan(exact=True))
+        grouping = self._grouping(self.plan(exact=True, lazy=True))
         # Names of our own until the last step: the caller's may hold any character, or be one of ours.
         values = tuple(f"metric_{place}" for place in range(len(self.reading.columns)))
         name_of = dict(zip(self.reading.columns, values, strict=True))
@@ -171,7 +175,7 @@ class Scoring:
 
     def quarantine(self) -> DataFrame:
         """The lazy table of the rows that are not ranked, each with its reason; see `Result.quarantine`."""
-        grouping = self._grouping(self.plan(exact=True))
+        grouping = self._grouping(self.plan(exact=True, lazy=True))
         ranking = self.reading.task.views[0].ranking
         return Quarantine(
             self.sources,
@@ -189,6 +193,8 @@ class Scoring:
         """
         plan = self.plan(exact=False)
         first = self._first_go(plan, options, totals=totals)
+        if of_every_user(first.figures, TOO_LARGE):
+            return replace(self, tables_fit=False).describe(options, totals=totals)
         by_group, words = first.figures, plan.words
         if not first.is_whole:
             plan = self.plan(exact=True)

@@ -13,13 +13,15 @@ from spark_rankeval.ranking.lists import Lists
 from spark_rankeval.ranking.matching import contained, match
 from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
 from spark_rankeval.ranking.ranks import rank_lists
-from spark_rankeval.ranking.recommended import UNKNOWN, Totals, unit_vectors
-from spark_rankeval.worker.reading import Side, filled, numbers, of_model, side_of, whole_numbers
+from spark_rankeval.ranking.recommended import OF_ITEMS, UNKNOWN, Totals, unit_vectors
+from spark_rankeval.worker.reading import ITEMS, Side, filled, numbers, side_of, whole_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.request.task import View
+    from spark_rankeval.worker.item_tables import ItemTables
 
 #: Columns of a grouped table: facts of the predicted items beside these, and lists of structs of users.
 FACTS, HISTORY, BASELINE = "facts", "history", "baseline"
@@ -32,6 +34,8 @@ N_TRAINING_INTERACTIONS, N_ITEMS = "n_training_interactions", "n_catalogue_items
 SIZES = (N_TRAINING_USERS, N_TRAINING_ITEMS, N_TRAINING_INTERACTIONS, N_ITEMS)
 #: How long vectors are.
 DIMENSION = "vector_dimension"
+#: Whether a table was too large for workers to look facts up in it: 1, and no fact is known; else 0.
+TOO_LARGE = "table_too_large"
 #: What is wrong in the further tables: rows, or items.
 FAULTS = (
     "n_invalid_training",
@@ -45,7 +49,16 @@ FAULTS = (
 _CELLS = 1 << 21
 
 #: All that every row of a grouped table repeats if a metric asks for facts.
-TOTALS = (*SIZES, DIMENSION, *FAULTS)
+TOTALS = (*SIZES, DIMENSION, TOO_LARGE, *FAULTS)
+# The fields that hold each fact, of predicted items or of those of a history.
+_FIELDS: dict[Fact, tuple[str, ...]] = {
+    "popularity": (TRAINING_USERS, TRAINING_INTERACTIONS),
+    "category": (CATEGORY,),
+    "vector": (VECTOR,),
+    "catalogue": (IN_ITEMS,),
+    "history_popularity": (TRAINING_USERS,),
+    "history_vector": (VECTOR,),
+}
 
 
 class FurtherTables(NamedTuple):
@@ -53,18 +66,19 @@ class FurtherTables(NamedTuple):
 
     history: Side | None  # the different items of each user in the training data; None if nobody asked
     baseline: Side | None  # the baseline's lists, with scores; None if nobody asked
-    of_history: Mapping[str, pa.Array]  # the fields of the history's items
+    of_history: Mapping[str, pa.Array]  # the fields of the history's items, if facts were joined to these
+    items: ItemTables | None  # where facts of items are looked up; None if they were joined to items
     totals: Mapping[str, int]  # `TOTALS` by name, 0 if the batch has no user
 
     @classmethod
-    def read(cls, columns: Mapping[str, pa.Array]) -> FurtherTables:
-        """From the columns of a batch."""
+    def read(cls, columns: Mapping[str, pa.Array], items: ItemTables | None) -> FurtherTables:
+        """From the columns of a batch, and from the tables that its task was given."""
         history, of_history = _side(columns, HISTORY)
         baseline, of_baseline = _side(columns, BASELINE)
         if baseline is not None:
             baseline = baseline._replace(values=[numbers(of_baseline[SCORE])])
         totals = {name: int(whole_numbers(columns[name]).max(initial=0)) for name in TOTALS if name in columns}
-        return cls(history, baseline, of_history, totals)
+        return cls(history, baseline, of_history, items, totals if items is None else totals | items.totals)
 
     def sides(self) -> list[Side]:
         """Those that have ids."""
@@ -76,15 +90,17 @@ def sizes_of(totals: Mapping[str, int]) -> Totals:
     return Totals(*(totals.get(name, 0) for name in SIZES))
 
 
-def in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in parts whose vectors, one a prediction, fit into little memory; no value depends on how it is cut."""
-    dimension = 0
-    if DIMENSION in batch.schema.names:
+def in_parts(batch: pa.RecordBatch, dimension: int | None = None) -> Iterator[pa.RecordBatch]:
+    """The batch in parts whose vectors, one a prediction, fit into little memory; no value depends on how it is cut.
+
+    Without `dimension` a column of the batch says how long vectors are, if there are any.
+    """
+    if dimension is None and DIMENSION in batch.schema.names:
         dimension = int(whole_numbers(batch.column(DIMENSION)).max(initial=0))
     if not dimension:
         yield batch
         return
-    entries = sum(len(batch.column(name).flatten()) for name in batch.schema.names if name.startswith((FACTS, HISTORY)))
+    entries = sum(len(batch.column(name).flatten()) for name in batch.schema.names if name.startswith((ITEMS, HISTORY)))
     n_parts = -(-entries * dimension // _CELLS) or 1
     size = max(1, batch.num_rows // n_parts)
     for start in range(0, batch.num_rows, size):
@@ -99,18 +115,29 @@ class ListsOfUsers(NamedTuple):
     order: Callable[[Array], Array] | None  # as of `Lists`
 
 
-def facts_of_items(columns: Mapping[str, pa.Array], model: int, dimension: int) -> dict[str, Array]:
-    """The facts of a model's predictions, an entry each, under the names that `Recommended` has for them."""
-    name = of_model(FACTS, model)
-    return _facts(_fields(columns[name].flatten()), dimension) if name in columns else {}
+def facts_of_items(
+    tables: FurtherTables, asked: frozenset[Fact], ids: pa.Array, joined: pa.ListArray | None
+) -> dict[str, Array]:
+    """The facts of some items, an entry each, under the names that `Recommended` has for them; `joined`: those that came with items."""
+    if tables.items is not None:
+        return tables.items.of(ids, fields_of(asked & set(OF_ITEMS)))
+    return {} if joined is None else decoded(_fields(joined), tables.totals.get(DIMENSION, 0))
 
 
-def facts_of_users(tables: FurtherTables, lists: ListsOfUsers) -> dict[str, Array]:
+def fields_of(asked: Iterable[Fact]) -> set[str]:
+    """The fields that hold some facts."""
+    return {field for fact in asked for field in _FIELDS.get(fact, ())}
+
+
+def facts_of_users(tables: FurtherTables, lists: ListsOfUsers, asked: frozenset[Fact]) -> dict[str, Array]:
     """What is known of users whatever is recommended to them."""
-    if lists.history is None:
+    if lists.history is None or tables.history is None:
         return {}
     known: dict[str, Array] = {"history_size": lists.history.lengths}
-    facts = _facts(tables.of_history, tables.totals.get(DIMENSION, 0))
+    if tables.items is not None:
+        facts = tables.items.of(tables.history.ids, fields_of(asked - set(OF_ITEMS)))
+    else:
+        facts = decoded(tables.of_history, tables.totals.get(DIMENSION, 0))
     user, n_users = lists.history.user, lists.history.n_users
     if TRAINING_USERS in facts:
         # Whole numbers below 2^53, whose sum is exact in any order.
@@ -164,10 +191,12 @@ def _ranked(
 
 
 def _side(columns: Mapping[str, pa.Array], name: str) -> tuple[Side | None, dict[str, pa.Array]]:
-    """A column of lists of structs as a side of its items, and the fields of these."""
+    """A column of lists of items as a side, and the fields of these if they are structs."""
     if name not in columns:
         return None, {}
     side = side_of(columns[name])
+    if not pa.types.is_struct(side.ids.type):
+        return side, {}
     fields = _fields(side.ids)
     return side._replace(ids=fields[ITEM]), fields
 
@@ -178,7 +207,8 @@ def _fields(structs: pa.StructArray) -> dict[str, pa.Array]:
     return dict(zip(names, structs.flatten(), strict=True))
 
 
-def _facts(fields: Mapping[str, pa.Array], dimension: int) -> dict[str, Array]:
+def decoded(fields: Mapping[str, pa.Array], dimension: int) -> dict[str, Array]:
+    """Facts under the names that `Recommended` has for them; null is what an item has that no table knows."""
     read: dict[str, Callable[[pa.Array], Array]] = {
         TRAINING_USERS: whole_numbers,
         TRAINING_INTERACTIONS: whole_numbers,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.worker.comparable_ids import comparable
 from spark_rankeval.worker.exposures import Exposed, slots_of
 from spark_rankeval.worker.facts import (
-    DIMENSION,
+    FACTS,
     FAULTS,
     TOTALS,
     FurtherTables,
@@ -29,9 +28,9 @@ from spark_rankeval.worker.facts import (
     facts_of_items,
     facts_of_lists,
     facts_of_users,
-    in_parts,
     sizes_of,
 )
+from spark_rankeval.worker.item_tables import with_item_tables
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import (
     ABSENT,
@@ -39,6 +38,7 @@ from spark_rankeval.worker.reading import (
     Side,
     columns_of,
     has_single_precision,
+    of_model,
     read_excluded,
     read_labels,
     read_predictions,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
     from spark_rankeval.request.task import ScoringTask, View
+    from spark_rankeval.worker.item_tables import ItemTables
 
 # Users are scored in slices of about this many predictions, whatever the size of a batch. So a slice's matrices stay in a
 # core's cache, and memory stays bounded.
@@ -137,11 +138,11 @@ class _Inputs(NamedTuple):
         return self.labels.lists.like(self.labels.values[view.relevance]) if has_grades else None
 
 
-def _read(task: ScoringTask, batch: pa.RecordBatch) -> _Inputs:
+def _read(task: ScoringTask, batch: pa.RecordBatch, items: ItemTables | None) -> _Inputs:
     columns = columns_of(batch)
     predictions = [read_predictions(task, columns, model) for model in range(len(task.models))]
     labels, excluded = read_labels(task, columns), read_excluded(columns)
-    tables = FurtherTables.read(columns)
+    tables = FurtherTables.read(columns, items)
     sides = [*predictions, labels, *([] if excluded is None else [excluded]), *tables.sides()]
     ids, order = comparable(*(side.ids for side in sides))
     items_of = {id(side): side.lists.like(items) for side, items in zip(sides, ids, strict=True)}
@@ -155,14 +156,14 @@ def _read(task: ScoringTask, batch: pa.RecordBatch) -> _Inputs:
         excluded=None if excluded is None else distinct(items_of[id(excluded)]),
         tables=tables,
         of_users=of_users,
-        about_users=facts_of_users(tables, of_users),
+        about_users=facts_of_users(tables, of_users, task.facts),
         order=order,
     )
 
 
-def score(task: ScoringTask, batch: pa.RecordBatch) -> Scores:
-    """Compute every metric of every user of an Arrow batch."""
-    inputs = _read(task, batch)
+def score(task: ScoringTask, batch: pa.RecordBatch, items: ItemTables | None = None) -> Scores:
+    """Compute every metric of every user of an Arrow batch; `items`: where facts of items are looked up, if they are not in the batch."""
+    inputs = _read(task, batch, items)
     scores = Scores([], {}, {}, {}, [])
     unresolved = np.zeros(batch.num_rows, np.int64)
     ranked: list[tuple[RankingBatch, Findings]] = []
@@ -182,7 +183,7 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
     """Add the metrics and counts of a model to the scores, and return its rankings, one for each view."""
     tables = inputs.tables
     lists, entry, n_excluded = _without(inputs.excluded, inputs.lists(task, model))
-    about_items = facts_of_items(inputs.columns, model, tables.totals.get(DIMENSION, 0))
+    ids, joined = inputs.predictions[model].ids, inputs.columns.get(of_model(FACTS, model))
     views = _views_of(task, model, inputs.columns)
     parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
     with_exposure = {slot.view for slot in slots_of(task)}
@@ -193,8 +194,13 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
         batch, findings = _rank(view, of_view, parts)
         if batch.recommended is not None:
             by_lists, by_users = facts_of_lists(view, inputs.items[model], tables, inputs.of_users)
+            # Looked up for the items that are left: most were cut off.
+            kept = pa.array(batch.recommended.entry)
+            about_items = facts_of_items(
+                tables, task.facts, ids.take(kept), None if joined is None else joined.flatten().take(kept)
+            )
             known = batch.recommended.knowing(
-                about_items | by_lists, inputs.about_users | by_users, sizes_of(tables.totals)
+                about_items, by_lists, inputs.about_users | by_users, sizes_of(tables.totals)
             )
             batch = replace(batch, recommended=known)
         ranked.append((batch, findings))
@@ -329,11 +335,11 @@ def score_batches(
 
     @in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for whole in chain.from_iterable(map(in_parts, batches)):
+        for whole, items in with_item_tables(batches):
             # Users who are only in a table of attributes are not evaluated.
             present = None if ABSENT not in whole.schema.names else pc.invert(whole.column(ABSENT))
             batch = whole if present is None else whole.filter(present)
-            scores = score(task, batch)
+            scores = score(task, batch, items)
             shared = {name: scores.counts[name] for name in WEIGHT_SUMS if task.weighted}
             if task.facts:
                 shared[UNUSABLE_FACTS] = np.sum([scores.counts[name] for name in FAULTS], axis=0)

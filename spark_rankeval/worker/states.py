@@ -18,7 +18,7 @@ from spark_rankeval.statistics.description import DescriptionAccumulator, State,
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
-from spark_rankeval.worker.facts import in_parts
+from spark_rankeval.worker.item_tables import with_item_tables
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import placed, unpacked_by_place
 from spark_rankeval.worker.process import in_worker
@@ -165,9 +165,9 @@ def state_of_batches(
         tables = _Tables(n_values_of(task), names, options, no_user, keys)
         open_users = OpenUsers()
         kind = None
-        for batch in chain.from_iterable(map(in_parts, batches)):
+        for batch, items in with_item_tables(batches):
             kind = batch.schema.field(ITEMS).type.value_type
-            scores = score(task, batch)
+            scores = score(task, batch, items)
             unresolved = None
             if leaves_open and scores.counts[UNRESOLVED].any():
                 unresolved = (scores.counts[UNRESOLVED] > 0) & ~flags(batch.column(no_user))

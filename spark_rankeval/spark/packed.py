@@ -1,0 +1,42 @@
+"""Small tables as one row each, given to every task of another table: its workers look up what a join would bring to each row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.spark.workers import run_on_workers
+from spark_rankeval.worker.packed import PACKED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.spark.workers import Run
+
+_SCHEMA = T.StructType([T.StructField(PACKED, T.BinaryType())])
+_FIRST = "first_"
+# The bits of `monotonically_increasing_id` that number the rows of a partition.
+_ROWS_OF_PARTITION = (1 << 33) - 1
+
+
+def packed(rows: DataFrame, pack: Run) -> DataFrame:
+    """A row a partition with the packed table of its rows; `pack` is a `pack_together`."""
+    return run_on_workers(rows, pack, _SCHEMA)
+
+
+def given_to_tasks(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
+    """The rows with a column for each packed table, a row or none. The first row of each partition has it, the others have null.
+
+    It is broadcast, so that nothing is shuffled and no row moves. What runs next on each partition finds it in its first row.
+    """
+    is_first = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROWS_OF_PARTITION)) == 0
+    numbered = rows.withColumn(_FIRST, is_first)
+    for name, table in tables.items():
+        # Always true, and Spark does not know: of a constant it would make a join of all rows with all.
+        one = table.select(F.col(PACKED).alias(name), F.col(PACKED).isNotNull().alias(_FIRST))
+        numbered = numbered.join(one.hint("broadcast"), _FIRST, "left")
+    return numbered.drop(_FIRST)

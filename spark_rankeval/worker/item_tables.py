@@ -1,0 +1,190 @@
+"""The facts of items as packed tables: counted from users' lists, given to every task, and looked up by the ids of items."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_rankeval.ranking.ragged import starts_of_runs
+from spark_rankeval.worker.facts import (
+    CATEGORY,
+    DIMENSION,
+    IN_ITEMS,
+    ITEM,
+    N_ITEMS,
+    N_TRAINING_INTERACTIONS,
+    N_TRAINING_ITEMS,
+    N_TRAINING_USERS,
+    TOO_LARGE,
+    TRAINING_INTERACTIONS,
+    TRAINING_USERS,
+    VECTOR,
+    decoded,
+    in_parts,
+)
+from spark_rankeval.worker.packed import Bound, received, unpacked
+from spark_rankeval.worker.process import in_worker
+from spark_rankeval.worker.reading import filled, flat, whole_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from spark_rankeval.ranking.ragged import Array
+
+    Batches = Iterator[pa.RecordBatch]
+
+#: Columns of grouped users that have a packed table in the first row of a task.
+POPULARITY_TABLE, ATTRIBUTES_TABLE = "popularity_table", "attributes_table"
+#: A column of tables of items and of users: how many rows were grouped into one, or left out of it.
+ROWS = "rows"
+#: Columns of attributes in which the rows of an item disagree begin so.
+CONFLICT = "conflict_"
+#: The column of the items of a user in the training data, as often as they are there.
+CONSUMED = "consumed"
+#: Larger tables are joined. Every task that runs holds such a table, in memory that Spark leaves beside its heap, often 384 MB; the
+#: driver holds it once. Every task receives it, and beyond this a shuffle of predictions may cost less.
+BOUND = Bound(rows=1_000_000, n_bytes=64 << 20)
+
+
+class ItemTable(NamedTuple):
+    """A table of a row an item, as it is looked up."""
+
+    ids: pa.Array
+    facts: dict[str, Array]  # an entry an item, and behind these that of an unknown item
+    totals: dict[str, int]  # those of `TOTALS` that the table tells
+
+    def places(self, ids: pa.Array) -> Array:
+        """Where the facts of items stand; int64."""
+        if not len(self.ids):
+            return np.zeros(len(ids), np.int64)
+        if pa.types.is_floating(ids.type):
+            # Of the two zeros, which are one item, the table has 0.0.
+            ids = pc.add(ids, 0.0)
+        return filled(pc.index_in(ids, value_set=self.ids), len(self.ids))
+
+
+class ItemTables(NamedTuple):
+    """The tables that a task looks facts of items up in."""
+
+    tables: list[ItemTable]
+    totals: dict[str, int]
+
+    @classmethod
+    def read(cls, packed: Mapping[str, pa.Scalar]) -> ItemTables:
+        """From the first row of a task; null stands for a table without a row. Of one that is too large no item is known."""
+        given = {name: unpacked(cell) if cell.is_valid else _EMPTY[name] for name, cell in packed.items()}
+        too_large = any(table is None for table in given.values())
+        tables = [_READ[name](table if table is not None else _EMPTY[name]) for name, table in given.items()]
+        totals = {name: total for table in tables for name, total in table.totals.items()}
+        return cls(tables, {**totals, TOO_LARGE: int(too_large)})
+
+    def of(self, ids: pa.Array, fields: Collection[str]) -> dict[str, Array]:
+        """These facts of items, an entry each."""
+        facts: dict[str, Array] = {}
+        for table in self.tables:
+            asked = {name: values for name, values in table.facts.items() if name in fields}
+            if asked:
+                places = table.places(ids)
+                facts |= {name: values[places] for name, values in asked.items()}
+        return facts
+
+
+def with_item_tables(batches: Batches) -> Iterator[tuple[pa.RecordBatch, ItemTables | None]]:
+    """The batches of a task in parts as of `in_parts`, each with the tables that the task received; None if it received none."""
+    tables: ItemTables | None = None
+    for batch, packed in received(batches, (POPULARITY_TABLE, ATTRIBUTES_TABLE)):
+        if tables is None and packed:
+            tables = ItemTables.read(packed)
+        dimension = None if tables is None else tables.totals.get(DIMENSION, 0)
+        yield from ((part, tables) for part in in_parts(batch, dimension))
+
+
+def _read_popularity(table: pa.Table) -> ItemTable:
+    item = table[ITEM]
+    of_items, of_nobody = table.filter(item.is_valid()), table.filter(item.is_null())
+    totals = {
+        N_TRAINING_USERS: pc.sum(of_nobody[TRAINING_USERS]),
+        "n_invalid_training": pc.sum(of_nobody[TRAINING_INTERACTIONS]),
+        N_TRAINING_INTERACTIONS: pc.sum(of_items[TRAINING_INTERACTIONS]),
+    }
+    known = {name: total.as_py() or 0 for name, total in totals.items()}
+    return _looked_up(of_items, {**known, N_TRAINING_ITEMS: of_items.num_rows})
+
+
+def _read_attributes(table: pa.Table) -> ItemTable:
+    item = table[ITEM]
+    of_items, of_nobody = table.filter(item.is_valid()), table.filter(item.is_null())
+    totals = {N_ITEMS: of_items.num_rows, "n_invalid_items": pc.sum(of_nobody[ROWS]).as_py() or 0}
+    for name, total in ((CATEGORY, "n_conflicting_categories"), (VECTOR, "n_conflicting_vectors")):
+        if CONFLICT + name in table.column_names:
+            totals[total] = pc.sum(of_items[CONFLICT + name]).as_py() or 0
+    if VECTOR in table.column_names:
+        lengths, counts = np.unique(pc.drop_null(pc.list_value_length(of_items[VECTOR])).to_numpy(), return_counts=True)
+        # Vectors are as long as most of them are; of two lengths that as many have, the greater one.
+        usual = np.lexsort((lengths, counts))[-1:]
+        totals[DIMENSION] = int(lengths[usual].sum())
+        totals["n_ragged_vectors"] = int(counts.sum() - counts[usual].sum())
+    return _looked_up(of_items.append_column(IN_ITEMS, pa.array(np.ones(of_items.num_rows, np.bool_))), totals)
+
+
+def _looked_up(table: pa.Table, totals: dict[str, int]) -> ItemTable:
+    unknown = pa.Table.from_pylist([{}], schema=table.schema)
+    whole = pa.concat_tables([table, unknown]).combine_chunks()
+    columns = {name: whole[name].combine_chunks() for name in whole.column_names}
+    return ItemTable(columns[ITEM][:-1], decoded(columns, totals.get(DIMENSION, 0)), totals)
+
+
+def count_items(batch: pa.RecordBatch) -> pa.Table:
+    """How many users have each item, and how often it is there: from the lists of users, each in a row.
+
+    A row of a null item has the number of users with any item, and the number of rows that cannot be used.
+    """
+    items, offsets = flat(batch.column(CONSUMED))
+    encoded = items.dictionary_encode()
+    code, n_items, lengths = filled(encoded.indices, 0), len(encoded.dictionary), np.diff(offsets)
+    # In one number: sorting is quicker than a table of all pairs.
+    pairs = np.sort(np.repeat(np.arange(len(lengths)) * n_items, lengths) + code)
+    users = np.bincount(pairs[starts_of_runs(pairs)] % max(n_items, 1), minlength=n_items)
+    columns = {
+        ITEM: pa.concat_arrays([encoded.dictionary, pa.nulls(1, items.type)]),
+        TRAINING_USERS: np.append(users, np.count_nonzero(lengths)),
+        TRAINING_INTERACTIONS: np.append(np.bincount(code, minlength=n_items), whole_numbers(batch.column(ROWS)).sum()),
+    }
+    return pa.table({name: pa.array(values) for name, values in columns.items()})
+
+
+def add_counts(counts: pa.Table) -> pa.Table:
+    """The counts of each item, from those of several parts of the users."""
+    counted = [TRAINING_USERS, TRAINING_INTERACTIONS]
+    grouped = counts.group_by(ITEM, use_threads=False).aggregate([(name, "sum") for name in counted])
+    return pa.table({ITEM: grouped[ITEM], **{name: grouped[f"{name}_sum"] for name in counted}})
+
+
+@in_worker
+def counted_items(batches: Batches) -> Batches:
+    """For ``mapInArrow``: the same as rows, those of an item in any number of parts."""
+    for batch in batches:
+        yield from count_items(batch).to_batches()
+
+
+_READ: dict[str, Callable[[pa.Table], ItemTable]] = {
+    POPULARITY_TABLE: _read_popularity,
+    ATTRIBUTES_TABLE: _read_attributes,
+}
+# What stands for tables without a row, whose types nobody told.
+_EMPTY = {
+    POPULARITY_TABLE: pa.table(
+        {ITEM: pa.nulls(0), TRAINING_USERS: pa.nulls(0, pa.int64()), TRAINING_INTERACTIONS: pa.nulls(0, pa.int64())}
+    ),
+    ATTRIBUTES_TABLE: pa.table(
+        {
+            ITEM: pa.nulls(0),
+            ROWS: pa.nulls(0, pa.int64()),
+            CATEGORY: pa.nulls(0, pa.string()),
+            VECTOR: pa.nulls(0, pa.list_(pa.float64())),
+        }
+    ),
+}

@@ -1,0 +1,88 @@
+"""Small tables that travel as one row."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_rankeval.worker import packed
+from spark_rankeval.worker.item_tables import CONSUMED, ROWS, add_counts, count_items
+from spark_rankeval.worker.packed import PACKED, Bound, pack_together, received, rows_in, tables_in, unpacked
+
+
+def batches_of(*parts):
+    return [pa.record_batch({"item": pa.array(part, pa.int64())}) for part in parts]
+
+
+def cells(batches, bound=None, combine=lambda table: table, read=rows_in):
+    return [cell for batch in pack_together(read, combine, bound)(iter(batches)) for cell in batch.column(PACKED)]
+
+
+def test_a_partition_becomes_one_row_with_all_of_its_rows():
+    (cell,) = cells(batches_of([1, 2], [], [3, None]))
+    assert unpacked(cell)["item"].to_pylist() == [1, 2, 3, None]
+
+
+def test_a_partition_without_a_batch_becomes_none():
+    assert cells([]) == []
+
+
+@pytest.mark.parametrize(
+    ("bound", "fits"), [(Bound(4, 1 << 20), True), (Bound(3, 1 << 20), False), (Bound(4, 9), False)]
+)
+def test_a_table_beyond_a_bound_is_too_large(bound, fits):
+    (cell,) = cells(batches_of([1, 2], [3, 4]), bound)
+    assert (unpacked(cell) is not None) == fits
+
+
+@pytest.mark.parametrize("waiting", [1, 3, 1000])
+def test_packed_tables_are_put_together_and_combined_in_any_steps(monkeypatch, waiting):
+    monkeypatch.setattr(packed, "_WAITING", waiting)
+    distinct = lambda table: table.group_by("item").aggregate([])  # noqa: E731 # it is one
+    parts = [pa.record_batch({PACKED: pa.array(cells(batches_of(part)))}) for part in ([1, 2], [2, 3], [3, 1])]
+    (cell,) = cells(parts, Bound(3, 1 << 20), distinct, tables_in)
+    assert sorted(unpacked(cell)["item"].to_pylist()) == [1, 2, 3]
+    (too_large,) = cells(parts, Bound(2, 1 << 20), distinct, tables_in)
+    assert unpacked(too_large) is None
+
+
+def test_a_part_that_is_too_large_makes_the_whole_too_large():
+    small, large = cells(batches_of([1])), cells(batches_of([1, 2]), Bound(1, 1 << 20))
+    (cell,) = cells([pa.record_batch({PACKED: pa.array([*small, *large])})], read=tables_in)
+    assert unpacked(cell) is None
+
+
+def test_what_the_first_row_of_a_task_has_comes_with_every_batch():
+    batches = batches_of([], [7, 8], [9])
+    assert [first.get("item", pa.scalar(0)).as_py() for _, first in received(iter(batches), ("item", "none"))] == [
+        0,
+        7,
+        7,
+    ]
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.float64()], ids=str)
+def test_users_and_rows_of_items_are_counted_in_parts_and_added_up(kind):
+    random = np.random.default_rng(5)
+    lists = [random.integers(0, 9, random.integers(0, 12)).tolist() for _ in range(50)]
+    parts = [
+        count_items(
+            pa.record_batch(
+                {
+                    CONSUMED: pa.array([some or None for some in part], pa.list_(pa.int64())).cast(pa.list_(kind)),
+                    ROWS: pa.array([1] * len(part), pa.int64()),
+                }
+            )
+        )
+        for part in (lists[:20], lists[20:20], lists[20:])
+    ]
+    counted = add_counts(pa.concat_tables(parts)).to_pylist()
+    of_nobody = [row for row in counted if row["item"] is None]
+    assert of_nobody == [{"item": None, "training_users": sum(map(bool, lists)), "training_interactions": 50}]
+    assert {
+        int(float(row["item"])): (row["training_users"], row["training_interactions"])
+        for row in counted
+        if row["item"] is not None
+    } == {
+        item: (sum(item in some for some in lists), sum(some.count(item) for some in lists))
+        for item in {item for some in lists for item in some}
+    }
