@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.catalogue import whole_catalogue
 from benchmarks.further import BEYOND_ACCURACY
 from benchmarks.kernels import all_pairs_seconds, gap_milliseconds, nanoseconds
 from benchmarks.measuring import Measurement, measure
@@ -76,6 +77,7 @@ RUNS: dict[str, Callable[[], dict[str, Any]]] = {
     "statistics": statistics,
     **{name: partial(measure, measurement) for name, measurement in MEASUREMENTS.items()},
     "trec": partial(trec_files, _TREC),
+    "catalogue": whole_catalogue,
     "replay": partial(beside_ours, "replay", MEASUREMENTS["long"]),
     "recommenders": partial(beside_ours, "recommenders", MEASUREMENTS["long"]),
     # As docs/sizing.md recommends for a process that evaluates little, once.

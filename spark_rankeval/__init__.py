@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.result import Result as Result
     from spark_rankeval.evaluation.summarise import summarise as summarise
     from spark_rankeval.evaluation.summarise import write_per_user as write_per_user
+    from spark_rankeval.evaluation.top_items import top_items as top_items
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.records.comparison import ComparisonRow as ComparisonRow
     from spark_rankeval.records.quality import DataQuality as DataQuality
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.on_invalid import OnInvalid as OnInvalid
     from spark_rankeval.request.options import Cube as Cube
     from spark_rankeval.request.options import Facts as Facts
+    from spark_rankeval.request.vectors import Vectors as Vectors
     from spark_rankeval.run_history.gates import check_gates as check_gates
     from spark_rankeval.run_history.gates import read_gates as read_gates
     from spark_rankeval.run_history.history import History as History
@@ -60,6 +62,7 @@ _NAMES = {
     "evaluation.evaluate": ("evaluate", "quarantine", "score_users"),
     "evaluation.merge": ("merge",),
     "evaluation.result": ("Result",),
+    "evaluation.top_items": ("top_items",),
     "evaluation.summarise": ("summarise", "write_per_user"),
     "metrics.naming": ("parse_metric",),
     "records.comparison": ("ComparisonRow",),
@@ -67,6 +70,7 @@ _NAMES = {
     "records.summary": ("SummaryRow",),
     "request.on_invalid": ("OnInvalid",),
     "request.options": ("Cube", "Facts"),
+    "request.vectors": ("Vectors",),
     "run_history.gates": ("check_gates", "read_gates"),
     "run_history.history": ("History", "history"),
     "spark.metrics_column": ("metrics_column",),

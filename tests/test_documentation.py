@@ -10,7 +10,7 @@ from documented import PAGES, ROOT
 
 from spark_rankeval import errors, trec
 from spark_rankeval.metrics.base import REGISTRY
-from spark_rankeval.ml import RankingEvaluator
+from spark_rankeval.ml import CatalogueCrossValidator, RankingEvaluator
 
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 
@@ -43,7 +43,7 @@ WITHOUT_EXAMPLE = {
 }  # fmt: skip
 DOCUMENTED = PUBLIC | {each.__name__: each for each in vars(errors).values() if isinstance(each, type)}
 DOCUMENTED |= {name: getattr(trec, name) for name in trec.__all__ if name != "OFFICIAL"}
-DOCUMENTED["RankingEvaluator"] = RankingEvaluator
+DOCUMENTED |= {each.__name__: each for each in (RankingEvaluator, CatalogueCrossValidator)}
 
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTED.keys() - WITHOUT_EXAMPLE))

@@ -25,12 +25,12 @@ def task_of(metrics, dialect="default", ties=None, threshold=None, keep_best=Fal
 
 def plan_of_rows(metrics, prune="auto", excludes=False, version="4.3.0", **call):
     task, named = task_of(metrics, **call)
-    table = SimpleNamespace(arrays=False, has_value=True)
+    table = SimpleNamespace(arrays=False, has_value=True, vectors=None)
     return choose_plan(task, named, table, prune, version, exact=False, excludes=excludes)
 
 
 def plan_of_arrays(metrics, excludes=False, **call):
-    table = SimpleNamespace(arrays=True, has_value=False)
+    table = SimpleNamespace(arrays=True, has_value=False, vectors=None)
     return choose_plan(*task_of(metrics, **call), table, "auto", "4.3.0", exact=True, excludes=excludes)
 
 

@@ -82,6 +82,9 @@ _OF_FACTS = {
     "n_conflicting_categories": "items whose rows give them different categories",
     "n_conflicting_vectors": "items whose rows give them different vectors",
     "n_invalid_facts": "rows of training, items or a baseline, or items, that cannot be used",
+    "n_invalid_catalogue": "rows of the items of Vectors without an item, or whose vector or bias is missing, NaN or infinite",
+    "n_ragged_catalogue": "items of Vectors whose vector has another length than most",
+    "n_repeated_catalogue": "rows of the items of Vectors that repeat an item",
     "n_ragged_vectors": "items whose vector has a null, NaN or infinite number, or another length than most",
 }
 
@@ -94,7 +97,7 @@ def raise_if_unusable(totals: Mapping[str, int], settings: Settings, on_invalid:
         words = "; ".join(f"{_OF_FACTS[name]}: {count:,}" for name, count in errors.items())
         msg = (
             f"{words}. Fix the data, or pass on_invalid='drop' or {{'invalid_facts': 'drop'}} to leave such rows out; such "
-            "items then have no category or vector"
+            "items then have no category or vector, and items of Vectors are not ranked"
         )
         raise DataError(msg, errors)
 

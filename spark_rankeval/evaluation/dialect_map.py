@@ -12,7 +12,8 @@ import pandas as pd
 from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialect
 from spark_rankeval.dialects.explained import choice_in_words
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
-from spark_rankeval.evaluation.bad_rows import raise_if_invalid, warn_of_labels
+from spark_rankeval.evaluation.bad_rows import raise_if_invalid, raise_if_unusable, warn_of_labels
+from spark_rankeval.evaluation.prepare import check_depths, unlike_vectors
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import AskedFor
@@ -22,7 +23,7 @@ from spark_rankeval.request.readings import Lists, Reading, Value, policy_of, re
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.spark.inputs import read_sources
 from spark_rankeval.spark.per_user import Settings
-from spark_rankeval.spark.scoring import Scoring
+from spark_rankeval.spark.scoring import Scoring, totals_in
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 from spark_rankeval.tables.dialects import dialects_table
 from spark_rankeval.tables.shown import OneTable
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.lists import RankingPolicy
     from spark_rankeval.ranking.population import Population
     from spark_rankeval.request.on_invalid import Given, OnInvalid
+    from spark_rankeval.request.vectors import Vectors
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.statistics.moments import Moments
 
@@ -119,7 +121,7 @@ class _Reading(NamedTuple):
 
 
 def dialect_map(
-    predictions: DataFrame,
+    predictions: DataFrame | Vectors,
     labels: DataFrame | None,
     metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric],
     *,
@@ -186,6 +188,8 @@ def dialect_map(
     names = ColumnNames.given(options, one_table=labels is None)
     sources = read_sources(predictions, labels, users, exclude, names)
     left, right = sources.predictions, sources.labels
+    if left.vectors is not None:
+        check_depths(asked.items())
     lists = Lists(left.arrays and left.has_value, right.arrays, right.grades)
     choices = options.choices
 
@@ -200,6 +204,8 @@ def dialect_map(
                 raise
             return str(error).removeprefix(f"dialect {dialect.name!r}: ")
         ranking = policy_of(dialect.ranking_of(metric), lists, None, choices.duplicate_predictions == "drop")
+        if left.vectors is not None and (words := unlike_vectors(ranking)):
+            return f"{dialect.system} {words}"
         return _Reading(metric, ranking, dialect.population_of(metric))
 
     paths: dict[tuple[str, str], list[tuple[str, _Reading]] | str] = {}
@@ -276,11 +282,14 @@ def _evaluate(
         label_arrays=sources.labels.arrays,
         clip_grades=choices.negative_grades == "clip",
         rank_infinite=choices.infinite_scores == "rank",
+        similarities=sources.similarities,
     )
     values = tuple(Value(str(reading.metric), reading.metric) for reading in in_order)
     scoring = Scoring(sources, Reading(task, values), Settings(on_invalid=choices.given))
     # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.
-    group = scoring.describe_values(scoring.plan(exact=True), MOMENTS_ALONE)[()]
+    figures = scoring.describe_values(scoring.plan(exact=True), MOMENTS_ALONE)
+    raise_if_unusable(totals_in(task, figures), scoring.settings)
+    group = figures[()]
     quality = DataQuality.from_moments(scoring.counts_of(group, 0))
     raise_if_invalid(quality, scoring.settings, scoring)
     return dict(zip(in_order, (each.moments for each in group.values), strict=True)), quality

@@ -70,8 +70,9 @@ def evaluate(
 
     Args:
         predictions: what was recommended, as a table: rows of user, item and score or rank; or a row for each user with an array of
-            items, best first. The items of an array may be structs with a score, as ALS ``recommendForAllUsers`` gives them. Pass a dict
-            of tables by model name to evaluate several models in the same pass, on the same users.
+            items, best first. The items of an array may be structs with a score, as ALS ``recommendForAllUsers`` gives them. Or `Vectors`
+            of users and items, by which every user's list is the whole catalogue. Pass a dict of these by model name to evaluate several
+            models in the same pass, on the same users.
         labels: what the users wanted: rows of user and item, with or without a grade; or a row for each user with an array. Pass None
             if each row of `predictions` is a user with both arrays, as Spark's own evaluator takes them.
         metrics: a name such as ``"ndcg@10"``, an object such as ``NDCG(k=10)``, a list of these, or a dict of these by your own labels.

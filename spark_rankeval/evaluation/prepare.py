@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import check_name
-from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.recommended import OF_ITEMS
 from spark_rankeval.request.column_names import ColumnNames
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 
     from spark_rankeval.dialects import Dialect
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.ranking.lists import RankingPolicy
     from spark_rankeval.request.options import Facts, ScoringOptions
     from spark_rankeval.request.readings import Reading
+    from spark_rankeval.request.vectors import Vectors
     from spark_rankeval.spark.inputs import Sources
 
     Metrics = str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]
-    Predictions = DataFrame | Mapping[str, DataFrame]
+    Predictions = DataFrame | Vectors | Mapping[str, DataFrame | Vectors]
 
 
 def prepare(
@@ -68,6 +70,9 @@ def prepare(
     model_column = sources.model_column or ("model" if models != [""] else "")
     taken = _columns_taken(sources, reading, model_column)
     reading = replace(reading, columns=columns_of(reading.values, asked, taken))
+    if sources.similarities:
+        _check_vectors(reading, convention)
+        reading = replace(reading, task=replace(reading.task, similarities=sources.similarities))
     first = reading.task.views[0]
     settings = Settings(
         dialect=convention.name,
@@ -111,6 +116,48 @@ def _further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Fac
         facts_of_items=bool(needed.facts & set(OF_ITEMS)),
         lookup=facts.lookup,
     )
+
+
+def _check_vectors(reading: Reading, convention: Dialect) -> None:
+    """Refuse what cannot be said of lists that are the whole catalogue."""
+    check_depths((value.label, value.metric) for value in reading.values)
+    for view in reading.task.views:
+        words = unlike_vectors(view.ranking)
+        if words:
+            msg = f"dialect {convention.name!r} {words}; choose another dialect"
+            raise DialectError(msg)
+    orders = {view.ranking.ties for view in reading.task.views if view.reads_items}
+    if len(orders) > 1:
+        msg = (
+            f"dialect {convention.name!r} orders equal scores in several ways for metrics that look at items, which lists from Vectors "
+            "cannot; choose another dialect"
+        )
+        raise DialectError(msg)
+
+
+def check_depths(metrics: Iterable[tuple[str, Metric]]) -> None:
+    """Refuse metrics, with their labels, that look at every item of lists that are the whole catalogue."""
+    whole = [label for label, metric in metrics if metric.reads.depth is None and _reads_items(metric)]
+    if whole:
+        msg = (
+            f"{', '.join(dict.fromkeys(whole))} looks at every item of a list, and lists from Vectors are the whole catalogue; give "
+            "a cutoff, such as @100"
+        )
+        raise MetricError(msg)
+
+
+def unlike_vectors(ranking: RankingPolicy) -> str:
+    """What a ranking does that lists from vectors cannot, in words; empty if there is nothing."""
+    words = ""
+    if ranking.score_precision == "float32":
+        words = "compares scores as float32"
+    elif ranking.unpredicted_labels == "last":
+        words = "ranks labelled items that were not predicted"
+    return words and f"{words}, which lists from Vectors cannot"
+
+
+def _reads_items(metric: Metric) -> bool:
+    return metric.reads.unlabelled or bool(metric.reads.facts)
 
 
 def _columns_taken(sources: Sources, reading: Reading, model_column: str) -> list[str]:

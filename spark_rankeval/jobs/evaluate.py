@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from spark_rankeval.catalogue.scores import Similarity  # noqa: TC001 # of a field, whose type is looked at
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, DialectError, MetricError
 from spark_rankeval.extras import check_extra
 from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in
+from spark_rankeval.jobs.settings import INSTEAD
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.request.options import (
@@ -24,14 +26,16 @@ from spark_rankeval.request.options import (
     SummaryOptions,
     parts_of,
 )
+from spark_rankeval.request.vectors import Vectors
 from spark_rankeval.run_history.gates import GateRule, check_known, read_gates
 from spark_rankeval.statistics.methods import BCa, IntervalMethod, Percentile, Student
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
 
-#: The sections that name tables.
+#: The sections that name tables, but for those of vectors.
 _TABLES = ("predictions", "labels", "users", "exclude", "attributes", "training", "items", "baseline")
+_TABLES_OF_VECTORS = ("users", "items", "candidates")
 #: The longest name of a run that every store of MLflow takes.
 LONGEST_RUN_NAME = 250
 _LONGEST_EXPERIMENT = 500
@@ -124,12 +128,50 @@ class Tracking:
 
 
 @dataclass(frozen=True)
+class VectorTables:
+    """Vectors of users and items, from which the whole catalogue is ranked; the keys are the arguments of `Vectors`.
+
+    Attributes:
+        users: a row for each user, with the user's columns and the vector.
+        items: the catalogue: a row for each item, with the column of items and the vector.
+        candidates: the items that can be recommended, or those of each user; left out, the whole catalogue.
+        vector: the column of both tables that holds the vectors: arrays of numbers, all of the same length.
+        user_bias: the column of users with a number to add to all scores of the user.
+        item_bias: the column of items with a number to add to all scores of the item.
+        similarity: dot, the sum of products; or cosine, the same of vectors that are scaled to length 1 first.
+    """
+
+    users: Source
+    items: Source
+    candidates: Source | None = None
+    vector: str = Vectors.vector
+    user_bias: str | None = Vectors.user_bias
+    item_bias: str | None = Vectors.item_bias
+    similarity: Similarity = Vectors.similarity
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of `Vectors`, except tables."""
+        return {name: value for name, value in vars(self).items() if name not in _TABLES_OF_VECTORS}
+
+    def sources(self) -> dict[str, Source]:
+        """The tables to read, by the names of their sections."""
+        tables = {name: getattr(self, name) for name in _TABLES_OF_VECTORS}
+        return {f"vectors.{name}": source for name, source in tables.items() if source is not None}
+
+    def of(self, tables: Mapping[str, Any]) -> Vectors:
+        """The vectors in tables that were read, by the names of their sections."""
+        arguments = self.options() | {name: tables.get(f"vectors.{name}") for name in _TABLES_OF_VECTORS}
+        return Vectors(**arguments)
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvaluateConfig(JobConfig):
     """The configuration of jobs/evaluate.py; each attribute is a section of the file.
 
     Attributes:
         output: where the results go.
         predictions: what was recommended: a row for each user and item, or a row for each user with an array of items.
+        vectors: vectors of users and items, in the place of predictions.
         evaluation: the metrics and options.
         labels: what the users wanted; left out if the table of predictions holds both arrays.
         users: everyone to count, if some users are in neither table.
@@ -144,7 +186,8 @@ class EvaluateConfig(JobConfig):
     """
 
     output: EvaluationOutput
-    predictions: Source
+    predictions: Source | None = field(default=None, metadata={INSTEAD: "vectors"})
+    vectors: VectorTables | None = None
     evaluation: Evaluation
     labels: Source | None = None
     users: Source | None = None
@@ -185,7 +228,13 @@ class EvaluateConfig(JobConfig):
 
     def sources(self) -> dict[str, Source]:
         """The tables to read, by their names in `evaluate`."""
-        return {name: source for name in _TABLES if (source := getattr(self, name)) is not None}
+        sources = {name: source for name in _TABLES if (source := getattr(self, name)) is not None}
+        return sources if self.vectors is None else self.vectors.sources() | sources
+
+    def arguments(self, tables: Mapping[str, Any]) -> dict[str, Any]:
+        """The tables that were read, by the arguments of `evaluate` that take them."""
+        arguments = {"labels": None, **{name: table for name, table in tables.items() if name in _TABLES}}
+        return arguments if self.vectors is None else {"predictions": self.vectors.of(tables), **arguments}
 
     def names_of_ids(self) -> frozenset[str]:
         """The columns that identify users, items, models and slices."""
@@ -195,12 +244,18 @@ class EvaluateConfig(JobConfig):
     def keys(self) -> dict[str, str]:
         """The keys of the options of `evaluate` in the file, by the options' names."""
         sections = {name: f"[{name}]" for name in _TABLES}
-        return {**sections, **keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
+        keys = {**sections, **keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
+        for name in self.vectors.options() if self.vectors is not None else ():
+            # Both Vectors and Facts have a column of vectors.
+            keys[name] = " or ".join([f"vectors.{name}", *filter(None, [keys.get(name)])])
+        return keys
 
     def problems(self) -> list[str]:
         """What is not valid in its sections, alone or together."""
         problems = super().problems()
         problems += empty_names("columns", vars(self.columns))
+        if self.vectors is not None:
+            problems += self._problems_of_vectors(self.vectors)
         problems += empty_names("evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight")})
         problems += self.refused("evaluation", self.evaluation.summary, lambda: ScoringOptions(**self.scoring()))
         metrics: Mapping[str, Metric] = {}
@@ -214,6 +269,15 @@ class EvaluateConfig(JobConfig):
             problems += self.mlflow.problems()
         if self.report.dialects:
             problems += self._problems_of_maps(metrics)
+        return problems
+
+    def _problems_of_vectors(self, vectors: VectorTables) -> list[str]:
+        problems = empty_names("vectors", vectors.options())
+        if self.labels is None:
+            problems.append("[vectors] needs the section [labels]")
+        for name in ("score", "rank", "model"):
+            if getattr(self.columns, name) is not None:
+                problems.append(f"columns.{name} is for [predictions], and [vectors] has no such column; leave it out")
         return problems
 
     def _problems_of_metrics(self, metrics: Mapping[str, Metric]) -> list[str]:

@@ -95,11 +95,11 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
 
 def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
     """The arguments of `score_users`: metrics of all lists together are another matter."""
-    given: dict[str, Any] = {"labels": None, **tables, **vars(config.columns), "lookup": config.evaluation.lookup}
+    given = {**config.arguments(tables), **vars(config.columns), "lookup": config.evaluation.lookup}
     facts = Facts(**{fact.name: given.pop(fact.name) for fact in fields(Facts) if fact.name in given})
     call = {**given, **config.scoring(), "facts": facts, "metrics": parted(config.evaluation.metrics)[0]}
     if config.evaluation.model:
-        call["predictions"] = {config.evaluation.model: tables["predictions"]}
+        call["predictions"] = {config.evaluation.model: call["predictions"]}
     return call
 
 
@@ -154,7 +154,7 @@ def _report(
 ) -> None:
     rows: tuple[MapRow, ...] = ()
     if config.report.dialects:
-        given = {"labels": None, **run.tables, **vars(config.columns)}
+        given = {**config.arguments(run.tables), **vars(config.columns)}
         rows = dialect_map(
             **{name: value for name, value in given.items() if name not in _NOT_OF_MAPS},
             metrics=config.evaluation.metrics,

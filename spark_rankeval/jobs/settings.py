@@ -15,6 +15,8 @@ from spark_rankeval.errors import did_you_mean
 from spark_rankeval.jobs.secrets import OPTIONS, shown
 
 Section = TypeVar("Section")
+#: The key of a field's metadata that names the section or key that can stand in its place. Exactly one of the two must be given.
+INSTEAD = "instead"
 # What hints call a list of a file.
 _LISTS = (tuple, Sequence)
 # Which of the two a hint is depends on what stands in it, and on the version of Python.
@@ -59,7 +61,26 @@ def read_settings(section: type[Section], settings: object, problems: list[str],
             values[key] = tuple(value) if isinstance(value, list) else value
         else:
             problems += _misfits(hint, settings[key], prefix + key)
+    problems += _wrong_alternatives(section, settings, prefix)
     return section(**values) if len(problems) == already else None
+
+
+def _wrong_alternatives(section: type, settings: Mapping[str, Any], prefix: str) -> list[str]:
+    problems = []
+    for pair in _alternative_keys(section):
+        one, other = (f"[{prefix}{key}]" for key in pair)
+        n_given = sum(key in settings for key in pair)
+        if n_given == 0:
+            problems.append(f"the section {one}, or {other} in its place, is missing")
+        elif n_given > 1:
+            problems.append(f"{other} stands in the place of {one}; found both, so leave one out")
+    return problems
+
+
+def _alternative_keys(section: type) -> list[tuple[str, str]]:
+    """The sections that stand in each other's place."""
+    keys = fields(section)
+    return [(key.name, key.metadata[INSTEAD]) for key in keys if INSTEAD in key.metadata]
 
 
 def _misfits(hint: object, value: object, path: str) -> list[str]:
@@ -156,6 +177,7 @@ def _object(section: type, known: dict[str, Any]) -> dict[str, Any]:
     documentation, about = documented(section)
     about = _described_options() | about
     hints = get_type_hints(section)
+    either = [{"oneOf": [{"required": [key]} for key in pair]} for pair in _alternative_keys(section)]
     return {
         "type": "object",
         "description": documentation,
@@ -168,6 +190,7 @@ def _object(section: type, known: dict[str, Any]) -> dict[str, Any]:
             for item in fields(section)
         },
         "required": [item.name for item in fields(section) if _is_required(item)],
+        **({"allOf": either} if either else {}),
         "additionalProperties": False,
     }
 

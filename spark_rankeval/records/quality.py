@@ -29,7 +29,7 @@ _NOT_COUNTED["n_in_both"] = None
 #: What each number of `DataQuality` means, in the order of `DataQuality.to_dict`.
 MEANING = _OF_USERS | _TOTALS
 #: The counts that exist only if labels have weights.
-OF_WEIGHTS = tuple(count.total_name for count in ALL_COUNTS if count.only_weighted)
+OF_WEIGHTS = tuple(count.total_name for count in ALL_COUNTS if count.only == "weights")
 _OF_PREDICTIONS = {count.total_name for count in ALL_COUNTS if count.of == "predictions"}
 _ERRORS = tuple(count.total_name for count in ALL_COUNTS if count.error)
 _ERROR_OF = {"n_infinite_scores": "n_invalid_predictions", "n_negative_grades": "n_invalid_labels"}

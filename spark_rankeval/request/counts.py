@@ -21,7 +21,7 @@ class Count:
         error: what the number counts, in an error message; empty: it is never an error by itself.
         of_rows: whether it counts rows that cannot be ranked; rows without a user have it as well.
         is_sum: whether it adds up numbers instead of counting.
-        only_weighted: whether it exists only if labels have weights.
+        only: it exists only if labels have ``weights``, or only if lists come from ``vectors``; empty: always.
         is_noted: whether it is shown below the figures if it is not 0.
     """
 
@@ -32,7 +32,7 @@ class Count:
     error: str = ""
     of_rows: bool = False
     is_sum: bool = False
-    only_weighted: bool = False
+    only: Literal["", "weights", "vectors"] = ""
     is_noted: bool = False
 
     @property
@@ -71,25 +71,37 @@ ALL_COUNTS = (
         "n_conflicting_attributes", "conflicting attributes", "labels",
         error="attributes that differ between rows of the same user", of_rows=True, is_noted=True,
     ),
-    Count("n_clipped_labels", "labels with a weight above the lowest limit", "labels", only_weighted=True),
-    Count("label_weight", "sum of the label weights", "labels", is_sum=True, only_weighted=True),
-    Count("squared_label_weight", "sum of the squared label weights", "labels", is_sum=True, only_weighted=True),
+    Count("n_labels_without_vector", "labels of items without a vector", "predictions", only="vectors", is_noted=True),
+    Count("n_clipped_labels", "labels with a weight above the lowest limit", "labels", only="weights"),
+    Count("label_weight", "sum of the label weights", "labels", is_sum=True, only="weights"),
+    Count("squared_label_weight", "sum of the squared label weights", "labels", is_sum=True, only="weights"),
 )  # fmt: skip
 
 #: The names of the counts that every user has beside the metrics.
-COUNTS = tuple(count.name for count in ALL_COUNTS if not count.only_weighted)
+COUNTS = tuple(count.name for count in ALL_COUNTS if not count.only)
 #: The names of those that rows without a user have as well.
 INVALID_COUNTS = tuple(count.name for count in ALL_COUNTS if count.of_rows)
 #: The names of the counts and sums that exist only if labels have weights.
-WEIGHT_SUMS = tuple(count.name for count in ALL_COUNTS if count.only_weighted)
+WEIGHT_SUMS = tuple(count.name for count in ALL_COUNTS if count.only == "weights")
 #: The column of a per-user table with the number of unusable rows and items in the tables of facts, the same for every user. It
 #: exists only if metrics need facts.
 UNUSABLE_FACTS = "n_invalid_facts"
 
 
+def counts_of_models(task: ScoringTask) -> tuple[str, ...]:
+    """The names of the counts that every user of a task has for each model, in the order of their columns."""
+    return tuple(
+        count.name for count in ALL_COUNTS if not count.only or (count.only == "vectors" and task.similarities)
+    )
+
+
 def counts_beside(task: ScoringTask) -> tuple[str, ...]:
     """The names of the counts that every user of a task has, in the order of their columns."""
-    return (*COUNTS, *(WEIGHT_SUMS if task.weighted else ()), *((UNUSABLE_FACTS,) if task.facts else ()))
+    return (
+        *counts_of_models(task),
+        *(WEIGHT_SUMS if task.weighted else ()),
+        *((UNUSABLE_FACTS,) if task.has_further_tables else ()),
+    )
 
 
 def is_sum(name: str) -> bool:

@@ -11,6 +11,7 @@ from spark_rankeval.ranking.population import Population
 from spark_rankeval.ranking.ties import Look
 
 if TYPE_CHECKING:
+    from spark_rankeval.catalogue.scores import Similarity
     from spark_rankeval.dialects import UnusualGrades
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.lists import RankingPolicy
@@ -97,6 +98,13 @@ class ScoringTask:
     keep_null_items: bool = False  # a null item takes a rank
     models: tuple[str, ...] = ("",)  # the names of the models; one of an empty name if nobody named any
     label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name; see `LABEL_COLUMNS`
+    # How each model makes scores of vectors, by which it ranks the whole catalogue; none if predictions are lists.
+    similarities: tuple[Similarity, ...] = ()
+
+    @property
+    def has_further_tables(self) -> bool:
+        """Whether rows of tables beside predictions and labels are read, which may be unusable."""
+        return bool(self.facts or self.similarities)
 
     @property
     def weighted(self) -> bool:

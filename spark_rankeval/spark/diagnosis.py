@@ -9,7 +9,8 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.spark.ids import for_example, name_in
 from spark_rankeval.spark.named_columns import any_null, column
-from spark_rankeval.spark.rejected import ITEM, REASON, REPEATED_USER, value_name, with_reasons
+from spark_rankeval.spark.rejected import ITEM, REASON, value_name, with_reasons
+from spark_rankeval.spark.rejected_vectors import REPEATED_USER
 from spark_rankeval.spark.source import user_column
 from spark_rankeval.spark.sql_text import named
 from spark_rankeval.spark.validity import unusual_reasons

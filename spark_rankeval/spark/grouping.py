@@ -13,6 +13,7 @@ from pyspark.sql.window import Window
 
 from spark_rankeval.spark.fact_tables import FactTables
 from spark_rankeval.spark.ids import common_id_type, is_readable, name_in_sql, readable, text_in_sql, text_of, user_hash
+from spark_rankeval.spark.packed import given_to_tasks
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
 from spark_rankeval.spark.sql_text import (
     aggregate,
@@ -27,6 +28,7 @@ from spark_rankeval.spark.sql_text import (
     with_columns,
 )
 from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
+from spark_rankeval.spark.vectors import packed_catalogue, user_vectors
 from spark_rankeval.worker import reading
 from spark_rankeval.worker.facts import FACTS
 from spark_rankeval.worker.item_tables import BOUND
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.fact_tables import Lookup
     from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.spark.source import Source
+    from spark_rankeval.spark.source import Source, VectorColumns
     from spark_rankeval.spark.sql_text import Sql
 
 #: How a user's predictions are brought together. ``all``: every one. ``best_by_score``: the best of them by score, more
@@ -107,8 +109,22 @@ class Grouping:
 
     def _others(self) -> list[Source]:
         sources = self.sources
-        others = (sources.labels, sources.users, sources.exclude, sources.attributes, *sources.further.tables())
+        candidates = [vectors.candidates for vectors in self._vectors]
+        others = (
+            sources.labels,
+            sources.users,
+            sources.exclude,
+            sources.attributes,
+            *sources.further.tables(),
+            *candidates,
+        )
         return [*(model.source for model in sources.models[1:]), *(other for other in others if other is not None)]
+
+    @property
+    def _vectors(self) -> list[VectorColumns]:
+        """The vectors of each model; none if models have lists."""
+        sources = (model.source for model in self.sources.models)
+        return [source.vectors for source in sources if source.vectors is not None]
 
     def frame(self, *, with_users: bool = False, with_user_hash: bool = False) -> DataFrame:
         """The grouped table: whether a row belongs to nobody, what the worker reads, and on request who the user is."""
@@ -125,12 +141,7 @@ class Grouping:
                 *self._attributes(first, name_in_sql),
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
-        predictions = self._predictions()
-        if self.sources.exclude is not None:
-            # Before the other join, which forgets that its left side is sorted by user.
-            predictions = predictions.join(self._excluded(self.sources.exclude), self.user_columns, "left")
-        for lists in self._further.lists_of_users():
-            predictions = predictions.join(lists, self.user_columns, "left")
+        predictions = self._lists()
         joined = predictions.join(self._labels(), self.user_columns, "full")
         users = [named(name) for name in self.user_columns]
         no_user = any_of(user.is_null() for user in users).alias(reading.NO_USER)
@@ -141,7 +152,36 @@ class Grouping:
             # Somebody whom only the attributes know is not evaluated; but an empty slice is a slice.
             absent = named(reading.PREDICTION_ROWS).is_null() & (call("coalesce", named(_KNOWN), 0) == 0)
             kept.append(absent.alias(reading.ABSENT))
-        return self._further.with_totals(select(joined, *kept, no_user, *hashed))
+        return self._with_catalogues(self._further.with_totals(select(joined, *kept, no_user, *hashed)))
+
+    def lists(self) -> DataFrame:
+        """The grouped table without labels: the user's columns, what the worker reads, and whether a row belongs to nobody."""
+        lists = self._lists()
+        no_user = any_of(named(name).is_null() for name in self.user_columns).alias(reading.NO_USER)
+        return self._with_catalogues(select(lists, *map(named, lists.columns), no_user))
+
+    def _lists(self) -> DataFrame:
+        """A row a user with the predictions of every model, and the user's other lists."""
+        predictions = self._predictions()
+        if self.sources.exclude is not None:
+            # Before the other join, which forgets that its left side is sorted by user.
+            excluded = self._items_of(self.sources.exclude, reading.EXCLUDED)
+            predictions = predictions.join(excluded, self.user_columns, "left")
+        for model, vectors in enumerate(self._vectors):
+            if vectors.candidates is not None and vectors.candidates.role == "candidates":
+                listed = self._items_of(vectors.candidates, reading.of_model(reading.CANDIDATES, model))
+                predictions = predictions.join(listed, self.user_columns, "left")
+        for lists in self._further.lists_of_users():
+            predictions = predictions.join(lists, self.user_columns, "left")
+        return predictions
+
+    def _with_catalogues(self, users: DataFrame) -> DataFrame:
+        """The grouped table; the first row of each partition also has the catalogues of the models that rank from vectors."""
+        catalogues = {
+            reading.of_model(reading.CATALOGUE, model): packed_catalogue(vectors, self.item_type())
+            for model, vectors in enumerate(self._vectors)
+        }
+        return given_to_tasks(users, catalogues) if catalogues else users
 
     @cached_property
     def _further(self) -> FactTables:
@@ -149,7 +189,8 @@ class Grouping:
             return [user.column for user in self._named_users(source)]
 
         further = self.sources.further
-        bound = None if further.lookup == "workers" else BOUND
+        must_fit = further.lookup == "workers" or self._vectors
+        bound = None if must_fit else BOUND
         return FactTables(
             further, self.task.facts, self.user_columns, named_users, self.item_type(), self.lookup, bound
         )
@@ -185,6 +226,8 @@ class Grouping:
         return user_hash(users, self.user_types()).alias(reading.USER_HASH)
 
     def _array_columns(self, source: Source) -> list[Sql]:
+        if source.vectors is not None:
+            return user_vectors(source.vectors)
         ids, values = _names(source)
         array, item_type = source.ids_sql(), self.item_type()
         if source.item_type != item_type:
@@ -373,12 +416,11 @@ class Grouping:
             rows = about if rows is None else rows.unionByName(about, allowMissingColumns=True)
         return None if rows is None else self._chosen(rows)
 
-    def _excluded(self, source: Source) -> DataFrame:
-        """The items that each user's predictions leave out; a null matches nothing."""
-        items = source.ids_sql().cast(self.item_type()).alias(reading.EXCLUDED)
+    def _items_of(self, source: Source, name: str) -> DataFrame:
+        """Each user's items of a table of users and items, as a list of this name; a null matches nothing."""
+        items = source.ids_sql().cast(self.item_type()).alias(name)
         rows = select(source.frame, *self._named_users(source), items)
-        listed = call("collect_list", named(reading.EXCLUDED)).alias(reading.EXCLUDED)
-        return aggregate(rows, self.user_columns, listed)
+        return aggregate(rows, self.user_columns, call("collect_list", named(name)).alias(name))
 
     def _arrays(self, source: Source) -> DataFrame:
         """The arrays of a table in one struct, so that those of one row stay together."""

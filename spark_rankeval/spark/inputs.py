@@ -10,16 +10,19 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
+from spark_rankeval.request.vectors import Vectors
 from spark_rankeval.spark.ids import common_id_type, problem_of_type, readable, text_in_sql
 from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, read_source, require_column
 from spark_rankeval.spark.sql_text import named, select
+from spark_rankeval.spark.vectors import read_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import DataFrame
 
+    from spark_rankeval.catalogue.scores import Similarity
     from spark_rankeval.request.column_names import ColumnNames
     from spark_rankeval.request.options import LookupOption
     from spark_rankeval.spark.source import Source
@@ -70,13 +73,19 @@ class Sources:
         """The predictions of the first model."""
         return self.models[0].source
 
+    @property
+    def similarities(self) -> tuple[Similarity, ...]:
+        """How each model makes scores of vectors; empty if predictions are lists."""
+        vectors = [model.source.vectors for model in self.models]
+        return tuple(columns.similarity for columns in vectors if columns is not None)
+
     def tables(self) -> list[Source]:
         """Every table of predictions, once."""
         return list({id(model.source.frame): model.source for model in self.models}.values())
 
 
 def read_sources(
-    predictions: DataFrame | Mapping[str, DataFrame],
+    predictions: DataFrame | Vectors | Mapping[str, DataFrame | Vectors],
     labels: DataFrame | None,
     users: DataFrame | None,
     exclude: DataFrame | None,
@@ -97,15 +106,18 @@ def read_sources(
     if isinstance(predictions, Mapping) and (wrong := [name for name in by_model if not is_name(name)]):
         raise InputError(f"a model's name must be a non-empty string; got {wrong!r}")
     for name, table in by_model.items():
-        check_table(_called("predictions", name), table)
+        check_table(_called("predictions", name), _table_of_users(table), instead="Vectors")
     others = {"labels": labels, "users": users, "exclude": exclude, "attributes": attributes}
     for role, other in {**others, **(further.frames() if further is not None else {})}.items():
         if other is not None:
             check_table(role, other)
-    first = next(iter(by_model.values()))
+    of_users = [_table_of_users(table) for table in by_model.values()]
+    first = of_users[0]
     problems: list[str] = []
     if isinstance(predictions, Mapping) and names.model is not None:
         problems.append("predictions is a dict by model, so the model column is not needed; leave model= out")
+    has_baseline = further is not None and further.baseline is not None
+    problems += _problems_with_vectors(by_model.values(), labels, names, has_baseline=has_baseline)
     if labels is None and names.user == ("user",) and find_column(first, "user") is None:
         # Spark's evaluators take one table of two arrays, which names no user.
         names = replace(names, user=())
@@ -114,7 +126,7 @@ def read_sources(
     right = read_source("labels", first if labels is None else labels, names, problems)
     everyone = None if users is None else read_source("users", users, names, problems)
     left_out = None if exclude is None else read_source("exclude", exclude, names, problems)
-    about = _attributes(attributes, by, weight, [users, labels, *by_model.values()], names, problems)
+    about = _attributes(attributes, by, weight, [users, labels, *of_users], names, problems)
     beside = FurtherSources() if further is None else _further(further, left, names, problems)
     if labels is None:
         if not problems and not (left.arrays and right.arrays):
@@ -126,7 +138,8 @@ def read_sources(
         met = (users, exclude, attributes, several or None, beside.tables() or None)
         problems += [words for words, found in zip(_ONE_TABLE, met, strict=True) if found is not None]
     if not problems:
-        compared = (right, everyone, left_out, about, *beside.tables())
+        candidates = [model.source.vectors.candidates for model in models if model.source.vectors is not None]
+        compared = (right, everyone, left_out, about, *beside.tables(), *candidates)
         _compare(left, (*(model.source for model in models[1:]), *compared), problems)
         problems += [
             (
@@ -148,6 +161,20 @@ def read_sources(
     return Sources(
         tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices, weights, beside
     )
+
+
+def read_catalogue(vectors: Vectors, exclude: DataFrame | None, names: ColumnNames) -> Sources:
+    """The tables of vectors alone, without labels; checked as by `read_sources`."""
+    problems: list[str] = []
+    model = Model("", read_vectors(vectors, names, problems))
+    left_out = None if exclude is None else read_source("exclude", exclude, names, problems)
+    if not problems:
+        columns = model.source.vectors
+        _compare(model.source, (left_out, None if columns is None else columns.candidates), problems)
+    if problems:
+        raise InputError("; ".join(dict.fromkeys(problems)))
+    # Nobody asks for labels; the users' side stands for them where types are compared.
+    return Sources((model,), model.source, exclude=left_out)
 
 
 _ONE_TABLE = (
@@ -177,7 +204,12 @@ class FurtherTables:
 
 
 def _further(given: FurtherTables, predictions: Source, names: ColumnNames, problems: list[str]) -> FurtherSources:
-    if given.facts_of_items and predictions.arrays:
+    if predictions.vectors is not None:
+        if given.lookup == "join":
+            problems.append(
+                "lookup='join' joins facts of items to rows of predictions, and Vectors have none; leave it out"
+            )
+    elif given.facts_of_items and predictions.arrays:
         problems.append(
             "metrics of items need predictions as rows, and these are arrays. Explode them with predictions.select('user', "
             "F.posexplode('item').alias('rank', 'item')), and pass rank='rank'"
@@ -240,10 +272,42 @@ def _attributes(
     return read_source("attributes", holder, names, problems)
 
 
-def _read_model(name: str, frame: DataFrame, names: ColumnNames, problems: list[str]) -> Model:
+def _table_of_users(given: DataFrame | Vectors) -> DataFrame:
+    """The table that has the users of a model."""
+    return given.users if isinstance(given, Vectors) else given
+
+
+def _problems_with_vectors(
+    tables: Iterable[object], labels: DataFrame | None, names: ColumnNames, *, has_baseline: bool
+) -> list[str]:
+    """What a call says that has no meaning where lists come from vectors."""
+    are_vectors = [isinstance(table, Vectors) for table in tables]
+    if not any(are_vectors):
+        return []
+    problems = []
+    if not all(are_vectors):
+        problems.append("some models are Vectors and others are tables of lists; evaluate them in two calls")
+    if labels is None:
+        problems.append("labels=None is for one table of arrays, and Vectors have none; pass labels as a separate table")
+    given = {"model": names.model}
+    if not has_baseline:
+        # A baseline's rows have the columns of predictions.
+        given |= {"score": names.score, "rank": names.rank}
+    problems += [
+        f"{option}={name!r} is for tables of lists, and Vectors have none; leave it out"
+        for option, name in given.items()
+        if name is not None
+    ]
+    return problems
+
+
+def _read_model(name: str, table: DataFrame | Vectors, names: ColumnNames, problems: list[str]) -> Model:
     """The predictions of a model; of several tables it is said which one lacks something."""
     of_model: list[str] = []
-    model = Model(name, read_source("predictions", frame, names, of_model))
+    if isinstance(table, Vectors):
+        model = Model(name, read_vectors(table, names, of_model))
+    else:
+        model = Model(name, read_source("predictions", table, names, of_model))
     problems += [words.replace("predictions", _called("predictions", name), 1) for words in of_model]
     return model
 

@@ -41,7 +41,9 @@ class Plan:
     lookup: Lookup = "join"  # how facts of items come to predictions
 
 
-def with_lookup(plan: Plan, facts: frozenset[Fact], asked: LookupOption, *, lazy: bool, tables_fit: bool) -> Plan:
+def with_lookup(
+    plan: Plan, facts: frozenset[Fact], asked: LookupOption, *, lazy: bool, tables_fit: bool, from_vectors: bool
+) -> Plan:
     """The plan with how facts of items come to predictions.
 
     A lazy table is all of a plan: it cannot be computed again if a table is too large for workers, which is `tables_fit`.
@@ -54,6 +56,8 @@ def with_lookup(plan: Plan, facts: frozenset[Fact], asked: LookupOption, *, lazy
     lookup: Lookup = "join"
     if asked == "join":
         words = f"{joined}: lookup='join' was asked for."
+    elif from_vectors:
+        lookup, words = "workers", f"{looked_up}: there are no rows to join them to."
     elif asked == "workers":
         lookup, words = "workers", f"{looked_up}: lookup='workers' was asked for."
     elif lazy:
@@ -80,6 +84,9 @@ def choose_plan(
     items will be left out of the predictions, so that others move up.
     """
     cutoff = task.largest_cutoff
+    if predictions.vectors is not None:
+        all_items = "Every item of the catalogue is ranked for each user, by scores from vectors; no table of predictions is made."
+        return Plan("all", 0, (all_items,))
     if predictions.arrays:
         return _plan_for_arrays(task, predictions, prune, excludes)
     obstacle = _obstacle(task, metrics, prune, excludes)

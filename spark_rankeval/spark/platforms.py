@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pyspark import __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
+    from pyspark.ml.util import BaseReadWrite
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
@@ -68,6 +70,11 @@ def setting(session: SparkSession, name: str, default: str) -> str:
         return session.conf.get(name, default) or default
     except PySparkException:
         return default
+
+
+def read_by(reader: BaseReadWrite) -> Any:
+    """By what pyspark.ml reads the metadata of a saved stage: PySpark 3.5 by the context, which is all that it can read by."""
+    return reader.sc if __version__.startswith("3.") else reader.sparkSession
 
 
 def input_files(frame: DataFrame) -> list[str]:

@@ -14,6 +14,7 @@ from pyspark.sql.window import Window
 from spark_rankeval.errors import InputError
 from spark_rankeval.spark.ids import readable, text_in_sql
 from spark_rankeval.spark.named_columns import any_null
+from spark_rankeval.spark.rejected_vectors import REPEATED_USER, items_with_reasons, users_with_reasons
 from spark_rankeval.spark.source import user_column
 from spark_rankeval.spark.sql_text import call, named, text, when, with_columns
 from spark_rankeval.spark.validity import invalid_reasons, unusual_reasons
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 #: Our names on the way.
 ITEM, MODEL, REASON = "item_", "model_", "reason_"
-REPEATED_USER = "user in several rows"
 _PLACE, _ROW, _WHOLE, _AGAIN, _OTHER = "place_", "row_", "whole_", "again_", "other_"
 
 
@@ -42,6 +42,8 @@ def with_reasons(source: Source, task: ScoringTask, model_column: str | None = N
     A row whose arrays say nothing as a whole is one entry without an item. Of a user's several rows of arrays one is read,
     the one that comes last in the order of its arrays, as when they are grouped.
     """
+    if source.vectors is not None:
+        return users_with_reasons(source, source.vectors, ITEM, REASON)
     rows = _rows(source, model_column)
     ids, values = named(ITEM), [named(value_name(index)) for index in range(len(source.given_values))]
     reasons = {f"null user ({name})": named(user_column(index)).is_null() for index, name in enumerate(source.user)}
@@ -122,7 +124,12 @@ class Quarantine:
             if sources.model_column is None:
                 rows = rows.withColumn(MODEL, F.lit(model.name))
             parts.append(self._named(model.source, rows))
-            if self.repeated_predictions:
+            vectors = model.source.vectors
+            if vectors is not None:
+                of_items = items_with_reasons(vectors, ITEM, REASON).withColumn(MODEL, F.lit(model.name))
+                no_users = {user_column(index): F.lit(None) for index in range(len(self.user_types))}
+                parts.append(self._named(vectors.items, of_items.withColumns(no_users)))
+            elif self.repeated_predictions:
                 parts.append(self._named(model.source, self._repeated(model.source, rows)))
         labels = with_reasons(sources.labels, self.task)
         parts.append(self._named(sources.labels, labels))
@@ -165,8 +172,8 @@ class Quarantine:
 
     def _named(self, source: Source, rows: DataFrame) -> DataFrame:
         """Rejected rows of a table under the names that they are shown by."""
-        sources, has_items = self.sources, source.role in ("predictions", "labels")
-        model = F.col(MODEL) if source.role == "predictions" else F.lit(None).cast("string")
+        sources, has_items = self.sources, source.role in ("predictions", "labels", "catalogue")
+        model = F.col(MODEL) if source.role in ("predictions", "catalogue") else F.lit(None).cast("string")
         place_of = {value.name: index for index, value in enumerate(source.given_values)}
         columns = [
             F.lit(source.role),

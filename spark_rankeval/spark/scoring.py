@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.records.slices import roll
-from spark_rankeval.request.counts import COUNTS, WEIGHT_SUMS, counts_beside
+from spark_rankeval.request.counts import WEIGHT_SUMS, counts_beside, counts_of_models
 from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.spark.collecting import STATE_SCHEMA
 from spark_rankeval.spark.describing import Groups, collected, figures_by_group, of_every_user
@@ -21,9 +21,17 @@ from spark_rankeval.spark.rejected import Quarantine
 from spark_rankeval.spark.settling import Settled, settled
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.exposures import slots_of
-from spark_rankeval.worker.facts import TOO_LARGE, TOTALS
+from spark_rankeval.worker.facts import TOO_LARGE
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT
-from spark_rankeval.worker.scoring import MODEL, UNRESOLVED, beside_column, count_names, count_of_model, score_batches
+from spark_rankeval.worker.scoring import (
+    MODEL,
+    UNRESOLVED,
+    beside_column,
+    count_names,
+    count_of_model,
+    score_batches,
+    totals_of,
+)
 from spark_rankeval.worker.states import n_values_of, state_of_batches
 
 if TYPE_CHECKING:
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.ranking.ragged import IntArray
     from spark_rankeval.request.readings import Reading, Value
+    from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.statistics.description import Description, DescriptionOptions
@@ -90,8 +99,14 @@ class Scoring:
             exact,
             excludes=self.sources.exclude is not None,
         )
-        lookup = self.sources.further.lookup
-        return with_lookup(plan, self.reading.task.facts, lookup, lazy=lazy, tables_fit=self.tables_fit)
+        return with_lookup(
+            plan,
+            self.reading.task.facts,
+            self.sources.further.lookup,
+            lazy=lazy,
+            tables_fit=self.tables_fit,
+            from_vectors=predictions.vectors is not None,
+        )
 
     def _grouping(self, plan: Plan) -> Grouping:
         task = self.reading.task
@@ -219,7 +234,7 @@ class Scoring:
                     {name: each.mean for name, each in of_model(model, self.reading.beside, beside).items()},
                     self.counts_of(group, place),
                 )
-        return Described(figures, _totals_of(by_group), words)
+        return Described(figures, totals_in(task, by_group), words)
 
     def _first_go(self, plan: Plan, options: DescriptionOptions, *, totals: bool) -> Settled:
         """The figures as of `describe_values`, of users whose value no tie leaves open."""
@@ -253,7 +268,7 @@ class Scoring:
         rows = exposure_rows(frame, run, grouping.item_type(), have_slices=bool(self._keys))
         packed, exposures = collected_rows(rows)
         figures = figures_by_group(packed, groups)
-        return with_corpus_values(figures, task, exposures, _totals_of(figures), options)
+        return with_corpus_values(figures, task, exposures, totals_in(task, figures), options)
 
     @property
     def _keys(self) -> tuple[str, ...]:
@@ -275,9 +290,12 @@ class Scoring:
     def counts_of(self, group: Figures, model: int) -> dict[str, Moments]:
         """The counts of a model, by its place, from those of all models."""
         shared = {name: group.counts[name] for name in WEIGHT_SUMS if name in group.counts}
-        return {**shared, **{name: group.counts[count_of_model(name, model)] for name in COUNTS}}
+        return {
+            **shared,
+            **{name: group.counts[count_of_model(name, model)] for name in counts_of_models(self.reading.task)},
+        }
 
 
-def _totals_of(groups: Mapping[Key, Figures]) -> dict[str, int]:
+def totals_in(task: ScoringTask, groups: Mapping[Key, Figures]) -> dict[str, int]:
     """How large the tables of facts are, and how much of them cannot be used: every user has the same numbers."""
-    return {name: of_every_user(groups, name) for name in TOTALS}
+    return {name: of_every_user(groups, name) for name in totals_of(task)}

@@ -20,13 +20,25 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from spark_rankeval.catalogue.scores import Similarity
     from spark_rankeval.spark.sql_text import Sql
 
-Role = Literal["predictions", "labels", "users", "exclude", "attributes", "training", "items", "baseline"]
+Role = Literal[
+    "predictions",
+    "labels",
+    "users",
+    "exclude",
+    "attributes",
+    "training",
+    "items",
+    "baseline",
+    "catalogue",
+    "candidates",
+]
 #: Tables without a list of a user: what is asked of them are single rows of items.
-_OF_ITEMS = ("exclude", "training", "items")
+_OF_ITEMS = ("exclude", "training", "items", "catalogue", "candidates")
 #: Tables whose users, or whose items, are none.
-WITHOUT_USERS, WITHOUT_ITEMS = ("items",), ("users", "attributes")
+WITHOUT_USERS, WITHOUT_ITEMS = ("items", "catalogue"), ("users", "attributes")
 ValueKind = Literal["score", "rank", "relevance"]
 
 
@@ -45,6 +57,18 @@ class ValueColumn(NamedTuple):
     beside: str = ""
 
 
+class VectorColumns(NamedTuple):
+    """What stands for the lists of a model that ranks the whole catalogue from vectors."""
+
+    items: Source  # the catalogue, with a column of vectors of this name
+    vector: str  # the column of the users' vectors
+    item_vector: str  # that of the items' vectors
+    user_bias: str | None
+    item_bias: str | None
+    similarity: Similarity
+    candidates: Source | None  # the items, or the users and items, that can be recommended
+
+
 @dataclass(frozen=True)
 class Source:
     """One side of the input, its columns found and their types checked."""
@@ -61,6 +85,7 @@ class Source:
     arrays: bool = False  # a row is a user with a list, not a user with one item
     # Labels that stand in the rows of the predictions: a row is then a user, and nothing is joined.
     shares_table: bool = False
+    vectors: VectorColumns | None = None  # if a row is a user with a vector, not with a list: the vectors and the items
 
     @property
     def has_value(self) -> bool:

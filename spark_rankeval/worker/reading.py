@@ -25,6 +25,9 @@ PREDICTION_ROWS, LABEL_ROWS, VALID_PREDICTIONS = "n_prediction_rows", "n_label_r
 MERGED_PREDICTIONS, NO_USER = "n_merged_predictions", "no_user"
 #: How many rows of infinite score were left out, if they are not ranked.
 INFINITE_PREDICTIONS = "n_infinite_predictions"
+#: If lists come from vectors: the user's vector, and what is added to the scores; the items that the user can be recommended; and, in
+#: the first row of a partition, the packed catalogue.
+VECTOR, BIAS, CANDIDATES, CATALOGUE = "vector", "bias", "candidates", "catalogue"
 #: Those that each model has.
 PREDICTION_COLUMNS = (ITEMS, SCORES, PREDICTION_ROWS, VALID_PREDICTIONS, MERGED_PREDICTIONS, INFINITE_PREDICTIONS)
 #: A hash of the user's id, if users are resampled.

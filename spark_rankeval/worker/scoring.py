@@ -15,8 +15,9 @@ from spark_rankeval.ranking.lists import Lists
 from spark_rankeval.ranking.matching import contained, distinct
 from spark_rankeval.ranking.ragged import pieces
 from spark_rankeval.ranking.ranks import Findings, rank_lists
-from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, counts_beside
+from spark_rankeval.request.counts import INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, counts_beside, counts_of_models
 from spark_rankeval.request.readings import NORMALISER
+from spark_rankeval.worker.catalogue import CATALOGUE_FAULTS
 from spark_rankeval.worker.comparable_ids import comparable
 from spark_rankeval.worker.exposures import Exposed, slots_of
 from spark_rankeval.worker.facts import (
@@ -30,7 +31,6 @@ from spark_rankeval.worker.facts import (
     facts_of_users,
     sizes_of,
 )
-from spark_rankeval.worker.item_tables import with_item_tables
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import (
     ABSENT,
@@ -44,6 +44,8 @@ from spark_rankeval.worker.reading import (
     read_predictions,
     whole_numbers,
 )
+from spark_rankeval.worker.task_tables import TaskTables, with_tables
+from spark_rankeval.worker.vector_lists import Catalogues, VectorLists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
     from spark_rankeval.request.task import ScoringTask, View
-    from spark_rankeval.worker.item_tables import ItemTables
 
 # Users are scored in slices of about this many predictions, whatever the size of a batch. So a slice's matrices stay in a
 # core's cache, and memory stays bounded.
@@ -65,7 +66,7 @@ UNRESOLVED = "unresolved"
 
 
 def count_of_model(name: str, model: int) -> str:
-    """The name of a model's count among those of all models; `name` is that of `COUNTS`."""
+    """The name of a model's count among those of all models; `name` is one of `counts_of_models`."""
     return f"{model}.{name}"
 
 
@@ -79,10 +80,15 @@ class CountNames(NamedTuple):
 def count_names(task: ScoringTask) -> CountNames:
     """The names of all counts of a task, in a fixed order."""
     models = range(len(task.models))
-    of_users = [name for name in COUNTS if name not in INVALID_COUNTS]
-    users = [UNRESOLVED, *(WEIGHT_SUMS if task.weighted else ()), *(TOTALS if task.facts else ())]
+    of_users = [name for name in counts_of_models(task) if name not in INVALID_COUNTS]
+    users = [UNRESOLVED, *(WEIGHT_SUMS if task.weighted else ()), *totals_of(task)]
     users += [count_of_model(name, model) for model in models for name in of_users]
     return CountNames(tuple(users), tuple(count_of_model(name, model) for model in models for name in INVALID_COUNTS))
+
+
+def totals_of(task: ScoringTask) -> tuple[str, ...]:
+    """The counts of further tables, which are the same for every user."""
+    return (*(TOTALS if task.facts else ()), *(CATALOGUE_FAULTS if task.similarities else ()))
 
 
 def beside_column(place: int) -> str:
@@ -94,8 +100,8 @@ class Scores(NamedTuple):
     """What was computed for some users."""
 
     metrics: list[Array]  # float64 (n_users,) for each metric: those of the first view, of the second, and so on
-    # (n_users,) each, by the names of `count_names`: `COUNTS` for each model; `WEIGHT_SUMS` if labels have weights; `TOTALS`,
-    # the same for every user, if metrics need facts; and `UNRESOLVED`.
+    # (n_users,) each, by the names of `count_names`: those of `counts_of_models` for each model; `WEIGHT_SUMS` if labels have weights;
+    # `totals_of`, the same for every user; and `UNRESOLVED`.
     counts: dict[str, Array]
     exposed: dict[int, Exposed]  # the lists of views with metrics of all lists together, by the view's place
     normalisers: dict[int, Array]  # float64 (n_users,) for each metric that normalises, by its place
@@ -115,6 +121,7 @@ class _Inputs(NamedTuple):
     of_users: ListsOfUsers  # the further lists of users
     about_users: dict[str, Array]  # the facts of users
     order: Callable[[Array], Array] | None  # as in `Lists`
+    vectors: list[VectorLists]  # if models rank from vectors: the lists of each model
 
     def lists(self, task: ScoringTask, model: int) -> Lists:
         """The lists of a model, before anything is left out."""
@@ -132,17 +139,30 @@ class _Inputs(NamedTuple):
             },
         )
 
+    def label_places(self, vectors: VectorLists) -> Callable[[Array], IntArray]:
+        """A function from labelled items to their places in a catalogue."""
+        items, first = np.unique(self.label_items.values, return_index=True)
+        places = vectors.catalogue.place_of(self.labels.ids)[first]
+        return lambda some: places[np.searchsorted(items, some)]
+
     def grades(self, task: ScoringTask, view: View) -> Ragged | None:
         """The labels' grades as a view reads them; None: every grade is 1."""
         has_grades = len(self.labels.values) > len(task.label_columns)
         return self.labels.lists.like(self.labels.values[view.relevance]) if has_grades else None
 
 
-def _read(task: ScoringTask, batch: pa.RecordBatch, items: ItemTables | None) -> _Inputs:
+def _read(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables) -> _Inputs:
     columns = columns_of(batch)
-    predictions = [read_predictions(task, columns, model) for model in range(len(task.models))]
     labels, excluded = read_labels(task, columns), read_excluded(columns)
-    tables = FurtherTables.read(columns, items)
+    vectors = [
+        VectorLists.read(columns, model, received.catalogues[model], excluded)
+        for model in range(len(task.similarities))
+    ]
+    if vectors:
+        predictions = [_first_items(task, model, lists, labels) for model, lists in enumerate(vectors)]
+    else:
+        predictions = [read_predictions(task, columns, model) for model in range(len(task.models))]
+    tables = FurtherTables.read(columns, received.items)
     sides = [*predictions, labels, *([] if excluded is None else [excluded]), *tables.sides()]
     ids, order = comparable(*(side.ids for side in sides))
     items_of = {id(side): side.lists.like(items) for side, items in zip(sides, ids, strict=True)}
@@ -158,12 +178,24 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, items: ItemTables | None) ->
         of_users=of_users,
         about_users=facts_of_users(tables, of_users, task.facts),
         order=order,
+        vectors=vectors,
     )
 
 
-def score(task: ScoringTask, batch: pa.RecordBatch, items: ItemTables | None = None) -> Scores:
-    """Compute every metric of every user of an Arrow batch; `items`: where facts of items are looked up, if they are not in the batch."""
-    inputs = _read(task, batch, items)
+def _first_items(task: ScoringTask, model: int, lists: VectorLists, labels: Side) -> Side:
+    """The items of a model's lists that its metrics look at."""
+    views = [view for view in task.views if view.model == model and view.reads_items]
+    if not views:
+        return lists.without_items()
+    # The call was refused if a metric has no cutoff, or if views order ties in different ways. One item more shows whether the last of
+    # them is tied.
+    return lists.first_items(1 + max(view.largest_cutoff or 0 for view in views), views[0].ranking.ties, labels)
+
+
+def score(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables | None = None) -> Scores:
+    """Compute every metric of every user of an Arrow batch; `received`: what the task has for all of its users."""
+    received = received or TaskTables(Catalogues(task))
+    inputs = _read(task, batch, received)
     scores = Scores([], {}, {}, {}, [])
     unresolved = np.zeros(batch.num_rows, np.int64)
     ranked: list[tuple[RankingBatch, Findings]] = []
@@ -173,6 +205,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch, items: ItemTables | None = N
     scores.counts[UNRESOLVED] = unresolved
     if task.facts:
         scores.counts.update((name, np.full(batch.num_rows, inputs.tables.totals.get(name, 0))) for name in TOTALS)
+    scores.counts.update((name, np.full(batch.num_rows, count)) for name, count in received.catalogues.faults.items())
     if task.weighted:
         # The labels are the same for every model.
         scores.counts.update(_weight_sums(ranked[0][0], lowest_limit(task.metrics)))
@@ -183,6 +216,7 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
     """Add the metrics and counts of a model to the scores, and return its rankings, one for each view."""
     tables = inputs.tables
     lists, entry, n_excluded = _without(inputs.excluded, inputs.lists(task, model))
+    vectors = inputs.vectors[model] if inputs.vectors else None
     ids, joined = inputs.predictions[model].ids, inputs.columns.get(of_model(FACTS, model))
     views = _views_of(task, model, inputs.columns)
     parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
@@ -191,7 +225,10 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
     for place, view in views.items():
         # Ranking items without a label costs time, so only views that read them do it.
         of_view = replace(lists, grades=inputs.grades(task, view), entry=entry if view.reads_items else None)
-        batch, findings = _rank(view, of_view, parts)
+        if vectors is None:
+            batch, findings = _rank(view, of_view, parts)
+        else:
+            batch, findings = vectors.rank(view, of_view, inputs.label_places(vectors))
         if batch.recommended is not None:
             by_lists, by_users = facts_of_lists(view, inputs.items[model], tables, inputs.of_users)
             # Looked up for the items that are left: most were cut off.
@@ -211,6 +248,8 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
             scores.exposed[place] = Exposed(batch, inputs.predictions[model].ids, view.population.includes(batch))
     counts = _counts(next(iter(views.values())), ranked, inputs.predictions[model], inputs.labels)
     counts["n_excluded"] = n_excluded
+    if vectors is not None:
+        counts |= vectors.counts()
     counts["n_excluded_labels"] = _n_labelled(inputs.excluded, inputs.label_items)
     conflicts = inputs.columns.get(ATTRIBUTE_CONFLICTS)
     none = np.zeros(batch.n_users, np.int64)
@@ -335,21 +374,22 @@ def score_batches(
 
     @in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for whole, items in with_item_tables(batches):
+        for whole, received in with_tables(task, batches):
             # Users who are only in a table of attributes are not evaluated.
             present = None if ABSENT not in whole.schema.names else pc.invert(whole.column(ABSENT))
             batch = whole if present is None else whole.filter(present)
-            scores = score(task, batch, items)
+            scores = score(task, batch, received)
             shared = {name: scores.counts[name] for name in WEIGHT_SUMS if task.weighted}
-            if task.facts:
-                shared[UNUSABLE_FACTS] = np.sum([scores.counts[name] for name in FAULTS], axis=0)
+            if task.has_further_tables:
+                faults = [name for name in (*FAULTS, *CATALOGUE_FAULTS) if name in scores.counts]
+                shared[UNUSABLE_FACTS] = np.sum([scores.counts[name] for name in faults], axis=0)
             kept = [batch.column(batch.schema.get_field_index(name)) for name in passed_on]
             for model, name in enumerate(task.models):
                 metrics = scores.metrics[model * len(names) : (model + 1) * len(names)]
                 models = pa.repeat(pa.scalar(name), batch.num_rows)
                 normalisers = [scores.normalisers[model * len(names) + place] for place in normalised]
                 beside = scores.beside[model * n_beside : (model + 1) * n_beside]
-                counts = [scores.counts[count_of_model(name, model)] for name in COUNTS]
+                counts = [scores.counts[count_of_model(name, model)] for name in counts_of_models(task)]
                 values = map(pa.array, [*metrics, *counts, *shared.values(), *normalisers, *beside])
                 yield pa.RecordBatch.from_arrays([*kept, models, *values], names=[*passed_on, MODEL, *names, *further])
 

@@ -18,13 +18,12 @@ from spark_rankeval.statistics.description import DescriptionAccumulator, State,
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
-from spark_rankeval.worker.item_tables import with_item_tables
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import placed, unpacked_by_place
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import (
     ABSENT,
-    ITEMS,
+    LABELS,
     USER_HASH,
     USER_WEIGHT,
     columns_of,
@@ -34,6 +33,7 @@ from spark_rankeval.worker.reading import (
     whole_numbers,
 )
 from spark_rankeval.worker.scoring import UNRESOLVED, count_names, score
+from spark_rankeval.worker.task_tables import with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -165,9 +165,9 @@ def state_of_batches(
         tables = _Tables(n_values_of(task), names, options, no_user, keys)
         open_users = OpenUsers()
         kind = None
-        for batch, items in with_item_tables(batches):
-            kind = batch.schema.field(ITEMS).type.value_type
-            scores = score(task, batch, items)
+        for batch, received in with_tables(task, batches):
+            kind = batch.schema.field(LABELS).type.value_type
+            scores = score(task, batch, received)
             unresolved = None
             if leaves_open and scores.counts[UNRESOLVED].any():
                 unresolved = (scores.counts[UNRESOLVED] > 0) & ~flags(batch.column(no_user))

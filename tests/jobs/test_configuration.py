@@ -20,17 +20,24 @@ from spark_rankeval.errors import ConfigurationError, MissingExtraError, OptionE
 from spark_rankeval.jobs import compare, evaluate, reporting, trend
 from spark_rankeval.jobs.compare import CompareConfig, Comparison
 from spark_rankeval.jobs.config import Output, Report, Source, load_config, parse_config
-from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput, Tracking
+from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput, Tracking, VectorTables
 from spark_rankeval.jobs.overrides import overridden
 from spark_rankeval.jobs.reporting import write_report
 from spark_rankeval.jobs.settings import documented, json_schema, read_settings
 from spark_rankeval.ranking.population import POPULATIONS
 from spark_rankeval.report.writing import write_page
 from spark_rankeval.request.options import PopulationName, RankingOptions, ScoringOptions, SummaryOptions
+from spark_rankeval.request.vectors import Vectors
 
 CONF = Path(__file__).parents[2] / "conf"
 COMMANDS = {"evaluate": evaluate.COMMAND, "compare": compare.COMMAND}
 SMALLEST = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["rr"]}, "output": {"path": "o"}}
+VECTORS = {
+    "vectors": {"users": {"path": "u"}, "items": {"path": "i"}},
+    "labels": {"path": "l"},
+    "evaluation": {"metrics": ["rr"]},
+    "output": {"path": "o"},
+}
 COMPARISON = {
     "models": {"a": {"path": "a"}, "b": {"path": "b"}},
     "comparison": {"baseline": "a"},
@@ -89,7 +96,7 @@ def test_without_pyyaml_a_sentence_says_what_to_install(tmp_path, monkeypatch):
         ("a: [", "is not YAML: "),
         ("output: {path: a, path: b}", "line 1 repeats the key 'path'"),
         ("- 1", "must have sections with keys in them; it holds a list"),
-        ("", "the section [predictions] is missing"),
+        ("", "the section [predictions], or [vectors] in its place, is missing"),
         ("1: 2", "unknown key '1'"),
         (
             "output: {path: o, run_id: 2026-11-20}",
@@ -179,12 +186,13 @@ def test_the_last_of_several_stands():
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("path=x", "--set path is ambiguous: it matches output.path, predictions.path, labels.path"),
+        ("path=x", "--set path is ambiguous: it matches output.path, predictions.path, vectors.users.path"),
+        ("vector=x", "--set vector is ambiguous: it matches vectors.vector, columns.vector"),
         ("model=x", "--set model is ambiguous: it matches evaluation.model, columns.model; write one of these out"),
         ("evaluation.metrisc=rr", "there is no such key; did you mean evaluation.metrics"),
         ("metrics", "--set needs key=value, such as evaluation.metrics=ndcg@10; found 'metrics' without a value"),
         ("metric=rr", "did you mean evaluation.metrics or gates.*.metric? [evaluation] has: "),
-        ("zzz=1", "--set zzz: there is no such key; sections are: output, report, predictions, evaluation"),
+        ("zzz=1", "--set zzz: there is no such key; sections are: output, report, predictions, vectors, evaluation"),
         (
             "report=true",
             "--set report: [report] is a section, not a key; did you mean output.report? [report] has: title",
@@ -236,14 +244,33 @@ def test_the_schema_is_one_and_admits_the_example(name, capsys):
         assert list(validator.iter_errors(example | wrong)), wrong
 
 
+def in_sections(text):
+    """The lines of an example, each with its number and the section that it stands in."""
+    section = ""
+    for index, line in enumerate(text.splitlines()):
+        match = re.match(r"(?:# )?\[([\w.]+)\]", line)
+        section = match[1] if match else section
+        yield index, section, line
+
+
 def commented(name):
-    """The example with each of its commented keys in turn, which stands in the section above it."""
-    lines = (CONF / f"{name}.toml").read_text().splitlines()
-    for index, line in enumerate(lines):
-        if re.match(r"# \w+ = ", line):
-            (head, *_) = (at for at in range(index, 0, -1) if re.match(r"(# )?\[", lines[at]))
-            changed = [text.removeprefix("# ") if at in (index, head) else text for at, text in enumerate(lines)]
-            yield pytest.param(name, "\n".join(changed), id=f"{name} {index + 1}")
+    """The example with each of its commented keys in turn, which stands in the section above it.
+
+    Vectors stand in the place of predictions, and their tables are taken in together.
+    """
+    lines = list(in_sections((CONF / f"{name}.toml").read_text()))
+    needed = ("vectors", "vectors.users", "vectors.items")
+    for place, asked, line in lines:
+        if not re.match(r"# \w+ = ", line):
+            continue
+        changed = []
+        for index, section, text in lines:
+            of_vectors = asked.startswith("vectors") and section in needed
+            is_head = section == asked and "[" in text[:3]
+            taken_in = index == place or is_head or (of_vectors and re.match(r"# (\[|path)", text))
+            if not (asked.startswith("vectors") and section == "predictions"):
+                changed.append(text.removeprefix("# ") if taken_in else text)
+        yield pytest.param(name, "\n".join(changed), id=f"{name} {place + 1}")
 
 
 @pytest.mark.parametrize(("name", "text"), [*commented("evaluate"), *commented("compare")])
@@ -265,6 +292,11 @@ def test_what_an_example_comments_out_may_be_taken_in(name, text):
         ({**SMALLEST, "evaluation": {"metrics": "rr", "ci": "normal"}}, False),
         ({**SMALLEST, "evaluation": {"metrics": "rr", "quantiles": ["a"]}}, False),
         ({"output": {"path": "o"}}, False),
+        ({name: section for name, section in SMALLEST.items() if name != "predictions"}, False),
+        (VECTORS, True),
+        ({**VECTORS, "predictions": {"path": "p"}}, False),
+        ({**VECTORS, "vectors": {"users": {"path": "u"}}}, False),
+        ({**VECTORS, "vectors": {**VECTORS["vectors"], "similarity": "euclidean"}}, False),
         ({**SMALLEST, "predictions": {"path": "p", "options": {"sep": []}}}, False),
     ],
 )
@@ -327,6 +359,7 @@ def test_words_that_an_option_may_be_are_those_that_are_known():
     ("name", "section", "kind"),
     [
         ("evaluate", "predictions", Source),
+        ("evaluate", "vectors", VectorTables),
         ("evaluate", "columns", Columns),
         ("evaluate", "evaluation", Evaluation),
         ("evaluate", "output", EvaluationOutput),
@@ -339,7 +372,10 @@ def test_words_that_an_option_may_be_are_those_that_are_known():
 def test_every_key_stands_in_the_example_with_its_default(name, section, kind):
     text = (CONF / f"{name}.toml").read_text()
     (lines,) = re.findall(rf"^(?:# )?\[{section}\](.*?)(?=^(?:# )?\[\w|\Z)", text, re.MULTILINE | re.DOTALL)
+    # The tables of a section are sections of their own.
     for key in fields(kind):
+        if re.search(rf"^(?:# )?\[{section}\.{key.name}\]", text, re.MULTILINE):
+            continue
         (first, *_) = re.findall(rf"^(# )?{key.name} = (.+)", lines, re.MULTILINE)
         is_commented, value = first
         if is_commented and key.default not in (MISSING, None, ()):
@@ -496,6 +532,61 @@ def test_an_evaluation_that_cannot_be_is_said(changes, said):
     with pytest.raises(ConfigurationError) as caught:
         parse_config({**SMALLEST, **changes}, EvaluateConfig)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"predictions": {"path": "p"}},
+            "[vectors] stands in the place of [predictions]; found both, so leave one out",
+        ),
+        ({"vectors": {"users": {"path": "u"}}}, "the section [vectors.items] is missing"),
+        ({"vectors": {"users": {"path": "u"}, "items": {}}}, "[vectors.items] needs either path (files) or table"),
+        (
+            {"vectors": {**VECTORS["vectors"], "candidates": {"path": "c", "table": "t"}}},
+            "[vectors.candidates] needs either path (files) or table (of the catalogue); found both",
+        ),
+        (
+            {"vectors": {**VECTORS["vectors"], "user_bais": "b"}},
+            "unknown key 'vectors.user_bais'; did you mean 'user_bias'",
+        ),
+        ({"vectors": {**VECTORS["vectors"], "similarity": "l2"}}, "vectors.similarity must be one of 'dot', 'cosine'"),
+        ({"vectors": {**VECTORS["vectors"], "item_bias": " "}}, "vectors.item_bias has an empty column name"),
+        ({"labels": None}, "[vectors] needs the section [labels]"),
+        (
+            {"columns": {"score": "s"}},
+            "columns.score is for [predictions], and [vectors] has no such column; leave it out",
+        ),
+        ({"columns": {"model": "m"}}, "columns.model is for [predictions]"),
+    ],
+)
+def test_vectors_that_cannot_be_are_said(changes, said):
+    settings = {name: section for name, section in {**VECTORS, **changes}.items() if section is not None}
+    with pytest.raises(ConfigurationError) as caught:
+        parse_config(settings, EvaluateConfig)
+    assert said in str(caught.value)
+
+
+def test_options_of_vectors_are_keys_with_their_defaults():
+    options = {option.name: option.default for option in fields(Vectors)}
+    assert {key.name: key.default for key in fields(VectorTables)} == options
+    config = parse_config(VECTORS, EvaluateConfig)
+    assert list(config.sources()) == ["vectors.users", "vectors.items", "labels"]
+    assert config.keys()["vector"] == "vectors.vector or columns.vector"
+    assert config.keys()["item_bias"] == "vectors.item_bias"
+    assert parse_config(SMALLEST, EvaluateConfig).keys()["vector"] == "columns.vector"
+
+
+def test_the_command_line_reaches_the_tables_of_vectors(tmp_path):
+    file = tmp_path / "job.json.yaml"
+    file.write_text(json.dumps(VECTORS))
+    overrides = ("vectors.users.options.fs.s3a.secret.key=s", "similarity=cosine", "vectors.candidates.table=stock")
+    config = load_config(str(file), EvaluateConfig, overrides)
+    assert config.vectors.users.options == {"fs.s3a.secret.key": "s"}
+    assert (config.vectors.similarity, config.vectors.candidates.table) == ("cosine", "stock")
+    with pytest.raises(ConfigurationError, match=r"^--set predictions.path: \[vectors\] stands in the place"):
+        load_config(str(file), EvaluateConfig, ["predictions.path=p"])
 
 
 def test_curves_are_metrics_of_a_config_too():

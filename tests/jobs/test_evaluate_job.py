@@ -438,7 +438,8 @@ def test_every_offender_is_named_at_once():
     [
         (
             {},
-            "the section [output] is missing; the section [predictions] is missing; the section [evaluation] is missing",
+            "the section [output] is missing; the section [evaluation] is missing; the section [predictions], or [vectors] in its "
+            "place, is",
         ),
         (
             changed(predictions={"table": "t"}),

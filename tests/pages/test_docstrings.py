@@ -6,7 +6,12 @@ import pytest
 from docstrings import EXAMPLES, failures_of, needs_tables
 
 
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if needs_tables(name)])
+def of_modules():
+    needs = {"spark_rankeval.ml": pytest.mark.classic_alone("tuned_als")}
+    return [pytest.param(name, marks=needs.get(name, ())) for name in EXAMPLES if needs_tables(name)]
+
+
+@pytest.mark.parametrize("name", of_modules())
 def test_docstring_examples(name, tables_of_docstrings, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "110")
     names = {**tables_of_docstrings, "folder": str(tmp_path)}

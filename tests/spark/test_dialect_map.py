@@ -6,7 +6,7 @@ import pytest
 from effort import FULL_LENGTH, part_of
 from random_logs import random_logs
 
-from spark_rankeval import dialect_map, evaluate
+from spark_rankeval import Vectors, dialect_map, evaluate
 from spark_rankeval.dialects import every_dialect
 from spark_rankeval.errors import DataError, DialectError, InputError, OptionError
 
@@ -127,3 +127,23 @@ def test_relevant_labels_are_counted_by_the_threshold_of_the_call(tables):
         counted.n_relevant
         < dialect_map(*tables, "rr", dialects=["trec_eval"], score="score", relevance="grade").data_quality.n_relevant
     )
+
+
+def test_vectors_are_compared_by_dialects_that_can_rank_them(spark):
+    users = spark.createDataFrame([(u, [1.0, u / 10]) for u in range(6)], "user int, vector array<double>")
+    rows = [("a", [0.5, 1.0]), ("b", [0.4, 2.0]), ("c", [0.1, 0.0])]
+    items = spark.createDataFrame(rows, "item string, vector array<double>")
+    scores = [(u, item, x + u / 10 * y) for u in range(6) for item, (x, y) in rows]
+    labels = spark.createDataFrame([(u, "abc"[u % 3]) for u in range(6)], "user int, item string")
+    asked = {"metrics": ["ndcg@2", "rr"], "dialects": ["lenskit", "torchmetrics", "trec_eval"]}
+    ours = dialect_map(Vectors(users, items), labels, **asked)
+    table = spark.createDataFrame(scores, "user int, item string, score double")
+    other = dialect_map(table, labels, score="score", **asked)
+    pairs = list(zip(ours.rows, other.rows, strict=True))
+    assert [(one.metric, one.dialect, one.mean) for one, _ in pairs if not one.note] == [
+        (two.metric, two.dialect, two.mean) for one, two in pairs if not one.note
+    ]
+    assert {one.dialect.split("-")[0] for one, _ in pairs if not one.note} == {"default", "lenskit", "trec_eval"}
+    assert "torchmetrics compares scores as float32, which lists from Vectors cannot" in {one.note for one, _ in pairs}
+    with pytest.raises(DataError, match="rows of the items of Vectors without an item"):
+        dialect_map(Vectors(users, items.unionByName(items.limit(1).selectExpr("null item", "vector"))), labels, "rr")

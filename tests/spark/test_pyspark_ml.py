@@ -4,8 +4,10 @@ import math
 
 import pytest
 from effort import FULL_LENGTH, part_of
-from pyspark.ml import Pipeline
+from pyspark.ml import Estimator, Pipeline
+from pyspark.ml.evaluation import RegressionEvaluator
 from pyspark.ml.feature import SQLTransformer
+from pyspark.ml.param import Param, Params
 from pyspark.ml.recommendation import ALS
 from pyspark.ml.tuning import (
     CrossValidator,
@@ -16,7 +18,7 @@ from pyspark.ml.tuning import (
 )
 from pyspark.sql import functions as F
 
-from spark_rankeval import evaluate
+from spark_rankeval import Vectors, evaluate
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import (
     DataError,
@@ -28,7 +30,7 @@ from spark_rankeval.errors import (
     UndefinedMeanError,
 )
 from spark_rankeval.metrics import NDCG
-from spark_rankeval.ml import RankingEvaluator
+from spark_rankeval.ml import CatalogueCrossValidator, RankingEvaluator
 
 NAN = math.nan
 #: user, item, rating, prediction: for ann the items stand as 1, 2, 3; for bob as 2, 1.
@@ -129,13 +131,18 @@ def test_params_are_set_read_copied_and_explained():
         RankingEvaluator("ndcg@10")
 
 
+def metadata_of(spark, path):
+    return spark.read.text(f"{path}/metadata").first()[0].replace(": ", ":")
+
+
 @pytest.mark.classic_alone("ml")
 def test_saved_and_loaded(spark, scored, tmp_path):
-    assert spark is not None
     for name, given in {"given": GIVEN, "defaults": {}, "infinite": {"relevanceThreshold": -math.inf}}.items():
         evaluator = RankingEvaluator(**given)
         evaluator.save(str(tmp_path / name))
         loaded = RankingEvaluator.load(str(tmp_path / name))
+        # Evaluators that older versions saved, and that they are to read, name the same module.
+        assert '"class":"spark_rankeval.ml.RankingEvaluator"' in metadata_of(spark, tmp_path / name)
         assert loaded.uid == evaluator.uid
         assert {p.name: loaded.getOrDefault(p) for p in loaded.params} == {
             p.name: evaluator.getOrDefault(p) for p in evaluator.params
@@ -276,3 +283,196 @@ def test_a_metric_whose_smaller_values_are_better_chooses_the_smallest(ratings, 
     model.save(str(tmp_path / "model"))
     read = TrainValidationSplitModel.load(str(tmp_path / "model"))
     assert read.getEvaluator().isLargerBetter() is False
+
+
+#: Ratings from 4 on are relevant, the best two items of the catalogue count, and equal scores are in the order that is not the default.
+CATALOGUE_EVALUATOR = {"metricName": "recall@2", "relevanceThreshold": 4, "ties": "item_desc"}
+
+
+class FixedFactors(Estimator):
+    """An estimator that learns nothing: a user's score of an item is the item's number, with a sign."""
+
+    userCol = Param(Params._dummy(), "userCol", "the column of users")  # noqa: N815 # as in pyspark.ml
+    itemCol = Param(Params._dummy(), "itemCol", "the column of items")  # noqa: N815 # the same
+    sign = Param(Params._dummy(), "sign", "1: the last item is the best; -1: the first")
+
+    def __init__(self, n_items=12, **columns):
+        super().__init__()
+        self.n_items = n_items
+        self._setDefault(userCol="user", itemCol="item", sign=1.0)
+        self._set(**columns)
+
+    def _fit(self, dataset):
+        return FixedModel(self, dataset.sparkSession)
+
+
+class FixedModel:
+    def __init__(self, estimator, spark):
+        self.sign = estimator.getOrDefault("sign")
+        self.getUserCol, self.getItemCol = (
+            lambda name=name: estimator.getOrDefault(name) for name in ("userCol", "itemCol")
+        )
+        self.userFactors = spark.createDataFrame(
+            [(user, [self.sign]) for user in range(12)], "id int, features array<float>"
+        )
+        rows = [(item, [float(item)]) for item in range(estimator.n_items)]
+        self.itemFactors = spark.createDataFrame(rows, "id int, features array<float>")
+
+
+class NoFactors(FixedFactors):
+    def _fit(self, dataset):
+        return self
+
+
+def by_catalogue(estimator, param_maps, evaluator, **params):
+    return CatalogueCrossValidator(
+        estimator=estimator,
+        estimatorParamMaps=param_maps,
+        evaluator=evaluator,
+        **{"numFolds": 2, "foldCol": "fold", **params},
+    )
+
+
+def both_signs(estimator):
+    return [{estimator.sign: sign} for sign in (1.0, -1.0)]
+
+
+@pytest.mark.classic_alone("tuned_als")
+def test_als_is_chosen_by_ranks_of_the_whole_catalogue(ratings, tmp_path):
+    evaluator, estimator = RankingEvaluator(**CATALOGUE_EVALUATOR), als()
+    maps = ParamGridBuilder().addGrid(estimator.rank, [1, 3]).build()
+    model = by_catalogue(estimator, maps, evaluator, parallelism=2, collectSubModels=True).fit(ratings)
+    means = []
+    for params in maps:
+        halves = []
+        for fold in (0, 1):
+            training, held_out = ratings.where(F.col("fold") != fold), ratings.where(F.col("fold") == fold)
+            vectors = Vectors.of(estimator.fit(training, params))
+            options = {"relevance": "rating", "relevance_threshold": 4, "ties": "item_desc"}
+            halves.append(evaluate(vectors, held_out, "recall@2", exclude=training, **options)["recall@2"])
+        means.append(halves)
+    assert list(model.avgMetrics) == pytest.approx([sum(halves) / 2 for halves in means], abs=1e-12)
+    assert list(model.stdMetrics) == pytest.approx([abs(one - other) / 2 for one, other in means], abs=1e-12)
+    assert len(set(model.avgMetrics)) == 2
+    assert model.bestModel.rank == [1, 3][list(model.avgMetrics).index(max(model.avgMetrics))]
+    assert [[each.rank for each in of_fold] for of_fold in model.subModels] == [[1, 3], [1, 3]]
+    assert {type(model), type(model.subModels[0][0])} == {CrossValidatorModel, type(model.bestModel)}
+    # It was fitted on all rows.
+    assert model.bestModel.transform(ratings).count() == ratings.count()
+    if not FULL_LENGTH:
+        return
+    model.save(str(tmp_path / "model"))
+    read = CrossValidatorModel.load(str(tmp_path / "model"))
+    assert list(read.avgMetrics) == pytest.approx(list(model.avgMetrics), abs=1e-12)
+    assert read.bestModel.rank == model.bestModel.rank
+    assert read.getEvaluator().getRelevanceThreshold() == 4.0
+
+
+@pytest.mark.classic_alone("tuned_als")
+@pytest.mark.parametrize(("metric", "means"), [("rr", [1, 1 / 11]), ("percentile_rank", [0, 1])])
+def test_what_a_fold_trained_on_is_not_ranked(spark, metric, means):
+    """The held-out item of 12 is the last but for what was trained on, or the last: it is the first of 11, or the last."""
+    rows = [(user, item, 5.0, fold) for user in range(4) for item, fold in ((10, 0), (11, 1))]
+    estimator = FixedFactors()
+    validator = by_catalogue(estimator, both_signs(estimator), RankingEvaluator(metricName=metric))
+    model = validator.fit(spark.createDataFrame(rows, "user int, item int, rating float, fold int"))
+    assert list(model.avgMetrics) == pytest.approx(means, abs=1e-12)
+    assert model.bestModel.sign == 1
+    assert model.subModels is None
+
+
+@pytest.mark.night  # test_als_is_chosen_by_ranks_of_the_whole_catalogue has two threads, and compares with a loop.
+@pytest.mark.classic_alone("tuned_als")
+def test_random_folds_are_the_same_by_any_number_of_threads(ratings):
+    estimator = als()
+    validator = by_catalogue(
+        estimator, [{estimator.rank: rank} for rank in (1, 2)], RankingEvaluator(), foldCol="", seed=3
+    )
+    means = [list(validator.setParallelism(threads).fit(ratings).avgMetrics) for threads in (1, 2)]
+    assert means[0] == pytest.approx(means[1], abs=1e-12)
+    assert all(0 < mean < 1 for mean in means[0])
+
+
+@pytest.mark.classic_alone("ml")
+def test_a_validator_is_saved_and_loaded(spark, tmp_path):
+    estimator = als()
+    validator = by_catalogue(estimator, [{estimator.rank: 1}, {estimator.rank: 2}], RankingEvaluator(**CATALOGUE_EVALUATOR),
+                             parallelism=3, collectSubModels=True, seed=5)  # fmt: skip
+    validator.save(str(tmp_path / "validator"))
+    validator.write().overwrite().save(str(tmp_path / "validator"))
+    assert '"class":"spark_rankeval.ml.CatalogueCrossValidator"' in metadata_of(spark, tmp_path / "validator")
+    loaded = CatalogueCrossValidator.load(str(tmp_path / "validator"))
+    assert type(loaded) is CatalogueCrossValidator
+    for name in ("uid", "getNumFolds", "getFoldCol", "getParallelism", "getCollectSubModels", "getSeed"):
+        one, other = (getattr(each, name) for each in (loaded, validator))
+        assert (one() if callable(one) else one) == (other() if callable(other) else other)
+    assert loaded.getEvaluator().extractParamMap() == validator.getEvaluator().extractParamMap()
+    assert loaded.getEstimator().getMaxIter() == 1
+    assert [[*each.values()] for each in loaded.getEstimatorParamMaps()] == [[1], [2]]
+
+
+def test_a_validator_is_set_and_copied():
+    estimator, evaluator = FixedFactors(), RankingEvaluator()
+    validator = CatalogueCrossValidator()
+    assert validator.setEstimator(estimator).setEvaluator(evaluator) is validator
+    assert validator.setEstimatorParamMaps(both_signs(estimator)).setNumFolds(4).setSeed(1) is validator
+    copied = validator.copy({evaluator.metricName: "rr", validator.numFolds: 5})
+    assert type(copied) is CatalogueCrossValidator
+    assert (copied.getNumFolds(), validator.getNumFolds()) == (5, 4)
+    assert (copied.getEvaluator().getMetricName(), evaluator.getMetricName()) == ("rr", "ndcg@10")
+    assert validator.setParams(numFolds=3).getNumFolds() == 3
+
+
+WRONG_VALIDATORS = [
+    (
+        lambda: by_catalogue(Pipeline(stages=[]), [], RankingEvaluator()),
+        "whose models have factors of users and items; got Pipeline",
+    ),
+    (lambda: CatalogueCrossValidator().setEvaluator(Estimator), "must be a spark_rankeval.ml.RankingEvaluator; got"),
+    (lambda: by_catalogue(FixedFactors(), None, RankingEvaluator()).fit(None, {}), "estimatorParamMaps of CatalogueCrossValidator is missing"),
+    (
+        lambda: CatalogueCrossValidator(evaluator=RankingEvaluator()).fit(None),
+        "estimator of CatalogueCrossValidator is missing; pass it, or call setEstimator",
+    ),
+    (
+        lambda: by_catalogue(FixedFactors(userCol="who"), [{}], RankingEvaluator()).fit(None),
+        "must have the same userCol; got 'who' and 'user'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), WRONG_VALIDATORS)
+def test_a_validator_that_cannot_rank_a_catalogue_is_refused_at_once(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
+
+
+@pytest.mark.classic_alone("ml")
+@pytest.mark.usefixtures("spark")
+def test_an_evaluator_of_another_kind_is_refused_at_once():
+    with pytest.raises(InputError, match=r"got pyspark\.ml\.evaluation\.RegressionEvaluator"):
+        CatalogueCrossValidator(evaluator=RegressionEvaluator())
+
+
+@pytest.mark.filterwarnings("ignore:none of .* labels is relevant")
+@pytest.mark.classic_alone("tuned_als")
+@pytest.mark.parametrize(
+    ("estimator", "evaluator", "folds", "error", "words"),
+    [
+        (NoFactors, {}, 2, InputError, "must be a fitted ALSModel"),
+        (
+            FixedFactors,
+            {"metricName": "rr", "relevanceThreshold": 1000},
+            2,
+            UndefinedMeanError,
+            "has no mean: of 12 users 0 have a value",
+        ),
+        (FixedFactors, {}, 1, Exception, r"Fold number must be in range \[0, 1\)"),
+        (FixedFactors, {}, 3, ValueError, "The validation data at fold 2 is empty"),
+        (FixedFactors, {"labelCol": "stars"}, 2, InputError, "has no column 'stars'"),
+    ],
+)
+def test_what_goes_wrong_in_a_fold_is_an_error(ratings, estimator, evaluator, folds, error, words):
+    validator = by_catalogue(estimator(), [{}], RankingEvaluator(**evaluator), numFolds=folds)
+    with pytest.raises(error, match=words):
+        validator.fit(ratings)

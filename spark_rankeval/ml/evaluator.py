@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.records.summary import SummaryRow
+    from spark_rankeval.request.vectors import Vectors
 
 
 def _name(value: object) -> str:
@@ -68,7 +69,7 @@ class RankingEvaluator(
     """The mean of one metric over users, of rows of user, item, rating and prediction as ``ALS.transform`` gives them.
 
     The prediction of a row is a score to rank its item by, the rating is the grade of its label. Only a user's rows of this table
-    are ranked: the held-out ratings, not the catalogue. `evaluate` takes recommendations from all items.
+    are ranked: the held-out ratings, not the catalogue. `CatalogueCrossValidator` ranks all items by this evaluator's metric.
 
     The columns are ``userCol`` ("user"), ``itemCol`` ("item"), ``labelCol`` ("rating") and ``predictionCol`` ("prediction"), with
     the defaults of `ALS`. The others are:
@@ -91,6 +92,8 @@ class RankingEvaluator(
         UndefinedMeanError: there is no row, or the metric is defined for no user.
     """
 
+    # The metadata of a saved evaluator name this module, by which it is read again.
+    __module__ = "spark_rankeval.ml"
     _input_kwargs: dict[str, Any]
 
     userCol: Param[str] = Param(Params._dummy(), "userCol", "the column of users", _name)
@@ -154,24 +157,9 @@ class RankingEvaluator(
 
     def _evaluate(self, dataset: DataFrame) -> float:
         try:
-            result = evaluate(
-                dataset,
-                dataset,
-                self.getMetricName(),
-                user=self.getUserCol(),
-                item=self.getItemCol(),
-                score=self.getPredictionCol(),
-                relevance=self.getLabelCol(),
-                relevance_threshold=self.getRelevanceThreshold(),
-                dialect=self.getDialect(),
-                # Params are checked when they are set.
-                ties=self.getTies(),  # type: ignore[arg-type]
-                on_invalid=self.getOnInvalid(),  # type: ignore[arg-type]
-                ci=None,
-                quantiles=(),
-            )
+            return mean_by(self, dataset, dataset, score=self.getPredictionCol())
         except DataError as error:
-            if "n_invalid_predictions" not in error.counts:
+            if isinstance(error, UndefinedMeanError) or "n_invalid_predictions" not in error.counts:
                 raise
             msg = (
                 f"{error}. ALS predicts NaN for users and items that its training data lacks: "
@@ -179,12 +167,6 @@ class RankingEvaluator(
                 "as labels without a prediction"
             )
             raise DataError(msg, error.counts) from error
-        (row,) = result.summary
-        # A NaN would be chosen as the best.
-        if math.isnan(row.mean):
-            counts = {name: count for name, count in result.data_quality.to_dict().items() if count is not None}
-            raise UndefinedMeanError(_why_undefined(row, counts), counts)
-        return row.mean
 
     def isLargerBetter(self) -> bool:
         """Whether a larger value of the metric is better, which is a property of the metric in every dialect."""
@@ -253,6 +235,43 @@ class RankingEvaluator(
     def setOnInvalid(self, value: str) -> RankingEvaluator:
         """Set what becomes of rows that cannot be ranked."""
         return self._set_checked(onInvalid=value)
+
+
+def mean_by(
+    evaluator: RankingEvaluator,
+    predictions: DataFrame | Vectors,
+    labels: DataFrame,
+    *,
+    score: str | None = None,
+    exclude: DataFrame | None = None,
+) -> float:
+    """The mean of an evaluator's metric, for predictions and labels of any kind that `evaluate` takes.
+
+    Raises:
+        UndefinedMeanError: the mean is NaN, which would be chosen as the best.
+    """
+    result = evaluate(
+        predictions,
+        labels,
+        evaluator.getMetricName(),
+        user=evaluator.getUserCol(),
+        item=evaluator.getItemCol(),
+        score=score,
+        relevance=evaluator.getLabelCol(),
+        relevance_threshold=evaluator.getRelevanceThreshold(),
+        dialect=evaluator.getDialect(),
+        # Params are checked when they are set.
+        ties=evaluator.getTies(),  # type: ignore[arg-type]
+        on_invalid=evaluator.getOnInvalid(),  # type: ignore[arg-type]
+        exclude=exclude,
+        ci=None,
+        quantiles=(),
+    )
+    (row,) = result.summary
+    if math.isnan(row.mean):
+        counts = {name: count for name, count in result.data_quality.to_dict().items() if count is not None}
+        raise UndefinedMeanError(_why_undefined(row, counts), counts)
+    return row.mean
 
 
 def _why_undefined(row: SummaryRow, counts: dict[str, int]) -> str:

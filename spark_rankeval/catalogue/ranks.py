@@ -1,0 +1,270 @@
+"""The ranks of labelled items among all items of a catalogue, and the first items: exact, whatever the matrix products round.
+
+Products in float32 find the ranks. Exact scores decide between items that are closer than the products' error bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from spark_rankeval.ranking.matching import contained
+from spark_rankeval.ranking.ragged import Array, Ragged, offsets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_rankeval.catalogue.scores import Users
+    from spark_rankeval.ranking.lists import Ties
+    from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
+
+# A block of products has at most so many cells, 64 MB, and so many users: more of these make a matrix product no faster.
+_CELLS, _USERS = 1 << 24, 256
+# With more labels than this, a user's products are sorted once instead of being compared with each label.
+_COMPARED_LABELS = 24
+# A user with more items than this within the bound gets the exact scores of all items.
+_FEW_NEAR = 2048
+# So many products are looked at to guess above which the first items are.
+_SAMPLED = 1024
+_LOWEST, _NOTHING = np.finfo(np.float32).min, np.float32(-np.inf)
+
+
+class Limits(NamedTuple):
+    """Which items of the catalogue are in each user's list, by their places.
+
+    Attributes:
+        has_list: bool (n_users,), who has a list at all.
+        excluded: the items that the list leaves out, each once; None: none.
+        candidates: the only items that it may have, each once; None: all.
+    """
+
+    has_list: BoolArray
+    excluded: Ragged | None = None
+    candidates: Ragged | None = None
+
+    def n_excluded(self) -> IntArray:
+        """How many items each list lost; int64 (n_users,)."""
+        if self.excluded is None:
+            return np.zeros(len(self.has_list), np.int64)
+        lost = self.has_list[self.excluded.user]
+        if self.candidates is not None:
+            lost &= contained(self.excluded, self.candidates)
+        return np.bincount(self.excluded.user[lost], minlength=len(self.has_list))
+
+    def lengths(self, n_items: int) -> IntArray:
+        """How many items each list has; int64 (n_users,)."""
+        whole = n_items if self.candidates is None else self.candidates.lengths
+        return np.where(self.has_list, whole - self.n_excluded(), 0)
+
+    def has(self, items: Ragged) -> BoolArray:
+        """Which items are in the lists of their users; −1 is none."""
+        inside = (items.values >= 0) & self.has_list[items.user]
+        if self.candidates is not None:
+            inside &= contained(items, self.candidates)
+        if self.excluded is not None:
+            inside &= ~contained(items, self.excluded)
+        return inside
+
+
+class Ranks(NamedTuple):
+    """Where items stand in the lists of their users; an entry an item that was asked for.
+
+    Attributes:
+        is_ranked: whether the list has the item. What follows is 0 if not.
+        rank: int64, from 1.
+        above: int64, how many items of the list have a higher score.
+        tied: int64, how many have the same, the item included.
+        score: float64.
+        first: the first items of every list, by their places; None if nobody asked.
+        first_scores: float64, their scores.
+    """
+
+    is_ranked: BoolArray
+    rank: IntArray
+    above: IntArray
+    tied: IntArray
+    score: FloatArray
+    first: Ragged | None = None
+    first_scores: FloatArray | None = None
+
+
+def rank_items(users: Users, items: Ragged, limits: Limits, ties: Ties = "item_asc", first: int = 0) -> Ranks:
+    """The ranks of each user's `items`, given by their places in the catalogue, and the `first` items of every list.
+
+    Equal scores are ordered by the items' places: ``item_asc``, or ``item_desc``.
+    """
+    is_ranked = limits.has(items)
+    counts = _Counts.of(users, items, is_ranked, ties)
+    n_users = len(limits.has_list)
+    chosen: list[tuple[IntArray, IntArray]] = []
+    has_work = limits.has_list if first else np.bincount(items.user[is_ranked], minlength=n_users) > 0
+    for rows, start, products in _blocks(users, np.flatnonzero(has_work), limits):
+        for row, user in zip(products, rows.tolist(), strict=True):
+            counts.add(user, start, row)
+            if first:
+                places = _first_places(row, first, users.error[user])
+                chosen.append((np.full(len(places), user), places + start))
+        counts.decide()
+    ranks = counts.ranks(is_ranked)
+    if not first:
+        return ranks
+    items_of_lists, scores = _first(users, chosen, first, ties, n_users)
+    return ranks._replace(first=items_of_lists, first_scores=scores)
+
+
+def _blocks(users: Users, rows: IntArray, limits: Limits) -> Iterator[tuple[IntArray, int, Array]]:
+    """Some users, the place of an item, and these users' products with it and the following ones; −∞ for what is in no list."""
+    catalogue = users.catalogue
+    n_users = min(_USERS, max(1, len(rows)))
+    width = max(1, min(_CELLS // n_users, catalogue.n_items))
+    for low in range(0, len(rows), n_users):
+        some = rows[low : low + n_users]
+        for start in range(0, catalogue.n_items, width):
+            products = users.approximate[some] @ catalogue.approximate[start : start + width].T
+            if limits.candidates is not None:
+                others = np.ones(products.shape, np.bool_)
+                others[_cells(limits.candidates, some, start, products.shape[1])] = False
+                products[others] = _NOTHING
+            if limits.excluded is not None:
+                products[_cells(limits.excluded, some, start, products.shape[1])] = _NOTHING
+            yield some, start, products
+
+
+def _cells(items: Ragged, users: IntArray, start: int, width: int) -> tuple[IntArray, IntArray]:
+    """Where the items of some users are in a block: rows and columns."""
+    lengths = items.lengths[users]
+    row = np.repeat(np.arange(len(users)), lengths)
+    within = np.arange(len(row)) - offsets_of(lengths)[row]
+    column = items.values[items.offsets[users][row] + within] - start
+    inside = (column >= 0) & (column < width)
+    return row[inside], column[inside]
+
+
+@dataclass(eq=False)
+class _Counts:
+    """How many items score higher than each asked one, the same, and the same before it: counted block by block."""
+
+    users: Users
+    items: Ragged  # those that are in the lists
+    ties: Ties
+    score: FloatArray
+    low: Array  # float32, the lowest product that may be of an item that scores the same; and the highest one
+    high: Array
+    above: IntArray
+    tied: IntArray
+    before: IntArray
+    # Entries and items whose order the products leave open.
+    near: list[tuple[IntArray, IntArray]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, users: Users, items: Ragged, is_ranked: BoolArray, ties: Ties) -> _Counts:
+        ranked = items.where(is_ranked)
+        score = users.exact(ranked.user, ranked.values)
+        about, error = users.as_approximate(ranked.user, score), users.error[ranked.user]
+        with np.errstate(over="ignore"):
+            # Rounded outwards.
+            low = np.nextafter((about - error).astype(np.float32), _NOTHING)
+            high = np.nextafter((about + error).astype(np.float32), np.float32(np.inf))
+        none = np.zeros(len(score), np.int64)
+        # What is in no list is −∞, and below every bound.
+        low = np.maximum(low, _LOWEST)
+        return cls(users, ranked, ties, score, low, high, none, none.copy(), none.copy())
+
+    def add(self, user: int, start: int, products: Array) -> None:
+        """Count among a user's products with the items from a place on."""
+        entries = np.arange(self.items.offsets[user], self.items.offsets[user + 1])
+        if not len(entries):
+            return
+        if len(entries) > _COMPARED_LABELS:
+            ascending = np.sort(products)
+            n_above = len(products) - np.searchsorted(ascending, self.high[entries], "right")
+            n_near = len(products) - np.searchsorted(ascending, self.low[entries], "left") - n_above
+        else:
+            n_above = np.array([np.count_nonzero(products > high) for high in self.high[entries]])
+            n_near = np.array([np.count_nonzero(products >= low) for low in self.low[entries]]) - n_above
+        if n_near.sum() > _FEW_NEAR:
+            self._count_exactly(user, entries, start, products)
+            return
+        self.above[entries] += n_above
+        place = self.items.values[entries]
+        is_here = (place >= start) & (place < start + len(products))
+        # Nothing but the item itself.
+        alone = is_here & (n_near == 1)
+        self.tied[entries[alone]] += 1
+        for entry in entries[(n_near > 0) & ~alone]:
+            items = np.flatnonzero((products >= self.low[entry]) & (products <= self.high[entry]))
+            self.near.append((np.full(len(items), entry), items + start))
+
+    def _count_exactly(self, user: int, entries: IntArray, start: int, products: Array) -> None:
+        listed = np.flatnonzero(products > _NOTHING)
+        scores = self.users.exact_of_all(user, start, start + len(products))[listed]
+        for entry in entries:
+            self._count(np.full(len(listed), entry), listed + start, scores)
+
+    def decide(self) -> None:
+        """Count what the products left open."""
+        if self.near:
+            entries, items = map(np.concatenate, zip(*self.near, strict=True))
+            self._count(entries, items, self.users.exact(self.items.user[entries], items))
+            self.near.clear()
+
+    def _count(self, entries: IntArray, items: IntArray, scores: FloatArray) -> None:
+        own, place = self.score[entries], self.items.values[entries]
+        same = scores == own
+        earlier = items > place if self.ties == "item_desc" else items < place
+        n_entries = len(self.score)
+        self.above += np.bincount(entries[scores > own], minlength=n_entries)
+        self.tied += np.bincount(entries[same], minlength=n_entries)
+        self.before += np.bincount(entries[same & earlier], minlength=n_entries)
+
+    def ranks(self, is_ranked: BoolArray) -> Ranks:
+        """The ranks of all items that were asked for."""
+
+        def spread(values: Array) -> Array:
+            whole = np.zeros(len(is_ranked), values.dtype)
+            whole[is_ranked] = values
+            return whole
+
+        rank = 1 + self.above + self.before
+        return Ranks(is_ranked, spread(rank), spread(self.above), spread(self.tied), spread(self.score))
+
+
+def _first_places(products: Array, first: int, error: float) -> IntArray:
+    """Where the first items of a list are among its products, and a few more: all that the error may have brought down."""
+    # A guess from a part of the products; if it is too high, all are looked at.
+    sample = products[:: max(1, len(products) // _SAMPLED)]
+    n_above = min(len(sample), 2 * first * len(sample) // max(1, len(products)) + 4)
+    guess = np.partition(sample, len(sample) - n_above)[len(sample) - n_above]
+    lowest = np.maximum(guess, _LOWEST)
+    places = np.flatnonzero(products >= lowest)
+    if len(places) < first and lowest > _LOWEST:
+        lowest = np.float32(_LOWEST)
+        if len(products) > first:
+            lowest = np.maximum(np.partition(products, len(products) - first)[len(products) - first], _LOWEST)
+        places = np.flatnonzero(products >= lowest)
+    if len(places) <= first:
+        least = _LOWEST if len(places) < first else float(products[places].min())
+    else:
+        found = products[places]
+        least = float(np.partition(found, len(found) - first)[len(found) - first])
+    # As many items as asked for have exact scores of at least `least` − error; an item that belongs to them has so, too, and then its
+    # product is at least `least` − 2 · error.
+    with np.errstate(over="ignore"):
+        enough = np.maximum(np.nextafter(np.float32(least - 2 * error), _NOTHING), _LOWEST)
+    return np.flatnonzero(products >= enough) if enough < lowest else places[products[places] >= enough]
+
+
+def _first(
+    users: Users, chosen: list[tuple[IntArray, IntArray]], first: int, ties: Ties, n_users: int
+) -> tuple[Ragged, FloatArray]:
+    """The first of some items of each user, in the order of exact scores, and these."""
+    none = np.empty(0, np.int64)
+    user, item = (np.concatenate([none, *parts]) for parts in zip(*chosen, strict=True)) if chosen else (none, none)
+    score = users.exact(user, item)
+    order = np.lexsort((-item if ties == "item_desc" else item, -score, user))
+    lengths = np.bincount(user, minlength=n_users)
+    within = np.arange(len(order)) - offsets_of(lengths)[user[order]]
+    kept = order[within < first]
+    return Ragged(item[kept], offsets_of(np.minimum(lengths, first))), score[kept]

@@ -1,0 +1,177 @@
+"""The score of a user and an item from their vectors: exact, and as a product of matrices with a bound of its error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
+
+Similarity = Literal["dot", "cosine"]
+
+# Half the distance from 1 to the next float32, and the smallest float32 and float64 that lose no digits, or any.
+_EPSILON, _SMALL_32, _SMALLEST_64 = 2.0**-24, 2.0**-126, 5e-324
+# Numbers of vectors that are worked at a time.
+_CELLS = 1 << 17
+# Scores of larger terms could exceed float64.
+_LARGEST_SUM = 1e300
+
+
+def added_products(left: Array, right: Array) -> FloatArray:
+    """The sum of products of each row of two matrices; float64 (n_rows,). The first matrix may be a single row.
+
+    In float64, one dimension after the other, each product and each sum rounded. Numpy makes no step of two of these, and adds in no
+    other order: the digits are the same on every machine.
+    """
+    n_rows = max(len(left), len(right))
+    total = np.zeros(n_rows)
+    step = max(1, _CELLS // max(1, left.shape[1]))
+    for start in range(0, n_rows, step):
+        rows = slice(start, start + step)
+        products = right[rows].astype(np.float64)
+        products *= left if len(left) == 1 else left[rows]
+        part = total[rows]
+        for dimension in range(left.shape[1]):
+            part += products[:, dimension]
+    return total
+
+
+def _of_length_one(vectors: Array) -> Array:
+    """Vectors divided by their lengths, in float64; a vector of zeros stays as it is."""
+    largest = np.abs(vectors).max(axis=1, initial=0.0).astype(np.float64)
+    # By a power of two first, which changes no digit: squares of large or small numbers would be no numbers.
+    vectors = np.ldexp(vectors.astype(np.float64), -np.frexp(largest)[1][:, None])
+    length = np.sqrt(added_products(vectors, vectors))
+    unit: Array = vectors / np.where(length > 0, length, 1.0)[:, None]
+    return unit
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """The vectors of all items that can be ranked.
+
+    Attributes:
+        numbers: float32 or float64 (n_items, length), a row an item, in the order of the items' ids.
+        bias: float64 (n_items,), what is added to all scores of an item.
+        similarity: how a score is made of two vectors.
+        has_bias: whether any bias is not 0.
+        approximate: float32 (n_items, length), times 2^−exponent; with the biases as a last column if there are any.
+        exponent: of the largest number, so that nothing in `approximate` is above 1.
+        longest: the length of its longest row.
+    """
+
+    numbers: Array
+    bias: FloatArray
+    similarity: Similarity
+    has_bias: bool
+    approximate: Array
+    exponent: int
+    longest: float
+
+    @classmethod
+    def of(cls, numbers: Array, bias: FloatArray, similarity: Similarity = "dot") -> Catalogue:
+        """A catalogue of finite vectors."""
+        if similarity == "cosine":
+            numbers = _of_length_one(numbers)
+        n_items, length = numbers.shape
+        has_bias = bool(bias.any())
+        exponent = int(np.frexp(max(float(np.abs(part).max(initial=0.0)) for part in (numbers, bias)))[1])
+        approximate = np.empty((n_items, length + has_bias), np.float32)
+        longest = 0.0
+        step = max(1, _CELLS // (length + 1))
+        for start in range(0, n_items, step):
+            part = slice(start, start + step)
+            whole = np.column_stack([numbers[part].astype(np.float64), *([bias[part]] if has_bias else [])])
+            whole = np.ldexp(whole, -exponent)
+            approximate[part] = whole
+            longest = max(longest, float(np.sqrt((whole * whole).sum(axis=1)).max()))
+        return cls(numbers, bias, similarity, has_bias, approximate, exponent, longest)
+
+    @property
+    def n_items(self) -> int:
+        """How many items there are."""
+        return len(self.numbers)
+
+    @property
+    def length(self) -> int:
+        """How many numbers a vector has."""
+        return int(self.numbers.shape[1])
+
+    def can_score(self, numbers: Array, bias: FloatArray) -> BoolArray:
+        """For which users, given as to `Users.of`, no score exceeds float64."""
+        if self.similarity == "cosine":
+            numbers = np.minimum(np.abs(numbers), 1.0)
+        with np.errstate(over="ignore"):
+            terms = np.ldexp(np.abs(numbers).max(axis=1, initial=1.0) * (self.length + 1), self.exponent)
+            enough: BoolArray = terms + np.abs(bias) < _LARGEST_SUM
+        return enough
+
+
+@dataclass(frozen=True, eq=False)
+class Users:
+    """The vectors of some users, as the items of a catalogue are scored for them.
+
+    Attributes:
+        catalogue: of the items.
+        numbers: float64 (n_users, length).
+        bias: float64 (n_users,), what is added to all scores of a user.
+        approximate: float32 (n_users, length), as that of the catalogue, each row times a power of two.
+        exponent: int64 (n_users,): a product of approximate rows is about the score without the user's bias, times 2^−exponent.
+        error: float64 (n_users,): it is not further than this from that.
+    """
+
+    catalogue: Catalogue
+    numbers: Array
+    bias: FloatArray
+    approximate: Array
+    exponent: IntArray
+    error: FloatArray
+
+    @classmethod
+    def of(cls, catalogue: Catalogue, numbers: Array, bias: FloatArray) -> Users:
+        """Users whose vectors are finite, and as long as those of the catalogue."""
+        if catalogue.similarity == "cosine":
+            numbers = _of_length_one(numbers)
+        whole = np.column_stack([numbers.astype(np.float64), *([np.ones(len(bias))] if catalogue.has_bias else [])])
+        exponent = np.frexp(np.abs(whole).max(axis=1, initial=0.0))[1].astype(np.int64)
+        whole = np.ldexp(whole, -exponent[:, None])
+        exponent = exponent + catalogue.exponent
+        # Let S = Σ |u v| over all dimensions; S ≤ |u| |v| (Cauchy and Schwarz). Rounding a number to float32 changes it by a share of ε
+        # at most, and so both of a product the product by 2 ε + ε². A sum of n products in any order, each product and sum rounded to
+        # float32, is off by n ε / (1 − n ε) · S at most (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). The exact
+        # score is off by n 2⁻⁵³ · S itself. All this is below (n + 4) ε · S, if n ε is small.
+        n_dimensions = whole.shape[1]
+        share = (n_dimensions + 4) * _EPSILON
+        error = share / (1 - share) * np.sqrt((whole * whole).sum(axis=1)) * catalogue.longest * (1 + share)
+        with np.errstate(over="ignore"):
+            # Numbers and products too small for float32, or products too small for float64, are off by more than a share.
+            error += 4 * n_dimensions * _SMALL_32 + np.ldexp(2 * n_dimensions * _SMALLEST_64, -exponent)
+            # The bias of a user changes no order, but adding it rounds the scores.
+            error += np.ldexp(np.abs(bias), -50 - exponent)
+        return cls(catalogue, numbers, bias, whole.astype(np.float32), exponent, error)
+
+    def exact(self, user: IntArray, item: IntArray) -> FloatArray:
+        """The scores of pairs of users and items, by their places; float64."""
+        catalogue = self.catalogue
+        scores = np.empty(len(user))
+        step = max(1, _CELLS // max(1, catalogue.length))
+        for start in range(0, len(user), step):
+            part = slice(start, start + step)
+            products = added_products(self.numbers[user[part]], catalogue.numbers[item[part]])
+            scores[part] = products + catalogue.bias[item[part]] + self.bias[user[part]]
+        return scores
+
+    def exact_of_all(self, user: int, start: int, stop: int) -> FloatArray:
+        """The scores of one user and the items from one place to before another; float64, the same digits."""
+        catalogue = self.catalogue
+        products = added_products(self.numbers[user : user + 1], catalogue.numbers[start:stop])
+        scores: FloatArray = products + catalogue.bias[start:stop] + self.bias[user]
+        return scores
+
+    def as_approximate(self, user: IntArray, scores: FloatArray) -> FloatArray:
+        """Scores as they would be approximate, without their error; float64."""
+        about: FloatArray = np.ldexp(scores - self.bias[user], -self.exponent[user])
+        return about

@@ -1,0 +1,6 @@
+"""For pyspark.ml: an evaluator of rankings, and cross-validation that ranks the whole catalogue."""
+
+from spark_rankeval.ml.cross_validator import CatalogueCrossValidator
+from spark_rankeval.ml.evaluator import RankingEvaluator
+
+__all__ = ["CatalogueCrossValidator", "RankingEvaluator"]

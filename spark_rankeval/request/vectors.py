@@ -1,0 +1,82 @@
+"""Vectors of users and items, from which the whole catalogue is ranked, in the place of predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self, get_args
+
+from spark_rankeval.catalogue.scores import Similarity
+from spark_rankeval.checks import check_name, check_table, one_of
+from spark_rankeval.errors import InputError
+
+# A table of Spark's, which this layer does not know.
+Table = Any
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Vectors of users and items that stand for a model's predictions: every user's list is the whole catalogue, best first.
+
+    The score of a user and an item is the sum of the products of their numbers. It is computed in float64, dimension after dimension,
+    so that ranks are the same on every machine. Equal scores are ordered by item, as everywhere.
+
+    Examples:
+        >>> users = spark.createDataFrame([(user, [1.0, user / 10]) for user in range(8)], "user int, vector array<double>")
+        >>> items = spark.createDataFrame([("a", [0.5, 1.0]), ("b", [0.4, 2.0]), ("c", [0.1, 0.0])], "item string, vector array<double>")
+        >>> evaluate(Vectors(users, items), labels, ["rr", "recall@1"])["rr"]
+        0.5208333333333334
+
+    Attributes:
+        users: a row for each user, with the user's columns as `evaluate` names them, and the vector.
+        items: the catalogue: a row for each item, with the column of items as `evaluate` names it, and the vector.
+        vector: the column of both tables that holds the vectors: arrays of numbers, all of the same length.
+        user_bias: the column of `users` with a number to add to all scores of the user. None: nothing is added.
+        item_bias: the column of `items` with a number to add to all scores of the item. None: nothing is added.
+        similarity: ``dot``, the sum of products; or ``cosine``, the same of vectors that are scaled to length 1 first. A vector of zeros
+            stays as it is, and its scores are 0. Biases are added afterwards.
+        candidates: the items that can be recommended: a table of items; or of users and items, which gives each user their own. None: all
+            of `items`.
+
+    Raises:
+        InputError, OptionError: an argument is not what it should be.
+    """
+
+    users: Table
+    items: Table
+    vector: str = "vector"
+    user_bias: str | None = None
+    item_bias: str | None = None
+    similarity: Similarity = "dot"
+    candidates: Table | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("users", "items", "candidates"):
+            table = getattr(self, name)
+            if table is not None or name != "candidates":
+                check_table(f"{name} of Vectors", table)
+        if not isinstance(self.vector, str):
+            msg = f"vector must be a column name; got {self.vector!r}"
+            raise InputError(msg)
+        check_name("user_bias", self.user_bias)
+        check_name("item_bias", self.item_bias)
+        one_of("similarity", self.similarity, get_args(Similarity))
+
+    @classmethod
+    def of(cls, model: Any) -> Self:
+        """The factors of a fitted ``ALSModel`` of ``pyspark.ml``; users and items are named as its ``userCol`` and ``itemCol``.
+
+        ``evaluate(Vectors.of(model), labels, "ndcg@10", exclude=training)``
+
+        Raises:
+            InputError: the model has no factors of users and items.
+        """
+        try:
+            users, items = model.userFactors, model.itemFactors
+            names = model.getUserCol(), model.getItemCol()
+        except AttributeError as error:
+            msg = (
+                f"the model of Vectors.of must be a fitted ALSModel of pyspark.ml; got {type(model).__name__}. Pass Vectors(users, items), "
+                "two tables with a column of vectors"
+            )
+            raise InputError(msg) from error
+        return cls(*(table.toDF(name, "vector") for table, name in zip((users, items), names, strict=True)))

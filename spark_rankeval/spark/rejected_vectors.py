@@ -1,0 +1,81 @@
+"""The rows of users and items whose vectors cannot be used, each with its reason."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.window import Window
+
+from spark_rankeval.spark.named_columns import any_null, column
+from spark_rankeval.spark.source import user_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from spark_rankeval.spark.source import Source, VectorColumns
+
+REPEATED_USER = "user in several rows"
+_REPEATED_ITEM = "item in several rows"
+_VECTOR, _BIAS, _LENGTH, _NTH = "vector_", "bias_", "length_", "nth_"
+
+
+def users_with_reasons(source: Source, columns: VectorColumns, item: str, reason: str) -> DataFrame:
+    """The rows of users' vectors under our names, without an item, each with why it cannot be used, or null."""
+    names = [user_column(index) for index in range(len(source.user))]
+    rows = source.frame.select(*source.named_users(), *_vector_and_bias(columns.vector, columns.user_bias))
+    reasons = {f"null user ({name})": F.col(ours).isNull() for name, ours in zip(source.user, names, strict=True)}
+    return _with_reasons(rows, columns, names, reasons, REPEATED_USER, reason).withColumn(
+        item, F.lit(None).cast(source.item_type)
+    )
+
+
+def items_with_reasons(columns: VectorColumns, item: str, reason: str) -> DataFrame:
+    """The rows of the catalogue under our names, each with why it cannot be used, or null."""
+    source = columns.items
+    rows = source.frame.select(source.ids().alias(item), *_vector_and_bias(columns.item_vector, columns.item_bias))
+    reasons = {"null item": F.col(item).isNull()}
+    if isinstance(source.item_type, T.FloatType | T.DoubleType):
+        reasons["NaN item"] = F.isnan(item)
+    return _with_reasons(rows, columns, [item], reasons, _REPEATED_ITEM, reason)
+
+
+def _vector_and_bias(vector: str, bias: str | None) -> tuple[Column, Column]:
+    added = F.lit(0.0) if bias is None else column(bias).cast("double")
+    return column(vector).cast("array<double>").alias(_VECTOR), added.alias(_BIAS)
+
+
+def _with_reasons(
+    rows: DataFrame, columns: VectorColumns, keys: list[str], reasons: dict[str, Column], repeated: str, reason: str
+) -> DataFrame:
+    """Rows of vectors with a reason each. Of several rows of a key one is used, that of the greatest vector."""
+    length = _usual_length(columns)
+    greatest_first = Window.partitionBy(*keys).orderBy(F.struct(_VECTOR, _BIAS).desc())
+    rows = rows.withColumn(_NTH, F.row_number().over(greatest_first)).crossJoin(length.hint("broadcast"))
+    reasons = {
+        **reasons,
+        "null vector": F.col(_VECTOR).isNull(),
+        "null, NaN or infinite number in the vector": F.exists(_VECTOR, _is_no_number),
+        "null, NaN or infinite bias": _is_no_number(F.col(_BIAS)),
+        "vector of another length than most items have": F.size(_VECTOR) != F.col(_LENGTH),
+        repeated: ~any_null([F.col(key) for key in keys]) & (F.col(_NTH) > 1),
+    }
+    words = F.lit(None).cast("string")
+    for why, holds in reversed(reasons.items()):
+        words = F.when(F.coalesce(holds, F.lit(False)), why).otherwise(words)
+    return rows.withColumn(reason, words).drop(_VECTOR, _BIAS, _LENGTH, _NTH)
+
+
+def _usual_length(columns: VectorColumns) -> DataFrame:
+    """One row: how long most of the catalogue's vectors are, as a worker finds it."""
+    both = _vector_and_bias(columns.item_vector, columns.item_bias)
+    vectors = columns.items.frame.select(*both).where(F.size(_VECTOR) > 0)
+    vectors = vectors.where(~F.exists(_VECTOR, _is_no_number) & ~_is_no_number(F.col(_BIAS)))
+    counted = vectors.groupBy(F.size(_VECTOR).alias(_LENGTH)).count()
+    return counted.orderBy(F.col("count").desc(), _LENGTH).select(_LENGTH).limit(1)
+
+
+def _is_no_number(value: Column) -> Column:
+    return value.isNull() | F.isnan(value) | (F.abs(value) == math.inf)

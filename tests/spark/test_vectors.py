@@ -1,0 +1,312 @@
+"""The whole catalogue ranked from vectors is what the table of all scores is, for everything that takes predictions."""
+
+import itertools
+
+import numpy as np
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import functions as F
+
+from spark_rankeval import Facts, Vectors, compare, evaluate, quarantine, score_users, top_items
+from spark_rankeval.errors import DataError, DialectError, InputError, MetricError, SparkRankEvalWarning
+
+N_USERS, N_ITEMS, LENGTH = 24, 15, 3
+METRICS = ["ndcg@5", "ap", "rr", "auc", "percentile_rank", "recall@3"]
+
+
+class World:
+    """Users and items with vectors of small whole numbers, whose scores often tie, and the table of all these scores."""
+
+    def __init__(self, spark):
+        rng = np.random.default_rng(5)
+        self.spark = spark
+        self.user_vectors, self.item_vectors = (
+            rng.integers(-2, 3, (n, LENGTH)).astype(float) for n in (N_USERS, N_ITEMS)
+        )
+        self.users = spark.createDataFrame(
+            [
+                (user, self.user_vectors[user].tolist(), "even" if user % 2 == 0 else "odd")
+                for user in range(2, N_USERS)
+            ],
+            "user int, vector array<double>, parity string",
+        )
+        self.items = spark.createDataFrame(
+            [(f"i{item:02}", self.item_vectors[item].tolist(), float(item % 3)) for item in range(N_ITEMS)],
+            "item string, vector array<double>, bias double",
+        )
+        pairs = sorted(
+            {
+                (int(user), int(item))
+                for user, item in zip(rng.integers(0, N_USERS, 90), rng.integers(0, N_ITEMS + 2, 90), strict=True)
+            }
+        )
+        self.labels = spark.createDataFrame(
+            [(user, f"i{item:02}", float(rng.integers(1, 4))) for user, item in pairs],
+            "user int, item string, grade double",
+        )
+        # A label of an item that is left out is worth a warning.
+        others = sorted(
+            {
+                (int(user), int(item))
+                for user, item in zip(rng.integers(0, N_USERS, 60), rng.integers(0, N_ITEMS, 60), strict=True)
+            }
+        )
+        self.training = spark.createDataFrame(
+            [(user, f"i{item:02}") for user, item in others if (user, item) not in pairs], "user int, item string"
+        )
+
+    def scores(self, bias=False, only=lambda user, item: True):
+        """The table of all scores."""
+        rows = [
+            (user, f"i{item:02}", float(self.user_vectors[user] @ self.item_vectors[item] + (item % 3 if bias else 0)))
+            for user, item in itertools.product(range(2, N_USERS), range(N_ITEMS))
+            if only(user, item)
+        ]
+        return self.spark.createDataFrame(rows, "user int, item string, score double")
+
+
+@pytest.fixture(scope="module")
+def world(spark):
+    return World(spark)
+
+
+def figures(result):
+    return [
+        (row.model, row.metric, row.slice, row.mean, row.std, row.n_users, row.n_undefined) for row in result.summary
+    ]
+
+
+def assert_same(ours, other):
+    assert figures(ours) == figures(other)
+    for model, quality in other.qualities.items():
+        counts = ours.qualities[model].to_dict()
+        assert {name: count for name, count in counts.items() if name != "n_labels_without_vector"} == {
+            name: count for name, count in quality.to_dict().items() if name != "n_labels_without_vector"
+        }
+
+
+def test_an_evaluation_is_that_of_the_table_of_all_scores(world):
+    options = {
+        "relevance": "grade",
+        "exclude": world.training,
+        "by": "parity",
+        "facts": Facts(attributes=world.users.drop("vector")),
+    }
+    ours = evaluate(Vectors(world.users, world.items), world.labels, METRICS, **options)
+    assert_same(ours, evaluate(world.scores(), world.labels, METRICS, score="score", **options))
+    # Two of the labelled items have no vector.
+    assert ours.data_quality.n_labels_without_vector == world.labels.where("item > 'i14'").count() > 0
+    assert "labels of items without a vector" in str(ours)
+
+
+def test_several_models_stand_side_by_side(world):
+    with_bias = Vectors(world.users, world.items, item_bias="bias")
+    some = world.items.where("item < 'i10'").select("item")
+    models = {
+        "plain": Vectors(world.users, world.items),
+        "bias": with_bias,
+        "some": Vectors(world.users, world.items, candidates=some),
+    }
+    tables = {
+        "plain": world.scores(),
+        "bias": world.scores(bias=True),
+        "some": world.scores(only=lambda user, item: item < 10),
+    }
+    ours = evaluate(models, world.labels, METRICS, relevance="grade")
+    other = evaluate(tables, world.labels, METRICS, relevance="grade", score="score")
+    assert_same(ours, other)
+    ours, other = (
+        compare(score_users(of_models, world.labels, "ndcg@5", relevance="grade", **options), baseline="plain")
+        for of_models, options in ((models, {}), (tables, {"score": "score"}))
+    )
+    assert [row.difference for row in ours.rows] == [row.difference for row in other.rows]
+
+
+def test_each_user_can_have_candidates_of_their_own(world):
+    candidates = world.spark.createDataFrame(
+        [
+            (user, f"i{item:02}")
+            for user, item in itertools.product(range(N_USERS), range(N_ITEMS))
+            if (user + item) % 3
+        ],
+        "user int, item string",
+    )
+    ours = evaluate(
+        Vectors(world.users, world.items, candidates=candidates), world.labels, METRICS, exclude=world.training
+    )
+    table = world.scores(only=lambda user, item: (user + item) % 3)
+    assert_same(ours, evaluate(table, world.labels, METRICS, score="score", exclude=world.training))
+
+
+def test_the_table_of_users_is_that_of_the_table_of_all_scores(world):
+    ours = score_users(Vectors(world.users, world.items), world.labels, METRICS)
+    other = score_users(world.scores(), world.labels, METRICS, score="score")
+    shared = [name for name in other.columns if name in ours.columns]
+    assert "ndcg_at_5" in shared
+    assert_df_equality(
+        ours.select(*shared),
+        other.select(*shared),
+        ignore_row_order=True,
+        ignore_nullable=True,
+        ignore_metadata=True,
+        allow_nan_equality=True,
+    )
+
+
+def test_measures_beyond_accuracy_are_those_of_the_table_of_all_scores(world):
+    categories = world.items.select("item", F.substring("item", 3, 1).alias("category"))
+    baseline = world.scores(bias=True).where("item < 'i08'")
+    facts = Facts(items=categories, training=world.training, baseline=baseline)
+    metrics = ["novelty@5", "coverage@5", "gini@5", "diversity@4", "repetition@5", "serendipity@3"]
+    options = {"facts": facts, "score": "score", "by": "parity", "ties": "item_desc"}
+    labels = world.labels.withColumn("parity", F.col("user") % 2)
+    ours = evaluate(Vectors(world.users, world.items), labels, metrics, **options)
+    assert_same(ours, evaluate(world.scores(), labels, metrics, **options))
+
+
+def test_top_items_are_the_first_of_the_table_of_all_scores(world):
+    ours = top_items(Vectors(world.users, world.items, item_bias="bias"), 4, exclude=world.training)
+    found = {row.user: [(entry.item, entry.score) for entry in row.recommendations] for row in ours.collect()}
+    excluded = {(row.user, row.item) for row in world.training.collect()}
+    lists = {}
+    for row in world.scores(bias=True).collect():
+        if (row.user, row.item) not in excluded:
+            lists.setdefault(row.user, []).append((-row.score, row.item))
+    assert found == {user: [(item, -score) for score, item in sorted(of_user)[:4]] for user, of_user in lists.items()}
+
+
+def test_the_factors_of_als_are_vectors(world):
+    from pyspark.ml.recommendation import ALS  # one test needs it
+
+    ratings = world.labels.select("user", F.substring("item", 2, 2).cast("int").alias("film"), "grade")
+    model = ALS(rank=2, maxIter=1, seed=1, itemCol="film", ratingCol="grade").fit(ratings)
+    ours = evaluate(Vectors.of(model), ratings, "ndcg@5", item="film", relevance="grade")
+    lists = model.recommendForAllUsers(5)
+    assert ours["ndcg@5"] == pytest.approx(
+        evaluate(lists, ratings, "ndcg@5", item="film", relevance="grade")["ndcg@5"], abs=1e-9
+    )
+    assert ours.data_quality.n_predictions == model.userFactors.count() * model.itemFactors.count()
+
+
+class TestBadInput:
+    def test_users_without_a_usable_vector_are_counted_and_named(self, world):
+        bad = [
+            (None, [1.0] * 3),
+            (30, None),
+            (31, [1.0, float("nan"), 1.0]),
+            (32, [1.0]),
+            (2, [9.0] * 3),
+            (33, [1e300] * 3),
+        ]
+        users = world.users.select("user", "vector").unionByName(
+            world.spark.createDataFrame(bad, "user int, vector array<double>")
+        )
+        vectors = Vectors(users, world.items)
+        with pytest.raises(DataError, match="predictions that cannot be ranked: 6") as raised:
+            evaluate(vectors, world.labels, "rr")
+        for words in (
+            "null user",
+            "null vector",
+            "NaN or infinite number in the vector",
+            "of another length",
+            "user in several rows",
+        ):
+            assert words in str(raised.value)
+        result = evaluate(vectors, world.labels, "rr", on_invalid="drop")
+        assert result.data_quality.n_invalid_predictions == 6
+        reasons = quarantine(vectors, world.labels, "rr").groupBy("reason").count().collect()
+        assert {row["reason"]: row["count"] for row in reasons} == {
+            "null user (user)": 1,
+            "null vector": 1,
+            "null, NaN or infinite number in the vector": 1,
+            "vector of another length than most items have": 1,
+            "user in several rows": 1,
+        }
+
+    def test_items_without_a_usable_vector_are_counted(self, world):
+        bad = [(None, [1.0] * 3), ("x", None), ("y", [1.0]), ("i00", [9.0] * 3)]
+        items = world.items.select("item", "vector").unionByName(
+            world.spark.createDataFrame(bad, "item string, vector array<double>")
+        )
+        vectors = Vectors(world.users, items)
+        with pytest.raises(DataError) as raised:
+            evaluate(vectors, world.labels, "rr")
+        assert raised.value.counts == {"n_invalid_catalogue": 2, "n_ragged_catalogue": 1, "n_repeated_catalogue": 1}
+        assert (
+            evaluate(vectors, world.labels, "rr", on_invalid="drop").data_quality.n_predictions
+            == N_ITEMS * world.users.count()
+        )
+        rows = quarantine(vectors, world.labels, "rr").where("table = 'catalogue'").collect()
+        assert {(row.item, row.reason) for row in rows} == {
+            (None, "null item"),
+            ("x", "null vector"),
+            ("y", "vector of another length than most items have"),
+            ("i00", "item in several rows"),
+        }
+        first = top_items(vectors, 2).first()
+        assert first.n_invalid_catalogue == 4
+
+    def test_an_empty_catalogue_is_nothing_to_rank(self, world):
+        with pytest.warns(SparkRankEvalWarning, match="none of 20 users with labels has predictions"):
+            result = evaluate(Vectors(world.users, world.items.limit(0)), world.labels, "rr")
+        assert result.data_quality.n_predictions == 0
+        assert result["rr"] == 0
+
+    @pytest.mark.parametrize(
+        ("call", "error", "words"),
+        [
+            (
+                lambda w: evaluate(Vectors(w.users, w.items), None, "rr"),
+                InputError,
+                "labels=None is for one table of arrays",
+            ),
+            (
+                lambda w: evaluate(Vectors(w.users, w.items), w.labels, "rr", score="score"),
+                InputError,
+                "score='score' is for tables of lists",
+            ),
+            (
+                lambda w: evaluate({"a": Vectors(w.users, w.items), "b": w.labels}, w.labels, "rr"),
+                InputError,
+                "some models are Vectors",
+            ),
+            (
+                lambda w: evaluate(Vectors(w.users, w.items, vector="bias"), w.labels, "rr"),
+                InputError,
+                "must be an array of numbers",
+            ),
+            (
+                lambda w: evaluate(Vectors(w.users, w.items, item_bias="item"), w.labels, "rr"),
+                InputError,
+                "must be a number; it is string",
+            ),
+            (
+                lambda w: evaluate(Vectors(w.users, w.labels), w.labels, "rr"),
+                InputError,
+                "catalogue has no column 'vector'",
+            ),
+            (
+                lambda w: evaluate(Vectors(w.users, w.items), w.labels, "rr", dialect="torchmetrics"),
+                DialectError,
+                "from Vectors",
+            ),
+            (
+                lambda w: evaluate(Vectors(w.users, w.items), w.labels, "repetition", facts=Facts(training=w.training)),
+                MetricError,
+                "give a cutoff",
+            ),
+            (
+                lambda w: evaluate(
+                    Vectors(w.users, w.items), w.labels, "novelty@3", facts=Facts(training=w.training, lookup="join")
+                ),
+                InputError,
+                "lookup='join' joins facts of items to rows",
+            ),
+            (lambda w: Vectors(w.users, None), InputError, "items of Vectors must be a Spark DataFrame"),
+            (lambda w: Vectors.of(w.users), InputError, "must be a fitted ALSModel"),
+            (lambda w: top_items(w.users, 3), InputError, "vectors must be Vectors"),
+        ],
+    )
+    def test_a_wrong_call_says_what_is_wrong(self, world, call, error, words):
+        with pytest.raises(error, match=words.replace("(", r"\(")):
+            call(world)

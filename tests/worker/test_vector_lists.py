@@ -1,0 +1,217 @@
+"""Lists from vectors have, to the bit, the values of a table of all scores; what the vectors cannot say is counted."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_rankeval.dialects import find_dialect
+from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.request.readings import Lists, resolve, views_of
+from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.worker import reading
+from spark_rankeval.worker.catalogue import BIAS, IN_CATALOGUE, ITEM, VECTOR, PackedCatalogue, pack_catalogue
+from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.task_tables import TaskTables
+from spark_rankeval.worker.vector_lists import Catalogues
+
+METRICS = [
+    "ndcg@3",
+    "ndcg",
+    "ap",
+    "rr",
+    "auc",
+    "percentile_rank",
+    "recall@2",
+    "precision@4",
+    "bpref",
+    "rr(ties='average')",
+]
+KNOWN = Lists(scored_arrays=True, label_arrays=False, relevances=("grade",))
+# Whole numbers make ties, numbers that differ in their last bit make near-ties, and sums of tenths are not associative.
+NUMBERS = st.sampled_from([0.0, 1.0, -1.0, 2.0, 0.1, 0.2, 0.3, 1.0 + 2**-52, 1e-30, -1e8, 1e8])
+
+
+def task_of(ties, *similarities):
+    dialect = find_dialect("default")
+    resolved = resolve(parse_metrics(METRICS), dialect, None, KNOWN)
+    views, _ = views_of(resolved, dialect, KNOWN, ties=ties)
+    return ScoringTask(tuple(views), similarities=similarities)
+
+
+def exact_scores(users, items, similarity, user_bias, item_bias):
+    """Every score by the definition: one product after the other is added in float64."""
+
+    def scaled(vectors):
+        squares = np.zeros(len(vectors))
+        for numbers in vectors.T:
+            squares = squares + numbers * numbers
+        length = np.sqrt(squares)
+        return np.where(length[:, None] > 0, vectors / np.where(length > 0, length, 1.0)[:, None], vectors)
+
+    if similarity == "cosine":
+        users, items = scaled(users), scaled(items)
+    scores = np.zeros((len(users), len(items)))
+    for of_users, of_items in zip(users.T, items.T, strict=True):
+        scores = scores + of_users[:, None] * of_items
+    return scores + item_bias + user_bias[:, None]
+
+
+def of_vectors(world, ties):
+    """What the worker makes of the vectors."""
+    rows = pa.table(
+        {
+            ITEM: pa.array(world["items"], pa.string()),
+            VECTOR: pa.array(world["item_vectors"].tolist(), pa.list_(pa.float64())),
+            BIAS: pa.array(world["item_bias"]),
+            IN_CATALOGUE: pa.array(np.ones(len(world["items"]), bool)),
+        }
+    )
+    ((packed,),) = [batch.columns for batch in pack_catalogue(iter(rows.to_batches()))]
+    n_users = len(world["labels"])
+    text = pa.list_(pa.string())
+    columns = {
+        reading.VECTOR: pa.array(world["user_vectors"].tolist(), pa.list_(pa.float64())),
+        reading.BIAS: pa.array(world["user_bias"]),
+        reading.PREDICTION_ROWS: pa.array(np.ones(n_users, np.int64)),
+        reading.LABELS: pa.array([list(labels) for labels in world["labels"]], text),
+        reading.grades_column(0): pa.array(
+            [list(labels.values()) for labels in world["labels"]], pa.list_(pa.float64())
+        ),
+        reading.LABEL_ROWS: pa.array([len(labels) for labels in world["labels"]]),
+        reading.EXCLUDED: pa.array(world["excluded"], text),
+        reading.NO_USER: pa.array(np.zeros(n_users, bool)),
+        reading.CATALOGUE: pa.array([packed[0].as_py()] + [None] * (n_users - 1), pa.binary()),
+    }
+    if world["candidates"] is not None:
+        columns[reading.CANDIDATES] = pa.array(world["candidates"], text)
+    batch = pa.RecordBatch.from_pydict(columns)
+    task = task_of(ties, world["similarity"])
+    catalogues = Catalogues(task)
+    catalogues.read(batch)
+    return score(task, batch, TaskTables(catalogues))
+
+
+def of_table(world, ties):
+    """What the worker makes of the table of all scores."""
+    scores = exact_scores(
+        *(world[name] for name in ("user_vectors", "item_vectors", "similarity", "user_bias", "item_bias"))
+    )
+    allowed = [
+        [
+            place
+            for place, item in enumerate(world["items"])
+            if world["candidates"] is None or item in world["candidates"][user]
+        ]
+        for user in range(len(scores))
+    ]
+    columns = {
+        reading.ITEMS: pa.array(
+            [[world["items"][place] for place in places] for places in allowed], pa.list_(pa.string())
+        ),
+        reading.SCORES: pa.array(
+            [scores[user, places].tolist() for user, places in enumerate(allowed)], pa.list_(pa.float64())
+        ),
+        reading.PREDICTION_ROWS: pa.array([len(places) for places in allowed]),
+        reading.LABELS: pa.array([list(labels) for labels in world["labels"]], pa.list_(pa.string())),
+        reading.grades_column(0): pa.array(
+            [list(labels.values()) for labels in world["labels"]], pa.list_(pa.float64())
+        ),
+        reading.LABEL_ROWS: pa.array([len(labels) for labels in world["labels"]]),
+        reading.EXCLUDED: pa.array(world["excluded"], pa.list_(pa.string())),
+        reading.NO_USER: pa.array(np.zeros(len(scores), bool)),
+    }
+    task = task_of(ties)
+    return score(task, pa.RecordBatch.from_pydict(columns))
+
+
+@st.composite
+def worlds(draw):
+    n_users, n_items, length = draw(st.integers(1, 4)), draw(st.integers(1, 9)), draw(st.integers(1, 4))
+
+    def matrix(n, width):
+        return np.array(draw(st.lists(NUMBERS, min_size=n * width, max_size=n * width))).reshape(n, width)
+
+    items = [f"i{place}" for place in draw(st.permutations(range(n_items)))]
+    some = st.lists(st.sampled_from([*items, "unknown", "i99"]), unique=True, max_size=6)
+    grades = st.dictionaries(
+        st.sampled_from([*items, "unknown", "other"]), st.sampled_from([0.0, 1.0, 2.0]), max_size=5
+    )
+    return {
+        "items": items,
+        "item_vectors": matrix(n_items, length),
+        "user_vectors": matrix(n_users, length),
+        "item_bias": matrix(n_items, 1)[:, 0],
+        "user_bias": matrix(n_users, 1)[:, 0],
+        "similarity": draw(st.sampled_from(["dot", "cosine"])),
+        "labels": draw(st.lists(grades, min_size=n_users, max_size=n_users)),
+        "excluded": draw(st.lists(some, min_size=n_users, max_size=n_users)),
+        "candidates": draw(st.none() | st.lists(some, min_size=n_users, max_size=n_users)),
+    }
+
+
+@given(worlds(), st.sampled_from(["item_asc", "item_desc"]))
+@settings(max_examples=150, deadline=None)
+def test_values_and_counts_are_those_of_the_table_of_all_scores(world, ties):
+    ours, of_all = of_vectors(world, ties), of_table(world, ties)
+    for label, value, other in zip(METRICS, ours.metrics, of_all.metrics, strict=True):
+        np.testing.assert_array_equal(value, other, err_msg=label)
+    for name, count in of_all.counts.items():
+        np.testing.assert_array_equal(ours.counts[name], count, err_msg=name)
+
+
+class TestWhatCannotBeUsed:
+    def rows(self, items, vectors, bias=None):
+        return pa.table(
+            {
+                ITEM: pa.array(items),
+                VECTOR: pa.array(vectors, pa.list_(pa.float64())),
+                BIAS: pa.array([0.0] * len(items) if bias is None else bias),
+            }
+        )
+
+    @pytest.mark.parametrize(
+        ("items", "vectors", "counts"),
+        [
+            (["a", None], [[1.0], [1.0]], (1, 0, 0)),
+            (["a", "b"], [[1.0], None], (1, 0, 0)),
+            (["a", "b"], [[1.0], [float("nan")]], (1, 0, 0)),
+            (["a", "b"], [[1.0], [float("inf")]], (1, 0, 0)),
+            (["a", "b"], [[1.0], [None]], (1, 0, 0)),
+            (["a", "b"], [[1.0], []], (1, 0, 0)),
+            (["a", "b", "c"], [[1.0], [2.0], [1.0, 2.0]], (0, 1, 0)),
+            (["a", "a", "b"], [[1.0], [2.0], [3.0]], (0, 0, 1)),
+            ([1.0, float("nan")], [[1.0], [1.0]], (1, 0, 0)),
+            ([0.0, -0.0], [[1.0], [2.0]], (0, 0, 1)),
+        ],
+    )
+    def test_is_left_out_and_counted(self, items, vectors, counts):
+        catalogue = PackedCatalogue.of(self.rows(items, vectors))
+        assert catalogue.faults == counts
+        assert len(catalogue.ids) == len(items) - sum(counts)
+
+    def test_of_an_items_rows_the_greatest_vector_stays_in_any_order(self):
+        items, vectors = ["a", "b", "a", "a"], [[1.0, 5.0], [0.0, 0.0], [2.0, 1.0], [2.0, 0.0]]
+        for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
+            rows = self.rows([items[place] for place in order], [vectors[place] for place in order])
+            catalogue = PackedCatalogue.of(rows)
+            assert catalogue.ids.to_pylist() == ["a", "b"]
+            assert catalogue.vectors.tolist() == [[2.0, 1.0], [0.0, 0.0]]
+
+    def test_items_are_in_the_order_of_their_bytes(self):
+        ids = ["é", "b", "Z", "a", "zz"]
+        catalogue = PackedCatalogue.of(self.rows(ids, [[1.0]] * len(ids)))
+        assert catalogue.ids.to_pylist() == sorted(ids, key=str.encode)
+
+    def test_a_packed_catalogue_reads_back(self):
+        catalogue = PackedCatalogue.of(self.rows([3, 1, 2], [[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]], [1.0, 2.0, 3.0]))
+        again = PackedCatalogue.unpack(pa.py_buffer(catalogue.pack()))
+        assert again.ids.to_pylist() == [1, 2, 3]
+        np.testing.assert_array_equal(again.vectors, catalogue.vectors)
+        np.testing.assert_array_equal(again.bias, [2.0, 3.0, 1.0])
+
+    def test_an_empty_catalogue_reads_back(self):
+        again = PackedCatalogue.unpack(pa.py_buffer(PackedCatalogue.of(self.rows(["a"], [None])).pack()))
+        assert len(again.ids) == 0
+        assert again.faults.n_invalid == 1
