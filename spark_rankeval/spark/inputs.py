@@ -288,7 +288,9 @@ def _problems_with_vectors(
     if not all(are_vectors):
         problems.append("some models are Vectors and others are tables of lists; evaluate them in two calls")
     if labels is None:
-        problems.append("labels=None is for one table of arrays, and Vectors have none; pass labels as a separate table")
+        problems.append(
+            "labels=None is for one table of arrays, and Vectors have none; pass labels as a separate table"
+        )
     given = {"model": names.model}
     if not has_baseline:
         # A baseline's rows have the columns of predictions.

@@ -429,7 +429,10 @@ WRONG_VALIDATORS = [
         "whose models have factors of users and items; got Pipeline",
     ),
     (lambda: CatalogueCrossValidator().setEvaluator(Estimator), "must be a spark_rankeval.ml.RankingEvaluator; got"),
-    (lambda: by_catalogue(FixedFactors(), None, RankingEvaluator()).fit(None, {}), "estimatorParamMaps of CatalogueCrossValidator is missing"),
+    (
+        lambda: by_catalogue(FixedFactors(), None, RankingEvaluator()).fit(None, {}),
+        "estimatorParamMaps of .* is missing",
+    ),
     (
         lambda: CatalogueCrossValidator(evaluator=RankingEvaluator()).fit(None),
         "estimator of CatalogueCrossValidator is missing; pass it, or call setEstimator",
