@@ -73,7 +73,7 @@ class Vectors:
         try:
             users, items = model.userFactors, model.itemFactors
             names = model.getUserCol(), model.getItemCol()
-        except AttributeError as error:
+        except (AttributeError, TypeError) as error:  # a table of Connect takes any name for a column
             msg = (
                 f"the model of Vectors.of must be a fitted ALSModel of pyspark.ml; got {type(model).__name__}. Pass Vectors(users, items), "
                 "two tables with a column of vectors"
