@@ -87,5 +87,5 @@ def packed_catalogue(columns: VectorColumns, item_type: T.DataType) -> DataFrame
         rows = rows.join(allowed, ITEM, "left_semi").unionByName(where(rows, named(ITEM).is_null()))
     # A row of nothing: an empty table would have no task, and so nobody to say that it is empty.
     nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields]
-    rows = rows.unionByName(rows.sparkSession.range(1).select(*nothing)).repartition(1)
+    rows = rows.unionByName(rows.sparkSession.range(0, 1, 1, 1).select(*nothing)).repartition(1)
     return packed(rows, pack_catalogue)

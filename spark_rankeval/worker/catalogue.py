@@ -104,7 +104,11 @@ class PackedCatalogue(NamedTuple):
 @in_worker
 def pack_catalogue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A function for ``mapInArrow``: the rows of a catalogue as a row of bytes; a row that is not of the catalogue is passed over."""
-    rows = pa.Table.from_batches(list(batches))
+    given = list(batches)
+    if not given:
+        # A partition without a row, of which there is none beside one with rows unless Spark finds the table empty.
+        return
+    rows = pa.Table.from_batches(given)
     catalogue = PackedCatalogue.of(rows.filter(rows[IN_CATALOGUE]))
     yield pa.RecordBatch.from_pydict({PACKED: pa.array([catalogue.pack()], pa.binary())})
 
