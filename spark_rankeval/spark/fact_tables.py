@@ -158,7 +158,8 @@ class FactTables:
     def _packed_attributes(self) -> DataFrame:
         rows = self._attributes
         # One row more than a table may have shows that it is too large, and no worker need read them all.
-        rows = rows.repartition(1) if self.bound is None else rows.limit(self.bound.rows + 1)
+        # Spark drops a limit that it knows to be above the table, and the one partition with it.
+        rows = rows.repartition(1) if self.bound is None else rows.limit(self.bound.rows + 1).coalesce(1)
         return packed(rows, pack_together(rows_in, lambda table: table, self.bound))
 
     def _totals_of_popularity(self) -> DataFrame:

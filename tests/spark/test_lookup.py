@@ -129,6 +129,14 @@ def test_the_first_row_of_each_partition_has_the_packed_table(spark):
     assert unpacked(pa.scalar(bytes(with_table[0]["table"]), pa.binary()))["id"].to_pylist() == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("tables", ["long"], indirect=True)
+def test_a_table_of_items_whose_size_spark_knows_is_one_row_all_the_same(tables, spark):
+    items = spark.range(ITEMS).selectExpr("id AS item", "CAST(id % 4 AS STRING) AS category")
+    with shuffled_into(spark, 4):
+        results = [evaluated({**tables, "items": items}, lookup, ["diversity@3"]) for lookup in ("auto", "join")]
+    assert figures(results[0]) == figures(results[1])
+
+
 def test_another_way_is_refused():
     with pytest.raises(OptionError, match="lookup"):
         Facts(lookup="broadcast")
