@@ -99,6 +99,7 @@ def rank_items(users: Users, items: Ragged, limits: Limits, ties: Ties = "item_a
     counts = _Counts.of(users, items, is_ranked, ties)
     n_users = len(limits.has_list)
     chosen: list[tuple[IntArray, IntArray]] = []
+    settled: list[_Firsts] = []
     has_work = limits.has_list if first else np.bincount(items.user[is_ranked], minlength=n_users) > 0
     for rows, start, products in _blocks(users, np.flatnonzero(has_work), limits):
         for row, user in zip(products, rows.tolist(), strict=True):
@@ -107,11 +108,18 @@ def rank_items(users: Users, items: Ragged, limits: Limits, ties: Ties = "item_a
                 places = _first_places(row, first, users.error[user])
                 chosen.append((np.full(len(places), user), places + start))
         counts.decide()
+        if first and start + products.shape[1] == users.catalogue.n_items:
+            # These users have no more items to come.
+            settled.append(_first(users, chosen, first, ties))
+            chosen.clear()
     ranks = counts.ranks(is_ranked)
     if not first:
         return ranks
-    items_of_lists, scores = _first(users, chosen, first, ties, n_users)
-    return ranks._replace(first=items_of_lists, first_scores=scores)
+    none = np.empty(0, np.int64)
+    user = np.concatenate([none, *(firsts.user for firsts in settled)])
+    item = np.concatenate([none, *(firsts.item for firsts in settled)])
+    scores = np.concatenate([np.empty(0), *(firsts.score for firsts in settled)])
+    return ranks._replace(first=Ragged(item, offsets_of(np.bincount(user, minlength=n_users))), first_scores=scores)
 
 
 def _blocks(users: Users, rows: IntArray, limits: Limits) -> Iterator[tuple[IntArray, int, Array]]:
@@ -200,8 +208,19 @@ class _Counts:
     def _count_exactly(self, user: int, entries: IntArray, start: int, products: Array) -> None:
         listed = np.flatnonzero(products > _NOTHING)
         scores = self.users.exact_of_all(user, start, start + len(products))[listed]
-        for entry in entries:
-            self._count(np.full(len(listed), entry), listed + start, scores)
+        # Equal scores stay in the order of their places.
+        order = np.argsort(scores, kind="stable")
+        ascending, places = scores[order], listed[order] + start
+        lowest, end = (np.searchsorted(ascending, self.score[entries], side) for side in ("left", "right"))
+        self.above[entries] += len(listed) - end
+        self.tied[entries] += end - lowest
+        for entry, low, high in zip(entries, lowest, end, strict=True):
+            place = self.items.values[entry]
+            if self.ties == "item_desc":
+                n_earlier = high - low - np.searchsorted(places[low:high], place, "right")
+            else:
+                n_earlier = np.searchsorted(places[low:high], place)
+            self.before[entry] += n_earlier
 
     def decide(self) -> None:
         """Count what the products left open."""
@@ -256,15 +275,20 @@ def _first_places(products: Array, first: int, error: float) -> IntArray:
     return np.flatnonzero(products >= enough) if enough < lowest else places[products[places] >= enough]
 
 
-def _first(
-    users: Users, chosen: list[tuple[IntArray, IntArray]], first: int, ties: Ties, n_users: int
-) -> tuple[Ragged, FloatArray]:
-    """The first of some items of each user, in the order of exact scores, and these."""
-    none = np.empty(0, np.int64)
-    user, item = (np.concatenate([none, *parts]) for parts in zip(*chosen, strict=True)) if chosen else (none, none)
+class _Firsts(NamedTuple):
+    """The first items of some users' lists, user by user and best first."""
+
+    user: IntArray
+    item: IntArray
+    score: FloatArray
+
+
+def _first(users: Users, chosen: list[tuple[IntArray, IntArray]], first: int, ties: Ties) -> _Firsts:
+    """The first of some items of each user, in the order of exact scores."""
+    user, item = map(np.concatenate, zip(*chosen, strict=True))
     score = users.exact(user, item)
     order = np.lexsort((-item if ties == "item_desc" else item, -score, user))
-    lengths = np.bincount(user, minlength=n_users)
+    lengths = np.bincount(user)
     within = np.arange(len(order)) - offsets_of(lengths)[user[order]]
     kept = order[within < first]
-    return Ragged(item[kept], offsets_of(np.minimum(lengths, first))), score[kept]
+    return _Firsts(user[kept], item[kept], score[kept])
