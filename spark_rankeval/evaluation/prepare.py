@@ -137,7 +137,7 @@ def _check_vectors(reading: Reading, convention: Dialect) -> None:
 
 def check_depths(metrics: Iterable[tuple[str, Metric]]) -> None:
     """Refuse metrics, with their labels, that look at every item of lists that are the whole catalogue."""
-    whole = [label for label, metric in metrics if metric.reads.depth is None and _reads_items(metric)]
+    whole = [label for label, metric in metrics if metric.reads.depth is None and metric.reads.looks_at_items]
     if whole:
         msg = (
             f"{', '.join(dict.fromkeys(whole))} looks at every item of a list, and lists from Vectors are the whole catalogue; give "
@@ -154,10 +154,6 @@ def unlike_vectors(ranking: RankingPolicy) -> str:
     elif ranking.unpredicted_labels == "last":
         words = "ranks labelled items that were not predicted"
     return words and f"{words}, which lists from Vectors cannot"
-
-
-def _reads_items(metric: Metric) -> bool:
-    return metric.reads.unlabelled or bool(metric.reads.facts)
 
 
 def _columns_taken(sources: Sources, reading: Reading, model_column: str) -> list[str]:

@@ -106,6 +106,11 @@ class Reads:
     label_order: bool = False
     judged_below: float = 0.0
 
+    @property
+    def looks_at_items(self) -> bool:
+        """Whether items matter that have no label."""
+        return self.unlabelled or bool(self.facts)
+
     def but(self, **changes: Any) -> Reads:
         """The same except for some attributes."""
         return replace(self, **changes)

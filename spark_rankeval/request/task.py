@@ -61,7 +61,12 @@ class View:
     @cached_property
     def reads_items(self) -> bool:
         """Whether any metric looks at items without a label, too."""
-        return any(metric.reads.unlabelled or metric.reads.facts for metric in self.metrics)
+        return any(metric.reads.looks_at_items for metric in self.metrics)
+
+    @cached_property
+    def largest_cutoff_of_items(self) -> int | None:
+        """The largest rank at which any metric looks at items without a label, too; None: all ranks."""
+        return _deepest([metric.reads.depth for metric in self.metrics if metric.reads.looks_at_items])
 
     @cached_property
     def looks(self) -> tuple[Look, ...]:

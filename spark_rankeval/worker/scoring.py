@@ -189,7 +189,8 @@ def _first_items(task: ScoringTask, model: int, lists: VectorLists, labels: Side
         return lists.without_items()
     # The call was refused if a metric has no cutoff, or if views order ties in different ways. One item more shows whether the last of
     # them is tied.
-    return lists.first_items(1 + max(view.largest_cutoff or 0 for view in views), views[0].ranking.ties, labels)
+    depth = max(view.largest_cutoff_of_items or 0 for view in views)
+    return lists.first_items(1 + depth, views[0].ranking.ties, labels)
 
 
 def score(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables | None = None) -> Scores:

@@ -157,7 +157,8 @@ def test_measures_beyond_accuracy_are_those_of_the_table_of_all_scores(world):
     categories = world.items.select("item", F.substring("item", 3, 1).alias("category"))
     baseline = world.scores(bias=True).where("item < 'i08'")
     facts = Facts(items=categories, training=world.training, baseline=baseline)
-    metrics = ["novelty@5", "coverage@5", "gini@5", "diversity@4", "repetition@5", "serendipity@3"]
+    # Metrics of the whole list, of which no item is looked at, stand beside them.
+    metrics = ["rr", "auc", "novelty@5", "coverage@5", "gini@5", "diversity@4", "repetition@5", "serendipity@3"]
     options = {"facts": facts, "score": "score", "by": "parity", "ties": "item_desc"}
     labels = world.labels.withColumn("parity", F.col("user") % 2)
     ours = evaluate(Vectors(world.users, world.items), labels, metrics, **options)
