@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
-from spark_rankeval.spark.named_columns import any_null, column
+from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.source import user_column
 
 if TYPE_CHECKING:
@@ -50,22 +50,28 @@ def _vector_and_bias(vector: str, bias: str | None) -> tuple[Column, Column]:
 def _with_reasons(
     rows: DataFrame, columns: VectorColumns, keys: list[str], reasons: dict[str, Column], repeated: str, reason: str
 ) -> DataFrame:
-    """Rows of vectors with a reason each. Of several rows of a key one is used, that of the greatest vector."""
-    length = _usual_length(columns)
-    greatest_first = Window.partitionBy(*keys).orderBy(F.struct(_VECTOR, _BIAS).desc())
-    rows = rows.withColumn(_NTH, F.row_number().over(greatest_first)).crossJoin(length.hint("broadcast"))
+    """Rows of vectors with a reason each. Of several rows of a key one is used, that of the greatest vector.
+
+    Of an item's rows that is one of those that can be used. Of a user's rows it is one of all, as they are grouped.
+    """
+    rows = rows.crossJoin(_usual_length(columns).hint("broadcast"))
     reasons = {
         **reasons,
         "null vector": F.col(_VECTOR).isNull(),
         "null, NaN or infinite number in the vector": F.exists(_VECTOR, _is_no_number),
         "null, NaN or infinite bias": _is_no_number(F.col(_BIAS)),
         "vector of another length than most items have": F.size(_VECTOR) != F.col(_LENGTH),
-        repeated: ~any_null([F.col(key) for key in keys]) & (F.col(_NTH) > 1),
     }
     words = F.lit(None).cast("string")
     for why, holds in reversed(reasons.items()):
         words = F.when(F.coalesce(holds, F.lit(False)), why).otherwise(words)
-    return rows.withColumn(reason, words).drop(_VECTOR, _BIAS, _LENGTH, _NTH)
+    order = [F.struct(_VECTOR, _BIAS).desc()]
+    if repeated == _REPEATED_ITEM:
+        order.insert(0, F.col(reason).isNotNull().asc())
+    rows = rows.withColumn(reason, words)
+    rows = rows.withColumn(_NTH, F.row_number().over(Window.partitionBy(*keys).orderBy(*order)))
+    again = F.when(F.col(_NTH) > 1, repeated)
+    return rows.withColumn(reason, F.coalesce(F.col(reason), again)).drop(_VECTOR, _BIAS, _LENGTH, _NTH)
 
 
 def _usual_length(columns: VectorColumns) -> DataFrame:

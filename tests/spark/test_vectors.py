@@ -225,14 +225,15 @@ class TestBadInput:
         }
 
     def test_items_without_a_usable_vector_are_counted(self, world):
-        bad = [(None, [1.0] * 3), ("x", None), ("y", [1.0]), ("i00", [9.0] * 3)]
+        # An item's row that can be used is used, whatever its others are.
+        bad = [(None, [1.0] * 3), ("x", None), ("y", [1.0]), ("i00", [9.0] * 3), ("i01", [float("nan")] * 3)]
         items = world.items.select("item", "vector").unionByName(
             world.spark.createDataFrame(bad, "item string, vector array<double>")
         )
         vectors = Vectors(world.users, items)
         with pytest.raises(DataError) as raised:
             evaluate(vectors, world.labels, "rr")
-        assert raised.value.counts == {"n_invalid_catalogue": 2, "n_ragged_catalogue": 1, "n_repeated_catalogue": 1}
+        assert raised.value.counts == {"n_invalid_catalogue": 3, "n_ragged_catalogue": 1, "n_repeated_catalogue": 1}
         assert (
             evaluate(vectors, world.labels, "rr", on_invalid="drop").data_quality.n_predictions
             == N_ITEMS * world.users.count()
@@ -243,9 +244,11 @@ class TestBadInput:
             ("x", "null vector"),
             ("y", "vector of another length than most items have"),
             ("i00", "item in several rows"),
+            ("i01", "null, NaN or infinite number in the vector"),
         }
+        assert len(rows) == 5
         first = top_items(vectors, 2).first()
-        assert first.n_invalid_catalogue == 4
+        assert first.n_invalid_catalogue == 5
 
     def test_an_empty_catalogue_is_nothing_to_rank(self, world):
         with pytest.warns(SparkRankEvalWarning, match="none of 20 users with labels has predictions"):
