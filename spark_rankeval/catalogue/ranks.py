@@ -116,10 +116,10 @@ def rank_items(users: Users, items: Ragged, limits: Limits, ties: Ties = "item_a
     if not first:
         return ranks
     none = np.empty(0, np.int64)
-    user = np.concatenate([none, *(firsts.user for firsts in settled)])
+    owner = np.concatenate([none, *(firsts.user for firsts in settled)])
     item = np.concatenate([none, *(firsts.item for firsts in settled)])
     scores = np.concatenate([np.empty(0), *(firsts.score for firsts in settled)])
-    return ranks._replace(first=Ragged(item, offsets_of(np.bincount(user, minlength=n_users))), first_scores=scores)
+    return ranks._replace(first=Ragged(item, offsets_of(np.bincount(owner, minlength=n_users))), first_scores=scores)
 
 
 def _blocks(users: Users, rows: IntArray, limits: Limits) -> Iterator[tuple[IntArray, int, Array]]:

@@ -79,6 +79,9 @@ def top_items(
     if taken:
         msg = f"the user column {min(taken)!r} is also the name of a column of the result; rename it"
         raise InputError(msg)
+    if item.lower() == "score":
+        msg = f"the item column {item!r} has the name of the scores beside it in the result; rename it"
+        raise InputError(msg)
     entry = T.StructType([T.StructField(item, grouping.item_type()), T.StructField("score", T.DoubleType())])
     schema = T.StructType(
         [

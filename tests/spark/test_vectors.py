@@ -309,6 +309,11 @@ class TestBadInput:
             (lambda w: Vectors(w.users, None), InputError, "items of Vectors must be a Spark DataFrame"),
             (lambda w: Vectors.of(w.users), InputError, "must be a fitted ALSModel"),
             (lambda w: top_items(w.users, 3), InputError, "vectors must be Vectors"),
+            (
+                lambda w: top_items(Vectors(w.users, w.items.withColumnRenamed("item", "score")), 3, item="score"),
+                InputError,
+                "the item column 'score' has the name",
+            ),
         ],
     )
     def test_a_wrong_call_says_what_is_wrong(self, world, call, error, words):
