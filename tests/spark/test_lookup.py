@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from plans import plan_of
 from pyspark.sql import functions as F
-from shuffles import shuffled_into
+from shuffles import settings_of, shuffled_into
 
 from spark_rankeval import Facts, evaluate, score_users
 from spark_rankeval.errors import OptionError
@@ -131,8 +131,8 @@ def test_the_first_row_of_each_partition_has_the_packed_table(spark):
 
 @pytest.mark.parametrize("tables", ["long"], indirect=True)
 def test_a_table_of_items_whose_size_spark_knows_is_one_row_all_the_same(tables, spark):
-    items = spark.range(ITEMS).selectExpr("id AS item", "CAST(id % 4 AS STRING) AS category")
-    with shuffled_into(spark, 4):
+    items = spark.range(0, ITEMS, 1, 3).selectExpr("id AS item", "CAST(id % 4 AS STRING) AS category")
+    with settings_of(spark, {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "4"}):
         results = [evaluated({**tables, "items": items}, lookup, ["diversity@3"]) for lookup in ("auto", "join")]
     assert figures(results[0]) == figures(results[1])
 
