@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from spark_rankeval.ranking.matching import contained
-from spark_rankeval.ranking.ragged import Array, Ragged, offsets_of
+from spark_rankeval.ranking.ragged import Array, Ragged, offsets_of, position_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,8 +144,7 @@ def _cells(items: Ragged, users: IntArray, start: int, width: int) -> tuple[IntA
     """Where the items of some users are in a block: rows and columns."""
     lengths = items.lengths[users]
     row = np.repeat(np.arange(len(users)), lengths)
-    within = np.arange(len(row)) - offsets_of(lengths)[row]
-    column = items.values[items.offsets[users][row] + within] - start
+    column = items.values[items.offsets[users][row] + position_within(row, len(users))] - start
     inside = (column >= 0) & (column < width)
     return row[inside], column[inside]
 
@@ -288,7 +287,5 @@ def _first(users: Users, chosen: list[tuple[IntArray, IntArray]], first: int, ti
     user, item = map(np.concatenate, zip(*chosen, strict=True))
     score = users.exact(user, item)
     order = np.lexsort((-item if ties == "item_desc" else item, -score, user))
-    lengths = np.bincount(user)
-    within = np.arange(len(order)) - offsets_of(lengths)[user[order]]
-    kept = order[within < first]
+    kept = order[position_within(user[order], len(users.bias)) < first]
     return _Firsts(user[kept], item[kept], score[kept])

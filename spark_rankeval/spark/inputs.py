@@ -15,7 +15,7 @@ from spark_rankeval.spark.ids import common_id_type, problem_of_type, readable, 
 from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, read_source, require_column
 from spark_rankeval.spark.sql_text import named, select
-from spark_rankeval.spark.vectors import read_vectors
+from spark_rankeval.spark.vectors import array_of_numbers, read_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -226,13 +226,7 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
             kind = given.items.schema[category].dataType
             problems += problem_of_type(f"items: the column {category!r} (category=)", kind, "category")
     if given.items is not None and given.vector is not None:
-        vector = require_column("items", given.items, given.vector, "vector", problems)
-        kind = T.NullType() if vector is None else given.items.schema[vector].dataType
-        if vector is not None and not (isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)):
-            problems.append(
-                f"items: the column {vector!r} (vector=) must be an array of numbers; it is {kind.simpleString()}. Convert a "
-                "vector of pyspark.ml with pyspark.ml.functions.vector_to_array"
-            )
+        vector = array_of_numbers("items", given.items, given.vector, problems)
     return FurtherSources(**sources, category=category, vector=vector, lookup=given.lookup)
 
 

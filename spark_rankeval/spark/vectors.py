@@ -34,8 +34,8 @@ def read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> S
         kind = vectors.users.schema[name].dataType
         problems += problem_of_type(f"predictions: the user column {name!r}", kind, "user")
     items = read_source("catalogue", vectors.items, names, problems)
-    vector = _array_of_numbers("predictions", vectors.users, vectors.vector, problems)
-    item_vector = _array_of_numbers("catalogue", vectors.items, vectors.vector, problems)
+    vector = array_of_numbers("predictions", vectors.users, vectors.vector, problems)
+    item_vector = array_of_numbers("catalogue", vectors.items, vectors.vector, problems)
     user_bias = _bias("predictions", vectors.users, vectors.user_bias, "user_bias", problems)
     item_bias = _bias("catalogue", vectors.items, vectors.item_bias, "item_bias", problems)
     candidates = None
@@ -46,7 +46,8 @@ def read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> S
     return Source("predictions", vectors.users, tuple(users), items.item, items.item_type, arrays=True, vectors=columns)
 
 
-def _array_of_numbers(role: Role, frame: DataFrame, name: str, problems: list[str]) -> str:
+def array_of_numbers(role: Role, frame: DataFrame, name: str, problems: list[str]) -> str:
+    """The name of a column of vectors as the table spells it; what is wrong with it is added to the problems."""
     found = require_column(role, frame, name, "vector", problems)
     kind = T.NullType() if found is None else frame.schema[found].dataType
     if found is not None and not (isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.worker.packed import PACKED
+from spark_rankeval.worker.packed import PACKED, stream_of
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import flat, numbers
 
@@ -82,13 +82,9 @@ class PackedCatalogue(NamedTuple):
         n_items, length = self.vectors.shape
         offsets = pa.array(np.arange(n_items + 1, dtype=np.int32) * length, pa.int32())
         vectors = pa.ListArray.from_arrays(offsets, pa.array(self.vectors.ravel()))
-        batch = pa.RecordBatch.from_pydict({ITEM: self.ids, VECTOR: vectors, BIAS: pa.array(self.bias)})
+        table = pa.table({ITEM: self.ids, VECTOR: vectors, BIAS: pa.array(self.bias)})
         counts = {name: str(count) for name, count in (self.faults._asdict() | {_LENGTH: length}).items()}
-        batch = batch.replace_schema_metadata(counts)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch)
-        return bytes(sink.getvalue())
+        return bytes(stream_of(table.replace_schema_metadata(counts)))
 
     @classmethod
     def unpack(cls, packed: pa.Buffer) -> PackedCatalogue:

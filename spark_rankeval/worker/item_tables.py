@@ -27,7 +27,7 @@ from spark_rankeval.worker.facts import (
 )
 from spark_rankeval.worker.packed import Bound, received, unpacked
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.reading import filled, flat, whole_numbers
+from spark_rankeval.worker.reading import filled, flat, places_among, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -60,10 +60,7 @@ class ItemTable(NamedTuple):
         """Where the facts of items stand; int64."""
         if not len(self.ids):
             return np.zeros(len(ids), np.int64)
-        if pa.types.is_floating(ids.type):
-            # Of the two zeros, which are one item, the table has 0.0.
-            ids = pc.add(ids, 0.0)
-        return filled(pc.index_in(ids, value_set=self.ids), len(self.ids))
+        return places_among(ids, self.ids, unknown=len(self.ids))
 
 
 class ItemTables(NamedTuple):

@@ -61,11 +61,17 @@ def pack_together(
 def _packed(table: pa.Table, bound: Bound | None) -> bytes:
     if bound is not None and table.num_rows > bound.rows:
         return _TOO_LARGE
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table.combine_chunks())
-    whole = sink.getvalue()
+    whole = stream_of(table)
     return _TOO_LARGE if bound is not None and whole.size > bound.n_bytes else whole.to_pybytes()
+
+
+def stream_of(table: pa.Table) -> pa.Buffer:
+    """A table as Arrow's stream of one batch, also if it has no rows."""
+    sink = pa.BufferOutputStream()
+    (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_batch(batch)
+    return sink.getvalue()
 
 
 def unpacked(packed: pa.Scalar) -> pa.Table | None:

@@ -270,3 +270,11 @@ def filled(values: pa.Array, fill: float) -> Array:
     """The values as a numpy array, with a value for null."""
     without_null: Array = (pc.fill_null(values, fill) if values.null_count else values).to_numpy(zero_copy_only=False)
     return without_null
+
+
+def places_among(ids: pa.Array, known: pa.Array, *, unknown: int) -> IntArray:
+    """The place of each id among different ids of the same type, or `unknown`; int64. Of the two zeros, `known` has 0.0."""
+    if pa.types.is_floating(ids.type):
+        ids = pc.add(ids, pa.scalar(0.0, ids.type))
+    places: IntArray = filled(pc.index_in(ids, value_set=known), unknown).astype(np.int64)
+    return places

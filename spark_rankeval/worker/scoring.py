@@ -218,6 +218,7 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
     tables = inputs.tables
     lists, entry, n_excluded = _without(inputs.excluded, inputs.lists(task, model))
     vectors = inputs.vectors[model] if inputs.vectors else None
+    label_places = None if vectors is None else inputs.label_places(vectors)
     ids, joined = inputs.predictions[model].ids, inputs.columns.get(of_model(FACTS, model))
     views = _views_of(task, model, inputs.columns)
     parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
@@ -226,10 +227,10 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
     for place, view in views.items():
         # Ranking items without a label costs time, so only views that read them do it.
         of_view = replace(lists, grades=inputs.grades(task, view), entry=entry if view.reads_items else None)
-        if vectors is None:
+        if vectors is None or label_places is None:
             batch, findings = _rank(view, of_view, parts)
         else:
-            batch, findings = vectors.rank(view, of_view, inputs.label_places(vectors))
+            batch, findings = vectors.rank(view, of_view, label_places)
         if batch.recommended is not None:
             by_lists, by_users = facts_of_lists(view, inputs.items[model], tables, inputs.of_users)
             # Looked up for the items that are left: most were cut off.

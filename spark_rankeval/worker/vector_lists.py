@@ -28,11 +28,11 @@ from spark_rankeval.worker.reading import (
     VECTOR,
     Side,
     columns_of,
-    filled,
     flags,
     flat,
     numbers,
     of_model,
+    places_among,
     read_excluded,
     side_of,
     whole_numbers,
@@ -64,9 +64,7 @@ class TaskCatalogue(NamedTuple):
 
     def place_of(self, ids: pa.Array) -> IntArray:
         """The place of each item in the catalogue, −1 if it has none."""
-        if pa.types.is_floating(ids.type):
-            ids = pc.add(ids, pa.scalar(0.0, ids.type))
-        return filled(pc.index_in(ids.cast(self.ids.type), value_set=self.ids), -1).astype(np.int64)
+        return places_among(ids.cast(self.ids.type), self.ids, unknown=-1)
 
 
 class Catalogues:
