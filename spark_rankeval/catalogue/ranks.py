@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.lists import Ties
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
 
-# A block of products has at most so many cells, 64 MB, and so many users: more of these make a matrix product no faster.
-_CELLS, _USERS = 1 << 24, 256
+# A block of products has at most so many cells, 16 MB, and so many users. It stays in a processor's cache while it is looked through, and
+# more users make a matrix product no faster.
+_CELLS, _USERS = 1 << 22, 32
+# Items whose order the products leave open are decided when there are so many.
+_WAITING = 1 << 14
 # With more labels than this, a user's products are sorted once instead of being compared with each label.
 _COMPARED_LABELS = 24
 # A user with more items than this within the bound gets the exact scores of all items.
@@ -107,7 +110,8 @@ def rank_items(users: Users, items: Ragged, limits: Limits, ties: Ties = "item_a
             if first:
                 places = _first_places(row, first, users.error[user])
                 chosen.append((np.full(len(places), user), places + start))
-        counts.decide()
+        if counts.n_near > _WAITING:
+            counts.decide()
         if first and start + products.shape[1] == users.catalogue.n_items:
             # These users have no more items to come.
             settled.append(_first(users, chosen, first, ties))
@@ -130,7 +134,7 @@ def _blocks(users: Users, rows: IntArray, limits: Limits) -> Iterator[tuple[IntA
     for low in range(0, len(rows), n_users):
         some = rows[low : low + n_users]
         for start in range(0, catalogue.n_items, width):
-            products = users.approximate[some] @ catalogue.approximate[start : start + width].T
+            products = users.approximate[some] @ catalogue.approximate[:, start : start + width]
             if limits.candidates is not None:
                 others = np.ones(products.shape, np.bool_)
                 others[_cells(limits.candidates, some, start, products.shape[1])] = False
@@ -164,6 +168,7 @@ class _Counts:
     before: IntArray
     # Entries and items whose order the products leave open.
     near: list[tuple[IntArray, IntArray]] = field(default_factory=list)
+    n_near: int = 0
 
     @classmethod
     def of(cls, users: Users, items: Ragged, is_ranked: BoolArray, ties: Ties) -> _Counts:
@@ -189,8 +194,8 @@ class _Counts:
             n_above = len(products) - np.searchsorted(ascending, self.high[entries], "right")
             n_near = len(products) - np.searchsorted(ascending, self.low[entries], "left") - n_above
         else:
-            n_above = np.array([np.count_nonzero(products > high) for high in self.high[entries]])
-            n_near = np.array([np.count_nonzero(products >= low) for low in self.low[entries]]) - n_above
+            n_above = _counted(self.high[entries, None] < products)
+            n_near = _counted(self.low[entries, None] <= products) - n_above
         if n_near.sum() > _FEW_NEAR:
             self._count_exactly(user, entries, start, products)
             return
@@ -203,6 +208,7 @@ class _Counts:
         for entry in entries[(n_near > 0) & ~alone]:
             items = np.flatnonzero((products >= self.low[entry]) & (products <= self.high[entry]))
             self.near.append((np.full(len(items), entry), items + start))
+            self.n_near += len(items)
 
     def _count_exactly(self, user: int, entries: IntArray, start: int, products: Array) -> None:
         listed = np.flatnonzero(products > _NOTHING)
@@ -227,6 +233,7 @@ class _Counts:
             entries, items = map(np.concatenate, zip(*self.near, strict=True))
             self._count(entries, items, self.users.exact(self.items.user[entries], items))
             self.near.clear()
+            self.n_near = 0
 
     def _count(self, entries: IntArray, items: IntArray, scores: FloatArray) -> None:
         own, place = self.score[entries], self.items.values[entries]
@@ -238,7 +245,8 @@ class _Counts:
         self.before += np.bincount(entries[same & earlier], minlength=n_entries)
 
     def ranks(self, is_ranked: BoolArray) -> Ranks:
-        """The ranks of all items that were asked for."""
+        """The ranks of all items that were asked for, once all blocks are counted."""
+        self.decide()
 
         def spread(values: Array) -> Array:
             whole = np.zeros(len(is_ranked), values.dtype)
@@ -272,6 +280,11 @@ def _first_places(products: Array, first: int, error: float) -> IntArray:
     with np.errstate(over="ignore"):
         enough = np.maximum(np.nextafter(np.float32(least - 2 * error), _NOTHING), _LOWEST)
     return np.flatnonzero(products >= enough) if enough < lowest else places[products[places] >= enough]
+
+
+def _counted(is_so: BoolArray) -> IntArray:
+    """How many are so in each row; row by row, which numpy does much faster than all rows at once."""
+    return np.array([np.count_nonzero(row) for row in is_so])
 
 
 class _Firsts(NamedTuple):

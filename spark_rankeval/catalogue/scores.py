@@ -58,7 +58,7 @@ class Catalogue:
         bias: float64 (n_items,), what is added to all scores of an item.
         similarity: how a score is made of two vectors.
         has_bias: whether any bias is not 0.
-        approximate: float32 (n_items, length), times 2^−exponent; with the biases as a last column if there are any.
+        approximate: float32 (length, n_items), a column an item, times 2^−exponent; with the biases as a last row if there are any.
         exponent: of the largest number, so that nothing in `approximate` is above 1.
         longest: the length of its longest row.
     """
@@ -79,14 +79,15 @@ class Catalogue:
         n_items, length = numbers.shape
         has_bias = bool(bias.any())
         exponent = int(np.frexp(max(float(np.abs(part).max(initial=0.0)) for part in (numbers, bias)))[1])
-        approximate = np.empty((n_items, length + has_bias), np.float32)
+        # So, matrix products of few users are twice as fast as with a row an item.
+        approximate = np.empty((length + has_bias, n_items), np.float32)
         longest = 0.0
         step = max(1, _CELLS // (length + 1))
         for start in range(0, n_items, step):
             part = slice(start, start + step)
             whole = np.column_stack([numbers[part].astype(np.float64), *([bias[part]] if has_bias else [])])
             whole = np.ldexp(whole, -exponent)
-            approximate[part] = whole
+            approximate[:, part] = whole.T
             longest = max(longest, float(np.sqrt((whole * whole).sum(axis=1)).max()))
         return cls(numbers, bias, similarity, has_bias, approximate, exponent, longest)
 

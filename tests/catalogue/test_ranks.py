@@ -193,7 +193,7 @@ def test_without_the_error_bound_ranks_and_lists_would_be_wrong(monkeypatch, par
 def test_no_product_is_further_from_the_exact_score_than_the_bound(world):
     catalogue = Catalogue.of(world.items, world.item_bias)
     users = Users.of(catalogue, world.users, world.user_bias)
-    products = users.approximate @ catalogue.approximate.T
+    products = users.approximate @ catalogue.approximate
     for user in range(len(world.users)):
         everyone = np.full(len(world.items), user)
         about = users.as_approximate(everyone, users.exact(everyone, np.arange(len(world.items))))
