@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
     Batches = Iterator[pa.RecordBatch]
 
+# So many first items of lists are worked at a time.
+_LISTED = 1 << 20
 #: The columns of tables of first items, beside those of the user.
 RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE = "recommendations", "n_invalid", "n_invalid_catalogue"
 
@@ -227,6 +229,14 @@ class VectorLists:
         return known[1]
 
 
+def _few_users(batches: Batches, catalogues: Catalogues, most: int) -> Batches:
+    """The batches that have users, in parts of `most` users."""
+    for batch in batches:
+        catalogues.read(batch)
+        for start in range(0, batch.num_rows, most):
+            yield batch.slice(start, most)
+
+
 def first_items_of_batches(
     task: ScoringTask, k: int, passed_on: tuple[str, ...], item: str
 ) -> Callable[[Batches], Batches]:
@@ -235,10 +245,7 @@ def first_items_of_batches(
     @in_worker
     def run(batches: Batches) -> Batches:
         catalogues = Catalogues(task)
-        for batch in batches:
-            catalogues.read(batch)
-            if not batch.num_rows:
-                continue
+        for batch in _few_users(batches, catalogues, max(1, _LISTED // k)):
             columns = columns_of(batch)
             lists = VectorLists.read(columns, 0, catalogues[0], read_excluded(columns))
             first = lists.first_items(k, "item_asc")

@@ -10,11 +10,11 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.worker import reading
+from spark_rankeval.worker import reading, vector_lists
 from spark_rankeval.worker.catalogue import BIAS, IN_CATALOGUE, ITEM, VECTOR, PackedCatalogue, pack_catalogue
 from spark_rankeval.worker.scoring import score
 from spark_rankeval.worker.task_tables import TaskTables
-from spark_rankeval.worker.vector_lists import Catalogues
+from spark_rankeval.worker.vector_lists import Catalogues, first_items_of_batches
 
 METRICS = [
     "ndcg@3",
@@ -58,17 +58,22 @@ def exact_scores(users, items, similarity, user_bias, item_bias):
     return scores + item_bias + user_bias[:, None]
 
 
-def of_vectors(world, ties):
-    """What the worker makes of the vectors."""
+def catalogue_column(items, vectors, bias, n_users):
+    """What each of some users has of the packed catalogue: the first one has it."""
     rows = pa.table(
         {
-            ITEM: pa.array(world["items"], pa.string()),
-            VECTOR: pa.array(world["item_vectors"].tolist(), pa.list_(pa.float64())),
-            BIAS: pa.array(world["item_bias"]),
-            IN_CATALOGUE: pa.array(np.ones(len(world["items"]), bool)),
+            ITEM: pa.array(items, pa.string()),
+            VECTOR: pa.array(vectors.tolist(), pa.list_(pa.float64())),
+            BIAS: pa.array(bias),
+            IN_CATALOGUE: pa.array(np.ones(len(items), bool)),
         }
     )
     ((packed,),) = [batch.columns for batch in pack_catalogue(iter(rows.to_batches()))]
+    return pa.array([packed[0].as_py()] + [None] * (n_users - 1), pa.binary())
+
+
+def of_vectors(world, ties):
+    """What the worker makes of the vectors."""
     n_users = len(world["labels"])
     text = pa.list_(pa.string())
     columns = {
@@ -82,7 +87,7 @@ def of_vectors(world, ties):
         reading.LABEL_ROWS: pa.array([len(labels) for labels in world["labels"]]),
         reading.EXCLUDED: pa.array(world["excluded"], text),
         reading.NO_USER: pa.array(np.zeros(n_users, bool)),
-        reading.CATALOGUE: pa.array([packed[0].as_py()] + [None] * (n_users - 1), pa.binary()),
+        reading.CATALOGUE: catalogue_column(world["items"], world["item_vectors"], world["item_bias"], n_users),
     }
     if world["candidates"] is not None:
         columns[reading.CANDIDATES] = pa.array(world["candidates"], text)
@@ -159,6 +164,30 @@ def test_values_and_counts_are_those_of_the_table_of_all_scores(world, ties):
         np.testing.assert_array_equal(value, other, err_msg=label)
     for name, count in of_all.counts.items():
         np.testing.assert_array_equal(ours.counts[name], count, err_msg=name)
+
+
+def test_first_items_do_not_depend_on_how_many_users_are_worked_at_a_time(monkeypatch):
+    rng = np.random.default_rng(8)
+    vectors = rng.integers(-2, 3, (6, 2)).astype(float)
+    n_users = 11
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "user": pa.array(range(n_users)),
+            reading.VECTOR: pa.array([*rng.standard_normal((n_users - 1, 2)).tolist(), None], pa.list_(pa.float64())),
+            reading.BIAS: pa.array(np.zeros(n_users)),
+            reading.PREDICTION_ROWS: pa.array(np.ones(n_users, np.int64)),
+            reading.EXCLUDED: pa.array([["b"] * (user % 2) for user in range(n_users)], pa.list_(pa.string())),
+            reading.NO_USER: pa.array(np.zeros(n_users, bool)),
+            reading.CATALOGUE: catalogue_column(list("abcdef"), vectors, np.zeros(6), n_users),
+        }
+    )
+    run = first_items_of_batches(task_of("item_asc", "dot"), 3, ("user",), "item")
+    (whole,) = run(iter([batch, batch.slice(0, 0)]))
+    monkeypatch.setattr(vector_lists, "_LISTED", 12)
+    parts = list(run(iter([batch])))
+    assert [part.num_rows for part in parts] == [4, 4, 3]
+    assert pa.Table.from_batches(parts).to_pylist() == whole.to_pylist()
+    assert [len(row["recommendations"] or ()) for row in whole.to_pylist()] == [3] * (n_users - 1) + [0]
 
 
 class TestWhatCannotBeUsed:
