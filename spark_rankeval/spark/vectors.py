@@ -27,6 +27,22 @@ if TYPE_CHECKING:
 
 def read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> Source:
     """Find the columns of a model's vectors, as `read_source` finds those of its lists."""
+    found: list[str] = []
+    source = _read_vectors(vectors, names, found)
+    problems += [_named_as_given(problem, "users", "items") for problem in found]
+    return source
+
+
+def _named_as_given(problem: str, predictions: str, catalogue: str) -> str:
+    """What is wrong with a table of Vectors, which begins with its role, with the name that the caller knows instead."""
+    names = {"predictions": predictions, "catalogue": catalogue, "candidates": "candidates"}
+    for role, name in names.items():
+        if problem.startswith(role):
+            return f"{name} of Vectors{problem.removeprefix(role)}"
+    return problem
+
+
+def _read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> Source:
     users = [
         found for name in names.user if (found := require_column("predictions", vectors.users, name, "user", problems))
     ]
@@ -41,7 +57,9 @@ def read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> S
     candidates = None
     if vectors.candidates is not None:
         of_users = all(find_column(vectors.candidates, name) for name in names.user)
-        candidates = read_source("candidates" if of_users else "catalogue", vectors.candidates, names, problems)
+        found: list[str] = []
+        candidates = read_source("candidates" if of_users else "catalogue", vectors.candidates, names, found)
+        problems += [_named_as_given(problem, "users", "candidates") for problem in found]
     columns = VectorColumns(items, vector, item_vector, user_bias, item_bias, vectors.similarity, candidates)
     return Source("predictions", vectors.users, tuple(users), items.item, items.item_type, arrays=True, vectors=columns)
 

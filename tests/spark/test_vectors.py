@@ -287,7 +287,17 @@ class TestBadInput:
             (
                 lambda w: evaluate(Vectors(w.users, w.labels), w.labels, "rr"),
                 InputError,
-                "catalogue has no column 'vector'",
+                "items of Vectors has no column 'vector'",
+            ),
+            (
+                lambda w: evaluate(Vectors(w.items, w.items, candidates=w.users), w.labels, "rr"),
+                InputError,
+                "users of Vectors has no column 'user'",
+            ),
+            (
+                lambda w: evaluate(Vectors(w.users, w.items, candidates=w.items.drop("item")), w.labels, "rr"),
+                InputError,
+                "candidates of Vectors has no column 'item'",
             ),
             (
                 lambda w: evaluate(Vectors(w.users, w.items), w.labels, "rr", dialect="torchmetrics"),
