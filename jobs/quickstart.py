@@ -13,7 +13,7 @@ try:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    from spark_rankeval import Facts, compare, score_users, write_per_user
+    from spark_rankeval import Facts, Vectors, compare, score_users, top_items, write_per_user
     from spark_rankeval.errors import ConfigurationError
     from spark_rankeval.jobs.session import job_session, run_job
 except ModuleNotFoundError as error:
@@ -230,9 +230,8 @@ def recommend_by_als(training: DataFrame, k: int) -> DataFrame:
         numItemBlocks=2,
         seed=SEED,
     )
-    model = als.fit(training)
-    ranked = model.recommendForAllUsers(k + most_seen(training)).select("user", F.inline("recommendations"))
-    return best_unseen(ranked.withColumnRenamed("rating", "score"), training, k)
+    unseen = top_items(Vectors.of(als.fit(training)), k, exclude=training)
+    return unseen.select("user", F.inline("recommendations"))
 
 
 def recommend_by_popularity(training: DataFrame, k: int) -> DataFrame:

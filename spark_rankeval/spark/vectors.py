@@ -29,17 +29,10 @@ def read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> S
     """Find the columns of a model's vectors, as `read_source` finds those of its lists."""
     found: list[str] = []
     source = _read_vectors(vectors, names, found)
-    problems += [_named_as_given(problem, "users", "items") for problem in found]
+    # A problem begins with the role of its table. The caller knows the table by another name.
+    for role, name in {"predictions": "users", "catalogue": "items", "candidates": "candidates"}.items():
+        problems += [f"{name} of Vectors{text.removeprefix(role)}" for text in found if text.startswith(role)]
     return source
-
-
-def _named_as_given(problem: str, predictions: str, catalogue: str) -> str:
-    """What is wrong with a table of Vectors, which begins with its role, with the name that the caller knows instead."""
-    names = {"predictions": predictions, "catalogue": catalogue, "candidates": "candidates"}
-    for role, name in names.items():
-        if problem.startswith(role):
-            return f"{name} of Vectors{problem.removeprefix(role)}"
-    return problem
 
 
 def _read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> Source:
@@ -57,9 +50,10 @@ def _read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> 
     candidates = None
     if vectors.candidates is not None:
         of_users = all(find_column(vectors.candidates, name) for name in names.user)
-        found: list[str] = []
-        candidates = read_source("candidates" if of_users else "catalogue", vectors.candidates, names, found)
-        problems += [_named_as_given(problem, "users", "candidates") for problem in found]
+        role: Role = "candidates" if of_users else "catalogue"
+        wrong: list[str] = []
+        candidates = read_source(role, vectors.candidates, names, wrong)
+        problems += [f"candidates{problem.removeprefix(role)}" for problem in wrong]
     columns = VectorColumns(items, vector, item_vector, user_bias, item_bias, vectors.similarity, candidates)
     return Source("predictions", vectors.users, tuple(users), items.item, items.item_type, arrays=True, vectors=columns)
 
