@@ -88,19 +88,48 @@ def beside_als(n_users: int = 50_000, n_items: int = 39_443, rank: int = 10, rou
                 times = timed(works, rounds, 1)
         finally:
             spark.stop()
-    best = {name: min(seconds) for name, seconds in times.items()}
     return {
         "seconds": {name: [round(value, 2) for value in seconds] for name, seconds in times.items()},
-        "als-evaluated / vectors": round(best["als-evaluated"] / best["vectors"], 1),
-        "als-lists / top-items": round(best["als-lists"] / best["top-items"], 1),
+        "best_seconds": {name: round(min(seconds), 2) for name, seconds in times.items()},
         "worker_megabytes": peak.megabytes and round(peak.megabytes),
+    }
+
+
+def seconds_of_many_users(n_users: int = 100_000, n_items: int = 100_000, length: int = 64) -> dict[str, Any]:
+    """Seconds of 30 values of ranks of 10 labels a user; once, for it takes long."""
+    from pyspark.sql import functions as F
+
+    from spark_rankeval import Vectors, evaluate
+
+    with tempfile.TemporaryDirectory(prefix="rankeval-benchmark-") as folder:
+        spark = start_session("6g", 8)
+        try:
+            numbers = F.array(*(F.randn(seed).cast("float") for seed in range(length)))
+            for name, count in (("user", n_users), ("item", n_items)):
+                rows = spark.range(count).select(F.col("id").cast("int").alias(name), numbers.alias("vector"))
+                rows.write.parquet(f"{folder}/{name}")
+            drawn = F.array(*(F.pmod(F.xxhash64("user", F.lit(nth)), F.lit(n_items)).cast("int") for nth in range(10)))
+            users, items = (spark.read.parquet(f"{folder}/{name}") for name in ("user", "item"))
+            users.select("user", F.array_distinct(drawn).alias("item")).write.parquet(f"{folder}/labels")
+            labels = spark.read.parquet(f"{folder}/labels")
+            work: dict[str, Callable[[], object]] = {
+                "many": lambda: evaluate(Vectors(users, items), labels, values_of(METRICS, _CUTOFFS))
+            }
+            with PeakOfWorkers() as peak:
+                (seconds,) = timed(work, 1, 0)["many"]
+        finally:
+            spark.stop()
+    return {
+        "many_users_seconds": round(seconds, 1),
+        "worker_megabytes_of_many": peak.megabytes and round(peak.megabytes),
     }
 
 
 def whole_catalogue() -> dict[str, Any]:
     """All figures of the whole catalogue."""
     shapes = {"39,443 x 64": (39_443, 64, 10), "100,000 x 64": (100_000, 64, 10), "39,443 x 10": (39_443, 10, 10)}
-    return {"nanoseconds": {name: nanoseconds_a_score(*shape) for name, shape in shapes.items()}} | beside_als()
+    kernel = {name: nanoseconds_a_score(*shape) for name, shape in shapes.items()}
+    return {"nanoseconds": kernel} | beside_als() | seconds_of_many_users()
 
 
 def _sink(frame: DataFrame) -> None:

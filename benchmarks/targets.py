@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.ratios import Figure, ratio, slower_over_faster, with_spread
+from benchmarks.session import CORES
 
 Reports = Mapping[str, Mapping[str, Any]]
 Reader = Callable[[Reports], Figure]
@@ -118,6 +119,20 @@ def _plain(run: str, name: str) -> Reader:
     return lambda reports: Figure(reports[run][name])
 
 
+def _nanoseconds(reports: Reports) -> Figure:
+    return Figure(max(of_shape["ranks"] for of_shape in reports["catalogue"]["nanoseconds"].values()))
+
+
+def _million_users(reports: Reports) -> Figure:
+    """Core-hours: a tenth of the users was measured on two cores."""
+    return Figure(reports["catalogue"]["many_users_seconds"] * 10 * CORES / 3600)
+
+
+def _memory_of_catalogue(reports: Reports) -> Figure:
+    report = reports["catalogue"]
+    return Figure(max(report["worker_megabytes"], report["worker_megabytes_of_many"]))
+
+
 _SHAPES = ("logs", "long", "strings", "uuids", "words", "ragged", "lists-of-1000", "lists-of-10000", "even", "hot-user")
 
 #: The rows that the README shows, and a pull request measures again: of the run ``logs``.
@@ -168,6 +183,11 @@ TARGETS = (
     Target("memory of a Python worker", _SHAPES, _memory, 400, unit="MB"),
     Target("kernel, 50 predictions and 10 labels a user", ("kernel",), _plain("kernel", "50 and 10"), 20, unit="ns"),
     Target("kernel, 500 predictions and 50 labels a user", ("kernel",), _plain("kernel", "500 and 50"), 50, unit="ns"),
+    Target("whole catalogue from vectors, ranks of 10 labels, a score and core", ("catalogue",), _nanoseconds, 10, unit="ns"),
+    _ratio_target("… ALS's lists and their evaluation ÷ here, 50,000 users", "catalogue", "als-evaluated", "vectors", 20, at_least=True),
+    _ratio_target("… ALS's lists ÷ top_items(100)", "catalogue", "als-lists", "top-items", 5, at_least=True),
+    Target("… memory of a Python worker", ("catalogue",), _memory_of_catalogue, 400, unit="MB"),
+    Target("… a million users × 100,000 items × 64, on paper from a tenth of the users", ("catalogue",), _million_users, 0.3, unit="core-h"),
     Target("gap, one user with 40,000 distinct grades", ("statistics",), _plain("statistics", "gap_milliseconds"), 50, unit="ms"),
     Target("all_pairs of 10 models × 100 metrics, driver alone", ("statistics",), _plain("statistics", "all_pairs_seconds"), 5, unit="s"),
 )  # fmt: skip
