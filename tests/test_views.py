@@ -3,11 +3,12 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
-from scored import scores_in
+from scored import scores_in, values_in
 
 from spark_rankeval.dialects import find_dialect
-from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.request.readings import Lists, policy_of, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.plan import choose_plan
@@ -45,6 +46,11 @@ def plan_of_arrays(metrics, excludes=False, **call):
         (["precision@5"], {"dialect": "mllib"}, "each of equal items counts in this dialect"),
         (["ndcg@5"], {"excludes": True}, "items are left out of them (exclude=), and others move up."),
         (["precision@5"], {"dialect": "torchmetrics"}, "scores compare as float32 in this dialect."),
+        (
+            ["ndcg(judged_only=true)@5"],
+            {},
+            "items without a label are left out of them (judged_only), and others move up.",
+        ),
         (["recall@200000"], {}, "the cutoff 200000 is too large to leave any out."),
     ],
 )
@@ -59,6 +65,7 @@ def test_an_array_is_read_as_far_as_the_largest_cutoff_unless_items_move_up():
     )
     for call in ({"keep_best": True}, {"excludes": True}, {"dialect": "torchmetrics"}):
         assert plan_of_arrays(["precision@2"], **call).gathering == "all"
+    assert plan_of_arrays(["precision(judged_only=true)@2"]).gathering == "all"
 
 
 def test_one_view_of_whole_lists_reads_all():
@@ -86,3 +93,49 @@ def test_labels_put_at_the_end_of_a_list_are_no_predictions():
         int(scores.counts[f"0.{name}"][0]) for name in ("n_predictions", "n_labels", "n_relevant")
     )
     assert (n_predictions, n_labels, n_relevant) == (2, 3, 3)
+
+
+@pytest.mark.parametrize("dialect", ["default", "trec_eval", "mllib"])
+def test_judged_only_ranks_the_items_that_have_a_label(dialect):
+    """As if the list had no others: of whatever grade a label is, and whatever other metrics of the call read."""
+    rng = np.random.default_rng(5)
+    names = ["ndcg{}@3", "ap{}", "rr{}", "precision{}@2", "recall{}@3", "bpref{}"]
+    names = [name for name in names if "bpref" not in name or dialect != "mllib"]
+    if dialect == "mllib":
+        names = [name for name in names if "rr" not in name]
+    users, judged = {}, {}
+    for user in range(60):
+        items = [f"i{item}" for item in rng.permutation(12)[: rng.integers(0, 10)]]
+        listed = [(item, float(rng.integers(0, 5))) for item in items]
+        labels = [(f"i{item}", float(rng.integers(0, 3))) for item in rng.permutation(12)[: rng.integers(0, 6)]]
+        users[user] = listed, labels
+        judged[user] = [pair for pair in listed if pair[0] in dict(labels)], labels
+    known = find_dialect(dialect)
+    both = values_in(
+        known, [name.format("") for name in names] + [name.format("(judged_only=true)") for name in names], users
+    )
+    expected = values_in(known, [name.format("") for name in names], judged)
+    of_all = values_in(known, [name.format("") for name in names], users)
+    for name in names:
+        plain = str(parse_metric(name.format("")))
+        assert both[str(parse_metric(name.format("(judged_only=true)")))] == expected[plain]
+        assert both[plain] == of_all[plain]
+    assert expected != of_all
+
+
+def test_a_list_without_a_judged_item_is_a_list_all_the_same():
+    """A negative grade is no judgement, as in trec_eval. Dialects that leave out users without predictions keep this one."""
+    users = {"ann": ([("rye", 0.9), ("ham", 0.8)], [("tea", 1.0), ("ham", -1.0)])}
+    found = values_in(find_dialect("pytrec_eval"), ["recall(judged_only=true)@2"], users)
+    assert found["recall(judged_only=True)@2"] == {"ann": 0.0}
+
+
+def test_judged_only_counts_an_item_that_a_list_has_twice_once():
+    users = {"ann": ([("tea", 0.9), ("rye", 0.8), ("tea", 0.7), ("jam", 0.6)], [("tea", 0.0), ("jam", 1.0)])}
+    metrics = ["rr", "rr(judged_only=true)"]
+    found = values_in(find_dialect("default"), metrics, users)
+    assert found["rr"]["ann"] == 1 / 4
+    assert found["rr(judged_only=True)"]["ann"] == 1 / 3
+    _, scores = scores_in(find_dialect("default"), metrics, users)
+    assert int(scores.counts["0.n_predictions"][0]) == 4
+    assert int(scores.counts["0.n_duplicate_predictions"][0]) == 1

@@ -25,8 +25,9 @@ VALUES = {
     "judged_threshold": (1.0, 2.0),
     "recall": (0.0, 0.1, 0.35, 0.5, 1.0),
 }
-# Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators.
-LEFT_OPEN = ("estimator", "weight_limit")
+# Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators. `judged_only` changes lists:
+# tests/test_views.py has it.
+LEFT_OPEN = ("estimator", "weight_limit", "judged_only")
 
 
 def values_of(item):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.errors import DialectError
@@ -65,7 +65,8 @@ class Dialect:
     def ranking_of(self, metric: Metric) -> RankingPolicy:
         """How the lists become the ranking that a metric reads."""
         named = f"{metric.name}@k" if metric.k is not None else metric.name
-        return self.rankings.get(named, self.rankings.get(metric.name, self.ranking))
+        ranking = self.rankings.get(named, self.rankings.get(metric.name, self.ranking))
+        return replace(ranking, judged_only=True) if metric.judged_only is True else ranking
 
     def population_of(self, metric: Metric) -> Population:
         """Which users a metric is about."""

@@ -70,6 +70,7 @@ _CHOICES: dict[tuple[str, Any], str] = {
     ("duplicates", "each"): "an item counts each time it is in the list",
     ("duplicates", "once"): "an item is a hit only the first time it is in the list",
     ("conflicting_labels", "last"): "the last grade of an item counts",
+    ("judged_only", True): "items without a label are left out of the lists",
     ("unpredicted_labels", "last"): "labelled items that were not predicted are ranked last",
     ("absent_from_labels", "left_out"): "users without labels are left out",
     ("without_predictions", "left_out"): "users without predictions are left out",

@@ -136,7 +136,13 @@ def _check_vectors(reading: Reading, convention: Dialect) -> None:
 
 
 def check_depths(metrics: Iterable[tuple[str, Metric]]) -> None:
-    """Refuse metrics, with their labels, that look at every item of lists that are the whole catalogue."""
+    """Refuse metrics, with their labels, that lists that are the whole catalogue cannot have."""
+    metrics = list(metrics)
+    judged = [label for label, metric in metrics if metric.judged_only is True]
+    if judged:
+        named = ", ".join(dict.fromkeys(judged))
+        msg = f"{named} leaves out items without a label, which lists from Vectors cannot; ask without judged_only"
+        raise MetricError(msg)
     whole = [label for label, metric in metrics if metric.reads.depth is None and metric.reads.looks_at_items]
     if whole:
         msg = (

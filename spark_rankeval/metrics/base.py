@@ -136,6 +136,7 @@ class Metric(ABC):
         larger_is_better: which way comparisons read.
         k: the cutoff; None for the whole list.
         undefined: the value of a user for whom the metric is undefined: ``nan`` leaves the user out of the mean, ``zero`` counts.
+        judged_only: true if an evaluation is to rank only items with a grade from 0 on. It changes the lists, not the formula.
         needs: what a user needs for the metric to be defined: a ``relevant`` label, ``gain`` (a grade above 0, whatever the
             threshold), any ``labels``, or ``predictions``.
         value_range: the smallest and the largest possible value; intervals of means stay within it. Default: no bounds.
@@ -163,6 +164,11 @@ class Metric(ABC):
         "nan",
         choices=("nan", "zero"),
         doc="value of a user for whom the metric is undefined: NaN (left out of the mean) or 0",
+    )
+    judged_only: bool | Unset = parameter(
+        UNSET,
+        choices=(True,),
+        doc="True: an evaluation ranks only items with a grade from 0 on, as trec_eval does with -J",
     )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -28,7 +28,7 @@ def parse_metric(text: str | Metric) -> Metric:
 
     Examples:
         >>> parse_metric("hit@5")
-        HitRate(k=5, undefined=UNSET, relevance_threshold=UNSET, ties=UNSET)
+        HitRate(k=5, undefined=UNSET, judged_only=UNSET, relevance_threshold=UNSET, ties=UNSET)
         >>> str(parse_metric("MAP(denominator=labels)@10"))
         "ap(denominator='labels')@10"
 

@@ -28,6 +28,7 @@ class RankingPolicy:
         score_precision: what scores are rounded to before they compare.
         unpredicted_labels: labelled items that a list lacks are left out, or stand at its end, tied below the lowest
             score. An empty list stays empty.
+        judged_only: items without a label, or with a negative grade, are left out before anything else. Those below them move up.
     """
 
     ties: Ties = "item_asc"
@@ -35,6 +36,7 @@ class RankingPolicy:
     conflicting_labels: ConflictingLabels = "highest"
     score_precision: Literal["float64", "float32"] = "float64"
     unpredicted_labels: Literal["left_out", "last"] = "left_out"
+    judged_only: bool = False
 
 
 @dataclass(frozen=True)

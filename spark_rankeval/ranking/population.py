@@ -9,7 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import BoolArray
+    from spark_rankeval.ranking.ragged import BoolArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class Population:
     absent_from_labels: Literal["undefined", "left_out"] = "undefined"
     without_predictions: Literal["counted", "left_out"] = "counted"
 
-    def includes(self, batch: RankingBatch) -> BoolArray:
-        """Whether it is about each user of a batch; bool (n_users,)."""
+    def includes(self, batch: RankingBatch, unjudged: IntArray | None = None) -> BoolArray:
+        """Whether it is about each user of a batch; bool (n_users,). `unjudged`: how many predictions each list lost before."""
         included = np.ones(batch.n_users, np.bool_)
         if self.absent_from_labels == "left_out":
             included &= batch.labels.lengths > 0
         if self.without_predictions == "left_out":
-            included &= batch.n_predictions > 0
+            included &= batch.n_predictions + (0 if unjudged is None else unjudged) > 0
         return included
 
 

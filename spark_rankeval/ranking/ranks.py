@@ -10,7 +10,7 @@ import numpy as np
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.labels import settle_labels, with_unpredicted
 from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.ranking.matching import Matches, first_occurrences, match, repeated_items
+from spark_rankeval.ranking.matching import Matches, contained, first_occurrences, match, repeated_items
 from spark_rankeval.ranking.places import ranks_of
 from spark_rankeval.ranking.recommended import Recommended
 from spark_rankeval.ranking.ties import cut_within_tie, hangs_on_tie
@@ -37,6 +37,7 @@ class Findings(NamedTuple):
             in what metrics see.
         cut: 1 if pruning cut the list inside a group of equal scores that reaches into the largest cutoff.
         unpredicted: how many labelled items were ranked without a prediction.
+        unjudged: how many predictions were left out because nobody judged their items.
     """
 
     duplicate_predictions: IntArray
@@ -45,6 +46,7 @@ class Findings(NamedTuple):
     tied: IntArray
     cut: IntArray
     unpredicted: IntArray
+    unjudged: IntArray
 
 
 def rank_lists(
@@ -66,8 +68,12 @@ def rank_lists(
     """
     if policy.score_precision == "float32":
         lists = _with_scores_of_32_bits(lists)
-    lists, n_repeats = _settle_duplicates(lists, policy.duplicates)
     labels = settle_labels(lists, policy.conflicting_labels)
+    n_given = lists.items.lengths
+    if policy.judged_only:
+        lists = _with_judged_items(lists, labels)
+    unjudged = n_given - lists.items.lengths
+    lists, n_repeats = _settle_duplicates(lists, policy.duplicates)
     n_predicted = lists.items.lengths
     if policy.unpredicted_labels == "last":
         lists = with_unpredicted(lists, labels.items)
@@ -89,8 +95,16 @@ def rank_lists(
         tied=tied,
         cut=cut_within_tie(lists, largest_cutoff),
         unpredicted=lists.items.lengths - n_predicted,
+        unjudged=unjudged,
     )
     return batch, findings
+
+
+def _with_judged_items(lists: Lists, labels: Labels) -> Lists:
+    judged = contained(lists.items, labels.items.where(labels.grades.values >= 0))
+    if lists.matchable is not None:
+        judged &= lists.matchable
+    return replace(lists.where(judged), n_predictions=None)
 
 
 def _settle_duplicates(lists: Lists, rule: Duplicates) -> tuple[Lists, IntArray]:

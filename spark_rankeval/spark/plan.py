@@ -117,7 +117,8 @@ def _plan_for_arrays(task: ScoringTask, predictions: Source, prune: str, exclude
     words = ["Predictions come as arrays, a user's whole list in a row: nothing is brought together."]
     # What takes the place of an item that is left out must be there.
     moves_up = excludes or any(
-        view.ranking.duplicates == "keep_best" or view.ranking.unpredicted_labels == "last" for view in task.views
+        view.ranking.duplicates == "keep_best" or view.ranking.unpredicted_labels == "last" or view.ranking.judged_only
+        for view in task.views
     )
     reads_all = predictions.has_value or prune == "never" or moves_up
     if reads_all or cutoff is None:
@@ -145,6 +146,9 @@ def _obstacle(task: ScoringTask, metrics: Mapping[str, Metric], prune: str, excl
         ),
         "items are left out of them (exclude=), and others move up.": excludes,
         f"ties={ties!r} needs them.": ties is not None,
+        "items without a label are left out of them (judged_only), and others move up.": any(
+            r.judged_only for r in rankings
+        ),
         "scores compare as float32 in this dialect.": any(r.score_precision == "float32" for r in rankings),
         "this dialect ranks the union of predicted and labelled items.": any(
             r.unpredicted_labels == "last" for r in rankings

@@ -243,11 +243,12 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
             )
             batch = replace(batch, recommended=known)
         ranked.append((batch, findings))
-        scores.normalisers.update(_normalisers(view, batch, len(scores.metrics)))
-        scores.metrics.extend(_compute(view.metrics, view, batch))
-        scores.beside.extend(_compute(view.beside, view, batch))
+        included = view.population.includes(batch, findings.unjudged)
+        scores.normalisers.update(_normalisers(view, batch, included, len(scores.metrics)))
+        scores.metrics.extend(_compute(view.metrics, batch, included))
+        scores.beside.extend(_compute(view.beside, batch, included))
         if place in with_exposure:
-            scores.exposed[place] = Exposed(batch, inputs.predictions[model].ids, view.population.includes(batch))
+            scores.exposed[place] = Exposed(batch, inputs.predictions[model].ids, included)
     counts = _counts(next(iter(views.values())), ranked, inputs.predictions[model], inputs.labels)
     counts["n_excluded"] = n_excluded
     if vectors is not None:
@@ -330,17 +331,16 @@ def _rank(view: View, lists: Lists, parts: list[tuple[int, int]]) -> tuple[Ranki
     return batch, Findings(*map(np.concatenate, zip(*(findings for _, findings in slices), strict=True)))
 
 
-def _compute(metrics: Sequence[Metric], view: View, batch: RankingBatch) -> list[Array]:
+def _compute(metrics: Sequence[Metric], batch: RankingBatch, included: Array) -> list[Array]:
     """The metrics of the users of a view, NaN for users outside its population."""
     values: list[Array] = [metric.compute(batch) for metric in metrics]
-    included = view.population.includes(batch)
     return values if included.all() else [np.where(included, one, np.nan) for one in values]
 
 
-def _normalisers(view: View, batch: RankingBatch, first: int) -> dict[int, Array]:
+def _normalisers(view: View, batch: RankingBatch, included: Array, first: int) -> dict[int, Array]:
     """The weights of users' values in the means of the metrics that normalise, by place; 0 for users outside the view's population."""
     return {
-        place: np.where(view.population.includes(batch), metric.normaliser(batch), 0.0)
+        place: np.where(included, metric.normaliser(batch), 0.0)
         for place, metric in enumerate(view.metrics, first)
         if metric.normalises
     }

@@ -211,7 +211,7 @@ class VectorLists:
             of_first, findings = rank_lists(lists, view.ranking, largest_cutoff=view.largest_cutoff, looks=view.looks)
             batch = replace(batch, recommended=of_first.recommended)
             tied = np.maximum(tied, findings.tied)
-        return batch, Findings(none, labels.equal, labels.conflicts, tied, none, none)
+        return batch, Findings(none, labels.equal, labels.conflicts, tied, none, none, none)
 
     def counts(self) -> dict[str, IntArray]:
         """Counts that other lists have otherwise, by name; int64 (n_users,) each."""

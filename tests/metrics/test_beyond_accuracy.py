@@ -333,7 +333,7 @@ def test_its_docstring_says_formula_bounds_source_and_what_users_without_predict
     assert re.search(r"NaN[^.]* without predictions", text)
     for item in metric.parameters():
         assert item.metadata["doc"]
-        assert not item.metadata["choices"] or item.metadata["default"] == item.metadata["choices"][0]
+        assert not item.metadata["choices"] or item.metadata["default"] in (item.metadata["choices"][0], UNSET)
 
 
 @EVERY

@@ -68,6 +68,11 @@ TREC_EVAL = {
     "recip_rank-l2": "rr(relevance_threshold=2)",
     "Rprec-l2": "r_precision(relevance_threshold=2)",
     "bpref-l2": "bpref(relevance_threshold=2,judged_threshold=2)",
+    "map-J": "ap(judged_only=true)",
+    "ndcg_cut_5-J": "ndcg@5(judged_only=true)",
+    "P_5-J": "precision@5(judged_only=true)",
+    "recip_rank-J": "rr(judged_only=true)",
+    "recall_5-l2-J": "recall@5(relevance_threshold=2,judged_only=true)",
 }
 
 # What `golden/trec_eval-10.json` holds: no package carries trec_eval 10.

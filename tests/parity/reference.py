@@ -17,7 +17,9 @@ def parse(metric):
     arguments = {}
     for argument in filter(None, (found["arguments"] or "").split(",")):
         key, text = argument.split("=")
-        arguments[key.strip()] = float(text) if re.fullmatch(r"[-\d.]+|-inf", text) else text
+        arguments[key.strip()] = (
+            float(text) if re.fullmatch(r"[-\d.]+|-inf", text) else True if text == "true" else text
+        )
     return found["name"], found["k"] and int(found["k"]), arguments
 
 
@@ -46,6 +48,9 @@ def value(name, k, settings, user):
         predictions = [(item, float(np.float32(score))) for item, score in predictions]
     if settings.get("candidates") == "union":
         predictions = with_unpredicted(predictions, labels)
+    if parameters.pop("judged_only", None):
+        labelled = {item for item, grade in labels if grade >= 0}
+        predictions = [pair for pair in predictions if pair[0] in labelled]
     if parameters.get("gain") == "binary":
         # Where any labelled item is relevant, one of grade 0 gains as well.
         threshold = parameters.pop("relevance_threshold", None)

@@ -1,4 +1,4 @@
-"""pytrec_eval-terrier, which holds the C code of trec_eval 9. `-l2` after a measure's name: relevance level 2."""
+"""pytrec_eval-terrier, which holds the C code of trec_eval 9. After a measure: `-l2` is relevance level 2, `-J` judged documents alone."""
 
 import pytrec_eval
 
@@ -12,9 +12,11 @@ def run(users, measures):
     qrels, predictions = qrels_of(users), run_of(users)
     results = {}
     for measure in measures:
-        name, _, level = measure.partition("-l")
+        name, flag, _ = measure.partition("-J")
+        name, _, level = name.partition("-l")
         # The measures are asked for by a name with a dot and answered by one with an underscore.
-        evaluator = pytrec_eval.RelevanceEvaluator(qrels, {asked_as(name)}, relevance_level=int(level or 1))
+        level, judged = int(level or 1), bool(flag)
+        evaluator = pytrec_eval.RelevanceEvaluator(qrels, {asked_as(name)}, level, judged)
         per_user = {user: values[name] for user, values in evaluator.evaluate(predictions).items()}
         results[measure] = per_user, mean(per_user.values())
     return results
