@@ -128,6 +128,10 @@ def test_a_list_without_a_judged_item_is_a_list_all_the_same():
     users = {"ann": ([("rye", 0.9), ("ham", 0.8)], [("tea", 1.0), ("ham", -1.0)])}
     found = values_in(find_dialect("pytrec_eval"), ["recall(judged_only=true)@2"], users)
     assert found["recall(judged_only=True)@2"] == {"ann": 0.0}
+    users = {"ann": ([("rye", 0.9), ("ham", 0.8), ("tea", 0.7)], [("tea", 1.0), ("ham", -1.0)])}
+    assert values_in(find_dialect("pytrec_eval"), ["rr(judged_only=true)"], users) == {
+        "rr(judged_only=True)": {"ann": 1.0}
+    }
 
 
 def test_judged_only_counts_an_item_that_a_list_has_twice_once():
