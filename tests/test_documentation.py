@@ -8,7 +8,7 @@ import pytest
 from docstrings import EXAMPLES, PUBLIC, failures_of, needs_tables
 from documented import PAGES, ROOT
 
-from spark_rankeval import errors, trec
+from spark_rankeval import errors, splits, trec
 from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.ml import CatalogueCrossValidator, RankingEvaluator
 
@@ -43,6 +43,7 @@ WITHOUT_EXAMPLE = {
 }  # fmt: skip
 DOCUMENTED = PUBLIC | {each.__name__: each for each in vars(errors).values() if isinstance(each, type)}
 DOCUMENTED |= {name: getattr(trec, name) for name in trec.__all__ if name != "OFFICIAL"}
+DOCUMENTED |= {name: getattr(splits, name) for name in splits.__all__}
 DOCUMENTED |= {each.__name__: each for each in (RankingEvaluator, CatalogueCrossValidator)}
 
 

@@ -26,6 +26,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "test-browser": ("spark_rankeval/report/", "spark_rankeval/charts/", "tests/browser/", "tests/chromium.py", "tests/reports.py"),
     "test-notebook": (
         "docs/quickstart.ipynb", "tools/write_notebook.py", "tests/notebook/", "spark_rankeval/charts/", "spark_rankeval/tables/",
+        "spark_rankeval/splits/",
         "spark_rankeval/evaluation/result.py", "spark_rankeval/comparison/result.py",
     ),
     "test-cluster": (

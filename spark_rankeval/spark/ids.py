@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.sql_text import Sql
 
 _FLOATING = (T.FloatType, T.DoubleType)
-# What tables can be grouped and joined by, Arrow carries, and reads as text.
-_PLAIN = (
+#: What tables can be grouped, joined and ordered by, Arrow carries, and reads as text.
+PLAIN = (
     T.NumericType, T.StringType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BinaryType,
 )  # fmt: skip
 _OF_ITEMS = (T.IntegralType, T.StringType, *_FLOATING)
@@ -42,7 +42,7 @@ def why_unusable(kind: T.DataType, named: Named) -> str:
     # Spark 3.5 knows no collations. Spark alone compares by them; workers, hashes and dicts compare the bytes.
     if isinstance(kind, T.StringType) and getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
         return "strings are compared by their bytes, not by a collation: cast it to string, after lower() if case does not matter"
-    return "" if isinstance(kind, _OF_ITEMS if named == "item" else _PLAIN) else _ADVICE[named]
+    return "" if isinstance(kind, _OF_ITEMS if named == "item" else PLAIN) else _ADVICE[named]
 
 
 def problem_of_type(what: str, kind: T.DataType, named: Named) -> list[str]:

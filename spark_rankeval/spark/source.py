@@ -34,9 +34,10 @@ Role = Literal[
     "baseline",
     "catalogue",
     "candidates",
+    "log",
 ]
 #: Tables without a list of a user: what is asked of them are single rows of items.
-_OF_ITEMS = ("exclude", "training", "items", "catalogue", "candidates")
+_OF_ITEMS = ("exclude", "training", "items", "catalogue", "candidates", "log")
 #: Tables whose users, or whose items, are none.
 WITHOUT_USERS, WITHOUT_ITEMS = ("items", "catalogue"), ("users", "attributes")
 ValueKind = Literal["score", "rank", "relevance"]

@@ -159,6 +159,12 @@ def call(function: str, *arguments: Sql | float) -> Sql:
     return Sql(f"{function}({', '.join(map(_operand, arguments))})")
 
 
+def over(function: Sql, groups: Iterable[Sql], last_first: Iterable[Sql] = ()) -> Sql:
+    """What a function makes of the rows that a row shares its group with; ordered by these values, the largest first."""
+    order = ", ".join(f"{values} DESC NULLS LAST" for values in last_first)
+    return Sql(f"{function} OVER (PARTITION BY {', '.join(map(str, groups))}{f' ORDER BY {order}' if order else ''})")
+
+
 def when(condition: Sql, value: Sql | float, otherwise: Sql | float | None = None) -> Sql:
     """The value if the condition is true, else the other one or null."""
     rest = "" if otherwise is None else f" ELSE {_operand(otherwise)}"

@@ -25,6 +25,7 @@ ENVIRONMENT_OF = {
     "replay": "replay",
     "recbole": "recbole",
     "replay_beyond": "replay",
+    "replay_splits": "replay",
     "recommenders_beyond": "recommenders",
     "obp": "obp",
 }

@@ -1,0 +1,324 @@
+"""Splits of a log beside a naive version in plain Python: the same rows, labels and counts, whatever the partitions are."""
+
+import random
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+import splits_oracle as oracle
+from chispa import assert_df_equality
+from pyspark.sql import functions as F
+
+from spark_rankeval.errors import DataError, InputError, OptionError
+from spark_rankeval.splits import by_hash, by_time, k_core, last_n
+
+GRADES = {"click": 1, "buy": 3}
+# Items come last, so that only the rule about equal times puts them before other columns.
+COLUMNS = "event string, user bigint, time bigint, row bigint, item bigint"
+
+
+def random_rows(seed, n=260):
+    """Few times and items, so that times tie and pairs repeat; some rows lack something."""
+    draw = random.Random(seed)
+    rows = [
+        {
+            "event": draw.choice(["click", "buy", "view", None]),
+            "user": draw.choice([*range(12), None] if draw.random() < 0.2 else range(12)),
+            "time": draw.choice([*range(6), None]),
+            "row": place,
+            "item": draw.choice([*range(-3, 14), None]),
+        }
+        for place in range(n)
+    ]
+    # A newcomer, somebody with one row, and an item that nobody had before.
+    rows += [{"event": "buy", "user": 100, "time": 5, "row": n, "item": 1}]
+    rows += [{"event": "click", "user": 0, "time": 5, "row": n + 1, "item": 99}]
+    return rows
+
+
+ROWS = random_rows(1)
+# Each split, and what the naive version says: rows in training, rows held out, grades, what labels leave out.
+CASES = {
+    "time": (lambda log: by_time(log, 3, time="time"), oracle.by_time(ROWS, 3), None, ()),
+    "horizon, grades": (
+        lambda log: by_time(log, 3, horizon=2, time="time", relevance="event", grades=GRADES),
+        oracle.by_time(ROWS, 3, 5),
+        GRADES,
+        (),
+    ),
+    "unseen": (
+        lambda log: by_time(log, 3, time="time", relevance="event", grades=GRADES, leave_out="seen"),
+        oracle.by_time(ROWS, 3),
+        GRADES,
+        ("seen",),
+    ),
+    "warm": (
+        lambda log: by_time(log, 3, time="time", leave_out=["cold_users", "cold_items"]),
+        oracle.by_time(ROWS, 3),
+        None,
+        ("cold_users", "cold_items"),
+    ),
+    "last": (lambda log: last_n(log, time="time"), oracle.last_n(ROWS, 1), None, ()),
+    "last 3, all left out": (
+        lambda log: last_n(log, 3, time="time", leave_out=["seen", "cold_users", "cold_items"]),
+        oracle.last_n(ROWS, 3),
+        None,
+        ("seen", "cold_users", "cold_items"),
+    ),
+    "users": (lambda log: by_hash(log, 0.3, seed=5), oracle.by_hash(ROWS, 0.3, 5, ["user"]), None, ()),
+    "rows": (
+        lambda log: by_hash(log, 0.3, of="rows", seed=1 << 40),
+        oracle.by_hash(ROWS, 0.3, 1 << 40, ["user", "item"]),
+        None,
+        (),
+    ),
+}
+
+
+def parts_of(log):
+    """What all splits of a log are, in one action: {(case, part): rows or labels}."""
+    pieces = []
+    for case, (split_of, *_) in CASES.items():
+        split = split_of(log)
+        tables = {"training": split.training, "held out": split.held_out, "labels": split.labels}
+        for part, table in tables.items():
+            of_table = [
+                (F.col(name).cast("double") if name in table.columns else F.lit(None).cast("double")).alias(name)
+                for name in ("row", "user", "item", "time", "relevance")
+            ]
+            pieces.append(table.select(F.lit(case).alias("case"), F.lit(part).alias("part"), *of_table))
+    together = pieces[0]
+    for piece in pieces[1:]:
+        together = together.union(piece)
+    found = {(case, part): [] for case in CASES for part in ("training", "held out", "labels")}
+    for case, part, row, user, item, time, relevance in together.collect():
+        found[case, part].append((user, item, time, relevance) if part == "labels" else row)
+    return {key: sorted(values, key=str) for key, values in found.items()}
+
+
+@pytest.fixture(scope="module", name="log")
+def _log(spark):
+    return spark.createDataFrame([tuple(row.values()) for row in ROWS], COLUMNS)
+
+
+@pytest.fixture(scope="module", name="parts")
+def _parts(log):
+    return parts_of(log)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_split_is_what_its_definition_says(parts, case):
+    _, (training, held_out), grades, leave_out = CASES[case]
+    assert parts[case, "training"] == sorted((row["row"] for row in training), key=lambda row: str(float(row)))
+    assert parts[case, "held out"] == sorted((row["row"] for row in held_out), key=lambda row: str(float(row)))
+    labels = oracle.labels(training, held_out, grades, leave_out)
+    has_time = case not in ("users", "rows")
+    expected = [(*pair, time if has_time else None, grade) for pair, (time, grade) in labels.items()]
+    assert sorted(parts[case, "labels"]) == sorted(expected) if grades else set(parts[case, "labels"]) == set(expected)
+    assert len(parts[case, "labels"]) == len(expected) > 5
+
+
+def test_partitions_and_the_order_of_rows_do_not_matter(spark, parts):
+    shuffled = random.Random(2).sample(ROWS, len(ROWS))
+    log = spark.createDataFrame([tuple(row.values()) for row in shuffled], COLUMNS).repartition(5)
+    # Ids of another width are the same ids.
+    narrow = log.withColumns({"user": F.col("user").cast("int"), "item": F.col("item").cast("smallint")})
+    assert parts_of(narrow) == parts
+
+
+@pytest.mark.parametrize("case", ["horizon, grades", "last 3, all left out", "users"])
+def test_counts_are_those_of_the_naive_version(log, case):
+    split_of, (training, held_out), grades, leave_out = CASES[case]
+    split = split_of(log)
+    counts = split.counts()
+    labels = oracle.labels(training, held_out, grades, leave_out)
+    trained, labelled = {row["user"] for row in training}, {user for user, _ in labels}
+    needed = ("user", "item") if case == "users" else ("user", "item", "time")
+    invalid = {f"null {name}": sum(row[name] is None for row in ROWS) for name in needed}
+    n_invalid = sum(any(row[name] is None for name in needed) for row in ROWS)
+    assert counts.invalid == invalid
+    assert (counts.n_rows, counts.n_invalid) == (len(ROWS), n_invalid)
+    assert (counts.n_training, counts.n_held_out) == (len(training), len(held_out))
+    assert counts.n_after == len(ROWS) - n_invalid - len(training) - len(held_out)
+    assert counts.n_ungraded == (0 if grades is None else sum(row["event"] not in grades for row in held_out))
+    assert counts.n_labels == len(labels)
+    assert counts.n_users == len({row["user"] for row in training + held_out})
+    assert (counts.n_training_users, counts.n_labelled_users) == (len(trained), len(labelled))
+    assert counts.n_cold_users == len(labelled - trained)
+    assert (counts.first_time, counts.last_time) == ((None, None) if case == "users" else ("0", "5"))
+    with pytest.raises(
+        DataError, match=rf"log: of {len(ROWS)} rows .* with a null item.* cannot be used; fix the data"
+    ) as error:
+        split.check()
+    assert error.value.counts == {f"n_{reason.replace(' ', '_')}": n for reason, n in invalid.items()}
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_the_k_core_is_that_of_the_naive_version(spark, seed):
+    draw = random.Random(seed)
+    pairs = [(draw.randrange(60), min(int(draw.expovariate(0.09)), 40)) for _ in range(330)]
+    rows = [(user, item, place) for place, (user, item) in enumerate([*pairs, *pairs[:40]])]
+    log = spark.createDataFrame(rows, "user int, item int, row int")
+    core = k_core(log, 4)
+    expected = oracle.k_core(pairs, 4)
+    assert 10 < len(expected) < len(set(pairs)) - 30
+    assert core.rounds > 1
+    assert (core.n_pairs, core.n_users, core.n_items) == (
+        len(expected),
+        len({user for user, _ in expected}),
+        len({item for _, item in expected}),
+    )
+    assert core.log.columns == log.columns
+    assert sorted(map(tuple, core.log.collect())) == sorted(row for row in rows if row[:2] in expected)
+
+
+def test_the_k_core_of_bad_logs(spark):
+    log = spark.createDataFrame([(1, 1), (2, 1), (1, 2), (2, 2), (None, 1), (3, None)], "user int, item int")
+    with pytest.raises(DataError, match=r"1 with a null user and 1 with a null item belong to nobody") as error:
+        k_core(log, 2)
+    assert error.value.counts == {"n_null_user": 1, "n_null_item": 1}
+    assert k_core(log, 2, on_invalid="drop").n_pairs == 4
+    with pytest.raises(DataError, match="no user has 3 items that each have 3 users; choose a smaller k"):
+        k_core(log, 3, on_invalid="drop")
+
+
+def test_more_rounds_than_a_plan_can_hold_need_a_folder(spark, tmp_path):
+    # A circle of three, and a chain: each round takes one user and one item from each end of the chain.
+    rows = [(place, (place + step) % 3) for place in range(3) for step in (0, 1)]
+    rows += [(place, place + step) for place in range(100, 138) for step in (0, 1)]
+    log = spark.createDataFrame(rows, "user int, item int")
+    with pytest.raises(
+        DataError, match=r"after 16 rounds \d+ of \d+ pairs are still of users .* k = 2 items; pass folder="
+    ):
+        k_core(log, 2)
+    core = k_core(log, 2, folder=str(tmp_path / "pairs"))
+    assert (core.n_pairs, core.rounds) == (6, 20)
+    assert sorted(map(tuple, core.log.collect())) == sorted(rows[:6])
+
+
+def test_times_compare_in_utc_whatever_the_zone_of_the_session(spark):
+    start = datetime(2026, 11, 1, tzinfo=UTC)
+    rows = [(1, place, start + timedelta(hours=hours)) for place, hours in enumerate([-12, -1, 0, 23, 24])]
+    log = spark.createDataFrame(rows, "user int, item int, timestamp timestamp")
+    split = by_time(log, "2026-11-01", horizon="1d")
+    days = by_time(log.withColumn("timestamp", F.to_date("timestamp")), date(2026, 11, 1), horizon="1d")
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        for other in ("UTC", "Asia/Tokyo"):
+            spark.conf.set("spark.sql.session.timeZone", other)
+            assert sorted(row.item for row in split.training.collect()) == [0, 1]
+            assert sorted(row.item for row in split.labels.collect()) == [2, 3]
+            counts = split.counts()
+            assert (counts.n_after, counts.first_time) == (1, "2026-10-31 12:00:00+00:00")
+            assert counts.last_time == "2026-11-02 00:00:00+00:00"
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    assert days.counts().n_held_out == 2
+
+
+def test_odd_names_and_several_columns_of_a_user(spark):
+    rows = [
+        ("a", 1, "x", 1.0, 5.0),
+        ("a", 1, "y", 2.0, None),
+        ("a", 2, "x", 9.0, 1.0),
+        ("a", 2, "y", float("nan"), 2.0),
+    ]
+    log = spark.createDataFrame(rows, "`the user` string, `$s.1` int, `place` string, `user_0` double, stars double")
+    options = {"user": ["the user", "$s.1"], "item": "PLACE", "time": "user_0"}
+    split = last_n(log, relevance="stars", **options)
+    expected = spark.createDataFrame([("a", 1, "y", 2.0, None), ("a", 2, "x", 9.0, 1.0)], log.schema)
+    # chispa sorts by names, and these have dots.
+    plain = ["a", "b", "c", "d", "e"]
+    assert split.held_out.columns == log.columns
+    assert_df_equality(split.held_out.toDF(*plain), expected.toDF(*plain), ignore_row_order=True)
+    labels = spark.createDataFrame(
+        [("a", 2, "x", 9.0, 1.0)], "`the user` string, `$s.1` int, place string, user_0 double, relevance double"
+    )
+    assert_df_equality(split.labels, labels, ignore_nullable=True)
+    with pytest.raises(DataError, match="1 with a NaN time and 1 with a null or NaN grade cannot be used"):
+        split.check()
+    assert split.check("drop") is split
+    assert k_core(log, 1, user=options["user"], item="place").n_pairs == 4
+
+
+LOG = "user int, item int, timestamp int, event string"
+NOBODY = {
+    "log: none of 0 rows can be used": ([], lambda log: by_time(log, 1)),
+    r"no row to train on: no usable row is before the cut 1; choose a later cut. The log runs from 3 to 4": (
+        [(1, 1, 3, "a"), (1, 2, 4, "a")],
+        lambda log: by_time(log, 1),
+    ),
+    "holds no row out: no usable row is at or after the cut 5 and before 7": (
+        [(1, 1, 3, "a"), (1, 2, 9, "a")],
+        lambda log: by_time(log, 5, horizon=2),
+    ),
+    "none of 1 rows that are held out gives a label; 1 of them have no grade. Check grades=": (
+        [(1, 1, 3, "a"), (1, 2, 9, "a")],
+        lambda log: by_time(log, 5, relevance="event", grades={"purchse": 1}),
+    ),
+    "none of 1 rows that are held out gives a label. Check": (
+        [(1, 2, 3, "a"), (1, 2, 9, "a")],
+        lambda log: last_n(log, leave_out="seen"),
+    ),
+    "no row to train on: no user has more than 2 usable rows; choose a smaller n": (
+        [(1, 2, 3, "a"), (2, 2, 9, "a")],
+        lambda log: last_n(log, 2),
+    ),
+    "the share 0.999999 draws everybody; choose a smaller one": ([(1, 2, 3, "a")], lambda log: by_hash(log, 0.999999)),
+}
+
+
+@pytest.mark.parametrize("words", NOBODY)
+def test_a_split_that_leaves_nobody_is_refused(spark, words):
+    rows, split_of = NOBODY[words]
+    split = split_of(spark.createDataFrame(rows, LOG))
+    with pytest.raises(DataError, match=words.replace("(", r"\(")):
+        split.check()
+
+
+WRONG = {
+    r"log has no column 'timestamps' \(time=\); did you mean 'timestamp'\?": (
+        InputError,
+        lambda log: by_time(log, 1, time="timestamps"),
+    ),
+    r"log has no column 'who' \(user=\).*; log: the time column 'event' is string; .* cast it": (
+        InputError,
+        lambda log: last_n(log, user="who", time="event"),
+    ),
+    "user, item and time must be different columns": (InputError, lambda log: by_time(log, 1, user="item")),
+    "log must be a Spark DataFrame": (InputError, lambda log: by_hash([1], 0.5)),
+    "relevance='event' must be a number; it is string. Cast it, or pass the grade of each": (
+        InputError,
+        lambda log: by_time(log, 1, relevance="event"),
+    ),
+    "grades: the column of events 'event' is string, so the event 1 cannot": (
+        InputError,
+        lambda log: by_time(log, 1, relevance="event", grades={1: 1}),
+    ),
+    "is named like the grades of labels, 'relevance'; rename it": (
+        InputError,
+        lambda log: by_hash(log.withColumnRenamed("item", "relevance"), 0.5, item="relevance", relevance="timestamp"),
+    ),
+    "grades needs the column of events": (OptionError, lambda log: by_time(log, 1, grades={"a": 1})),
+    "grades must be finite numbers; got '1'": (
+        OptionError,
+        lambda log: by_time(log, 1, relevance="event", grades={"a": "1"}),
+    ),
+    "grades must be a dict": (OptionError, lambda log: by_time(log, 1, relevance="event", grades={})),
+    "cut must be a number": (OptionError, lambda log: by_time(log, "2026-11-01")),
+    "leave_out: 'sen' is not among .*; did you mean 'seen'": (OptionError, lambda log: last_n(log, leave_out="sen")),
+    "leave_out must be a word or a list of words": (OptionError, lambda log: last_n(log, leave_out=None)),
+    "n must be a whole number, at least 1; got 0": (OptionError, lambda log: last_n(log, 0)),
+    "share must be a number between 0 and 1; got 1": (OptionError, lambda log: by_hash(log, 1)),
+    "seed must be a whole number from 0": (OptionError, lambda log: by_hash(log, 0.5, seed=-1)),
+    "of must be one of 'users', 'rows'; got 'items'": (OptionError, lambda log: by_hash(log, 0.5, of="items")),
+    "k must be a whole number, at least 1; got 0": (OptionError, lambda log: k_core(log, 0)),
+    "on_invalid must be one of": (OptionError, lambda log: by_time(log, 1).check(on_invalid="quarantine")),
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_a_wrong_call_is_refused_before_any_job(spark, words):
+    kind, call = WRONG[words]
+    log = spark.createDataFrame([], LOG)
+    with pytest.raises(kind, match=words):
+        call(log)

@@ -1,0 +1,123 @@
+"""Cuts and horizons as callers write them. No test needs a session."""
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+from pyspark.sql import types as T
+
+from spark_rankeval.errors import OptionError
+from spark_rankeval.splits.times import TimeColumn
+
+INSTANT, LOCAL, DAY, WHOLE, REAL = (
+    TimeColumn("t", kind)
+    for kind in (T.TimestampType(), T.TimestampNTZType(), T.DateType(), T.LongType(), T.DoubleType())
+)
+NOON = datetime(2026, 11, 1, 12)  # what a caller may write
+
+
+@pytest.mark.parametrize(
+    ("column", "given", "cut"),
+    [
+        (INSTANT, "2026-11-01T12:00:00+02:00", datetime(2026, 11, 1, 10, tzinfo=UTC)),
+        (INSTANT, "2026-11-01", datetime(2026, 11, 1, tzinfo=UTC)),
+        (INSTANT, NOON, NOON.replace(tzinfo=UTC)),
+        (INSTANT, NOON.replace(tzinfo=timezone(timedelta(hours=-3))), datetime(2026, 11, 1, 15, tzinfo=UTC)),
+        (INSTANT, date(2026, 11, 1), datetime(2026, 11, 1, tzinfo=UTC)),
+        (LOCAL, "2026-11-01 12:00", NOON),
+        (LOCAL, date(2026, 11, 1), datetime(2026, 11, 1)),  # it has no zone
+        (DAY, "2026-11-01", date(2026, 11, 1)),
+        (DAY, datetime(2026, 11, 1), date(2026, 11, 1)),  # the same
+        (WHOLE, 7, 7),
+        (WHOLE, 7.5, 8),
+        (WHOLE, -7.5, -7),
+        (REAL, 7.5, 7.5),
+    ],
+)
+def test_a_cut_is_of_the_columns_kind(column, given, cut):
+    assert column.cut(given) == cut
+    assert type(column.cut(given)) is type(cut)
+
+
+@pytest.mark.parametrize(
+    ("column", "given"),
+    [
+        (INSTANT, 7),
+        (INSTANT, "7d"),
+        (INSTANT, None),
+        (LOCAL, "2026-11-01T12:00:00+02:00"),
+        (DAY, NOON),
+        (DAY, "2026-11-01T00:00:00+00:00"),
+        (WHOLE, "2026-11-01"),
+        (WHOLE, True),
+        (WHOLE, float("nan")),
+        (REAL, float("inf")),
+        (REAL, NOON),
+    ],
+)
+def test_a_cut_of_another_kind_is_refused(column, given):
+    with pytest.raises(OptionError, match=r"^cut must be a .*, because the column 't' is .*; got "):
+        column.cut(given)
+
+
+@pytest.mark.parametrize(
+    ("column", "horizon", "end"),
+    [
+        (INSTANT, "7d", datetime(2026, 11, 8, tzinfo=UTC)),
+        (INSTANT, " 36 h ", datetime(2026, 11, 2, 12, tzinfo=UTC)),
+        (INSTANT, "90min", datetime(2026, 11, 1, 1, 30, tzinfo=UTC)),
+        (INSTANT, timedelta(seconds=1), datetime(2026, 11, 1, 0, 0, 1, tzinfo=UTC)),
+        (DAY, "2w", date(2026, 11, 15)),
+        (DAY, timedelta(days=1), date(2026, 11, 2)),
+    ],
+)
+def test_a_horizon_ends_so_long_after_the_cut(column, horizon, end):
+    assert column.end(column.cut("2026-11-01"), horizon) == end
+
+
+def test_a_horizon_of_numbers_is_in_the_columns_unit():
+    assert (WHOLE.end(10, 5), WHOLE.end(10, 0.5), REAL.end(10.0, 0.5)) == (15, 11, 10.5)
+
+
+@pytest.mark.parametrize(
+    ("column", "horizon"),
+    [
+        (INSTANT, "7"),
+        (INSTANT, "7m"),
+        (INSTANT, "-7d"),
+        (INSTANT, "0d"),
+        (INSTANT, 7),
+        (INSTANT, timedelta(0)),
+        (DAY, "12h"),
+        (WHOLE, "7d"),
+        (WHOLE, 0),
+        (WHOLE, -1),
+    ],
+)
+def test_a_horizon_that_does_not_fit_is_refused(column, horizon):
+    cut = column.cut(10 if column is WHOLE else "2026-11-01")
+    with pytest.raises(OptionError, match=r"^horizon must be a .* the column 't' .*; got "):
+        column.end(cut, horizon)
+
+
+def test_a_horizon_ends_before_the_calendar_does():
+    with pytest.raises(OptionError, match="horizon ends after the year 9999"):
+        DAY.end(date(9999, 12, 1), "5w")
+
+
+def test_constants_name_their_type_and_zone():
+    moments = [INSTANT.cut("2026-11-01"), LOCAL.cut(NOON), DAY.cut("2026-11-01"), WHOLE.cut(7), REAL.cut(7.5)]
+    columns = [INSTANT, LOCAL, DAY, WHOLE, REAL]
+    written = [str(column.in_sql(moment)) for column, moment in zip(columns, moments, strict=True)]
+    local, day = b"2026-11-01 12:00:00".hex(), b"2026-11-01".hex()
+    assert written == [
+        "timestamp_micros(1793491200000000)",
+        f"CAST(CAST(X'{local}' AS STRING) AS timestamp_ntz)",
+        f"CAST(CAST(X'{day}' AS STRING) AS date)",
+        "7",
+        "7.5D",
+    ]
+
+
+def test_a_column_of_strings_has_no_times():
+    assert "cast it" in TimeColumn("t", T.StringType()).problem()
+    assert [column.problem() for column in (INSTANT, LOCAL, DAY, WHOLE, REAL)] == [""] * 5
