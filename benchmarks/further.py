@@ -21,6 +21,7 @@ FURTHER_WORDS = {
     "vectors": "… with diversity by vectors of 16 numbers",
     "baseline": "… with 2 measures against a baseline",
     "all-lists": "… with 4 measures of all lists together",
+    "audit": "audit of as many training rows as predictions, with times",
     "logged": "evaluate, 20 estimates from logged feedback",
     "sliced": "evaluate, {many} values, 2,000 slices",
     "ten-models": "evaluate, {many} values, 10 models at once",
@@ -66,6 +67,12 @@ def prepare(spark: SparkSession, folder: str, works: Collection[str]) -> None:
     if "ten-models" in works:
         for number in range(_MODELS):
             predictions.withColumn("score", F.rand(number)).write.parquet(f"{folder}/model-{number}")
+    if "audit" in works:
+        training, _, _ = further_tables(spark, {"predictions": predictions, "labels": labels})
+        assert training is not None, "item ids are numbers"
+        time = F.pmod(F.xxhash64("user", "item"), F.lit(1_000_000)).alias("timestamp")
+        training.select("user", "item", time).write.parquet(f"{folder}/training")
+        labels.select("user", "item", (time + 900_000).alias("timestamp")).write.parquet(f"{folder}/timed-labels")
     if {"trec", "trec-parquet"} & set(works):
         _prepare_trec(spark, folder, predictions, labels)
 
@@ -102,7 +109,14 @@ def further_works(spark: SparkSession, folder: str, tables: dict[str, DataFrame]
         **_ties(prepared, tables),
         **_pipelines(tables),
         **_trec(spark, folder, prepared),
+        "audit": lambda: _audit(prepared, tables),
     }
+
+
+def _audit(prepared: Prepared, tables: dict[str, DataFrame]) -> object:
+    from spark_rankeval import audit
+
+    return audit(prepared("training"), prepared("timed-labels"), tables["predictions"])
 
 
 def _beyond_accuracy(spark: SparkSession, tables: dict[str, DataFrame]) -> dict[str, Work]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from spark_rankeval.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from spark_rankeval.auditing.audit import audit as audit
+    from spark_rankeval.auditing.result import Audit as Audit
     from spark_rankeval.charts.of_comparisons import ComparisonPlots as ComparisonPlots
     from spark_rankeval.charts.of_results import ResultPlots as ResultPlots
     from spark_rankeval.comparison.compare import all_pairs as all_pairs
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.summarise import write_per_user as write_per_user
     from spark_rankeval.evaluation.top_items import top_items as top_items
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
+    from spark_rankeval.records.audit import AuditRow as AuditRow
     from spark_rankeval.records.comparison import ComparisonRow as ComparisonRow
     from spark_rankeval.records.quality import DataQuality as DataQuality
     from spark_rankeval.records.summary import SummaryRow as SummaryRow
@@ -52,6 +55,8 @@ if TYPE_CHECKING:
 
 # The public names of each module.
 _NAMES = {
+    "auditing.audit": ("audit",),
+    "auditing.result": ("Audit",),
     "charts.of_comparisons": ("ComparisonPlots",),
     "charts.of_results": ("ResultPlots",),
     "comparison.compare": ("all_pairs", "compare", "differences"),
@@ -65,6 +70,7 @@ _NAMES = {
     "evaluation.top_items": ("top_items",),
     "evaluation.summarise": ("summarise", "write_per_user"),
     "metrics.naming": ("parse_metric",),
+    "records.audit": ("AuditRow",),
     "records.comparison": ("ComparisonRow",),
     "records.quality": ("DataQuality",),
     "records.summary": ("SummaryRow",),

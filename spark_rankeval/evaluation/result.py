@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.lookup import Name
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report import Gate
-    from spark_rankeval.report.contents import Comparison
+    from spark_rankeval.report.contents import Audited, Comparison
     from spark_rankeval.tables.dialects import DialectRow
     from spark_rankeval.tables.models import Compared
     from spark_rankeval.tables.table import Document
@@ -223,6 +223,7 @@ class Result(Shown):
         comparison: Comparison | None = None,
         title: str | None = None,
         gates: Sequence[Gate] = (),
+        audit: Audited | None = None,
         dialects: Iterable[DialectRow] = (),
         distributions: Sequence[str] = (),
         manifest: Mapping[str, Any] | None = None,
@@ -234,6 +235,7 @@ class Result(Shown):
             comparison: the result of `compare` for these models; its verdicts, differences and slices get a section.
             title: the title of the page. None: one that names the models.
             gates: the conditions that the run had to meet; they come first on the page.
+            audit: the result of `audit` for these tables; its verdict and counts get a section.
             dialects: the ``rows`` of a `dialect_map`.
             distributions: metrics to draw as histograms of their users. Each aggregates `per_user` and the comparison's differences:
                 on a fresh result that is another evaluation, on a written one a look at a column. Without any, the page draws the
@@ -243,7 +245,8 @@ class Result(Shown):
 
         Raises:
             MissingExtraError: Altair, Jinja2 or vl-convert is not installed.
-            OptionError: the path has no folder on this machine, or the comparison does not come from `compare`.
+            OptionError: the path has no folder on this machine, or the comparison does not come from `compare`, or the audit not from
+                `audit`.
             UnknownMetricError: a metric of `distributions` is not in the result.
         """
         models = ", ".join(filter(None, self.models))
@@ -257,6 +260,7 @@ class Result(Shown):
             plots=replace(self.plot, notes=False),
             comparison=comparison,
             gates=tuple(gates),
+            audit=audit,
             dialects=tuple(dialects),
             distributions=(distributions,) if isinstance(distributions, str) else tuple(distributions),
             manifest=dict(manifest or {}),

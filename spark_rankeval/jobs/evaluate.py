@@ -12,6 +12,7 @@ from spark_rankeval.catalogue.scores import Similarity  # noqa: TC001 # of a fie
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, DialectError, MetricError
 from spark_rankeval.extras import check_extra
+from spark_rankeval.jobs.audit_settings import AuditSettings  # noqa: TC001 # of a field, whose type is looked at
 from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in
 from spark_rankeval.jobs.settings import INSTEAD
@@ -182,6 +183,7 @@ class EvaluateConfig(JobConfig):
         baseline: what a baseline recommends, in the form of predictions, for metrics that need it.
         columns: the names of the columns.
         gates: conditions on figures, by metric or by names of your own; a run that fails one exits with 4.
+        audit: counts of what leaked from labels into training, and limits for them.
         mlflow: where MLflow keeps the run, too.
     """
 
@@ -198,6 +200,7 @@ class EvaluateConfig(JobConfig):
     baseline: Source | None = None
     columns: Columns = field(default_factory=Columns)
     gates: Mapping[str, GateRule] = field(default_factory=dict)
+    audit: AuditSettings | None = None
     mlflow: Tracking | None = None
 
     def gate_rules(self) -> tuple[GateRule, ...]:
@@ -245,6 +248,8 @@ class EvaluateConfig(JobConfig):
         """The keys of the options of `evaluate` in the file, by the options' names."""
         sections = {name: f"[{name}]" for name in _TABLES}
         keys = {**sections, **keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
+        if self.audit is not None:
+            keys["time"] = "audit.time"
         for name in self.vectors.options() if self.vectors is not None else ():
             # Both Vectors and Facts have a column of vectors.
             keys[name] = " or ".join([f"vectors.{name}", *filter(None, [keys.get(name)])])
@@ -264,6 +269,11 @@ class EvaluateConfig(JobConfig):
             metrics = parse_metrics(self.evaluation.metrics)
         if metrics:
             problems += self._problems_of_metrics(metrics)
+        if self.audit is not None:
+            problems += self.audit.problems()
+            lacking = [f"[{name}]" for name in ("training", "labels") if getattr(self, name) is None]
+            if lacking:
+                problems.append(f"[audit] needs the section {' and '.join(lacking)}")
         if self.mlflow is not None:
             check_extra("mlflow", "runs in MLflow", only=("mlflow",))
             problems += self.mlflow.problems()

@@ -12,6 +12,7 @@ from spark_rankeval.evaluation.dialect_map import dialect_map
 from spark_rankeval.evaluation.evaluate import evaluate, quarantine, score_users, score_users_to_describe
 from spark_rankeval.evaluation.summarise import check_memory, summarise
 from spark_rankeval.jobs import runs
+from spark_rankeval.jobs.auditing import audit_tables, checks_to_make, outcomes_of_audit
 from spark_rankeval.jobs.dry_run import Part, folded, planned
 from spark_rankeval.jobs.evaluate import EvaluateConfig, parted
 from spark_rankeval.jobs.events import EventLog
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from spark_rankeval.auditing.result import Audit
     from spark_rankeval.evaluation.dialect_map import MapRow
     from spark_rankeval.evaluation.result import Result
     from spark_rankeval.jobs.runs import Run
@@ -69,12 +71,16 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
             with staged(frames[runs.QUARANTINE], f"{run.output}/{runs.QUARANTINE}") as table:
                 run.write(table, runs.QUARANTINE, is_empty=table.isEmpty())
         run.write(runs.metrics_table(spark, result, run.started).coalesce(1), runs.METRICS)
-        outcomes = outcomes_of(run, config.gate_rules(), result)
+        audited = audit_tables(config, tables)
+        outcomes = [*outcomes_of_audit(config, audited), *outcomes_of(run, config.gate_rules(), result)]
         write_gates(run, outcomes)
         facts = {"plan": list(result.plan), **result.to_dict(), **facts_of_gates(outcomes)}
+        if audited is not None:
+            facts["audit"] = audited.to_dict()
+            run.log.tell("audit", leaked=audited.leaked, verdict=audited.verdict)
         stored = spark.read.schema(without_standards(frames[runs.PER_USER]).schema).parquet(run.place(runs.PER_USER))
         result = replace(result, _table=lambda: stored)
-        write_report(run, partial(_report, run, config, result, outcomes, facts))
+        write_report(run, partial(_report, run, config, result, outcomes, audited, facts))
         manifest = run.manifest(facts, config.evaluation.seed)
         run.publish(manifest)
         unmet = failed(outcomes)
@@ -89,8 +95,8 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
                 run.log.tell("tracking failed", error=str(error))
                 unmet.append(f"tracking failed too: {error}")
         if unmet:
-            raise GateError("; ".join(unmet), _text(run, config, result, outcomes))
-    return result, _text(run, config, result, outcomes)
+            raise GateError("; ".join(unmet), _text(run, config, result, outcomes, audited))
+    return result, _text(run, config, result, outcomes, audited)
 
 
 def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
@@ -150,7 +156,13 @@ def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, A
 
 
 def _report(
-    run: Run, config: EvaluateConfig, result: Result, outcomes: list[GateOutcome], facts: Mapping[str, Any], path: Path
+    run: Run,
+    config: EvaluateConfig,
+    result: Result,
+    outcomes: list[GateOutcome],
+    audited: Audit | None,
+    facts: Mapping[str, Any],
+    path: Path,
 ) -> None:
     rows: tuple[MapRow, ...] = ()
     if config.report.dialects:
@@ -167,16 +179,19 @@ def _report(
         title=config.report.title,
         distributions=config.report.distributions,
         gates=outcomes,
+        audit=audited,
         dialects=rows,
         manifest=about_the_run(run.manifest(facts, config.evaluation.seed)),
     )
 
 
-def _text(run: Run, config: EvaluateConfig, result: Result, outcomes: list[GateOutcome]) -> str:
-    """What is printed of the run: its gates first."""
+def _text(run: Run, config: EvaluateConfig, result: Result, outcomes: list[GateOutcome], audited: Audit | None) -> str:
+    """What is printed of the run: its gates first, then the verdict of the audit."""
     printed = config.output.printed
     figures = _table(result) if printed == "table" else result.to_trec(per_query=printed == "trec_queries")
     parts = [figures, config.written(run.run_id, (*run.written, runs.MANIFESTS))]
+    if audited is not None:
+        parts.insert(0, f"audit\n{audited.verdict}")
     if outcomes:
         parts.insert(0, render_gates(outcomes))
     return "\n\n".join(parts)
@@ -205,7 +220,9 @@ def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     if config.evaluation.by:
         totals = "with totals" if config.evaluation.totals else ""
         parts.append(("slices by", [(name, totals) for name in attributes_in(config.evaluation.by)]))
+    if config.audit is not None:
+        parts.append(("audit", checks_to_make(config, tables)))
     outputs = [*frames, runs.METRICS]
-    if config.gates:
+    if config.gates or (config.audit is not None and config.audit.limits):
         outputs.append(runs.GATES)
     return planned(config, tables, parts, outputs)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_rankeval.jobs.runs import Run
 
 #: What the report has other sections for.
-_IN_OTHER_SECTIONS = ("plan", "data_quality", "data_quality_of_models", "gates_failed")
+_IN_OTHER_SECTIONS = ("plan", "data_quality", "data_quality_of_models", "gates_failed", "audit")
 # A table of users' values has a column a metric.
 _MOST_COLUMNS = 20
 

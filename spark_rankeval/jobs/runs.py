@@ -323,7 +323,7 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
     if config.output.run_id is not None:
         return config.output.run_id
     settings = asdict(config)
-    for section in ("output", "report", "gates", "mlflow"):
+    for section in ("output", "report", "gates", "audit", "mlflow"):
         settings.pop(section, None)
     files = {name: input_files(frame) for name, frame in tables.items()}
     public, whole = (

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.charts.of_comparisons import ComparisonPlots
     from spark_rankeval.charts.of_results import ResultPlots
+    from spark_rankeval.records.audit import AuditRow
     from spark_rankeval.records.comparison import ComparisonRow
     from spark_rankeval.records.quality import DataQuality
     from spark_rankeval.records.summary import SummaryRow
@@ -56,6 +57,13 @@ class Comparison(Protocol):
     def notes(self) -> tuple[str, ...]: ...  # noqa: D102
 
 
+class Audited(Protocol):
+    """The part of an `Audit` that a report reads."""
+
+    @property
+    def rows(self) -> tuple[AuditRow, ...]: ...  # noqa: D102 # the audit says it
+
+
 @dataclass(frozen=True)
 class Contents:
     """Everything that a report shows.
@@ -69,6 +77,7 @@ class Contents:
         notes: what the figures could be mistaken for, in sentences.
         comparison: the comparison of the models with a baseline, or None.
         gates: the conditions that the run had to meet.
+        audit: the audit of the tables, or None.
         dialects: the rows of a map of dialects.
         distributions: metrics to draw as histograms, whose users are counted on Spark.
         manifest: the rest of the record of the run: values by name, or mappings of such values.
@@ -82,6 +91,7 @@ class Contents:
     notes: Sequence[str] = ()
     comparison: Comparison | None = None
     gates: Sequence[Gate] = ()
+    audit: Audited | None = None
     dialects: Sequence[DialectRow] = ()
     distributions: Sequence[str] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.records.summary import SELF_NORMALISED
 from spark_rankeval.report import tables
 from spark_rankeval.report.pictures import picture
+from spark_rankeval.tables.audit import audit_table, findings, headline, unchecked_in_words
 from spark_rankeval.tables.comparison import differences_table, exceptions, margins_in_words, name_of_test
 from spark_rankeval.tables.dialects import dialects_table
 from spark_rankeval.tables.history import history_table
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_rankeval.charts.marks import Drawing
+    from spark_rankeval.records.audit import AuditRow
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report.contents import Comparison, Contents
     from spark_rankeval.report.pictures import Picture
@@ -120,6 +122,8 @@ def _sections(contents: Contents) -> Iterator[Section]:
     of_all = [row for row in contents.summary if row.slice == "all"]
     if contents.gates:
         yield _gates(contents)
+    if contents.audit is not None:
+        yield _audit(contents.audit.rows)
     apart = {model: quality for model, quality in contents.qualities.items() if quality.is_apart}
     if apart:
         words = [(f"model {model!r}: " if model else "") + apart_in_words(quality) for model, quality in apart.items()]
@@ -151,6 +155,17 @@ def _gates(contents: Contents) -> Section:
     passed = f"All {n} gates passed." if n > 1 else "The gate passed."
     words = f"{failed} of {n} gates failed." if failed else passed
     return Section("gates", "Gates", words=[words], tables=[tables.gates_table(contents.gates)], alarm=failed > 0)
+
+
+def _audit(rows: Sequence[AuditRow]) -> Section:
+    return Section(
+        "audit",
+        "What leaked",
+        words=[headline(rows), *unchecked_in_words(rows)],
+        points=findings(rows),
+        folded=[audit_table(rows)],
+        alarm=any(row.result == "leak" for row in rows),
+    )
 
 
 def _means(contents: Contents, of_all: list[SummaryRow]) -> Section:

@@ -20,6 +20,10 @@ def write_report(path: str | os.PathLike[str], **contents: Any) -> Path:
     if comparison is not None and not all(hasattr(comparison, name) for name in ("rows", "sliced", "baseline")):
         msg = f"comparison must be what compare(…) returns; got a {type(comparison).__name__}"
         raise OptionError(msg)
+    audit = contents.get("audit")
+    if audit is not None and not hasattr(audit, "rows"):
+        msg = f"audit must be what audit(…) returns; got a {type(audit).__name__}"
+        raise OptionError(msg)
     for gate in contents.get("gates", ()):
         if not isinstance(gate, Gate):
             msg = f"each gate must be spark_rankeval.report.Gate(name, condition, found, passed); got {gate!r}"

@@ -140,7 +140,7 @@ def read_sources(
     if not problems:
         candidates = [model.source.vectors.candidates for model in models if model.source.vectors is not None]
         compared = (right, everyone, left_out, about, *beside.tables(), *candidates)
-        _compare(left, (*(model.source for model in models[1:]), *compared), problems)
+        check_comparable(left, (*(model.source for model in models[1:]), *compared), problems)
         problems += [
             (
                 f"predictions of model {model.name!r} are {'arrays' if model.source.arrays else 'rows'}, those of "
@@ -170,7 +170,7 @@ def read_catalogue(vectors: Vectors, exclude: DataFrame | None, names: ColumnNam
     left_out = None if exclude is None else read_source("exclude", exclude, names, problems)
     if not problems:
         columns = model.source.vectors
-        _compare(model.source, (left_out, None if columns is None else columns.candidates), problems)
+        check_comparable(model.source, (left_out, None if columns is None else columns.candidates), problems)
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
     # Nobody asks for labels; the users' side stands for them where types are compared.
@@ -331,13 +331,14 @@ def _model_names(frame: DataFrame, model: str) -> list[str]:
     return names
 
 
-def _compare(left: Source, others: Iterable[Source | None], problems: list[str]) -> None:
+def check_comparable(left: Source, others: Iterable[Source | None], problems: list[str]) -> None:
+    """Add to the problems what says that users or items of a table cannot be compared with those of others."""
     for other in others:
         if other is None:
             continue
         if other.role not in WITHOUT_ITEMS and common_id_type(left.item_type, other.item_type) is None:
             problems.append(
-                f"items have different types: {left.item!r} of predictions is {left.item_type.simpleString()}, {other.item!r} "
+                f"items have different types: {left.item!r} of {left.role} is {left.item_type.simpleString()}, {other.item!r} "
                 f"of {other.role} is {other.item_type.simpleString()}. Cast one of them or read it with a schema; they are "
                 "never cast silently, because '01' would equal 1"
             )
@@ -346,7 +347,7 @@ def _compare(left: Source, others: Iterable[Source | None], problems: list[str])
         for name, one, two in zip(left.user, left.user_types(), other.user_types(), strict=True):
             if common_id_type(one, two) is None:
                 problems.append(
-                    f"users have different types: {name!r} is {one.simpleString()} in predictions and {two.simpleString()} in "
+                    f"users have different types: {name!r} is {one.simpleString()} in {left.role} and {two.simpleString()} in "
                     f"{other.role}. Cast one of them, or read it with a schema"
                 )
 

@@ -136,8 +136,13 @@ class Source:
         return [self.frame.schema[name].dataType for name in self.user]
 
 
-def read_source(role: Role, frame: DataFrame, names: ColumnNames, problems: list[str]) -> Source:
-    """Find the columns that a table of this role has; what is wrong is added to the problems, to be said all at once."""
+def read_source(
+    role: Role, frame: DataFrame, names: ColumnNames, problems: list[str], *, in_order: bool = True
+) -> Source:
+    """Find the columns that a table of this role has; what is wrong is added to the problems, to be said all at once.
+
+    Predictions in rows need scores or ranks, unless nobody asks for them `in_order`.
+    """
     users = []
     for name in names.user if role not in WITHOUT_USERS else ():
         found = require_column(role, frame, name, "user", problems)
@@ -160,6 +165,9 @@ def read_source(role: Role, frame: DataFrame, names: ColumnNames, problems: list
         return Source(role, frame, tuple(users), item, kind)
     if isinstance(kind, T.ArrayType):
         return _read_arrays(role, frame, tuple(users), item, wanted, names, problems)
+    if not in_order:
+        problems += problem_of_type(f"{role}: the item column {item!r}", kind, "item")
+        return Source(role, frame, tuple(users), item, kind)
     return _read_rows(role, frame, tuple(users), item, names, problems)
 
 

@@ -171,6 +171,16 @@ def when(condition: Sql, value: Sql | float, otherwise: Sql | float | None = Non
     return Sql(f"CASE WHEN {condition} THEN {_operand(value)}{rest} END")
 
 
+def over(value: Sql, keys: Sequence[str], order: Sequence[str] = (), *, frame: str = "") -> Sql:
+    """An aggregate over the rows that agree in the keys, which are names of ours as those of the order are.
+
+    The frame is of all rows, or of those up to this one if there is an order.
+    """
+    by = ", ".join(map(quoted, keys))
+    ordered = f" ORDER BY {', '.join(map(quoted, order))}" if order else ""
+    return Sql(f"{value} OVER (PARTITION BY {by}{ordered}{f' {frame}' if frame else ''})")
+
+
 def all_of(conditions: Iterable[Sql]) -> Sql:
     """Whether every condition is true; of none, true."""
     some = list(conditions)

@@ -1,0 +1,1 @@
+"""Audits: what training, labels and predictions have in common that they should not."""

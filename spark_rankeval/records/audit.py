@@ -1,0 +1,207 @@
+"""The checks of an audit, as data, and what an audit counted for each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: A leak makes figures too good. A problem changes figures in another way. A note is good to know.
+CheckKind = Literal["leak", "problem", "note"]
+#: What a check needs beside training and labels. Times are of training and labels; `since` is the time of a prediction.
+Need = Literal["time", "predictions", "since", "items"]
+
+
+@dataclass(frozen=True)
+class AuditCheck:
+    """What a check counts, and what it means if there is any.
+
+    Attributes:
+        name: the name by which limits and results know it.
+        words: what is counted, in words.
+        of: the things among which it is counted, in words.
+        kind: leak, problem or note.
+        meaning: a sentence on what it does to figures.
+        advice: a sentence on what to do.
+        needs: what it needs beside training and labels.
+    """
+
+    name: str
+    words: str
+    of: str
+    kind: CheckKind
+    meaning: str
+    advice: str
+    needs: tuple[Need, ...] = ()
+
+
+#: Every check, those of leaks first.
+CHECKS = (
+    AuditCheck(
+        "labels_in_training",
+        "labels that training also has",
+        "labels",
+        "leak",
+        "The model has seen these answers, so its figures are too good.",
+        "Take these pairs of user and item out of training or out of labels, unless users are expected to come back to an item.",
+    ),
+    AuditCheck(
+        "labels_before_training_end",
+        "labels before the end of training",
+        "labels",
+        "leak",
+        "The model has learned from events that came after these labels.",
+        "Split all users at the same time, so that every label follows all of training.",
+        ("time",),
+    ),
+    AuditCheck(
+        "labels_before_user_end",
+        "labels before their user's last row of training",
+        "labels",
+        "leak",
+        "The model knows what these users did next.",
+        "Split each user's rows so that the labels are the last ones.",
+        ("time",),
+    ),
+    AuditCheck(
+        "recommended_before_first_event",
+        "predictions made before anybody had seen the item",
+        "predictions",
+        "leak",
+        "The model knew an item before its first row in training or labels.",
+        "Recommend only items that were known at the time of the prediction, or check the times.",
+        ("time", "predictions", "since"),
+    ),
+    AuditCheck(
+        "recommended_in_training",
+        "predictions of items that the user had in training",
+        "predictions",
+        "problem",
+        "They take places in the lists and are rarely among the labels, so figures are too low.",
+        "Leave them out with exclude=training, unless users are expected to come back to an item.",
+        ("predictions",),
+    ),
+    AuditCheck(
+        "labels_outside_items",
+        "labels of items outside the catalogue",
+        "labels",
+        "problem",
+        "No model could have found them, so recall cannot reach 1.",
+        "Take them out of labels, or complete the catalogue (items=).",
+        ("items",),
+    ),
+    AuditCheck(
+        "recommended_outside_items",
+        "predictions of items outside the catalogue",
+        "predictions",
+        "problem",
+        "They take places that items of the catalogue could have had.",
+        "Recommend items of the catalogue alone, or complete the catalogue (items=).",
+        ("predictions", "items"),
+    ),
+    AuditCheck(
+        "repeated_labels",
+        "labels that repeat a user and item",
+        "labels",
+        "problem",
+        "Metrics count such a pair once, and every share here counts each row.",
+        "Keep one row for each pair, such as the one with the highest grade.",
+    ),
+    AuditCheck(
+        "repeated_predictions",
+        "predictions that repeat a user and item",
+        "predictions",
+        "problem",
+        "An evaluation refuses such lists unless you choose how to read them.",
+        "Keep the best place of each item in a list. If the table has several models, name their column with model=.",
+        ("predictions",),
+    ),
+    AuditCheck(
+        "cold_label_users",
+        "users with labels but without training rows",
+        "users with labels",
+        "note",
+        "A model that learns from training rows knows nothing about them.",
+        "Check that both tables use the same user ids, and look at these users as a slice.",
+    ),
+    AuditCheck(
+        "cold_recommended_users",
+        "users with predictions but without training rows",
+        "users with predictions",
+        "note",
+        "Their lists rest on no row of theirs.",
+        "Check that training is the table that the model has learned from.",
+        ("predictions",),
+    ),
+    AuditCheck(
+        "cold_label_items",
+        "labelled items without training rows",
+        "labelled items",
+        "note",
+        "A model that learns from training rows alone cannot recommend them, so its recall cannot reach 1.",
+        "Check that both tables use the same item ids.",
+    ),
+    AuditCheck(
+        "cold_recommended_items",
+        "recommended items without training rows",
+        "recommended items",
+        "note",
+        "The model knows them from elsewhere.",
+        "Check that training is the table that the model has learned from, and that both use the same item ids.",
+        ("predictions",),
+    ),
+    AuditCheck(
+        "labels_never_recommended",
+        "labels whose item is in nobody's list",
+        "labels",
+        "note",
+        "No list has these items. A catalogue (items=) says which of them could have been recommended.",
+        "Longer lists, or a model that covers more items, would reach some of them.",
+        ("predictions",),
+    ),
+)
+CHECK_OF = {check.name: check for check in CHECKS}
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    """What an audit counted for one check.
+
+    Examples:
+        >>> row = audit(training, labels)["cold_label_users"]
+        >>> row.n, row.of, row.share, row.result, row.examples
+        (1, 8, 0.125, 'note', ({'user': 7},))
+
+    Attributes:
+        name: the name of the check, such as ``labels_in_training``.
+        n: how many there are; 0 if the check was not made.
+        of: among how many.
+        examples: up to three of them: the values of the user's columns, the item and the time, by the names of their columns.
+        not_checked: why the check was not made; empty if it was.
+    """
+
+    name: str
+    n: int
+    of: int
+    examples: tuple[Mapping[str, Any], ...] = field(default=())
+    not_checked: str = ""
+
+    @property
+    def check(self) -> AuditCheck:
+        """What is counted, and what it means."""
+        return CHECK_OF[self.name]
+
+    @property
+    def share(self) -> float:
+        """The share of `n` in `of`; NaN if the check was not made, or if there is nothing to count among."""
+        return self.n / self.of if self.of and not self.not_checked else math.nan
+
+    @property
+    def result(self) -> str:
+        """``leak``, ``problem`` or ``note`` if there is any, ``none`` if there is none, and ``not checked``."""
+        if self.not_checked:
+            return "not checked"
+        return self.check.kind if self.n else "none"

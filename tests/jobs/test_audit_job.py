@@ -1,0 +1,115 @@
+"""The audit of a job: its limits are gates, its verdict is printed, and the report has a section about it."""
+
+import json
+
+import pytest
+
+from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.jobs.config import parse_config
+from spark_rankeval.jobs.evaluate import EvaluateConfig, main
+
+TABLES = {
+    "predictions": "user,item,score,day\n1,a,2.0,5\n1,b,1.0,5\n2,c,1.0,5\n3,a,1.0,5\n",
+    "labels": "user,item,day\n1,b,9\n2,a,3\n3,d,9\n",
+    "training": "user,item,day\n1,a,1\n1,b,2\n2,b,5\n3,c,4\n",
+}
+
+
+def start(folder, *options):
+    """Run the job on tables of which a label and two predictions are in training, and a label is before its end; its exit code."""
+    sections = []
+    for name, text in TABLES.items():
+        (folder / f"{name}.csv").write_text(text)
+        sections.append(f'[{name}]\npath = "{folder}/{name}.csv"\nformat = "csv"\n')
+    (folder / "job.toml").write_text(
+        "\n".join(sections)
+        + f"""
+        [columns]
+        score = "score"
+        [evaluation]
+        metrics = ["rr"]
+        [output]
+        path = "{folder}/out"
+        run_id = "day1"
+        report = true
+        [audit]
+        time = "day"
+        [audit.limits]
+        labels_in_training = 0.4
+        labels_before_user_end = 0.1
+        labels_outside_items = 1
+        [gates]
+        rr = {{ min = 0.1 }}
+    """
+    )
+    return main(["--config", str(folder / "job.toml"), *options])
+
+
+def test_limits_are_gates_and_all_is_written(spark, tmp_path, capsys, without_charts):
+    assert start(tmp_path, "--dry-run") == 0
+    planned = capsys.readouterr().out
+    assert "labels_before_user_end\n" in planned
+    assert "labels_outside_items            not made: there is no catalogue (items=)" in planned
+    assert "out/gates/run_id=day1" in planned
+    assert start(tmp_path) == 4
+    out, err = capsys.readouterr()
+    assert err == (
+        "evaluate: gates failed: labels before their user's last row of training: share at most 0.1; found 33.3% (1 of 3); labels of "
+        "items outside the catalogue: share at most 1; found not checked: there is no catalogue (items=). In the configuration: [items]\n"
+    )
+    leaks = "labels that training also has, labels before the end of training and labels before their user's last row of training"
+    assert f"audit\nLeaked: {leaks}.\n" in out
+    rows = spark.read.parquet(f"{tmp_path}/out/gates/run_id=day1").collect()
+    assert {(row["metric"], row["on"], row["rule"], row["value"], row["limit"], row["passed"]) for row in rows} == {
+        ("audit.labels_in_training", "share", "max", 1 / 3, 0.4, True),
+        ("audit.labels_before_user_end", "share", "max", 1 / 3, 0.1, False),
+        ("audit.labels_outside_items", "share", "max", None, 1.0, False),
+        ("rr", "mean", "min", 1 / 6, 0.1, True),
+    }
+    (file,) = (tmp_path / "out" / "manifests" / "run_id=day1").glob("*.txt")
+    manifest = json.loads(file.read_text())
+    assert manifest["gates_failed"] == 2
+    assert manifest["audit"]["recommended_in_training"] == {
+        "check": "recommended_in_training", "result": "problem", "n": 2, "of": 4, "share": 0.5, "not_checked": "",
+    }  # fmt: skip
+    page = (tmp_path / "out/reports/run_id=day1/report.html").read_text()
+    assert '<section id="audit" aria-labelledby="audit-heading" class="alarm">' in page
+    assert "Predictions of items that the user had in training: 2 of 4 predictions (50.0%)." in page
+    assert "user=1, item=&#39;b&#39;" in page
+    assert "2 of 4 gates failed." in page
+
+
+SMALLEST = {
+    "predictions": {"path": "p"},
+    "labels": {"path": "l"},
+    "training": {"path": "t"},
+    "columns": {"score": "score"},
+    "evaluation": {"metrics": "rr"},
+    "output": {"path": "o"},
+}
+
+
+@pytest.mark.parametrize(
+    ("left_out", "section", "words"),
+    [
+        ("training", {}, r"\[audit\] needs the section \[training\]"),
+        ("labels", {}, r"\[audit\] needs the section \[labels\]"),
+        (
+            "",
+            {"limits": {"labels_in_trainings": 0}},
+            "audit.limits: no check is called 'labels_in_trainings'; did you mean",
+        ),
+        (
+            "",
+            {"limits": {"labels_in_training": 2}},
+            "audit.limits: labels_in_training must be a share from 0 to 1; got 2",
+        ),
+        ("", {"time": ""}, "audit.time has an empty column name"),
+        ("", {"limit": {}}, "unknown key 'audit.limit'; did you mean 'limits'"),
+    ],
+)
+def test_a_wrong_section_is_refused(left_out, section, words):
+    settings = {**SMALLEST, "audit": section}
+    settings.pop(left_out, None)
+    with pytest.raises(ConfigurationError, match=words):
+        parse_config(settings, EvaluateConfig)
