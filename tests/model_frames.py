@@ -10,9 +10,20 @@ import pyarrow as pa
 
 from spark_rankeval.comparison import compare as comparison
 from spark_rankeval.spark.model_tables import MetricColumn, ModelTable, ModelTables
+from spark_rankeval.spark.per_user import hashes_by_name
 from spark_rankeval.statistics.merging import merged
-from spark_rankeval.worker.comparing import CONFLICTS, INVALID, MODEL, NOBODY, ROWS, USER, slice_field, value_field
+from spark_rankeval.worker.comparing import (
+    CONFLICTS,
+    INVALID,
+    MODEL,
+    NOBODY,
+    ROWS,
+    USER,
+    slice_field,
+    value_field,
+)
 from spark_rankeval.worker.packing import unpacked_by_place
+from spark_rankeval.worker.row_hashes import hash_field
 
 BATCH = 64
 METRICS = {"ndcg@10": "ndcg_at_10", "recall@5": "recall_at_5", "percentile_rank": "percentile_rank"}
@@ -60,17 +71,20 @@ class ModelFrames(ModelTables):
     def repeated_user(self, model):
         return ""
 
-    def collected(self, labels, run, bytes_each, by=()):
+    def collected(self, labels, run, bytes_each, by=(), shared=()):
         rows, attributes = {}, {}
         for table in self.tables:
             for record in table.frame.to_dict("records"):
                 values = [record[table.metrics[label].column] for label in labels]
                 fields = {value_field(place): value for place, value in enumerate(values)}
+                given = {name: record.get(table.hashes.get(name), 0) for name in shared}
+                hashes = {hash_field(name): None if pd.isna(value) else int(value) for name, value in given.items()}
                 user = None if pd.isna(record["user"]) else record["user"]
-                rows.setdefault(user, []).append({MODEL: table.model, INVALID: 0, **fields})
+                rows.setdefault(user, []).append({MODEL: table.model, INVALID: 0, **fields, **hashes})
                 attributes[user] = [record[name] for name in by]
         values = [(value_field(place), pa.float64()) for place in range(len(labels))]
-        row = pa.struct([(MODEL, pa.string()), (INVALID, pa.int64()), *values])
+        hashes = [(hash_field(name), pa.int64()) for name in shared]
+        row = pa.struct([(MODEL, pa.string()), (INVALID, pa.int64()), *values, *hashes])
         columns = {
             USER: pd.util.hash_array(np.array([0 if user is None else user for user in rows], np.int64)).view(np.int64),
             NOBODY: pa.array([user is None for user in rows], pa.bool_()),
@@ -100,7 +114,10 @@ def _compared_by(function, frames, columns, n_partitions, **options):
     known = isinstance(columns, dict)
     named = columns if known else {name: name for name in columns}
     metrics = {label: MetricColumn(name, label if known else "", "default") for label, name in named.items()}
-    tables = tuple(ModelTable(frame, ("user",), metrics, {}, model) for model, frame in frames.items())
+    tables = tuple(
+        ModelTable(frame, ("user",), metrics, {}, model, hashes=hashes_by_name(frame))
+        for model, frame in frames.items()
+    )
     with patch.object(comparison, "read_results", lambda *_: ModelFrames(tables, (), n_partitions)):
         return function(frames, **options)
 

@@ -14,7 +14,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
 from spark_rankeval import Cube, detectable_difference
-from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning, UnknownMetricError
+from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning, UnknownMetricError
 
 
 @pytest.fixture(scope="module")
@@ -369,3 +369,69 @@ def test_all_pairs_by_the_spread_of_each_pair(users):
         expected = max(row.p_tukey, beyond) if abs(row.difference) > 0.001 else beyond
         assert row.p == pytest.approx(expected, abs=1e-9)
     assert "the Games-Howell test with users as blocks" in repr(found)
+
+
+# --- the same labels
+
+
+def with_hashes(users, **changes):
+    """The users, each with the same labels under all models; `changes` has what else a model's table says of some of them."""
+    frames = {}
+    for model, frame in users.items():
+        hashes = pd.Series(np.where(frame["user"] % 7, frame["user"] + 1, 0), frame.index)
+        hashes[frame["user"].isin(changes.get(model, ()))] += 1
+        frames[model] = frame.assign(labels_hash=hashes, exclude_hash=hashes.where(frame["user"] % 5 > 0))
+    return frames
+
+
+def of_either(frames, column, model):
+    """Of how many users of either table the hashes are not the same; who is in one table alone has no labels in the other."""
+    joined = frames[model][["user", column]].merge(frames["old"][["user", column]], on="user", how="outer")
+    one, other = joined[f"{column}_x"], joined[f"{column}_y"]
+    if column == "exclude_hash":
+        return int((one.notna() & other.notna() & (one != other)).sum())
+    return int((one.fillna(0) != other.fillna(0)).sum())
+
+
+@pytest.mark.parametrize("n_partitions", [1, 40])
+def test_users_with_other_labels_are_counted_said_and_warned_of(users, n_partitions):
+    some = users["old"]["user"].iloc[10:31].tolist()
+    frames = with_hashes(users, new=some)
+    options = {"replicates": 9, "test": "t", "metrics": ["ndcg@10"], "n_partitions": n_partitions}
+    with pytest.warns(SparkRankEvalWarning, match="'new' and the baseline 'old' were evaluated on different labels"):
+        rows = compare_frames(frames, METRICS, "old", **options).rows
+    for row in rows:
+        labels, excluded = (of_either(frames, name, row.model) for name in ("labels_hash", "exclude_hash"))
+        assert labels > 0
+        # Of users without predictions nobody knows what was excluded, and of those in one table alone neither.
+        expected = f"labels ({labels} users)" + (f" and exclusions ({excluded} users)" if excluded else "")
+        assert row.not_shared == expected
+        assert row.sentence.endswith(f"); the two were evaluated on different {expected}.")
+    assert rows[0].model == "new"
+    assert "exclusions" in rows[0].not_shared
+    assert "exclusions" not in rows[1].not_shared
+    with pytest.raises(
+        DataError, match=r"'new' and the baseline 'old' were evaluated on different labels.*same_labels=False"
+    ):
+        compare_frames(frames, METRICS, "old", same_labels=True, **options)
+
+
+def test_the_same_labels_are_no_matter_and_unknown_ones_are_refused_on_request(users, recwarn):
+    everyone = set.intersection(*(set(frame["user"]) for frame in users.values()))
+    same = with_hashes({model: frame[frame["user"].isin(everyone)] for model, frame in users.items()})
+    compared = compare_frames(same, METRICS, "old", same_labels=True, test="t", replicates=9)
+    assert {row.not_shared for row in compared.rows} == {""}
+    assert not any("different" in row.sentence for row in compared.rows)
+    assert not recwarn
+    with pytest.raises(InputError, match=r"same_labels=True needs the columns of hashes.*'new' has none"):
+        compare_frames({**same, "new": users["new"]}, METRICS, "old", same_labels=True)
+
+
+def test_a_slice_has_its_own_count_of_users_with_other_labels(users):
+    few = {model: frame.assign(country=np.where(frame["user"] % 2, "DE", "FR")) for model, frame in users.items()}
+    frames = with_hashes({model: few[model] for model in ("old", "new")}, new=few["old"]["user"].iloc[:40].tolist())
+    with pytest.warns(SparkRankEvalWarning):
+        compared = compare_frames(frames, METRICS, "old", by="country", replicates=9, test="t", metrics=["ndcg@10"])
+    for row in compared.sliced:
+        of_slice = {m: f[f["country"] == row.slice.removeprefix("country=")] for m, f in frames.items()}
+        assert row.not_shared.startswith(f"labels ({of_either(of_slice, 'labels_hash', 'new')} users)")

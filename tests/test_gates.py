@@ -113,6 +113,29 @@ def test_ends_of_intervals_are_compared_with_their_like():
     assert one.limit == pytest.approx(0.27)
 
 
+def test_a_drop_since_other_labels_is_said_and_refused_on_request():
+    before = [
+        ("monday", row(mean=0.315, fingerprints={"labels": "a" * 32, "exclude": "1" * 32, "predictions": "b" * 32}))
+    ]
+    today = row(mean=0.315, fingerprints={"labels": "c" * 32, "exclude": "1" * 32, "predictions": "d" * 32})
+    with pytest.warns(UserWarning, match=r"labels changed since the run monday.*same_labels = true"):
+        (one,) = outcomes({"ndcg@10": {"max_drop": 0.01}}, [today], before)
+    assert (one.passed, one.changed) == (True, "labels")
+    assert one.found == "0.315, after 0.315 in monday; since then, labels changed"
+    with pytest.warns(UserWarning, match="labels changed"):
+        (one,) = outcomes({"ndcg@10": {"max_drop": 0.01, "same_labels": True}}, [today], before)
+    assert not one.passed
+
+
+@pytest.mark.parametrize("fingerprints", [{}, {"labels": "a" * 32, "predictions": "e" * 32}], ids=["unknown", "same"])
+def test_other_predictions_and_unknown_labels_are_no_change(fingerprints, recwarn):
+    before = [("monday", row(mean=0.315, fingerprints={"labels": "a" * 32, "predictions": "b" * 32}))]
+    (one,) = outcomes(
+        {"ndcg@10": {"max_drop": 0.01, "same_labels": True}}, [row(mean=0.31, fingerprints=fingerprints)], before
+    )
+    assert (one.passed, one.changed, len(recwarn)) == (True, "", 0)
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -144,6 +144,36 @@ def test_failed_runs_are_marked_wherever_they_are_shown(tmp_path):
     assert not any(one["ringed"] for one in points(WEEK.plot("rr")))
 
 
+def labelled(digits, **others):
+    return row("rr", 0.4, fingerprints={"labels": digits * 32, "predictions": digits * 32, **others})
+
+
+def test_runs_with_other_labels_are_marked_wherever_they_are_shown(tmp_path):
+    marked = runs(*([labelled(digits)] for digits in "aabb"), [row("rr", 0.4)], [labelled("b", users="f" * 32)])
+    lines = repr(marked).splitlines()
+    assert lines[1].split()[:4] == ["run_id", "time", "(UTC)", "changed"]
+    # A run without fingerprints tells nothing; the one after it is compared with the one before.
+    assert [line.split()[4:5] for line in lines[2:]][2] == ["labels"]
+    assert ["labels" in line for line in lines[2:]] == [day == 2 for day in range(6)]
+    assert [" users " in line for line in lines[2:]] == [day == 5 for day in range(6)]
+    chart = marked.plot("rr")
+    drawn = next(one for one in values(chart) if "words" in one[0])
+    assert [(one["words"], one["place"]) for one in drawn] == [
+        (words, 1000 * (START + timedelta(days=day)).timestamp())
+        for day, words in ((2, "labels changed"), (5, "users changed"))
+    ]
+    assert "Dotted upright lines: labels and users changed." in chart.to_dict()["title"]["subtitle"]
+    assert "labels changed at 2026-10-22 04:00" in chart.to_dict()["description"]
+    assert marked.report(tmp_path / "trend.html").read_text().count(">labels</td>") == 1
+    assert "changed" not in repr(WEEK)
+
+
+def test_labels_that_change_all_the_time_are_counted():
+    chart = runs(*([labelled(f"{day % 10}")] for day in range(20))).plot("rr")
+    assert "Labels, users or exclusions changed 19 times." in chart.to_dict()["title"]["subtitle"]
+    assert not any("words" in one[0] for one in values(chart))
+
+
 @pytest.mark.parametrize(
     ("apart", "form"),
     [

@@ -201,16 +201,17 @@ def _of_users(tables: AuditTables, users: list[str], rows: Mapping[Role, DataFra
     together = _together(rows, places)
     table, item, time = named(_TABLE), named(_ITEM), named(_TIME)
     is_label, is_prediction = table == _LABELS, table == _PREDICTIONS
+    by, ordered = [named(name) for name in users], [named(name) for name in order]
     before = {
-        "known_item": over(call("last", when(table == _TRAINING, item), True), users, order, frame=_UP_TO_HERE),
-        "label_number": over(_tally(is_label), users, order, frame=_UP_TO_HERE),
-        "prediction_number": over(_tally(is_prediction), users, order, frame=_UP_TO_HERE),
-        **{f"previous_{name}": over(call("lag", named(name)), users, order) for name in order},
+        "known_item": over(call("last", when(table == _TRAINING, item), True), by, ordered, frame=_UP_TO_HERE),
+        "label_number": over(_tally(is_label), by, ordered, frame=_UP_TO_HERE),
+        "prediction_number": over(_tally(is_prediction), by, ordered, frame=_UP_TO_HERE),
+        **{f"previous_{name}": over(call("lag", named(name)), by, ordered) for name in order},
     }
     # The rows are sorted once: those above need the finer order, and are computed first.
-    whole = {"first_table": over(call("min", table), users)}
+    whole = {"first_table": over(call("min", table), by)}
     if tables.times:
-        whole["user_end"] = over(call("max", when(table == _TRAINING, time)), users)
+        whole["user_end"] = over(call("max", when(table == _TRAINING, time)), by)
     sorted_once = with_columns(with_columns(together, before), whole)
     asked = where(sorted_once, table > _TRAINING)
     if end is not None:
@@ -258,7 +259,7 @@ def _of_items(tables: AuditTables, rows: Mapping[Role, DataFrame], training: Dat
     if has_since:
         # A row for each time of prediction, beside which stands the first time of the item.
         together = aggregate(together, [_ITEM, "since"], *sums, *first)
-        together = with_columns(together, {"first": over(call("min", named("first")), [_ITEM])})
+        together = with_columns(together, {"first": over(call("min", named("first")), [named(_ITEM)])})
         early = call("sum", when(named("since") < named("first"), named("predictions"), 0))
         sums.append(early.alias("early"))
     items = aggregate(together, [_ITEM], *sums)

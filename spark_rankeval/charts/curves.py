@@ -43,13 +43,15 @@ def curve_chart(
     times: bool = False,
     limits: Sequence[tuple[str, float]] = (),
     ringed: Collection[str] = (),
+    changes: Mapping[float, str] | None = None,
     width: int = WIDTH,
     height: int = 300,
 ) -> alt.Chart | alt.LayerChart:
     """Lines with bands from the lower to the upper end of each interval.
 
     Places are numbers. Times are milliseconds since 1970; then the axis of values begins near the smallest value.
-    Limits are drawn as lines with their words. Points whose note is in `ringed` have a ring.
+    Limits are drawn as lines with their words. Points whose note is in `ringed` have a ring. `changes` are places with words, each an
+    upright line.
     """
     drawn = [point for point in estimates if math.isfinite(point.value)]
     if not drawn:
@@ -72,7 +74,11 @@ def curve_chart(
     hints += [alt.Tooltip("at:N", title=x_title), alt.Tooltip("shown:N", title=y_title)]
     hints.append(alt.Tooltip("note:N", title="run" if times else ""))
     points: dict[str, Any] = {"y": alt.Y("value:Q", **y), "tooltip": hints}
-    layers = [*_limits(limits, y["scale"]), *_lines(base, drawn, y, marks.dash(present, series))]
+    layers = [
+        *_changes(changes or {}, x),
+        *_limits(limits, y["scale"]),
+        *_lines(base, drawn, y, marks.dash(present, series)),
+    ]
     layers.append(_points(base, drawn).encode(shape=shape, **points))
     if ringed:
         rings = base.transform_filter("datum.ringed").mark_point(filled=False, size=180, strokeWidth=1.5, opacity=1)
@@ -80,7 +86,9 @@ def curve_chart(
     if beside:
         names = _names(lines, _LINE_OF_TEXT * (reach[1] - reach[0]) / height)
         layers.append(names.encode(y=alt.Y("at:Q", scale=y["scale"]), color=marks.text_colour(present, series)))
-    about = marks.listed([*texts, *(f"limit {name}" for name, _ in limits)])
+    others = [f"limit {name}" for name, _ in limits]
+    others += [f"{words} at {_time(place)}" for place, words in (changes or {}).items()]
+    about = marks.listed([*texts, *others])
     chart = marks.layered(layers, width=width, height=height, title=marks.heading(title, reading)).properties(
         description=f"Line chart of {y_title} against {x_title}. {about}."
     )
@@ -104,6 +112,15 @@ def _horizontal(title: str, places: Sequence[float], whole_numbers: bool, times:
     axis.format = next(form for longest, form in _TIME_FORMATS if span[1] - span[0] < longest)
     axis.labelOverlap = True
     return alt.X("place:T", scale=alt.Scale(domain=span, nice=False, type="utc"), axis=axis)
+
+
+def _changes(changes: Mapping[float, str], x: alt.X) -> list[alt.Chart]:
+    """Dotted lines from top to bottom, whose words show when they are pointed at."""
+    if not changes:
+        return []
+    base = marks.chart_of({"place": place, "words": words} for place, words in changes.items())
+    rules: alt.Chart = base.mark_rule(strokeDash=[1, 3], strokeWidth=1.5, color=marks.QUIET)
+    return [rules.encode(x=x, tooltip=[alt.Tooltip("words:N", title="")])]
 
 
 def _limits(limits: Sequence[tuple[str, float]], scale: alt.Scale) -> list[alt.Chart]:
@@ -137,7 +154,11 @@ def _points(base: alt.Chart, drawn: Sequence[Estimate]) -> alt.Chart:
 def _at(point: Estimate, times: bool) -> str:
     """A place in words."""
     place = _place(point)
-    return f"{datetime.fromtimestamp(place / 1000, UTC):%Y-%m-%d %H:%M}" if times else f"{place:g}"
+    return _time(place) if times else f"{place:g}"
+
+
+def _time(place: float) -> str:
+    return f"{datetime.fromtimestamp(place / 1000, UTC):%Y-%m-%d %H:%M}"
 
 
 def _names(lines: Mapping[str, Sequence[Estimate]], gap: float) -> alt.Chart:

@@ -11,7 +11,9 @@ from spark_rankeval.comparison.inputs import (
     compared_metrics,
     labels_of,
     names_of,
+    need_hashes,
     read_results,
+    report_not_shared,
     resolution_of,
 )
 from spark_rankeval.comparison.result import ModelComparison, PairwiseComparison
@@ -62,6 +64,7 @@ def compare(
     replicates: int = 9999,
     seed: int = 0,
     by: By = (),
+    same_labels: bool = False,
 ) -> ModelComparison:
     """Compare models with a baseline, metric by metric, on the users with a value under both, in one action.
 
@@ -96,6 +99,8 @@ def compare(
         by: attributes that divide the users into slices: columns that all tables have, kept by ``score_users(by=…)`` or joined later.
             A slice is judged by all signs if these can be counted, else by the paired t test, corrected for all comparisons of slices.
             The rows of all users do not depend on slices. ``Cube("country", "device")`` adds each country and each device alone.
+        same_labels: whether models that were evaluated on different labels, users or exclusions are an error. By default that is a
+            warning, and sentences say it. Each user's rows are compared by hashes that the per-user tables have.
 
     Returns:
         the comparison, which prints as a table. `rows`, `sentences` and `to_pandas()` have all figures; `slices` and
@@ -104,8 +109,9 @@ def compare(
     Raises:
         OptionError, InputError, UnknownMetricError: an argument is not valid.
         DataError: a user has several rows of one model, a table counts rows that could not be ranked, or the rows of a user
-            do not agree in an attribute.
+            do not agree in an attribute; or, with `same_labels`, labels, users or exclusions differ.
     """
+    one_of("same_labels", same_labels, (True, False))
     checked_level(level)
     one_of("test", test, ("sign_flip", "t"))
     attributes = attributes_in(by)
@@ -118,11 +124,14 @@ def compare(
     compared = compared_metrics(tables, metrics, margin)
     labels = [metric.label for metric in compared]
     tables.check_attributes(attributes)
+    if same_labels:
+        need_hashes(tables)
     n_others = max(len(names) - 1, 0)
     size = size_of_state(len(labels), max(n_others, 1), replicates)
     resolution = resolution_of(test, replicates, len(labels) * n_others, level, correction)
-    run = paired_batches(baseline, len(labels), replicates, seed, len(attributes))
-    everyone, slices = by_slice(tables.collected(labels, run, size, attributes))
+    shared = tables.shared_tables
+    run = paired_batches(baseline, len(labels), replicates, seed, len(attributes), shared)
+    everyone, slices = by_slice(tables.collected(labels, run, size, attributes, shared))
     owners = by_owner(everyone)
     _check_users(owners, tables)
     models = names or _models_met(owners)
@@ -131,7 +140,8 @@ def compare(
     if not names:
         # The models of a table of several models are known only now.
         resolution = resolution_of(test, replicates, len(labels) * len(others), level, correction)
-    against = AgainstBaseline(baseline, others, compared, level, correction, resolution)
+    against = AgainstBaseline(baseline, others, compared, level, correction, resolution, shared)
+    report_not_shared({name: against.not_shared(owners, name) for name in others}, baseline, is_error=same_labels)
     return ModelComparison(
         against.rows(owners, test, replicates), level, test, replicates, seed, baseline=baseline, correction=correction,
         sliced=against.rows_of_slices(rolled(slices, attributes, totals=isinstance(by, Cube))),

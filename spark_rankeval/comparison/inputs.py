@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.checks import as_names, check_name, is_name, is_number
 from spark_rankeval.errors import (
+    DataError,
     InputError,
     MetricError,
     OptionError,
@@ -85,6 +86,31 @@ def check_baseline(baseline: str, models: Sequence[str]) -> None:
     if len(models) < 2:
         msg = f"the only model is the baseline {baseline!r}; give it a model to compare with"
         raise InputError(msg)
+
+
+def need_hashes(tables: ModelTables) -> None:
+    """Refuse tables that do not tell whether models were evaluated on the same labels."""
+    if tables.without_hashes:
+        msg = (
+            f"same_labels=True needs the columns of hashes that score_users makes, such as labels_hash; {tables.without_hashes[0]} has "
+            "none. Score its users again"
+        )
+        raise InputError(msg)
+
+
+def report_not_shared(not_shared: Mapping[str, str], baseline: str, *, is_error: bool) -> None:
+    """Warn, or raise a `DataError`, if models were not evaluated on the same tables; `not_shared` has these in words, by model."""
+    problems = [
+        f"{model!r} and the baseline {baseline!r} were evaluated on different {tables}"
+        for model, tables in not_shared.items()
+        if tables
+    ]
+    if problems and is_error:
+        msg = f"{'; '.join(problems)}. Evaluate them on the same tables, or pass same_labels=False for a warning"
+        raise DataError(msg)
+    if problems:
+        msg = f"{'; '.join(problems)}. A difference of the means may come from that"
+        warn(msg)
 
 
 def check_number(models: Sequence[str], drawn: int) -> None:

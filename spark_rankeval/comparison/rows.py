@@ -6,13 +6,14 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.records.comparison import ComparisonRow, PairRow
+from spark_rankeval.records.fingerprints import not_shared_in_words
 from spark_rankeval.records.slices import in_order, roll, slice_name
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, moments_of_each
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 from spark_rankeval.statistics.verdict import verdict_of
-from spark_rankeval.worker.comparing import N_SHARED, N_USERS, by_owner
+from spark_rankeval.worker.comparing import N_SHARED, N_USERS, by_owner, n_other_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,6 +53,7 @@ class _Compared(NamedTuple):
     model: str
     users: str
     figures: Comparison
+    not_shared: str  # which tables the two sides do not share, in words
 
 
 class AgainstBaseline(NamedTuple):
@@ -63,6 +65,11 @@ class AgainstBaseline(NamedTuple):
     level: float
     correction: str
     resolution: float
+    shared: Sequence[str] = ()  # the tables of which it is known whether models share them
+
+    def not_shared(self, owners: Mapping[Owner, State], model: str) -> str:
+        """The tables that a model and the baseline do not share, in words."""
+        return not_shared_in_words({name: n_other_rows(owners, model, self.baseline, name) for name in self.shared})
 
     def rows(self, owners: Mapping[Owner, State], test: str, replicates: int) -> tuple[ComparisonRow, ...]:
         """The rows of all users, metric by metric."""
@@ -83,7 +90,8 @@ class AgainstBaseline(NamedTuple):
                 state = {name: fields.get(name, entries)[place] for name, entries in empty.items()}
                 # Users of neither table are no concern of the two.
                 state["n_undefined"] = self._n_of_either(owners, model) - state["difference_n"]
-                compared.append(_Compared(metric, model, users, comparison_of(state, self.level, metric.bounds)))
+                figures = comparison_of(state, self.level, metric.bounds)
+                compared.append(_Compared(metric, model, users, figures, self.not_shared(owners, model)))
         return compared
 
     def _n_of_either(self, owners: Mapping[Owner, State], model: str) -> int:
@@ -100,7 +108,7 @@ class AgainstBaseline(NamedTuple):
         )
 
     def _row(self, compared: _Compared, p: float, p_test: str) -> ComparisonRow:
-        metric, model, users, figures = compared
+        metric, model, users, figures, not_shared = compared
         verdict = _verdict(figures, p, metric, (model, self.baseline), users)
         better, worse = figures.wins, figures.losses
         if not metric.larger_is_better:
@@ -120,12 +128,20 @@ class AgainstBaseline(NamedTuple):
             margin=metric.margin,
             larger_is_better=metric.larger_is_better,
             verdict=verdict.word,
-            sentence=verdict.sentence,
+            sentence=_with_remark(verdict.sentence, not_shared),
             interval_method=figures.interval.method,
             p_test=p_test,
             p_margin=figures.p_beyond(metric.margin) if metric.margin else math.nan,
             asked=metric.asked,
+            not_shared=not_shared,
         )
+
+
+def _with_remark(sentence: str, not_shared: str) -> str:
+    """The sentence of a verdict, which says so if the two sides were not evaluated on the same tables."""
+    return (
+        f"{sentence.removesuffix('.')}; the two were evaluated on different {not_shared}." if not_shared else sentence
+    )
 
 
 def _verdict(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import OptionError, warn
@@ -53,6 +53,11 @@ class Findings:
     scoring: Scoring | None = None
     on_invalid: OnInvalid | None = None
     missing: Sequence[str] = ()
+
+    @cached_property
+    def fingerprints(self) -> dict[str, dict[str, str]]:
+        """The fingerprints of the tables by model; slices have no others than all users."""
+        return {model: by_slice[in_order(list(by_slice))[0]].fingerprints for model, by_slice in self.figures.items()}
 
 
 def build_result(
@@ -128,6 +133,7 @@ def _row(
         standard=metric.standard if options.notes else "",
         standard_mean=figures.standard_means.get(metric.key, math.nan),
         asked=metric.asked,
+        fingerprints=findings.fingerprints[model],
     )
 
 

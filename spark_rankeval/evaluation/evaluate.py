@@ -188,7 +188,8 @@ def score_users(predictions: Predictions, labels: DataFrame | None, metrics: Met
 
     Returns:
         the user's columns; for each metric a double, NaN if it is undefined; ``n_predictions``, ``n_labels``, ``n_relevant``,
-        ``hangs_on_tie`` and the other counts. Rows with a null user are counted in rows of their own.
+        ``hangs_on_tie`` and the other counts; and hashes of the user's rows, such as ``labels_hash``, of which `summarise` makes
+        fingerprints. Rows with a null user are counted in rows of their own.
     """
     return prepare(predictions, labels, metrics, ScoringOptions.given(options), users_alone=True).per_user()
 

@@ -140,7 +140,8 @@ def _of_manifests(
 
 
 def _of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
-    lacking = [name for name in (*COLUMNS, RUN_ID) if name not in table.columns]
+    wanted = [name for name in COLUMNS if name != "fingerprints" or name in table.columns]
+    lacking = [name for name in (*wanted, RUN_ID) if name not in table.columns]
     if lacking:
         msg = (
             f"the table has no {', '.join(lacking)}; pass a job's table of metrics, the folder 'metrics' of its output. If an "
@@ -151,7 +152,7 @@ def _of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
 
     runs: dict[str, list[SummaryRow]] = {}
     with replaced_files_explained("results"):
-        records = table.select(*COLUMNS, RUN_ID).collect()
+        records = table.select(*wanted, RUN_ID).collect()
     for record in records:
         runs.setdefault(f"run {record[RUN_ID]}", []).append(row_of(record.asDict()))
     return dict(sorted(runs.items()))

@@ -14,7 +14,7 @@ from spark_rankeval.request.counts import counts_beside
 from spark_rankeval.request.options import attributes_in
 from spark_rankeval.request.readings import NORMALISER, Lists, columns_of, order_of, read_request, tables_asked_for
 from spark_rankeval.spark.inputs import FurtherTables, read_sources
-from spark_rankeval.spark.per_user import MetricColumn, Settings
+from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, table_hash
 from spark_rankeval.spark.rejected import columns_of_rejected
 from spark_rankeval.spark.scoring import Scoring
 
@@ -167,7 +167,7 @@ def _columns_taken(sources: Sources, reading: Reading, model_column: str) -> lis
     users = sources.predictions.user
     about = [*sources.slices, *([] if sources.weight is None else [sources.weight])]
     lower = [name.lower() for name in about]
-    counts = counts_beside(reading.task)
+    counts = (*counts_beside(reading.task), *map(table_hash, TABLES))
     others = {*counts, *map(str.lower, (*users, model_column))}
     twice = [name for name in about if name.lower() in others or lower.count(name.lower()) > 1]
     if twice:

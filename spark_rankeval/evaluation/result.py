@@ -16,6 +16,7 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.evaluation.lookup import Lookup
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.curves import cutoff_curve, recall_curve
+from spark_rankeval.records.fingerprints import fingerprints_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import by_slice
 from spark_rankeval.records.stored import READ_BACK, read_stored, read_text, stored_values
@@ -122,6 +123,20 @@ class Result(Shown):
             )
             raise InputError(msg)
         return DataQuality.of_models(list(self.qualities.values()))
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """A fingerprint of each table that was read: 32 hexadecimal digits that change if any row changes.
+
+        Keys are ``predictions`` and ``labels``, and if they were given, ``users``, ``exclude`` and ``attributes``. Each of several models
+        has its own, such as ``predictions of als``. The order of rows and columns, partitions and the width of numbers do not matter.
+        docs/same_tables.md says which rows and columns count. Empty if not known, as for results of an earlier version.
+
+        Examples:
+            >>> sorted(result.fingerprints), len(result.fingerprints["labels"])
+            (['attributes', 'labels', 'predictions of personal', 'predictions of popular'], 32)
+        """
+        return fingerprints_of(self.summary)
 
     @property
     def models(self) -> list[str]:
@@ -263,7 +278,7 @@ class Result(Shown):
             audit=audit,
             dialects=tuple(dialects),
             distributions=(distributions,) if isinstance(distributions, str) else tuple(distributions),
-            manifest=dict(manifest or {}),
+            manifest={**({"fingerprints": self.fingerprints} if self.fingerprints else {}), **(manifest or {})},
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.spark.describing import RUN, check_size, describe_table, of_every_user
 from spark_rankeval.spark.ids import check_types, model_in, name_in
 from spark_rankeval.spark.named_columns import check_unambiguous, find_column
-from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, is_marked
+from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, hashes_by_name, is_marked
 from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.scoring import ModelFigures
 from spark_rankeval.spark.storage import exists, publish, staged
@@ -198,12 +198,14 @@ def _schema_of(
     counts = [name for name in COUNTS if name in per_user.columns]
     counts += [name for name in schema.counts if name not in COUNTS]
     others = (*schema.marks(), *(metric.column for metric in metrics), *slices, *([] if weight is None else [weight]))
+    hashes = schema.hashes or hashes_by_name(per_user)
     check_unambiguous(per_user, (*users, *models, *others))
     check_types(per_user, users, "user", "the per-user table")
     check_types(per_user, models, "model", "the per-user table")
     return replace(
         schema, users=tuple(users), model=models[0] if models else None, slices=tuple(slices), weight=weight,
         models=schema.models if models == [schema.model] else (), metrics=tuple(metrics), counts=tuple(counts),
+        hashes=hashes,
     )  # fmt: skip
 
 
@@ -252,6 +254,7 @@ def _describe(
         schema.weight,
         {metric.column: metric.normaliser for metric in schema.metrics if metric.normaliser},
         run,
+        schema.hashes,
     )
 
 
@@ -267,6 +270,7 @@ def _by_model(
             {metric.key: value for metric, value in zip(schema.metrics, values, strict=True)},
             {metric.key: value.mean for metric, value in zip(standards, beside, strict=True)},
             {**dict.fromkeys(set(missing) - {"in_both"}, _no_count(values[0].moments)), **group.counts},
+            group.fingerprints,
         )
         # A table without rows has one group without a key. It stands for all models.
         several = schema.model is not None
@@ -289,7 +293,8 @@ def _named(per_user: DataFrame, names: str | Sequence[str] | None, option: str) 
 
 def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> list[MetricColumn]:
     """The metrics of a table without metadata; a warning names the columns that were read as metrics."""
-    rest = [field for field in per_user.schema.fields if field.name not in {*others, *COUNTS, *WEIGHT_SUMS}]
+    known = {*others, *COUNTS, *WEIGHT_SUMS, *hashes_by_name(per_user).values()}
+    rest = [field for field in per_user.schema.fields if field.name not in known]
     taken = [field.name for field in rest if isinstance(field.dataType, T.DoubleType | T.FloatType)]
     left = [f"{field.name} {field.dataType.simpleString()}" for field in rest if field.name not in taken]
     if taken:

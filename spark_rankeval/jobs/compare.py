@@ -66,6 +66,7 @@ class Comparison:
         seed: another seed draws other random signs.
         by: attributes that divide the users into slices.
         totals: whether to add a total over each attribute, if by has several.
+        same_labels: whether models that were evaluated on different labels, users or exclusions are an error.
     """
 
     baseline: str
@@ -80,6 +81,7 @@ class Comparison:
     seed: int = 0
     by: str | tuple[str, ...] = ()
     totals: bool = False
+    same_labels: bool = False
 
     def options(self) -> dict[str, Any]:
         """The options as `compare` takes them."""

@@ -33,7 +33,7 @@ _UNNEEDED = ("quantiles", "over_all", "moments")
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _SCHEMA = (
     "name string, condition string, found string, passed boolean, metric string, model string, slice string, `on` string, "
-    f"rule string, value double, limit double, earlier string, {TIME} timestamp_ltz"
+    f"rule string, value double, limit double, earlier string, changed string, {TIME} timestamp_ltz"
 )
 
 

@@ -57,7 +57,12 @@ _TEXTS = ["model", "dialect", "metric", "relevance", "slice", "interval", "user_
 _TYPES = {
     **dict.fromkeys(("k", "n", "undefined", "zeros"), "bigint"),
     **dict.fromkeys(_TEXTS, "string"),
-    **{"quantiles": "map<double,double>", "over_all": "boolean", TIME: "timestamp_ltz"},
+    **{
+        "quantiles": "map<double,double>",
+        "fingerprints": "map<string,string>",
+        "over_all": "boolean",
+        TIME: "timestamp_ltz",
+    },
 }
 _METRICS_SCHEMA = ", ".join(f"`{name}` {_TYPES.get(name, 'double')}" for name in (*COLUMNS, TIME))
 

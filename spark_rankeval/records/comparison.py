@@ -60,6 +60,8 @@ class ComparisonRow(AskedFor):
         p_margin: with a margin, the uncorrected two-sided p-value of the nearer of two statements: that the difference is beyond
             ±margin, or within.
         asked: what the caller called the metric, such as ``map@10`` for ``ap@10``; empty: as `metric` has it.
+        not_shared: which tables the two were not both evaluated on, and for how many users of either, such as ``labels (12 users)``;
+            empty: none, or the tables of users do not tell.
     """
 
     metric: str
@@ -91,6 +93,7 @@ class ComparisonRow(AskedFor):
     p_test: str = ""
     p_margin: float = math.nan
     asked: str = ""
+    not_shared: str = ""
 
 
 class _OfMetric(Protocol):

@@ -10,6 +10,7 @@ from spark_rankeval.records.slices import attributes_of
 from spark_rankeval.records.summary import summary_row
 from spark_rankeval.statistics.carried import added, from_text
 from spark_rankeval.statistics.description import Description, as_known, t_interval_of
+from spark_rankeval.statistics.fingerprints import added as added_fingerprints
 from spark_rankeval.statistics.intervals import Interval, asked_for
 from spark_rankeval.statistics.means import mean_of_sums
 from spark_rankeval.statistics.moments import moments_of_sums
@@ -58,10 +59,11 @@ def merged_rows(summaries: Mapping[str, Sequence[SummaryRow]]) -> tuple[SummaryR
     metrics = list(dict.fromkeys(metric for _, _, metric in groups))
     slices = sorted({slice_ for _, slice_, _ in groups}, key=lambda name: (len(attributes_of(name)), name))
     ordered = [(model, slice_, metric) for model in models for slice_ in slices for metric in metrics]
-    return tuple(_merged(groups[key]) for key in ordered if key in groups)
+    fingerprints = {model: _fingerprints(model, summaries) for model in models}
+    return tuple(_merged(groups[key], fingerprints[key[0]]) for key in ordered if key in groups)
 
 
-def _merged(rows: Sequence[SummaryRow]) -> SummaryRow:
+def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> SummaryRow:
     first = rows[0]
     sums = _sums(row for row in rows if row.n_users)
     try:
@@ -75,8 +77,17 @@ def _merged(rows: Sequence[SummaryRow]) -> SummaryRow:
         Description(moments, interval, math.nan, dict.fromkeys(shares, math.nan), weighted),
         slice_=first.slice,
         standard=max(row.standard for row in rows),
+        fingerprints=fingerprints,
         **{name: getattr(first, name) for name in _SHARED},
     )
+
+
+def _fingerprints(model: str, summaries: Mapping[str, Sequence[SummaryRow]]) -> dict[str, str]:
+    """Those of a model's tables in all summaries together; there is none of a table that a summary of the model lacks."""
+    of_model = [next((row.fingerprints for row in rows if row.model == model), None) for rows in summaries.values()]
+    first, *others = (fingerprints for fingerprints in of_model if fingerprints is not None)
+    shared = [table for table in first if all(table in other for other in others)]
+    return {table: added_fingerprints([first[table], *(other[table] for other in others)]) for table in shared}
 
 
 def _figures(rows: Sequence[SummaryRow], sums: Sums) -> tuple[Moments, Mean | None, Interval | None]:

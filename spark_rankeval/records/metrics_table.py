@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_rankeval.records.summary import SummaryRow
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # The attributes of `SummaryRow` that columns call otherwise.
 _ATTRIBUTES = {
@@ -19,10 +17,12 @@ _ATTRIBUTES = {
 _NAMES = (
     "model", "dialect", "metric", "k", "relevance", "slice", "value", "low", "high", "level", "interval", "n", "undefined", "std",
     "standard_error", "minimum", "median", "maximum", "zeros", "quantiles", "user_weight", "effective_n", "definition", "over_all",
-    "moments",
+    "moments", "fingerprints",
 )  # fmt: skip
 #: The attribute of `SummaryRow` that is in a column, by the column.
 COLUMNS = {name: _ATTRIBUTES.get(name, name) for name in _NAMES}
+#: The columns that tables of an earlier version lack.
+LATER = ("over_all", "moments", "fingerprints")
 #: The columns that tell runs apart, and when they were.
 RUN_ID, TIME = "run_id", "time"
 _KINDS = {item.name: item.type for item in fields(SummaryRow)}
@@ -31,15 +31,16 @@ _NO_INTERVAL = "the table of metrics does not say why"
 
 def values_of(row: SummaryRow) -> list[Any]:
     """A row's values in the order of `COLUMNS`."""
-    return [dict(row.quantiles) if name == "quantiles" else getattr(row, name) for name in COLUMNS.values()]
+    values = (getattr(row, name) for name in COLUMNS.values())
+    return [dict(value) if isinstance(value, Mapping) else value for value in values]
 
 
 def row_of(record: Mapping[str, Any]) -> SummaryRow:
     """The row of a summary from one of the table, which says all but why there is no interval; null is NaN in figures.
 
-    Tables of an earlier version lack the last two columns. Any other column that is not there is a `KeyError`.
+    Tables of an earlier version lack the columns of `LATER`. Any other column that is not there is a `KeyError`.
     """
-    values = {attribute: record[name] for name, attribute in COLUMNS.items() if name not in ("over_all", "moments")}
+    values = {attribute: record[name] for name, attribute in COLUMNS.items() if name not in LATER}
     for attribute, value in values.items():
         if _KINDS[attribute] == "float":
             values[attribute] = math.nan if value is None else float(value)
@@ -53,4 +54,5 @@ def row_of(record: Mapping[str, Any]) -> SummaryRow:
         no_interval="" if known else why_not,
         over_all=bool(record.get("over_all")),
         moments=record.get("moments") or "",
+        fingerprints=dict(record.get("fingerprints") or {}),
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from spark_rankeval.errors import InputError
+from spark_rankeval.records.fingerprints import fingerprints_of, of_model
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow
 
@@ -35,6 +37,8 @@ def stored_values(
     stored: dict[str, Any] = {"summary": [row.stored() for row in summary], "columns": dict(columns)}
     if qualities:
         stored["data_quality"] = DataQuality.of_models(list(qualities.values())).to_dict()
+    if fingerprints := fingerprints_of(summary):
+        stored["fingerprints"] = fingerprints
     if notes:
         stored["notes"] = list(notes)
     if len(qualities) > 1:
@@ -45,7 +49,8 @@ def stored_values(
 def read_stored(stored: Mapping[str, Any]) -> Stored:
     """Read the output of `Result.to_dict`, or a job's manifest; anything else is an `InputError`."""
     try:
-        summary = tuple(map(SummaryRow.from_stored, stored["summary"]))
+        rows, fingerprints = map(SummaryRow.from_stored, stored["summary"]), dict(stored.get("fingerprints", {}))
+        summary = tuple(replace(row, fingerprints=of_model(fingerprints, row.model)) for row in rows)
         plan, notes = tuple(stored.get("plan", ())), tuple(stored.get("notes", ()))
         result = Stored(summary, qualities_in(stored, summary), dict(stored.get("columns", {})), plan, notes)
     except (TypeError, ValueError, KeyError, AttributeError) as error:

@@ -89,6 +89,7 @@ class SummaryRow(AskedFor):
             choose this definition; else empty. No column of tables; JSON has it.
         standard_mean: the mean by that definition; NaN if it was not computed. Likewise.
         asked: what the caller called the metric, such as ``map@10`` for ``ap@10``; empty: as `metric` has it.
+        fingerprints: those of the tables that the model was evaluated on, by table; empty if they are not known. No column of tables.
     """
 
     model: str
@@ -121,11 +122,12 @@ class SummaryRow(AskedFor):
     standard: str = field(default="", compare=False)
     standard_mean: float = field(default=math.nan, compare=False)
     asked: str = field(default="", compare=False)
+    fingerprints: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def record(self) -> dict[str, Any]:
         """The figures by column, as tables have them; each quantile is a column."""
         record = asdict(self) | {"asked": self.asked or self.metric}
-        for name in ("quantiles", *_STORED):
+        for name in ("quantiles", "fingerprints", *_STORED):
             del record[name]
         return record | {f"q{share}": value for share, value in self.quantiles.items() if share != MEDIAN}
 

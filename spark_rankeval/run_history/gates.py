@@ -10,13 +10,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spark_rankeval.checks import is_number
-from spark_rankeval.errors import ConfigurationError, did_you_mean
+from spark_rankeval.errors import ConfigurationError, did_you_mean, warn
 from spark_rankeval.metrics.naming import reads_as
+from spark_rankeval.records.fingerprints import changed_tables
 from spark_rankeval.report import Gate
 from spark_rankeval.report.tables import gates_table
 from spark_rankeval.statistics.intervals import asked_for
 from spark_rankeval.tables.table import Document
 from spark_rankeval.tables.text import as_text
+from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -55,6 +57,8 @@ class GateRule:
         on: the figure to check, in this run and the last good one: the mean, or the lower or upper end of its interval.
         model: the model to check; left out, every model.
         slice: the users to check, such as "country=DE"; "*" checks every slice.
+        same_labels: whether a condition on the last good run fails if that run had other labels, users or exclusions. By default
+            the outcome says so, and a warning.
     """
 
     metric: str = ""
@@ -67,6 +71,7 @@ class GateRule:
     on: Literal["mean", "ci_low", "ci_high"] = "mean"
     model: str | None = None
     slice: str = "all"
+    same_labels: bool = False
 
     @property
     def conditions(self) -> dict[str, float]:
@@ -93,6 +98,7 @@ class GateOutcome(Gate):
         value: the value of the figure; NaN if it is undefined.
         limit: the smallest or largest value that passes; NaN if the condition refers to an earlier run and there is none.
         earlier: the last good run, if the condition refers to it and there is one.
+        changed: which of labels, users and exclusions are not those of that run, in words; empty: none, or not known.
     """
 
     metric: str
@@ -103,6 +109,7 @@ class GateOutcome(Gate):
     value: float
     limit: float
     earlier: str
+    changed: str = ""
 
 
 def read_gates(settings: Mapping[str, Any]) -> tuple[GateRule, ...]:
@@ -148,11 +155,20 @@ def _problems(conditions: object) -> Iterator[str]:
     for name in ("metric", "model", "slice"):
         if not isinstance(conditions.get(name, ""), str):
             yield f"{name} must be a string; found {conditions[name]!r}"
+    yield from _problems_of_same_labels(conditions)
     if not any(name in conditions for name in CONDITIONS):
         yield f"there is no condition; give at least one of {', '.join(CONDITIONS)}"
     least, greatest = conditions.get("min"), conditions.get("max")
     if is_number(least) and is_number(greatest) and least > greatest:  # type: ignore[operator] # both are numbers
         yield f"min = {least!r} is above max = {greatest!r}, so nothing can pass"
+
+
+def _problems_of_same_labels(conditions: Mapping[object, object]) -> Iterator[str]:
+    given = conditions.get("same_labels", False)
+    if not isinstance(given, bool):
+        yield f"same_labels must be true or false; found {given!r}"
+    elif given and not any(name in conditions for name in RELATIVE):
+        yield f"same_labels is about the last good run; give at least one of {', '.join(RELATIVE)}"
 
 
 def check_known(
@@ -209,6 +225,8 @@ def check_gates(
         rows: the summary of the run.
         earlier: rows of earlier good runs with the names of the runs, newest first. A row counts if it has the same definition,
             dialect and user weights. For a gate on an interval it also needs the same method and level.
+
+    A warning names the tables that are not those of an earlier run, if a gate refers to it.
     """
     outcomes = []
     earlier_of = _by_figure(earlier)
@@ -219,6 +237,10 @@ def check_gates(
             outcomes += [_outcome(rule, condition, row, before) for condition in rule.conditions]
         if not chosen:
             outcomes.append(_absent(rule, [row for row in rows if names(rule.metric, row.key)]))
+    changed = dict.fromkeys((outcome.changed, outcome.earlier) for outcome in outcomes if outcome.changed)
+    if changed:
+        since = "; ".join(f"{tables} changed since the run {run}" for tables, run in changed)
+        warn(f"{since}, and figures may have moved because of that. To make a gate fail then, set same_labels = true")
     return outcomes
 
 
@@ -280,6 +302,7 @@ class _Limit(NamedTuple):
     value: Fraction | None
     run: str = ""
     before: float = math.nan
+    changed: str = ""  # the tables that are not those of that run
 
 
 def _limit(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[tuple[str, SummaryRow]]) -> _Limit:
@@ -293,7 +316,8 @@ def _limit(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[tu
         if _same(other, row, rule.on):
             before = _figure(other, rule.on)
             far = _decimal(asked) * abs(_decimal(before)) if share else _decimal(asked)
-            return _Limit(words, _decimal(before) + (-far if is_least else far), run, before)
+            changed = listed(changed_tables(other.fingerprints, row.fingerprints))
+            return _Limit(words, _decimal(before) + (-far if is_least else far), run, before, changed)
     return _Limit(words, None)
 
 
@@ -307,11 +331,14 @@ def _outcome(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[
         words += "; no earlier good run has this figure"
     elif limit.run:
         words += f", after {limit.before:.6g} in {limit.run}"
+    if limit.changed:
+        words += f"; since then, {limit.changed} changed"
+    is_comparable = not (rule.same_labels and limit.changed)
     return GateOutcome(
         name=_name(row.key, row.model, row.slice),
         condition=f"{FIGURES[rule.on]} {limit.words}",
         found=words,
-        passed=_passes(value, limit.value, is_least=condition in _LEAST),
+        passed=is_comparable and _passes(value, limit.value, is_least=condition in _LEAST),
         metric=row.key,
         model=row.model,
         slice=row.slice,
@@ -320,6 +347,7 @@ def _outcome(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[
         value=value,
         limit=math.nan if limit.value is None else float(limit.value),
         earlier=limit.run,
+        changed=limit.changed,
     )
 
 

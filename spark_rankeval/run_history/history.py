@@ -18,12 +18,13 @@ from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError, UnknownMetricError
 from spark_rankeval.extras import needs_extra
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, row_of, values_of
+from spark_rankeval.records.metrics_table import COLUMNS, LATER, RUN_ID, TIME, row_of, values_of
 from spark_rankeval.report.writing import checked_path, write_page
 from spark_rankeval.run_history.gates import FIGURES, names
 from spark_rankeval.spark.storage import replaced_files_explained
-from spark_rankeval.tables.history import HistoryRow, figure_in_words, history_on_screen
+from spark_rankeval.tables.history import HistoryRow, changes_of, figure_in_words, history_on_screen
 from spark_rankeval.tables.text import as_text
+from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
     import os
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 # So many are listed if one is not found.
 _MOST_NAMED = 20
+# More upright lines would hide the figures: then labels change with every run or so, and a sentence counts the changes.
+_MOST_CHANGES = 12
 
 
 def history(metrics_table: DataFrame, *, slice: str | None = "all") -> History:  # the column's name
@@ -58,13 +61,14 @@ def history(metrics_table: DataFrame, *, slice: str | None = "all") -> History: 
         InputError: it is no such table, or a run was repeated since it was read.
     """
     check_table("metrics_table", metrics_table)
-    wanted = [name for name in COLUMNS if name not in ("over_all", "moments")]
+    wanted = [name for name in COLUMNS if name not in LATER]
     lacking = [name for name in (*wanted, RUN_ID, TIME) if name not in metrics_table.columns]
     if lacking:
         msg = (
             f"the table has no {', '.join(lacking)}; pass a job's table of metrics, the folder 'metrics' of its output"
         )
         raise InputError(msg)
+    wanted += [name for name in ("fingerprints",) if name in metrics_table.columns]
     chosen = metrics_table if slice is None else metrics_table.where(F.col("slice") == slice)
     micros = F.unix_micros(F.col(TIME)).alias(TIME)
     with replaced_files_explained("metrics_table"):
@@ -115,7 +119,7 @@ class History:
 
     def to_pandas(self) -> pd.DataFrame:
         """A row a run, model, metric and slice, the earliest run first; the columns are those of the table."""
-        shown = [name for name in COLUMNS if name not in ("quantiles", "over_all", "moments")]
+        shown = [name for name in COLUMNS if name not in ("quantiles", *LATER)]
         records = [
             {"run_id": run, "time": time, **dict(zip(COLUMNS, values_of(row), strict=True))}
             for run, time, row in self.rows
@@ -196,7 +200,10 @@ def _listed(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class HistoryPlots:
-    """The chart of a history, whose rows begin with the earliest; points of runs that failed have a ring."""
+    """The chart of a history, whose rows begin with the earliest.
+
+    Points of runs that failed have a ring, and an upright line stands where labels, users or exclusions changed.
+    """
 
     rows: tuple[HistoryRow, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -245,6 +252,13 @@ class HistoryPlots:
         ringed = {notes[run] for run in notes if run in self.failed}
         if ringed:
             reading.append("Ringed: runs that failed.")
+        changes = changes_of(drawn)
+        places = {1000 * each.time.timestamp(): f"{changes[each.run]} changed" for each in drawn if each.run in changes}
+        if len(places) > _MOST_CHANGES:
+            reading.append(f"Labels, users or exclusions changed {len(places):,} times.")
+            places = {}
+        elif places:
+            reading.append(f"Dotted upright lines: {listed(list(dict.fromkeys(changes.values())))} changed.")
         return curve_chart(
             [
                 Estimate(row.model, 1000 * time.timestamp(), row.mean, row.interval_low, row.interval_high, notes[run])
@@ -258,6 +272,7 @@ class HistoryPlots:
             times=True,
             limits=limits,
             ringed=ringed,
+            changes=places,
             width=width,
         )
 

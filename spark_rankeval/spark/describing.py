@@ -15,9 +15,10 @@ from spark_rankeval.spark.per_user import type_of_count
 from spark_rankeval.spark.sql_text import named
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.description import descriptions_of
+from spark_rankeval.statistics.fingerprints import digits_of
 from spark_rankeval.statistics.moments import moments_of
 from spark_rankeval.worker.packing import unpack
-from spark_rankeval.worker.reading import NO_USER, USER_HASH, USER_WEIGHT
+from spark_rankeval.worker.reading import NO_USER, USER_HASH, USER_WEIGHT, hash_column
 from spark_rankeval.worker.states import (
     MERGED_BYTES,
     TableAccumulator,
@@ -59,6 +60,7 @@ class Figures(NamedTuple):
 
     values: list[Description]  # the figures of each value
     counts: dict[str, Moments]  # the moments of each count, by name
+    fingerprints: dict[str, str]  # by table
 
 
 def of_every_user(groups: Mapping[Key, Figures], name: str) -> int:
@@ -168,7 +170,8 @@ def _figures(state: TableState, groups: Groups) -> Figures:
         name: moments_of({field: each[index] for field, each in state.counts.items()})
         for index, name in enumerate(names)
     }
-    return Figures(descriptions_of(state.values, groups.options), counts)
+    fingerprints = {table: digits_of(limbs) for table, limbs in state.fingerprints.items()}
+    return Figures(descriptions_of(state.values, groups.options), counts, fingerprints)
 
 
 def describe_table(
@@ -182,11 +185,13 @@ def describe_table(
     weight: str | None = None,
     normalisers: Mapping[str, str] | None = None,
     run: str | None = None,
+    hashes: Mapping[str, str] | None = None,
 ) -> dict[Key, Figures]:
     """The figures of a per-user table, fresh or read back, in one action, by groups.
 
     A row with a null user belongs to nobody. `keys` are texts that part the rows, and `roll` gives the groups of a key. Normalisers are
-    columns by those of their values. A count `RUN` tells whether all users of a group have the same value in the column `run`.
+    columns by those of their values, and hashes of the users' rows are columns by table. A count `RUN` tells whether all users of a
+    group have the same value in the column `run`.
     """
     columns = {f"value_{index}": name for index, name in enumerate(values)}
     counted = {name: column(name).cast(type_of_count(name)) for name in (*counts.users, *counts.rows)}
@@ -194,13 +199,15 @@ def describe_table(
         # A float holds such numbers exactly, and their sums.
         counted[RUN] = F.pmod(F.xxhash64(column(run)), F.lit(_HASHES))
         counts = counts._replace(users=(*counts.users, RUN))
+    hashes = hashes or {}
+    counts = counts._replace(tables=tuple(hashes))
     keyed = {f"key_{index}": named for index, named in enumerate(keys)}
     places = {values.index(name): normaliser for name, normaliser in (normalisers or {}).items()}
     own = {f"normaliser_{place}": name for place, name in places.items()}
     ids = [column(name) for name in users]
     hashed = (
         [user_hash(map(named, users), [per_user.schema[name].dataType for name in users]).column.alias(USER_HASH)]
-        if options.resamples
+        if users and (options.resamples or hashes)
         else []
     )
     frame = per_user.select(
@@ -211,6 +218,7 @@ def describe_table(
         *hashed,
         *([] if weight is None else [column(weight).cast("double").alias(USER_WEIGHT)]),
         *(column(name).cast("double").alias(alias) for alias, name in own.items()),
+        *(column(name).cast("bigint").alias(hash_column(table)) for table, name in hashes.items()),
     )
     described = Groups(counts, len(columns), options, len(keyed), roll)
     worker = state_of_columns(

@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from spark_rankeval.spark.fact_tables import FactTables
+from spark_rankeval.spark.fingerprints import ROW_HASH, hash_of, row_hash, short_hash, total_of_hashes
 from spark_rankeval.spark.ids import common_id_type, is_readable, name_in_sql, readable, text_in_sql, text_of, user_hash
 from spark_rankeval.spark.packed import given_to_tasks
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
@@ -53,6 +54,8 @@ Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window", 
 # Columns of ours on the way: how many rows a row stands for, or what one row of arrays holds; its model's place; the best;
 # whether a user is known from more than attributes.
 _ROW, _MODEL, _BEST, _KNOWN, _INFINITE = "row_", "model_", "best_", "known_", "infinite_"
+# Whether a row is of the table of further users.
+_IN_USERS = "in_users_"
 _WANTED = "wanted_"
 
 
@@ -139,6 +142,8 @@ class Grouping:
                 any_of(user.is_null() for user in first.users_sql()).alias(reading.NO_USER),
                 *([self._hash_of(self._typed_users(first))] if with_user_hash else ()),
                 *self._attributes(first, name_in_sql),
+                *(row_hash(source).alias(reading.hash_column(source.role)) for source in (first, labels)),
+                *self._hash_of_attributes(self._attribute_values(first, text_in_sql)),
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         predictions = self._lists()
@@ -148,6 +153,7 @@ class Grouping:
         hashed = [self._hash_of(users)] if with_user_hash else []
         left_behind = {_KNOWN} if with_users else {_KNOWN, *self.user_columns}
         kept = [self._readable(name) for name in joined.columns if name not in left_behind]
+        kept += self._hash_of_attributes([named(name) for name in self.attribute_columns])
         if self.sources.attributes is not None:
             # Somebody whom only the attributes know is not evaluated; but an empty slice is a slice.
             absent = named(reading.PREDICTION_ROWS).is_null() & (call("coalesce", named(_KNOWN), 0) == 0)
@@ -165,8 +171,11 @@ class Grouping:
         predictions = self._predictions()
         if self.sources.exclude is not None:
             # Before the other join, which forgets that its left side is sorted by user.
-            excluded = self._items_of(self.sources.exclude, reading.EXCLUDED)
+            hashed = reading.hash_column("exclude")
+            excluded = self._items_of(self.sources.exclude, reading.EXCLUDED, hashed)
             predictions = predictions.join(excluded, self.user_columns, "left")
+            # 0 says that nothing of the user is excluded; null, that nobody looked.
+            predictions = with_columns(predictions, {hashed: call("coalesce", named(hashed), 0)})
         for model, vectors in enumerate(self._vectors):
             if vectors.candidates is not None and vectors.candidates.role == "candidates":
                 listed = self._items_of(vectors.candidates, reading.of_model(reading.CANDIDATES, model))
@@ -203,10 +212,16 @@ class Grouping:
 
     def _attributes(self, source: Source, as_text: Callable[[DataFrame, str], Sql] = text_in_sql) -> list[Sql]:
         """The attributes of users: those that part them, as text, and the weight, as a number."""
-        attributes = [as_text(source.frame, name) for name in self.sources.slices]
-        if self.sources.weight is not None:
-            attributes.append(named(self.sources.weight).cast("double"))
-        return [values.alias(name) for values, name in zip(attributes, self.attribute_columns, strict=True)]
+        values = self._attribute_values(source, as_text)
+        return [value.alias(name) for value, name in zip(values, self.attribute_columns, strict=True)]
+
+    def _attribute_values(self, source: Source, as_text: Callable[[DataFrame, str], Sql]) -> list[Sql]:
+        values = [as_text(source.frame, name) for name in self.sources.slices]
+        return values if self.sources.weight is None else [*values, named(self.sources.weight).cast("double")]
+
+    def _hash_of_attributes(self, values: list[Sql]) -> list[Sql]:
+        """The hash of the attributes that a user's rows agree on, if there are any."""
+        return [hash_of(values).alias(reading.hash_column("attributes"))] if values else []
 
     def _readable(self, name: str) -> Sql:
         """A column of grouped users; that of a slice becomes readable, which costs less once a user than once a row."""
@@ -251,7 +266,10 @@ class Grouping:
             valid = valid & ~unusual
         columns = [when(valid, source.ids_sql().cast(self.item_type())).alias(ids)]
         columns += [when(valid, given).alias(name) for given, name in zip(_as_numbers(source), values, strict=True)]
-        rows = select(source.frame, *self._named_users(source), *self._model_of(source), *columns, *infinite)
+        about = (*self._named_users(source), *self._model_of(source))
+        # Predictions are hashed where they are added up: a column more of them would cost more than the hash.
+        hashed = [row_hash(source).alias(ROW_HASH)] if source.role == "labels" else []
+        rows = select(source.frame, *about, *columns, *infinite, *hashed)
         return self._chosen(rows)
 
     def _chosen(self, rows: DataFrame) -> DataFrame:
@@ -277,12 +295,14 @@ class Grouping:
             rows = self._further.with_facts(rows)
         users = self.user_columns
         users_of_models = [*users, _MODEL] if self._several else users
-        n_rows, merged = None, None
+        n_rows, merged, hashed = None, None, short_hash(named(reading.ITEMS), self.item_type(), named(reading.SCORES))
         if self.merge_duplicates:
             keys = [*users_of_models, reading.ITEMS]
             infinite = [call("sum", named(_INFINITE)).alias(_INFINITE)] if self._counts_infinite(first) else []
             best = call("max", named(reading.SCORES)).alias(reading.SCORES)
-            rows = aggregate(rows.repartition(*users), keys, call("count", 1).alias(_ROW), best, *infinite)
+            total = call("sum", hashed).alias(ROW_HASH)
+            rows = aggregate(rows.repartition(*users), keys, call("count", 1).alias(_ROW), best, *infinite, total)
+            hashed = named(ROW_HASH)
             n_rows, merged = named(_ROW), when(named(reading.ITEMS).is_not_null(), named(_ROW) - 1, 0)
             rows = self._further.with_facts(rows)
         if self.gathering == "window":
@@ -291,7 +311,7 @@ class Grouping:
                 F.col(reading.SCORES).desc_nulls_last(), F.col(reading.ITEMS)
             )
             rows = rows.withColumn("place", F.row_number().over(order))
-        gathered = [column for model in self._models for column in self._gathered(model, n_rows, merged)]
+        gathered = [column for model in self._models for column in self._gathered(model, n_rows, merged, hashed)]
         grouped = aggregate(rows, users, *gathered)
         if self.gathering != "best_by_score_and_item":
             return grouped
@@ -303,8 +323,11 @@ class Grouping:
         ]
         return select(grouped, *names, *lists)
 
-    def _gathered(self, model: int, n_rows: Sql | None, merged: Sql | None) -> list[Sql]:
-        """How many rows a user has of a model, and its predictions; `n_rows` and `merged` are None if no row stands for several."""
+    def _gathered(self, model: int, n_rows: Sql | None, merged: Sql | None, hashed: Sql) -> list[Sql]:
+        """How many rows a user has of a model, the sum of their hashes, and the predictions.
+
+        `n_rows` and `merged` are None if no row stands for several.
+        """
 
         def under(values: Sql, name: str) -> Sql:
             return values.alias(reading.of_model(name, model))
@@ -318,6 +341,8 @@ class Grouping:
             counts = [under(call("count", self._of(model, number(1))), reading.PREDICTION_ROWS)]
         else:
             counts = [summed(n_rows, reading.PREDICTION_ROWS)]
+        total = call("sum", self._of(model, hashed))
+        counts.append(total.alias(reading.hash_column(reading.of_model("predictions", model))))
         if self._counts_infinite(self.sources.predictions):
             counts.append(summed(named(_INFINITE), reading.INFINITE_PREDICTIONS))
         listed = {name: self._of(model, named(name)) for name in self._listed}
@@ -385,7 +410,7 @@ class Grouping:
             labels = self._grouped_arrays(self._arrays(source), reading.LABEL_ROWS)
             if others is None:
                 return labels
-            grouped = aggregate(others, self.user_columns, is_known, *attributes)
+            grouped = aggregate(others, self.user_columns, is_known, *attributes, *self._hash_of_users)
             joined = labels.join(grouped, self.user_columns, "full")
             return with_columns(joined, {_KNOWN: when(named(reading.LABEL_ROWS).is_not_null(), 1, named(_KNOWN))})
         rows = self._rows(source)
@@ -395,10 +420,17 @@ class Grouping:
             rows = with_columns(rows, {_ROW: number(1), _KNOWN: number(1)}).unionByName(
                 others, allowMissingColumns=True
             )
-            n_rows, more = call("sum", named(_ROW)), [is_known, *attributes]
+            n_rows, more = call("sum", named(_ROW)), [is_known, *attributes, *self._hash_of_users]
         ids, values = _names(source)
         lists = [call("collect_list", named(name)).alias(name) for name in (ids, *values)]
-        return aggregate(rows, self.user_columns, n_rows.alias(reading.LABEL_ROWS), *lists, *more)
+        hashed = total_of_hashes(named(ROW_HASH)).alias(reading.hash_column("labels"))
+        return aggregate(rows, self.user_columns, n_rows.alias(reading.LABEL_ROWS), hashed, *lists, *more)
+
+    @property
+    def _hash_of_users(self) -> list[Sql]:
+        """How many rows a user has in the table of further users, which hold nothing else that is read; null: none."""
+        hashed = call("sum", named(_IN_USERS)).alias(reading.hash_column("users"))
+        return [] if self.sources.users is None else [hashed]
 
     def _users_without_labels(self) -> DataFrame | None:
         """Users to count besides, and users whose attributes are known, as rows; those of nobody are rows of the former only."""
@@ -408,7 +440,7 @@ class Grouping:
             # A row that names nobody is no user to count; it is reported as a row that cannot be used.
             nobody = any_of(user.is_null() for user in users.users_sql())
             row, known = when(nobody, 1, 0).alias(_ROW), number(1).alias(_KNOWN)
-            rows = select(users.frame, *self._named_users(users), row, known)
+            rows = select(users.frame, *self._named_users(users), row, known, number(1).alias(_IN_USERS))
         if attributes is not None:
             row, known = number(0).alias(_ROW), number(0).alias(_KNOWN)
             somebody = where(attributes.frame, ~any_of(user.is_null() for user in attributes.users_sql()))
@@ -416,29 +448,37 @@ class Grouping:
             rows = about if rows is None else rows.unionByName(about, allowMissingColumns=True)
         return None if rows is None else self._chosen(rows)
 
-    def _items_of(self, source: Source, name: str) -> DataFrame:
-        """Each user's items of a table of users and items, as a list of this name; a null matches nothing."""
+    def _items_of(self, source: Source, name: str, hashed: str = "") -> DataFrame:
+        """Each user's items of a table of users and items, as a list of this name; a null matches nothing.
+
+        A column `hashed` has the sum of the rows' hashes, if it has a name.
+        """
         items = source.ids_sql().cast(self.item_type()).alias(name)
-        rows = select(source.frame, *self._named_users(source), items)
-        return aggregate(rows, self.user_columns, call("collect_list", named(name)).alias(name))
+        rows = select(source.frame, *self._named_users(source), items, row_hash(source).alias(ROW_HASH))
+        total = [total_of_hashes(named(ROW_HASH)).alias(hashed)] if hashed else []
+        return aggregate(rows, self.user_columns, call("collect_list", named(name)).alias(name), *total)
 
     def _arrays(self, source: Source) -> DataFrame:
         """The arrays of a table in one struct, so that those of one row stay together."""
         arrays = call("struct", *self._array_columns(source))
         if source.role == "predictions" and self.sources.model_column is not None:
             arrays = when(named(self.sources.model_column).is_not_null(), arrays)
-        return self._chosen(
-            select(source.frame, *self._named_users(source), *self._model_of(source), arrays.alias(_ROW))
-        )
+        about = (*self._named_users(source), *self._model_of(source))
+        hashed = [row_hash(source).alias(ROW_HASH)] if source.vectors is None else []
+        return self._chosen(select(source.frame, *about, arrays.alias(_ROW), *hashed))
 
     def _grouped_arrays(self, rows: DataFrame, n_rows: str, n_models: int = 1) -> DataFrame:
-        """One row a user of a table of arrays: one of the user's rows, and how many there are, of each model."""
+        """One row a user of a table of arrays: one of the user's rows, how many there are, and their hash, of each model."""
         first, counts = [], []
+        table = "predictions" if n_rows == reading.PREDICTION_ROWS else "labels"
         for model in range(n_models):
             row, each = named(_ROW), number(1)
             if n_models > 1:
                 row, each = self._of(model, row), self._of(model, each)
             counts.append(call("count", each).alias(reading.of_model(n_rows, model)))
+            if ROW_HASH in rows.columns:
+                hashed = self._of(model, named(ROW_HASH)) if n_models > 1 else named(ROW_HASH)
+                counts.append(total_of_hashes(hashed).alias(reading.hash_column(reading.of_model(table, model))))
             # Of a user's rows the one whose arrays come last in order: any would do, but always the same.
             first.append(call("max", row).alias(f"{_ROW}{model}"))
         grouped = aggregate(rows, self.user_columns, *counts, *first)

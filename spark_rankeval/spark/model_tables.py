@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -13,13 +13,14 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
+from spark_rankeval.records.fingerprints import SHARED
 from spark_rankeval.request.counts import COUNTS
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
 from spark_rankeval.spark.grouping import agreed
 from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, user_hash
 from spark_rankeval.spark.named_columns import any_null, check_unambiguous, column, find_column
-from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, columns_of_models
+from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, columns_of_models, hashes_by_name
 from spark_rankeval.spark.source import user_column
 from spark_rankeval.spark.sql_text import aggregate, call, named
 from spark_rankeval.spark.workers import run_on_workers
@@ -37,9 +38,10 @@ from spark_rankeval.worker.comparing import (
     value_field,
 )
 from spark_rankeval.worker.packing import unpack
+from spark_rankeval.worker.row_hashes import hash_field
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -61,6 +63,7 @@ class ModelTable:
     model_column: str | None = None  # the column of models' names
     weights: tuple[str, ...] = ()  # columns of users' weights
     dialect: str = ""  # whose conventions filled what metrics leave open
+    hashes: Mapping[str, str] = field(default_factory=dict)  # the columns of hashes of users' rows, by table
 
     def definition(self, label: str) -> str:
         """What a metric means here; empty if the table does not say."""
@@ -106,7 +109,9 @@ def read_table(
     errors = _errors_of(frame, schema)
     check_unambiguous(frame, (*user, *models, *(metric.column for metric in metrics.values()), *errors))
     weights = () if schema.weight is None else (schema.weight,)
-    return ModelTable(frame, user, metrics, errors, model, next(iter(models), None), weights, schema.settings.dialect)
+    hashes = schema.hashes or hashes_by_name(frame)
+    name_of_models = next(iter(models), None)
+    return ModelTable(frame, user, metrics, errors, model, name_of_models, weights, schema.settings.dialect, hashes)
 
 
 def _column_of_models(
@@ -212,6 +217,18 @@ class ModelTables:
         """The metrics that all tables have, in the order of the first."""
         return [label for label in self.tables[0].metrics if all(label in table.metrics for table in self.tables)]
 
+    @property
+    def without_hashes(self) -> list[str]:
+        """The tables that do not say which labels they were made from."""
+        return [table.name for table in self.tables if not table.hashes]
+
+    @property
+    def shared_tables(self) -> tuple[str, ...]:
+        """The tables that models should share, as far as their users tell whether they do."""
+        if self.without_hashes:
+            return ()
+        return tuple(name for name in SHARED if any(name in table.hashes for table in self.tables))
+
     def notes(self, labels: Sequence[str]) -> tuple[str, ...]:
         """What figures of these metrics could be taken for."""
         noted = [label for label in labels if any(table.metrics[label].standard for table in self.tables)]
@@ -247,12 +264,13 @@ class ModelTables:
                 raise InputError(msg)
             check_types(table.frame, (str(find_column(table.frame, name)) for name in by), "slice", table.name)
 
-    def grouped(self, labels: Sequence[str], by: Sequence[str] = ()) -> DataFrame:
+    def grouped(self, labels: Sequence[str], by: Sequence[str] = (), shared: Sequence[str] = ()) -> DataFrame:
         """One row a user: the user's columns, and an array of a struct a row of the tables with the metrics' values in their order.
 
-        Attributes of the user become columns of text, null if rows do not agree, beside the number of those.
+        Attributes of the user become columns of text, null if rows do not agree, beside the number of those. The structs also have the
+        hashes of the user's rows of shared tables.
         """
-        tables = [self._rows(table, labels, by) for table in self.tables]
+        tables = [self._rows(table, labels, by, shared) for table in self.tables]
         together = reduce(lambda rows, more: rows.unionByName(more), tables)
         attributes = agreed([slice_field(index) for index in range(len(by))], CONFLICTS)
         users = [user_column(index) for index in range(len(self.user_types))]
@@ -265,7 +283,7 @@ class ModelTables:
         """The user's columns in the order of the first table."""
         return [column(name) for name in table.users_like(self.tables[0].users)]
 
-    def _rows(self, table: ModelTable, labels: Sequence[str], by: Sequence[str]) -> DataFrame:
+    def _rows(self, table: ModelTable, labels: Sequence[str], by: Sequence[str], shared: Sequence[str]) -> DataFrame:
         typed = zip(self._users_of(table), self.user_types, strict=True)
         users = [id_.cast(type_).alias(user_column(index)) for index, (id_, type_) in enumerate(typed)]
         errors = [F.coalesce(column(name).cast("bigint"), F.lit(0)) * weight for name, weight in table.errors.items()]
@@ -274,20 +292,23 @@ class ModelTables:
             for index, label in enumerate(labels)
         ]
         n_invalid = reduce(operator.add, errors, F.lit(0).cast("bigint")).alias(INVALID)
-        row = F.struct(_model_of(table).alias(MODEL), n_invalid, *values)
+        hashes = [_hash_of(table, name).alias(hash_field(name)) for name in shared]
+        row = F.struct(_model_of(table).alias(MODEL), n_invalid, *values, *hashes)
         attributes = [
             name_in(table.frame, find_column(table.frame, name) or name).alias(slice_field(index))
             for index, name in enumerate(by)
         ]
         return table.frame.select(*users, row.alias(_ROW), *attributes)
 
-    def collected(self, labels: Sequence[str], run: Run, bytes_each: int, by: Sequence[str] = ()) -> State:
+    def collected(
+        self, labels: Sequence[str], run: Run, bytes_each: int, by: Sequence[str] = (), shared: Sequence[str] = ()
+    ) -> State:
         """Run the worker on all users, and merge the states of its partitions, in one action."""
         attributes = [*map(slice_field, range(len(by))), CONFLICTS] if by else []
         users = [named(user_column(index)) for index in range(len(self.user_types))]
         hashed = user_hash(users, self.user_types).column.alias(USER)
         nobody = any_null(self._users()).alias(NOBODY)
-        grouped = self.grouped(labels, by).select(hashed, nobody, ROWS, *attributes)
+        grouped = self.grouped(labels, by, shared).select(hashed, nobody, ROWS, *attributes)
         states = run_on_workers(grouped, run, STATE_SCHEMA)
         packed = collected_states(states, merge_comparisons, bytes_each, have_places=bool(by))
         return merged(unpack(each.state) for each in packed)
@@ -327,6 +348,15 @@ class ModelTables:
         schema = PerUserSchema(users=first.users, model=model, models=(), differences=columns)
         differences = [F.coalesce(value, F.lit(math.nan)) for value in values]
         return rows.select(*schema.marked([*self._users(), F.col(_ROW).getField(MODEL), *differences]))
+
+
+def _hash_of(table: ModelTable, name: str) -> Column:
+    """The hash of the user's rows of a table that models share: 0 if there are none, null if that is not known."""
+    if name not in table.hashes:
+        return F.lit(0).cast("bigint")
+    hashes = column(table.hashes[name]).cast("bigint")
+    # Whom nothing was recommended to, nothing could be excluded for.
+    return hashes if name == "exclude" else F.coalesce(hashes, F.lit(0))
 
 
 def _model_of(table: ModelTable) -> Column:

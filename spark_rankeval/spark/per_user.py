@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # The key of a column's metadata under which the mark stands.
 _KEY = "spark_rankeval"
+#: The tables that may have a column of hashes.
+TABLES = ("predictions", "labels", "users", "exclude", "attributes")
 # Fields of a metric that its mark has only if they are not empty.
 _IF_ANY = ("asked", "normaliser", "standard")
 
@@ -68,6 +70,8 @@ class PerUserSchema:
     users: tuple[str, ...] = ()  # the columns that make a user
     metrics: tuple[MetricColumn, ...] = ()  # the metrics, in the order of their columns
     counts: tuple[str, ...] = ()  # the counts
+    # The hashes of the user's rows of a table, by table; fingerprints of tables are made of them.
+    hashes: Mapping[str, str] = field(default_factory=dict)
     slices: tuple[str, ...] = ()  # the attributes that part the users
     weight: str | None = None  # the users' weight; None: each counts the same
     model: str | None = None  # whose predictions a row is of; None: the table has one model without a name
@@ -102,6 +106,7 @@ class PerUserSchema:
                 for name, mark in of_kind("metric").items()
             ),
             counts=tuple(of_kind("count")),
+            hashes={mark["table"]: name for name, mark in of_kind("hash").items()},
             slices=tuple(of_kind("slice")),
             weight=next(iter(of_kind("weight")), None),
             model=next(iter(models), None),
@@ -131,6 +136,7 @@ class PerUserSchema:
             for metric in self.metrics
             if metric.standard_column
         }
+        marks |= {name: {"kind": "hash", "table": table} for table, name in self.hashes.items()}
         marks |= {name: {"kind": "difference", "label": label} for label, name in self.differences.items()}
         return marks
 
@@ -159,6 +165,16 @@ def without_standards(per_user: DataFrame) -> DataFrame:
 def columns_of_models(frame: DataFrame) -> tuple[str, ...]:
     """The columns that say that they name models; a table that was joined from two may have several."""
     return tuple(item.name for item in frame.schema.fields if _mark_of(item).get("kind") == "model")
+
+
+def table_hash(table: str) -> str:
+    """The column of the hashes of users' rows of a table."""
+    return f"{table}_hash"
+
+
+def hashes_by_name(frame: DataFrame) -> dict[str, str]:
+    """The columns of hashes of a table whose storage lost the metadata, by table."""
+    return {table: table_hash(table) for table in TABLES if table_hash(table) in frame.columns}
 
 
 def type_of_count(name: str) -> T.DataType:

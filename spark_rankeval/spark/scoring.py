@@ -14,15 +14,16 @@ from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.spark.collecting import STATE_SCHEMA
 from spark_rankeval.spark.describing import Groups, collected, figures_by_group, of_every_user
 from spark_rankeval.spark.exposures import collected_rows, exposure_rows, slice_as_text, with_corpus_values
+from spark_rankeval.spark.fingerprints import hashed_tables
 from spark_rankeval.spark.grouping import Grouping, slice_column
-from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, type_of_count
+from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.plan import Plan, choose_plan, with_lookup
 from spark_rankeval.spark.rejected import Quarantine
 from spark_rankeval.spark.settling import Settled, settled
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.exposures import slots_of
 from spark_rankeval.worker.facts import TOO_LARGE
-from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT
+from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT, hash_column, of_model
 from spark_rankeval.worker.scoring import (
     MODEL,
     UNRESOLVED,
@@ -59,6 +60,7 @@ class ModelFigures(NamedTuple):
     # The means of some metrics as dialect ``standard`` defines them, by the metric's key.
     standard_means: dict[str, float]
     counts: dict[str, Moments]  # the moments of each count, by name
+    fingerprints: dict[str, str]  # by table
 
 
 class Described(NamedTuple):
@@ -135,6 +137,7 @@ class Scoring:
             users=tuple(sources.predictions.user),
             metrics=tuple(metrics),
             counts=counts_beside(task),
+            hashes={table: table_hash(table) for table in self._tables_of_a_model},
             slices=sources.slices,
             weight=sources.weight,
             model=self.model_column if task.models != ("",) else None,
@@ -167,8 +170,9 @@ class Scoring:
             *((name, type_of_count(name)) for name in schema.counts),
             *((f"{name}{NORMALISER}", double) for name in normalised),
             *((name, double) for name in place_of.values()),
+            *((hash_column(table), T.LongType()) for table in schema.hashes),
         ]
-        run = score_batches(task, (*grouping.user_columns, *slices, *weight), values)
+        run = score_batches(task, (*grouping.user_columns, *slices, *weight), values, tuple(schema.hashes))
         scored = run_on_workers(
             grouping.frame(with_users=True), run, T.StructType([T.StructField(name, kind) for name, kind in kinds])
         )
@@ -185,6 +189,7 @@ class Scoring:
                 for metric in schema.metrics
                 if metric.standard_column
             ),
+            *map(hash_column, schema.hashes),
         ]
         return scored.select(*schema.marked([F.col(name) for name in ours]))
 
@@ -233,6 +238,7 @@ class Scoring:
                     of_model(model, self.reading.values, values),
                     {name: each.mean for name, each in of_model(model, self.reading.beside, beside).items()},
                     self.counts_of(group, place),
+                    self._fingerprints_of(group, place),
                 )
         return Described(figures, totals_in(task, by_group), words)
 
@@ -261,10 +267,11 @@ class Scoring:
             return collected(self._states(plan, options), groups)
         grouping, roll_up = self._grouping(plan), groups.roll
         run = state_of_batches(
-            task, options, NO_USER, self._keys, lambda key: [slice_as_text(part) for part in roll_up(key)]
-        )
+            task, options, NO_USER, self._keys, lambda key: [slice_as_text(part) for part in roll_up(key)],
+            tables=hashed_tables(self.sources),
+        )  # fmt: skip
         groups.size()
-        frame = grouping.frame(with_user_hash=options.resamples)
+        frame = grouping.frame(with_user_hash=bool(grouping.user_columns))
         rows = exposure_rows(frame, run, grouping.item_type(), have_slices=bool(self._keys))
         packed, exposures = collected_rows(rows)
         figures = figures_by_group(packed, groups)
@@ -276,16 +283,29 @@ class Scoring:
 
     def _groups(self, options: DescriptionOptions, *, totals: bool) -> Groups:
         task, n_keys = self.reading.task, len(self._keys)
-        return Groups(count_names(task), n_values_of(task), options, n_keys, roll(n_keys, totals=totals))
+        names = count_names(task, hashed_tables(self.sources))
+        return Groups(names, n_values_of(task), options, n_keys, roll(n_keys, totals=totals))
 
     def _states(
         self, plan: Plan, options: DescriptionOptions, *, only: IntArray | None = None, leaves_open: bool = False
     ) -> DataFrame:
         """The states of all partitions' users, or only of those whose ids have some hashes; as of `state_of_batches`."""
         grouping = replace(self._grouping(plan), only=None if only is None else tuple(only.tolist()))
-        run = state_of_batches(self.reading.task, options, NO_USER, self._keys, leaves_open=leaves_open)
-        frame = grouping.frame(with_user_hash=options.resamples or leaves_open)
+        tables = hashed_tables(self.sources)
+        run = state_of_batches(self.reading.task, options, NO_USER, self._keys, tables=tables, leaves_open=leaves_open)
+        frame = grouping.frame(with_user_hash=bool(grouping.user_columns))
         return run_on_workers(frame, run, STATE_SCHEMA)
+
+    @property
+    def _tables_of_a_model(self) -> list[str]:
+        """The tables that have a fingerprint; the predictions of several models have one name."""
+        others = [of_model("predictions", model) for model in range(1, len(self.sources.models))]
+        return [table for table in hashed_tables(self.sources) if table not in others]
+
+    def _fingerprints_of(self, group: Figures, model: int) -> dict[str, str]:
+        """The fingerprints of the tables of a model, by its place."""
+        named = {table: of_model(table, model * (table == "predictions")) for table in self._tables_of_a_model}
+        return {table: group.fingerprints[name] for table, name in named.items()}
 
     def counts_of(self, group: Figures, model: int) -> dict[str, Moments]:
         """The counts of a model, by its place, from those of all models."""

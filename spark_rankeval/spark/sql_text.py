@@ -159,10 +159,14 @@ def call(function: str, *arguments: Sql | float) -> Sql:
     return Sql(f"{function}({', '.join(map(_operand, arguments))})")
 
 
-def over(function: Sql, groups: Iterable[Sql], last_first: Iterable[Sql] = ()) -> Sql:
-    """What a function makes of the rows that a row shares its group with; ordered by these values, the largest first."""
-    order = ", ".join(f"{values} DESC NULLS LAST" for values in last_first)
-    return Sql(f"{function} OVER (PARTITION BY {', '.join(map(str, groups))}{f' ORDER BY {order}' if order else ''})")
+def bits_and(left: Sql, right: Sql | int) -> Sql:
+    """The bits that both whole numbers have."""
+    return Sql(f"({left} & {_operand(right)})")
+
+
+def bits_or(left: Sql, right: Sql | int) -> Sql:
+    """The bits that either of two whole numbers has."""
+    return Sql(f"({left} | {_operand(right)})")
 
 
 def when(condition: Sql, value: Sql | float, otherwise: Sql | float | None = None) -> Sql:
@@ -171,14 +175,18 @@ def when(condition: Sql, value: Sql | float, otherwise: Sql | float | None = Non
     return Sql(f"CASE WHEN {condition} THEN {_operand(value)}{rest} END")
 
 
-def over(value: Sql, keys: Sequence[str], order: Sequence[str] = (), *, frame: str = "") -> Sql:
-    """An aggregate over the rows that agree in the keys, which are names of ours as those of the order are.
+def over(value: Sql, keys: Iterable[Sql], order: Iterable[Sql] = (), *, frame: str = "") -> Sql:
+    """What a function makes of the rows that agree in the keys.
 
     The frame is of all rows, or of those up to this one if there is an order.
     """
-    by = ", ".join(map(quoted, keys))
-    ordered = f" ORDER BY {', '.join(map(quoted, order))}" if order else ""
-    return Sql(f"{value} OVER (PARTITION BY {by}{ordered}{f' {frame}' if frame else ''})")
+    by, sorted_by = (", ".join(map(str, columns)) for columns in (keys, order))
+    return Sql(f"{value} OVER (PARTITION BY {by}{f' ORDER BY {sorted_by}' if sorted_by else ''}{f' {frame}' if frame else ''})")
+
+
+def descending(value: Sql) -> Sql:
+    """An order by values, the largest first and nulls last."""
+    return Sql(f"{value} DESC NULLS LAST")
 
 
 def all_of(conditions: Iterable[Sql]) -> Sql:

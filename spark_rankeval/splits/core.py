@@ -164,7 +164,7 @@ def _refuse_invalid(log: Log) -> None:
 def _counted(pairs: DataFrame, log: Log, name: str, groups: Sequence[str]) -> DataFrame:
     """The pairs with the size of each pair's group."""
     keys = [named(key) for key in log.pair_keys]
-    size: Sql = over(call("count", number(1)), [named(group) for group in groups]).alias(name)
+    size: Sql = over(call("count", number(1)), map(named, groups)).alias(name)
     return select(pairs, *keys, size)
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import is_number, one_of
 from spark_rankeval.errors import OptionError
 from spark_rankeval.spark.ids import PLAIN, user_hash
-from spark_rankeval.spark.sql_text import call, named, number, over, where, with_columns
+from spark_rankeval.spark.sql_text import call, descending, named, number, over, where, with_columns
 from spark_rankeval.splits.log import free_name, read_log
 from spark_rankeval.splits.split import Rule, read_leave_out, split_of
 
@@ -217,4 +217,4 @@ def _last_first(log: Log) -> list[Sql]:
         for field in log.frame.schema.fields
         if field.name not in (*first, *log.source.user) and isinstance(field.dataType, PLAIN)
     ]
-    return [named(name) for name in (*first, *others)]
+    return [descending(named(name)) for name in (*first, *others)]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from spark_rankeval.records.fingerprints import changed_tables
 from spark_rankeval.tables.numbers import in_one_format
 from spark_rankeval.tables.summary import interval_in_words
 from spark_rankeval.tables.table import Column, Document, Note, Table, words
+from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,15 +41,35 @@ def history_on_screen(rows: Sequence[HistoryRow], failed: Mapping[str, str]) -> 
         newest = runs[-_MOST_RUNS:]
         n_left_out = len(runs) - len(newest)
         notes = [Note(f"{n_left_out:,} earlier runs are not shown: to_pandas() has them all")] if n_left_out else []
-        table = history_table([each for each in group if each.run in newest], failed)
+        shown = [each for each in group if each.run in newest]
+        table = history_table(shown, failed, changes=changes_of(group))
         tables.append(replace(table, title=title, notes=notes))
     n_more = len(groups) - len(tables)
     more = (Note(f"{n_more:,} more metrics and slices are not shown: to_pandas() has them all"),) if n_more else ()
     return Document(tuple(tables), more)
 
 
-def history_table(rows: Sequence[HistoryRow], failed: Mapping[str, str], caption: str = "") -> Table:
-    """One row for each run and model. If some runs failed, a column says why."""
+def changes_of(rows: Sequence[HistoryRow]) -> dict[str, str]:
+    """The tables among labels, users and exclusions that are not those of the run before, in words, by the runs' ids."""
+    changes: dict[str, dict[str, None]] = {}
+    before: dict[str, Mapping[str, str]] = {}
+    for run, _, row in sorted(rows, key=lambda each: (each.time, each.run)):
+        changed = changed_tables(before.get(row.model, {}), row.fingerprints)
+        if changed:
+            changes.setdefault(run, {}).update(dict.fromkeys(changed))
+        if row.fingerprints:
+            before[row.model] = row.fingerprints
+    return {run: listed(list(tables)) for run, tables in changes.items()}
+
+
+def history_table(
+    rows: Sequence[HistoryRow], failed: Mapping[str, str], caption: str = "", changes: Mapping[str, str] | None = None
+) -> Table:
+    """One row for each run and model. If some runs failed, a column says why; if labels changed, a column says where.
+
+    `changes` are those of `changes_of`; None: of these rows.
+    """
+    changes = changes_of(rows) if changes is None else changes
     levels = list(dict.fromkeys(row.interval_level for _, _, row in rows if row.interval_method))
     written = in_one_format(row.mean for _, _, row in rows)
     columns: list[Column[HistoryRow]] = [
@@ -56,6 +78,8 @@ def history_table(rows: Sequence[HistoryRow], failed: Mapping[str, str], caption
     ]
     if any(run in failed for run, _, _ in rows):
         columns.append(words("failed", lambda each: failed.get(each.run, "")))
+    if any(run in changes for run, _, _ in rows):
+        columns.append(words("changed", lambda each: changes.get(each.run, "")))
     if any(row.model for _, _, row in rows):
         columns.append(words("model", lambda each: each.row.model))
     interval = f"{100 * levels[0]:.6g}% interval" if len(levels) == 1 else "interval"

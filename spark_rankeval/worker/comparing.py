@@ -14,6 +14,7 @@ from spark_rankeval.statistics.paired import PairedAccumulator
 from spark_rankeval.worker.packing import placed, unpacked_by_place
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import columns_of, filled, flags, numbers, whole_numbers
+from spark_rankeval.worker.row_hashes import KNOWN_IN_PART, RowHashes, hash_field
 from spark_rankeval.worker.states import HELD_BYTES, groups, place_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ CONFLICTS = "n_conflicts"
 
 #: The counts of a model: users with a row, with a row of the baseline too, with several rows, and invalid rows.
 N_USERS, N_SHARED, N_REPEATED, N_INVALID = "n_users", "n_shared", "n_repeated", "n_invalid"
+#: The count of a model: users whose rows of a shared table are not those that the baseline was evaluated on; `n_other_rows` reads it.
+N_OTHER = "n_other_"
 #: The count of all users: attributes in which the rows of a user do not agree.
 N_CONFLICTS = "n_conflicting_attributes"
 
@@ -56,8 +59,10 @@ def value_field(index: int) -> str:
 _PAIR = 8_000
 
 
-def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int, n_attributes: int = 0) -> Run:
-    """A function for ``mapInArrow``: every model against the baseline.
+def paired_batches(
+    baseline: str, n_metrics: int, replicates: int, seed: int, n_attributes: int = 0, tables: tuple[str, ...] = ()
+) -> Run:
+    """A function for ``mapInArrow``: every model against the baseline; of `tables` it counts users whose rows differ.
 
     The state has the fields of `PairedAccumulator` and the counts for each model, of all users and of each slice; `by_slice`
     takes it apart. A partition without rows of a model has no state of it.
@@ -70,7 +75,7 @@ def paired_batches(baseline: str, n_metrics: int, replicates: int, seed: int, n_
         slices = _Slices(lambda: _Pairs(baseline, n_metrics, 0, seed))
         n_conflicts = np.zeros(1, np.int64)
         for batch in batches:
-            users = _read(batch, n_metrics)
+            users = _read(batch, n_metrics, tables)
             everyone.add(users)
             if not attributes:
                 continue
@@ -231,6 +236,13 @@ def by_owner(state: Mapping[str, Array]) -> dict[Owner, State]:
     return owners
 
 
+def n_other_rows(owners: Mapping[Owner, State], model: str, baseline: str, table: str) -> int:
+    """Of how many users the rows of a table are not the same for a model and the baseline, in what `by_owner` returned."""
+    name = f"{N_OTHER}{table}"
+    counted = [model] if table == KNOWN_IN_PART else [model, baseline]
+    return sum(int(owners.get(owner, {}).get(name, [0])[0]) for owner in counted)
+
+
 def by_slice(state: Mapping[str, Array]) -> tuple[State, dict[Key, State]]:
     """A merged state taken apart into that of all users and that of each slice, as `by_owner` reads them."""
     everyone: State = {}
@@ -264,6 +276,7 @@ class _Users(NamedTuple):
     values: Array  # float64, metrics × models × users; NaN without a value
     n_rows: Array  # int64, models × users; 0 for a null user
     n_invalid: Array  # a number for each model
+    hashes_of: dict[str, RowHashes]  # by table
 
     def only(self, rows: Array | slice) -> _Users:
         """Some of these users. Rows that could not be ranked are counted only for all users together."""
@@ -272,6 +285,7 @@ class _Users(NamedTuple):
             values=self.values[:, :, rows],
             n_rows=self.n_rows[:, rows],
             n_invalid=np.zeros_like(self.n_invalid),
+            hashes_of={table: hashes.only(rows) for table, hashes in self.hashes_of.items()},
         )
 
     @property
@@ -294,7 +308,7 @@ class _Users(NamedTuple):
         return rows
 
 
-def _read(batch: pa.RecordBatch, n_metrics: int) -> _Users:
+def _read(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = ()) -> _Users:
     """The users of a batch. Each row of a model has a code for the model and the place of its user."""
     columns = columns_of(batch)
     n_users = batch.num_rows
@@ -309,12 +323,15 @@ def _read(batch: pa.RecordBatch, n_metrics: int) -> _Users:
     values = np.full((n_metrics, len(models) * n_users), np.nan)
     for index in range(n_metrics):
         values[index, place] = numbers(fields[value_field(index)])[somebody]
+    shape = (len(models), n_users)
+    hashes_of = {table: RowHashes.read(fields[hash_field(table)], somebody, place, shape) for table in tables}
     return _Users(
         hashes=whole_numbers(columns[USER]),
         models=models,
         values=values.reshape(n_metrics, len(models), n_users),
         n_rows=np.bincount(place, minlength=len(models) * n_users).reshape(len(models), n_users),
         n_invalid=np.bincount(code, whole_numbers(fields[INVALID]), len(models)).astype(np.int64),
+        hashes_of=hashes_of,
     )
 
 
@@ -333,6 +350,23 @@ class _Counts:
             self._count(model, N_SHARED, shared & (n_rows > 0))
             self._count(model, N_REPEATED, n_rows > 1)
             self._count(model, N_INVALID, users.n_invalid[index])
+        for table, hashes in users.hashes_of.items():
+            self._count_others(table, hashes, users)
+
+    def _count_others(self, table: str, hashes: RowHashes, users: _Users) -> None:
+        place = users.models.index(self._baseline) if self._baseline in users.models else None
+        of_baseline, is_known = hashes.of(place)
+        name = f"{N_OTHER}{table}"
+        if table == KNOWN_IN_PART:
+            for index, model in enumerate(users.models):
+                others, are_known = hashes.of(index)
+                self._count(model, name, is_known & are_known & (others != of_baseline))
+            return
+        # Whom a model does not know at all has no rows there. Its batch may lack the model, so the driver adds those of the baseline.
+        for index, model in enumerate(users.models):
+            has, (others, _) = users.n_rows[index] > 0, hashes.of(index)
+            differs, of_both = has & (others != of_baseline), has & (of_baseline != 0)
+            self._count(model, name, of_baseline != 0 if index == place else differs.astype(np.int64) - of_both)
 
     def _count(self, owner: Owner, name: str, counted: Array) -> None:
         key = _field(owner, name)

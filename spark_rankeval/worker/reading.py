@@ -45,6 +45,11 @@ def of_model(name: str, model: int) -> str:
     return f"{name}_of_{model}" if model else name
 
 
+def hash_column(table: str) -> str:
+    """The column of the sums of the hashes of a user's rows of a table; null if the user has no row."""
+    return f"hash_of_{table}"
+
+
 def grades_column(index: int) -> str:
     """The column of the grades of a relevance, by its place."""
     return f"grades_{index}"

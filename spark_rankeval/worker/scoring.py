@@ -38,6 +38,7 @@ from spark_rankeval.worker.reading import (
     Side,
     columns_of,
     has_single_precision,
+    hash_column,
     of_model,
     read_excluded,
     read_labels,
@@ -75,15 +76,17 @@ class CountNames(NamedTuple):
 
     users: tuple[str, ...]  # counts of users
     rows: tuple[str, ...]  # counts of rows that cannot be ranked, which rows without a user have as well
+    tables: tuple[str, ...] = ()  # the tables that have a fingerprint; their columns have the names of `hash_column`
 
 
-def count_names(task: ScoringTask) -> CountNames:
-    """The names of all counts of a task, in a fixed order."""
+def count_names(task: ScoringTask, tables: tuple[str, ...] = ()) -> CountNames:
+    """The names of all counts of a task in a fixed order, and those of the tables that have a fingerprint."""
     models = range(len(task.models))
     of_users = [name for name in counts_of_models(task) if name not in INVALID_COUNTS]
     users = [UNRESOLVED, *(WEIGHT_SUMS if task.weighted else ()), *totals_of(task)]
     users += [count_of_model(name, model) for model in models for name in of_users]
-    return CountNames(tuple(users), tuple(count_of_model(name, model) for model in models for name in INVALID_COUNTS))
+    rows = [count_of_model(name, model) for model in models for name in INVALID_COUNTS]
+    return CountNames(tuple(users), tuple(rows), tables)
 
 
 def totals_of(task: ScoringTask) -> tuple[str, ...]:
@@ -359,12 +362,12 @@ def _weight_sums(batch: RankingBatch, limit: float | None) -> dict[str, Array]:
 
 
 def score_batches(
-    task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str, ...]
+    task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str, ...], tables: tuple[str, ...] = ()
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow``: the metrics and counts of every user, a row for each model.
 
     The columns come in this order: those passed on unchanged, the model's name, the metrics, the counts of `counts_beside`, the
-    normalisers, the metrics beside a view's own. Only some metrics have a normaliser.
+    normalisers, the metrics beside a view's own. The hashes of the user's rows of `tables` are last. Only some metrics have a normaliser.
     """
     normalised = [place for place in task.normalised if place < len(names)]
     n_beside = sum(len(view.beside) for view in task.views if view.model == 0)
@@ -372,6 +375,7 @@ def score_batches(
         *counts_beside(task),
         *(f"{names[place]}{NORMALISER}" for place in normalised),
         *(beside_column(place) for place in range(n_beside)),
+        *map(hash_column, tables),
     ]
 
     @in_worker
@@ -393,6 +397,8 @@ def score_batches(
                 beside = scores.beside[model * n_beside : (model + 1) * n_beside]
                 counts = [scores.counts[count_of_model(name, model)] for name in counts_of_models(task)]
                 values = map(pa.array, [*metrics, *counts, *shared.values(), *normalisers, *beside])
-                yield pa.RecordBatch.from_arrays([*kept, models, *values], names=[*passed_on, MODEL, *names, *further])
+                hashes = [batch.column(hash_column(of_model(each, model * (each == "predictions")))) for each in tables]
+                columns = [*kept, models, *values, *hashes]
+                yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *further])
 
     return run

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.statistics.description import DescriptionAccumulator, State, merged_descriptions
+from spark_rankeval.statistics.fingerprints import no_limbs
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
@@ -32,6 +33,7 @@ from spark_rankeval.worker.reading import (
     numbers,
     whole_numbers,
 )
+from spark_rankeval.worker.row_hashes import limbs_of_users
 from spark_rankeval.worker.scoring import UNRESOLVED, count_names, score
 from spark_rankeval.worker.task_tables import with_tables
 
@@ -69,6 +71,7 @@ class TableState(NamedTuple):
     values: State  # of the metrics' values
     # The moments of the counts, in the order of their names: those of users, then those of rows that cannot be ranked.
     counts: dict[str, Array]
+    fingerprints: dict[str, Array]  # the limbs of each table's fingerprint
 
 
 #: The state of each group.
@@ -81,6 +84,7 @@ class TableAccumulator:
     def __init__(self, n_values: int, names: CountNames, options: DescriptionOptions) -> None:
         self._values = DescriptionAccumulator(n_values, options)
         self._counts = MomentsAccumulator(len(names.users) + len(names.rows))
+        self._fingerprints = {table: no_limbs() for table in names.tables}
         self._names = names
 
     def add(
@@ -91,10 +95,12 @@ class TableAccumulator:
         users: Array | None,
         weights: Array | None = None,
         normalisers: Mapping[int, Array] | None = None,
+        limbs: Mapping[str, Array] | None = None,
     ) -> None:
         """Take in users: an array a value, counts by name, and normalisers by the places of the values that have one.
 
-        Of rows that belong to nobody only the rows that cannot be ranked are counted. A weight that is NaN is none.
+        Of rows that belong to nobody only the rows that cannot be ranked are counted, and fingerprints have them. A weight that is NaN
+        is none. `limbs` are those of `limbs_of`, by table.
         """
         somebody = ~nobody if nobody.any() else slice(None)
         self._values.add(
@@ -107,16 +113,18 @@ class TableAccumulator:
         of_rows = [counts[name] for name in self._names.rows]
         for first, columns in ((0, of_users), (len(of_users), of_rows)):
             self._counts.add_columns(first, [count.astype(np.float64, copy=False) for count in columns])
+        for table, each in (limbs or {}).items():
+            self._fingerprints[table] += each.sum(axis=0)
 
     def state(self) -> TableState:
         """The state so far."""
-        return TableState(self._values.state(), self._counts.state())
+        return TableState(self._values.state(), self._counts.state(), dict(self._fingerprints))
 
 
 def merged_states(states: Iterable[TableState]) -> TableState:
     """The state of all users, from one or more states of parts of them."""
-    values, counts = zip(*states, strict=True)
-    return TableState(merged_descriptions(values), merged(counts))
+    values, counts, fingerprints = zip(*states, strict=True)
+    return TableState(merged_descriptions(values), merged(counts), merged(fingerprints))
 
 
 def merged_by_key(parts: Iterable[States]) -> States:
@@ -148,21 +156,23 @@ def state_of_batches(
     keys: tuple[str, ...] = (),
     slices_of: Callable[[Key], list[str]] | None = None,
     *,
+    tables: tuple[str, ...] = (),
     leaves_open: bool = False,
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the state of all users of a partition, in groups by the columns `keys`.
 
-    Its counts are those of `count_names`. If `slices_of` gives the slices of a group as text, and any metric is of all lists together,
-    rows of exposure stand beside the state. Of rows that belong to nobody only the invalid rows are counted. If `leaves_open`, users whose
-    value a pruned tie leaves open are not in the state: a row of `OPEN_PLACE` has the hashes of their ids.
+    Its counts are those of `count_names`, and its fingerprints those of `tables`. If `slices_of` gives the slices of a group as text, and
+    any metric is of all lists together, rows of exposure stand beside the state. Of rows that belong to nobody only the invalid rows
+    are counted. If `leaves_open`, users whose value a pruned tie leaves open are not in the state: a row of `OPEN_PLACE` has the hashes
+    of their ids.
     """
-    names = count_names(task)
+    names = count_names(task, tables)
     slots = slots_of(task)
 
     @in_worker
     def run(batches: Batches) -> Batches:
         exposures = ExposureAccumulator(slots, slices_of) if slots and slices_of is not None else None
-        tables = _Tables(n_values_of(task), names, options, no_user, keys)
+        states = _Tables(n_values_of(task), names, options, no_user, keys)
         open_users = OpenUsers()
         kind = None
         for batch, received in with_tables(task, batches):
@@ -172,7 +182,7 @@ def state_of_batches(
             if leaves_open and scores.counts[UNRESOLVED].any():
                 unresolved = (scores.counts[UNRESOLVED] > 0) & ~flags(batch.column(no_user))
                 open_users.add(whole_numbers(batch.column(USER_HASH))[unresolved])
-            rows = tables.add(batch, [*scores.metrics, *scores.beside], scores.counts, scores.normalisers, unresolved)
+            rows = states.add(batch, [*scores.metrics, *scores.beside], scores.counts, scores.normalisers, unresolved)
             if exposures is None:
                 yield from rows
                 continue
@@ -183,10 +193,10 @@ def state_of_batches(
         if open_users.n:
             yield placed(OPEN_PLACE, open_users.tree())
         if exposures is None:
-            yield from tables.rows()
+            yield from states.rows()
         elif kind is not None:
             # A partition without a batch does not know the type of items, and has nothing to say.
-            yield from (state_row(row, kind) for row in tables.rows())
+            yield from (state_row(row, kind) for row in states.rows())
             yield from exposures.rows()
 
     return run
@@ -202,7 +212,7 @@ def state_of_columns(
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the state of the users whose values a table holds, in groups by the columns `keys`.
 
-    Counts are columns of their names. Normalisers are columns by the places of the values that have one.
+    Counts are columns of their names, and hashes those of `hash_column`. Normalisers are columns by the places of the values that have one.
     """
 
     @in_worker
@@ -232,6 +242,7 @@ class _Users(NamedTuple):
     counts: dict[str, Array]
     normalisers: dict[int, Array]
     about: dict[str, Array]
+    limbs: dict[str, Array]  # of the users' hashes, by table
 
     def at(self, rows: Array | slice) -> _Users:
         """These of the users, without their keys."""
@@ -239,7 +250,14 @@ class _Users(NamedTuple):
         def of_rows(columns: dict[Name, Array]) -> dict[Name, Array]:
             return {name: column[rows] for name, column in columns.items()}
 
-        return _Users([], of_rows(self.values), of_rows(self.counts), of_rows(self.normalisers), of_rows(self.about))
+        return _Users(
+            [],
+            of_rows(self.values),
+            of_rows(self.counts),
+            of_rows(self.normalisers),
+            of_rows(self.about),
+            of_rows(self.limbs),
+        )
 
     @classmethod
     def concatenate(cls, parts: Sequence[_Users]) -> _Users:
@@ -250,9 +268,11 @@ class _Users(NamedTuple):
         def together(columns: Sequence[dict[Name, Array]]) -> dict[Name, Array]:
             return {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
 
-        keys, values, counts, normalisers, about = zip(*parts, strict=True)
+        keys, values, counts, normalisers, about, limbs = zip(*parts, strict=True)
         keys_together = [pa.concat_arrays(columns) for columns in zip(*keys, strict=True)]
-        return cls(keys_together, together(values), together(counts), together(normalisers), together(about))
+        return cls(
+            keys_together, together(values), together(counts), together(normalisers), together(about), together(limbs)
+        )
 
 
 class _Tables:
@@ -265,7 +285,7 @@ class _Tables:
         self, n_values: int, names: CountNames, options: DescriptionOptions, no_user: str, keys: tuple[str, ...]
     ) -> None:
         self._new = partial(TableAccumulator, n_values, names, options)
-        self._options, self._no_user, self._keys = options, no_user, keys
+        self._options, self._no_user, self._keys, self._hashed = options, no_user, keys, names.tables
         self._tables: dict[Key, TableAccumulator] = {}
         self._most = max(1, HELD_BYTES // bytes_of_a_group(n_values, len(names.users) + len(names.rows), options))
         self._pending: list[_Users] = []
@@ -290,8 +310,8 @@ class _Tables:
         about["absent"] = reduce(
             np.logical_or, [np.zeros(batch.num_rows, np.bool_) if left_out is None else left_out, *absent]
         )
-        keys = [columns[name] for name in self._keys]
-        self._pending.append(_Users(keys, dict(enumerate(values)), dict(counts), dict(normalisers), about))
+        keys, limbs = [columns[name] for name in self._keys], limbs_of_users(self._hashed, columns)
+        self._pending.append(_Users(keys, dict(enumerate(values)), dict(counts), dict(normalisers), about, limbs))
         # A group costs the same for few users as for many: small batches wait for one another.
         if not self._keys or sum(len(part.about["nobody"]) for part in self._pending) >= _TOGETHER:
             yield from self._settle()
@@ -311,7 +331,8 @@ class _Tables:
                 group = group.at(np.flatnonzero(~group.about["absent"]))
             about, values = group.about, list(group.values.values())
             hashes, weights = about.get("hashes"), about.get("weights")
-            self._tables[key].add(values, group.counts, about["nobody"], hashes, weights, group.normalisers)
+            nobody = about["nobody"]
+            self._tables[key].add(values, group.counts, nobody, hashes, weights, group.normalisers, group.limbs)
 
     def rows(self) -> Batches:
         """The states as rows: groups of one place together, and without keys all in one row of no place."""

@@ -15,12 +15,12 @@ from spark_rankeval.jobs.runs import read_metrics
 from spark_rankeval.jobs.trend import main as trend
 
 
-def start_in(folder, run_id, hits, gates="", more="", evaluation="", options=()):
+def start_in(folder, run_id, hits, gates="", more="", evaluation="", options=(), labelled=10):
     """Run the job on users of whom a share is served well; its exit code."""
     rows = [f"{user},{'a' if user < hits else 'b'},1\n" for user in range(10)]
     (folder / "p.csv").write_text("user,item,score\n" + "".join(rows))
     (folder / "l.csv").write_text(
-        "user,item,country\n" + "".join(f"{user},a,{'DE' if user % 2 else 'FR'}\n" for user in range(10))
+        "user,item,country\n" + "".join(f"{user},a,{'DE' if user % 2 else 'FR'}\n" for user in range(labelled))
     )
     text = f"""
         [predictions]
@@ -108,8 +108,22 @@ def test_a_gate_that_is_not_met_is_4_and_everything_is_written(start, tmp_path, 
     assert ">gates_failed<" not in page
     assert "condition&#39;" not in page
     assert ">day1</dd>" in page
+    assert sorted(said["fingerprints"]) == ["labels", "predictions"]
+    assert all(page.count(digits) == 1 for digits in said["fingerprints"].values())
+    rows = read_metrics(spark, f"{tmp_path}/out").select("fingerprints").distinct().collect()
+    assert [row["fingerprints"] for row in rows] == [said["fingerprints"]]
     assert page.index("1 of 2 gates failed.") < page.index('<h2 id="means-heading"')
     assert read_metrics(spark, f"{tmp_path}/out").count() == 2
+
+
+def test_a_gate_that_needs_the_same_labels_fails_with_others(start, tmp_path, capsys):
+    assert start("day1", 6) == 0
+    assert start("day2", 6, "rr = { max_drop = 1, same_labels = true }", labelled=11) == 4
+    err = capsys.readouterr().err
+    assert "rr: mean at most 1 below the last good run; found 0.6, after 0.6 in day1; since then, labels changed" in err
+    assert trend(["--output", f"{tmp_path}/out", "--metric", "rr"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if "labels" in line] == ["day2"]
 
 
 def test_drops_are_from_the_newest_run_that_failed_no_gate(days):

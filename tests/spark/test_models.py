@@ -15,6 +15,7 @@ from spark_rankeval.request.counts import COUNTS
 METRICS = ["ndcg@5", "recall@3", "ap@5", "rr@5"]
 FIELDS = ("metric", "mean", "std", "n_users", "n_undefined", "minimum", "maximum", "n_zero", "definition")
 OPTIONS = {"score": "score", "relevance": "grade"}
+HASHES = ["predictions_hash", "labels_hash"]
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def test_a_column_of_models_is_as_a_dict_of_tables(tables, together):
     assert by_column.summary == together.summary
     assert by_column.qualities == together.qualities
     long = score_users(rows, labels, METRICS, model="which", **OPTIONS)
-    assert long.columns == ["user", "which", "ndcg_at_5", "recall_at_3", "ap_at_5", "rr_at_5", *COUNTS]
+    assert long.columns == ["user", "which", "ndcg_at_5", "recall_at_3", "ap_at_5", "rr_at_5", *COUNTS, *HASHES]
 
 
 def test_the_per_user_table_is_long_and_is_summarised_by_model(spark, tables, together, tmp_path):

@@ -56,6 +56,7 @@ def compared(comparison):
         record = dataclasses.asdict(row)
         # How a caller called things is no figure.
         del record["sentence"], record["asked"]
+        record.pop("not_shared", None)
         words = [one for one in record.values() if isinstance(one, str)]
         found[" ".join(words)] = numbers(one for one in record.values() if isinstance(one, int | float))
     return found

@@ -1,0 +1,70 @@
+"""Fingerprints of tables: the sum, modulo 2^128, of a hash for each user, whatever the order and partitions of the users.
+
+The hash of a user mixes the user's id with the sum, modulo 2^64, of the hashes of the user's rows. So repeated rows count, and the same
+rows of another user give another fingerprint. A fingerprint tells whether tables differ; it is no protection against forgery.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_rankeval.statistics.resampling import mixed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+#: Whole numbers of 32 bits that make a fingerprint, the least significant first. As int64, billions of them add up without overflow.
+LIMBS = 4
+_BITS = 32
+_MODULUS = 1 << (_BITS * LIMBS)
+# Two hashes of the same pair of words differ by these odd constants (of SplitMix64 and of Murmur's finaliser).
+_FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xFF51AFD7ED558CCD
+
+
+def limbs_of(users: Integers, rows: Integers) -> Integers:
+    """The hash of each user as limbs; int64 (n_users, LIMBS).
+
+    Args:
+        users: a 64-bit hash of each user's id.
+        rows: the sum of the hashes of each user's rows, modulo 2^64. Where it is 0, the user has no row and adds nothing.
+    """
+    user, row = users.view(np.uint64), rows.view(np.uint64)
+    low = mixed(mixed(user + np.uint64(_FIRST)) ^ row)
+    high = mixed(mixed(row ^ np.uint64(_SECOND)) + user)
+    limbs = np.empty((len(user), LIMBS), np.int64)
+    for place, words in ((0, low), (2, high)):
+        limbs[:, place] = words & np.uint64((1 << _BITS) - 1)
+        limbs[:, place + 1] = words >> np.uint64(_BITS)
+    limbs[row == 0] = 0
+    return limbs
+
+
+def no_limbs() -> Integers:
+    """The sum over no user."""
+    return np.zeros(LIMBS, np.int64)
+
+
+def digits_of(limbs: Integers) -> str:
+    """The fingerprint whose limbs add up to these, as 32 hexadecimal digits.
+
+    >>> digits_of(no_limbs())
+    '00000000000000000000000000000000'
+    """
+    return _digits(sum(int(limb) << (_BITS * place) for place, limb in enumerate(limbs)))
+
+
+def added(fingerprints: Iterable[str]) -> str:
+    """The fingerprint of tables together, such as those of several days.
+
+    >>> added(["f" * 32, "0" * 31 + "3"])
+    '00000000000000000000000000000002'
+    """
+    return _digits(sum(int(digits, 16) for digits in fingerprints))
+
+
+def _digits(total: int) -> str:
+    return f"{total % _MODULUS:032x}"

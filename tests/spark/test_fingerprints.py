@@ -1,0 +1,141 @@
+"""Fingerprints of what an evaluation read: the same however tables are stored and cut, and another one for every other row."""
+
+import math
+
+import pytest
+from shuffles import shuffled_into
+
+from spark_rankeval import compare, evaluate, merge, score_users, summarise
+from spark_rankeval.errors import SparkRankEvalWarning
+
+METRICS = ["ndcg@1", "rr@2"]
+ASKED = {"score": "score", "relevance": "grade", "on_invalid": "drop"}
+# Twenty equal scores: more than a cutoff of 2 keeps, so that the user is computed twice.
+PREDICTIONS = [(user, item, float(item % 3)) for user in range(6) for item in range(4)] + [
+    (7, i, 0.5) for i in range(20)
+]
+LABELS = [(user, item, 1.0) for user in range(7) for item in (user, user + 1)] + [(7, 3, 1.0)]
+EXCLUDED = [(user, 3) for user in (0, 1, 4, 5)]
+SCHEMAS = {"predictions": "user {0}, item {0}, score double", "labels": "user {0}, item {0}, grade double"}
+
+
+def tables(spark, kind="bigint", predictions=PREDICTIONS, labels=LABELS):
+    rows = {"predictions": predictions, "labels": labels}
+    return [spark.createDataFrame(rows[name], SCHEMAS[name].format(kind)) for name in rows]
+
+
+@pytest.fixture(scope="module")
+def whole(spark):
+    users = spark.createDataFrame([(1,), (50,), (50,)], "user bigint")
+    exclude = spark.createDataFrame(EXCLUDED, "user bigint, item bigint")
+    return evaluate(*tables(spark), METRICS, **ASKED, users=users, exclude=exclude)
+
+
+@pytest.fixture(scope="module")
+def plain(spark):
+    return evaluate(*tables(spark), METRICS, **ASKED)
+
+
+def test_the_digits_are_the_same_on_every_platform(whole):
+    assert whole.fingerprints == {
+        "predictions": "34c1bacd07747c409f4267e13828be9f",
+        "labels": "ec7fc42854defba5941bc17e4fba55c3",
+        "users": "e8bdc71775daaf8d958b3dd4c9eefda4",
+        "exclude": "aa2f6c88004bec31a2cc3c28efa5939e",
+    }
+
+
+def test_users_who_are_computed_twice_count_once(spark, whole, plain):
+    # Older Sparks sort, and leave no user open.
+    assert any("computed again" in words or "window" in words for words in plain.plan)
+    assert plain.fingerprints == {name: whole.fingerprints[name] for name in ("predictions", "labels")}
+    assert evaluate(*tables(spark), METRICS, **ASKED, prune="never").fingerprints == plain.fingerprints
+
+
+def test_widths_orders_and_partitions_change_no_digit(spark, plain):
+    predictions, labels = tables(spark, "int")
+    narrow = labels.selectExpr("cast(grade as float) grade", "'x' more", "item", "user").repartition(3)
+    with shuffled_into(spark, 5):
+        again = evaluate(predictions.orderBy("score").repartition(2, "item"), narrow, METRICS, **ASKED)
+    assert again.fingerprints == plain.fingerprints
+
+
+def test_a_per_user_table_has_what_fingerprints_are_made_of(spark, whole, tmp_path):
+    stored = whole.write(f"{tmp_path}/users")
+    assert stored.fingerprints == whole.fingerprints
+    plain = spark.read.parquet(f"{tmp_path}/users")
+    plain.write.option("header", True).csv(f"{tmp_path}/csv")
+    read = spark.read.options(header=True, inferSchema=True).csv(f"{tmp_path}/csv")
+    with pytest.warns(SparkRankEvalWarning, match="lost its metadata"):
+        assert summarise(read, user="user").fingerprints == whole.fingerprints
+
+
+CHANGES = {
+    "a row twice": lambda rows: [*rows, rows[0]],
+    "a row less": lambda rows: rows[1:],
+    "a null grade": lambda rows: [(*rows[0][:2], None), *rows[1:]],
+    "a NaN grade": lambda rows: [(*rows[0][:2], math.nan), *rows[1:]],
+    "a null item": lambda rows: [(rows[0][0], None, rows[0][2]), *rows[1:]],
+    "a null user": lambda rows: [(None, *rows[0][1:]), *rows[1:]],
+    "exchanged": lambda rows: [(rows[0][0], *rows[8][1:]), *rows[1:8], (rows[8][0], *rows[0][1:]), *rows[9:]],
+}
+
+
+def test_every_other_label_is_another_fingerprint(spark, plain):
+    found = {"as they are": plain.fingerprints}
+    for name, change in CHANGES.items():
+        found[name] = evaluate(*tables(spark, labels=change(LABELS)), METRICS, **ASKED).fingerprints
+    assert {each["predictions"] for each in found.values()} == {plain.fingerprints["predictions"]}
+    assert len({each["labels"] for each in found.values()}) == len(found)
+
+
+def test_grades_and_attributes_that_change_places_with_a_null_are_seen(spark):
+    predictions, _ = tables(spark)
+    asked = {"score": "score", "relevance": ["click", "buy"], "by": ["city", "age"], "on_invalid": "drop"}
+    schema = "user bigint, item bigint, click double, buy double, city string, age string"
+    whole = (2, 2, 1.0, 1.0, "8", "8")
+    rows = ([whole, (1, 1, 1.0, None, "7", None)], [whole, (1, 1, None, 1.0, None, "7")])
+    one, other = (evaluate(predictions, spark.createDataFrame(row, schema), "rr", **asked).fingerprints for row in rows)
+    assert [name for name in one if one[name] != other[name]] == ["labels", "attributes"]
+
+
+def test_days_add_up_and_models_have_their_own(spark, plain):
+    predictions, labels = tables(spark)
+    days = [
+        evaluate(
+            {"a": predictions.where(day), "b": predictions.where(f"{day} and item > 0")},
+            labels.where(day),
+            METRICS,
+            **ASKED,
+        )
+        for day in ("user < 3", "user >= 3")
+    ]
+    week = merge(days).fingerprints
+    assert week["labels"] == plain.fingerprints["labels"]
+    assert week["predictions of a"] == plain.fingerprints["predictions"] != week["predictions of b"]
+    long = summarise(score_users({"a": predictions, "b": predictions.where("item > 0")}, labels, METRICS, **ASKED))
+    assert long.fingerprints == week
+
+
+def test_arrays_and_slices_have_fingerprints_too(spark):
+    rows = [(1, [1, 2], [2], "x"), (2, [3], [4], "y")]
+    schema = "user int, prediction array<{0}>, label array<{0}>, country string"
+    first, wide = (
+        evaluate(spark.createDataFrame(rows, schema.format(kind)), None, "rr", by="country").fingerprints
+        for kind in ("int", "bigint")
+    )
+    assert first == wide
+    assert sorted(first) == ["attributes", "labels", "predictions"]
+    other = [(1, [1], [2], "x"), (2, [2, 3], [4], "x")]
+    second = evaluate(spark.createDataFrame(other, schema.format("int")), None, "rr", by="country").fingerprints
+    assert [name for name in first if first[name] != second[name]] == ["predictions", "attributes"]
+
+
+def test_a_comparison_counts_the_users_with_other_labels(spark):
+    predictions, labels = tables(spark)
+    excluded = spark.createDataFrame(EXCLUDED, "user bigint, item bigint")
+    old = score_users(predictions, labels, METRICS, **ASKED)
+    new = score_users(predictions, labels.where("not (user = 2 and item = 3)"), METRICS, exclude=excluded, **ASKED)
+    with pytest.warns(SparkRankEvalWarning, match="different labels"):
+        row = compare({"old": old, "new": new}, "old", metrics="rr@2")["rr@2"]
+    assert row.not_shared == "labels (1 user) and exclusions (4 users)"
