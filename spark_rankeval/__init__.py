@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from spark_rankeval.comparison.compare import compare as compare
     from spark_rankeval.comparison.compare import differences as differences
     from spark_rankeval.comparison.detectable import detectable_difference as detectable_difference
+    from spark_rankeval.comparison.group_result import GroupComparison as GroupComparison
+    from spark_rankeval.comparison.groups import compare_groups as compare_groups
     from spark_rankeval.comparison.result import ModelComparison as ModelComparison
     from spark_rankeval.comparison.result import PairwiseComparison as PairwiseComparison
     from spark_rankeval.evaluation.agreement import agreement as agreement
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.evaluate import evaluate as evaluate
     from spark_rankeval.evaluation.evaluate import quarantine as quarantine
     from spark_rankeval.evaluation.evaluate import score_users as score_users
+    from spark_rankeval.evaluation.gaps import Gaps as Gaps
     from spark_rankeval.evaluation.merge import merge as merge
     from spark_rankeval.evaluation.result import Result as Result
     from spark_rankeval.evaluation.summarise import summarise as summarise
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.records.audit import AuditRow as AuditRow
     from spark_rankeval.records.comparison import ComparisonRow as ComparisonRow
+    from spark_rankeval.records.gaps import GapRow as GapRow
+    from spark_rankeval.records.groups import GroupRow as GroupRow
     from spark_rankeval.records.quality import DataQuality as DataQuality
     from spark_rankeval.records.summary import SummaryRow as SummaryRow
     from spark_rankeval.request.on_invalid import OnInvalid as OnInvalid
@@ -61,10 +66,13 @@ _NAMES = {
     "charts.of_results": ("ResultPlots",),
     "comparison.compare": ("all_pairs", "compare", "differences"),
     "comparison.detectable": ("detectable_difference",),
+    "comparison.group_result": ("GroupComparison",),
+    "comparison.groups": ("compare_groups",),
     "comparison.result": ("ModelComparison", "PairwiseComparison"),
     "evaluation.agreement": ("agreement",),
     "evaluation.dialect_map": ("DialectMap", "dialect_map"),
     "evaluation.evaluate": ("evaluate", "quarantine", "score_users"),
+    "evaluation.gaps": ("Gaps",),
     "evaluation.merge": ("merge",),
     "evaluation.result": ("Result",),
     "evaluation.top_items": ("top_items",),
@@ -72,6 +80,8 @@ _NAMES = {
     "metrics.naming": ("parse_metric",),
     "records.audit": ("AuditRow",),
     "records.comparison": ("ComparisonRow",),
+    "records.gaps": ("GapRow",),
+    "records.groups": ("GroupRow",),
     "records.quality": ("DataQuality",),
     "records.summary": ("SummaryRow",),
     "request.on_invalid": ("OnInvalid",),

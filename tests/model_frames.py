@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from spark_rankeval.comparison import compare as comparison
+from spark_rankeval.comparison import groups
 from spark_rankeval.spark.model_tables import MetricColumn, ModelTable, ModelTables
 from spark_rankeval.spark.per_user import hashes_by_name
 from spark_rankeval.statistics.merging import merged
@@ -76,13 +77,15 @@ class ModelFrames(ModelTables):
         for table in self.tables:
             for record in table.frame.to_dict("records"):
                 values = [record[table.metrics[label].column] for label in labels]
+                values += [record[name] for name in table.further]
                 fields = {value_field(place): value for place, value in enumerate(values)}
                 given = {name: record.get(table.hashes.get(name), 0) for name in shared}
                 hashes = {hash_field(name): None if pd.isna(value) else int(value) for name, value in given.items()}
                 user = None if pd.isna(record["user"]) else record["user"]
                 rows.setdefault(user, []).append({MODEL: table.model, INVALID: 0, **fields, **hashes})
                 attributes[user] = [record[name] for name in by]
-        values = [(value_field(place), pa.float64()) for place in range(len(labels))]
+        n_values = len(labels) + len(self.tables[0].further)
+        values = [(value_field(place), pa.float64()) for place in range(n_values)]
         hashes = [(hash_field(name), pa.int64()) for name in shared]
         row = pa.struct([(MODEL, pa.string()), (INVALID, pa.int64()), *values, *hashes])
         columns = {
@@ -130,3 +133,16 @@ def compare_frames(frames, columns, baseline, n_partitions=2, **options):
 def pairs_of_frames(frames, columns, n_partitions=2, **options):
     """All pairs of models."""
     return _compared_by(comparison.all_pairs, frames, columns, n_partitions, **options)
+
+
+def groups_of_frames(frames, columns, baseline, n_partitions=2, *, weight=None, **options):
+    """The comparison of groups of different users, each a frame, with a baseline; `columns` are as in `compare_frames`."""
+    metrics = {label: MetricColumn(name, label, "default") for label, name in columns.items()}
+    weights = () if weight is None else (weight,)
+    further = (*weights, *([options["covariate"]] if options.get("covariate") else []))
+    tables = tuple(
+        ModelTable(frame, ("user",), metrics, {}, name, weights=weights, further=further)
+        for name, frame in frames.items()
+    )
+    with patch.object(groups, "_read", lambda *_: ModelFrames(tables, (), n_partitions)):
+        return groups.compare_groups(frames, baseline, **options)

@@ -39,7 +39,10 @@ def read_results(results: Results, user: str | Sequence[str] | None, model: str 
     users = None if user is None else as_names("user", user)
     check_name("model", model)
     if isinstance(results, Mapping):
-        _check_named(results, model)
+        if model is not None:
+            msg = f"model={model!r} is for one table of several models; in a dict the keys name the models. Leave model= out"
+            raise InputError(msg)
+        check_named(results)
         given: list[tuple[str | None, DataFrame | Result]] = list(results.items())
     else:
         given = [(None, results)]
@@ -53,14 +56,10 @@ def read_results(results: Results, user: str | Sequence[str] | None, model: str 
     return ModelTables.checked(tables)
 
 
-def _check_named(results: Mapping[str, DataFrame | Result], model: str | None) -> None:
+def check_named(results: Mapping[str, DataFrame | Result]) -> None:
+    """Refuse a dict that is not of per-user tables of one model each, by name."""
     if not results or not all(map(is_name, results)):
         msg = f"results must be per-user tables by model name; got the names {list(results)!r}"
-        raise InputError(msg)
-    if model is not None:
-        msg = (
-            f"model={model!r} is for one table of several models; in a dict the keys name the models. Leave model= out"
-        )
         raise InputError(msg)
     for name, table in results.items():
         if isinstance(table, Result) and len(table.models) > 1:

@@ -13,6 +13,7 @@ from spark_rankeval.charts.choice import chosen, headline_keys
 from spark_rankeval.charts.of_results import ResultPlots
 from spark_rankeval.checks import check_name, one_of
 from spark_rankeval.errors import InputError
+from spark_rankeval.evaluation.gaps import gaps_of
 from spark_rankeval.evaluation.lookup import Lookup
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.curves import cutoff_curve, recall_curve
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.charts.choice import Metrics
+    from spark_rankeval.evaluation.gaps import Gaps
     from spark_rankeval.evaluation.lookup import Name
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report import Gate
@@ -191,6 +193,30 @@ class Result(Shown):
             OptionError: no slice has such an attribute or value.
         """
         return replace(self, summary=by_slice(self.summary, order))
+
+    def gaps(
+        self, attribute: str | Sequence[str], *, metrics: Metrics = None, level: float = 0.95, margin: float = 0.0,
+        min_users: int = 2,
+    ) -> Gaps:  # fmt: skip
+        """Find the largest gap between slices of an attribute, and compare each slice with all other users.
+
+        It uses the sums of the slices, without a look at the users. Slices have different users, so each comparison is a Welch
+        test (Biometrika 1947). The interval of the largest gap also holds for the pair with the largest difference of all pairs
+        (Games and Howell 1976). With rare or equal values, the Clopper-Pearson intervals of both means replace the variances.
+
+        Args:
+            attribute: one or more of the attributes in `by`. Slices that also have others are added up.
+            metrics: the metrics to compare. None: all, but of a curve with many points only some usual cutoffs.
+            level: the confidence level of the intervals.
+            margin: the largest difference that does not matter, in the metric's units.
+            min_users: slices with fewer users have no part in the largest gap.
+
+        Raises:
+            InputError: no slice has such an attribute.
+            OptionError: an option is not valid.
+            UnknownMetricError: a metric is not in the result.
+        """
+        return gaps_of(self.summary, attribute, metrics, level, margin, min_users)
 
     def _of_all_users(self) -> list[SummaryRow]:
         return [row for row in self.summary if row.slice == "all"]

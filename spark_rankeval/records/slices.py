@@ -84,6 +84,16 @@ def attributes_of(name: str) -> tuple[str, ...]:
     return tuple(_pieces(name))
 
 
+def slice_of(name: str, attributes: Sequence[str]) -> str:
+    """The name of the slice by some attributes that a slice by these and others is part of.
+
+    >>> slice_of("country=DE, device='a, b=1'", ["device"]), slice_of("country=DE, device=ios", ["device", "country"])
+    ("device='a, b=1'", 'device=ios, country=DE')
+    """
+    pieces = _pieces(name)
+    return ", ".join(pieces[attribute] for attribute in attributes)
+
+
 def _misleads(value: str) -> bool:
     return value in ("", "null") or value != value.strip() or any(sign in value for sign in ("'", '"', ", ", "=", "\n"))
 

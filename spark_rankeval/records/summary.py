@@ -186,7 +186,7 @@ def summary_row(
     else:
         mean, std, effective_n = weighted.mean, weighted.std, weighted.effective_n
         standard_error = weighted.standard_error
-    interval = fitted(interval, moments, _bounds_of(definition), weighted)
+    interval = fitted(interval, moments, bounds_of(definition), weighted)
     sums = moments.sums if weighted is None else weighted.sums
     spoilt = over_all and moments.n_undefined > 0
     if spoilt and interval.method:
@@ -218,7 +218,8 @@ def summary_row(
     )
 
 
-def _bounds_of(definition: str) -> tuple[float, float]:
+def bounds_of(definition: str) -> tuple[float, float]:
+    """The least and the greatest value of a metric, by its definition; infinite ones of a caller's own column."""
     try:
         return parse_metric(definition).resolve().bounds
     except MetricError:

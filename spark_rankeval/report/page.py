@@ -238,6 +238,9 @@ def _slices(contents: Contents, of_all: list[SummaryRow]) -> Section:
     rows = [row for row in contents.summary if row.slice != "all"]
     present = {row.key for row in rows}
     keys = [key for key in one_of_each(of_all) if key in present]
+    drawn = set(keys[:_MOST_SLICED])
+    with_gaps = [row for row in contents.summary if row.key in drawn]
+    largest, others = tables.gap_tables(with_gaps)
     return Section(
         "slices",
         "Slices of users",
@@ -245,7 +248,8 @@ def _slices(contents: Contents, of_all: list[SummaryRow]) -> Section:
             "Slices with few users have wide intervals. A dot away from the dashed line is not enough to show that a slice differs."
         ],
         pictures=[picture(partial(contents.plots.slices, key)) for key in keys[:_MOST_SLICED]],
-        folded=[means_table("Means by slice", _headline(rows, of_all), slices=True)],
+        tables=largest,
+        folded=[*others, means_table("Means by slice", _headline(rows, of_all), slices=True)],
     )
 
 

@@ -9,8 +9,11 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.dialects.explained import formula_in_words
+from spark_rankeval.records.gaps import attributes_in_slices, gap_rows
 from spark_rankeval.records.quality import MEANING, OF_WEIGHTS
+from spark_rankeval.records.slices import attributes_of, slice_of
 from spark_rankeval.records.summary import known_metric
+from spark_rankeval.tables.gaps import gaps_tables
 from spark_rankeval.tables.numbers import DASH, in_one_format
 from spark_rankeval.tables.summary import METRIC, MODEL
 from spark_rankeval.tables.table import Cell, Column, Table, words
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 # A page is for reading: longer tables are those of `to_pandas()`.
 MOST_ROWS = 400
+# Up to so many slices of an attribute are compared with all others.
+_MOST_AGAINST_OTHERS = 40
 
 
 class PageTable(NamedTuple):
@@ -104,6 +109,20 @@ def _quality_column(model: str, quality: DataQuality) -> Column[str]:
         return DASH if count is None else f"{count:{',.10g' if isinstance(count, float) else ','}}"
 
     return Column(model or "count", cell)
+
+
+def gap_tables(rows: Sequence[SummaryRow]) -> tuple[list[Table], list[Table]]:
+    """The largest gaps by each attribute, and the tables of each slice against all others."""
+    levels = [row.interval_level for row in rows if 0 < row.interval_level < 1]
+    level = levels[0] if levels else 0.95
+    largest, others = [], []
+    for attribute in attributes_in_slices(rows):
+        n_slices = len({slice_of(row.slice, [attribute]) for row in rows if attribute in attributes_of(row.slice)})
+        found = gap_rows(rows, [attribute], level=level, others=n_slices <= _MOST_AGAINST_OTHERS)
+        first, *rest = gaps_tables(found, level)
+        largest.append(first)
+        others += rest
+    return largest, others
 
 
 def quantiles_table(rows: Sequence[SummaryRow]) -> Table:

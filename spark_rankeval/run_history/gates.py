@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -13,6 +13,8 @@ from spark_rankeval.checks import is_number
 from spark_rankeval.errors import ConfigurationError, did_you_mean, warn
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.records.fingerprints import changed_tables
+from spark_rankeval.records.gaps import largest_gaps
+from spark_rankeval.records.slices import attributes_of
 from spark_rankeval.report import Gate
 from spark_rankeval.report.tables import gates_table
 from spark_rankeval.statistics.intervals import asked_for
@@ -57,6 +59,7 @@ class GateRule:
         on: the figure to check, in this run and the last good one: the mean, or the lower or upper end of its interval.
         model: the model to check; left out, every model.
         slice: the users to check, such as "country=DE"; "*" checks every slice.
+        gap: the attribute whose largest gap between slices is checked, such as "country", instead of the mean of some users.
         same_labels: whether a condition on the last good run fails if that run had other labels, users or exclusions. By default
             the outcome says so, and a warning.
     """
@@ -71,6 +74,7 @@ class GateRule:
     on: Literal["mean", "ci_low", "ci_high"] = "mean"
     model: str | None = None
     slice: str = "all"
+    gap: str = ""
     same_labels: bool = False
 
     @property
@@ -152,7 +156,10 @@ def _problems(conditions: object) -> Iterator[str]:
             yield f"{name} must be 0 or more; found {value!r}"
     if conditions.get("on", "mean") not in FIGURES:
         yield f"on must be one of {', '.join(FIGURES)}; found {conditions['on']!r}"
-    for name in ("metric", "model", "slice"):
+    unfit = [name for name in (*RELATIVE, "slice") if name in conditions and conditions.get("gap")]
+    if unfit:
+        yield f"a gate with gap takes min, max, on and model; found {', '.join(unfit)}"
+    for name in ("metric", "model", "slice", "gap"):
         if not isinstance(conditions.get(name, ""), str):
             yield f"{name} must be a string; found {conditions[name]!r}"
     yield from _problems_of_same_labels(conditions)
@@ -190,10 +197,12 @@ def check_known(
         if not any(names(rule.metric, key) for key in keys):
             near = did_you_mean(rule.metric, keys)
             problems.append(f"{gate}: the evaluation has no such metric; {near}it has: {', '.join(keys)}")
-        if rule.on != "mean" and not intervals:
+        if rule.on != "mean" and not intervals and not rule.gap:
             problems.append(f"{gate}: on = {rule.on!r} needs an interval; set ci")
         if rule.slice != "all" and not slices:
             problems.append(f"{gate}: slice = {rule.slice!r} needs slices; set by")
+        if rule.gap and not slices:
+            problems.append(f"{gate}: gap = {rule.gap!r} needs slices; set by")
         if rule.model is not None and model is not None and rule.model != model:
             there = f"the only model is {model!r}" if model else "the only model has no name"
             problems.append(f"{gate}: there is no model {rule.model!r}; {there}")
@@ -231,6 +240,9 @@ def check_gates(
     outcomes = []
     earlier_of = _by_figure(earlier)
     for rule in rules:
+        if rule.gap:
+            outcomes += _of_gap(rule, rows)
+            continue
         chosen = _rows_of(rule, rows)
         for row in chosen:
             before = earlier_of.get(_figure_of(row), ())
@@ -241,6 +253,23 @@ def check_gates(
     if changed:
         since = "; ".join(f"{tables} changed since the run {run}" for tables, run in changed)
         warn(f"{since}, and figures may have moved because of that. To make a gate fail then, set same_labels = true")
+    return outcomes
+
+
+def _of_gap(rule: GateRule, rows: Sequence[SummaryRow]) -> list[GateOutcome]:
+    """The outcomes of a gate on the largest gap between slices."""
+    of_metric = [row for row in rows if names(rule.metric, row.key)]
+    named = [row for row in of_metric if rule.model in (None, row.model)]
+    if not any(rule.gap in attributes_of(row.slice) for row in named):
+        absent = _absent(rule, of_metric)
+        return [replace(absent, found=f"no slices by {rule.gap!r} in the run") if named else absent]
+    outcomes = []
+    for row, slices in largest_gaps(named, rule.gap):
+        for condition in rule.conditions:
+            outcome = _outcome(rule, condition, row, ())
+            why = f"{outcome.found}: {slices}" if math.isfinite(outcome.value) else f"undefined: {row.no_interval}"
+            about = outcome.condition.replace(FIGURES["mean"], "gap", 1) if rule.on == "mean" else outcome.condition
+            outcomes.append(replace(outcome, condition=about, found=why))
     return outcomes
 
 

@@ -287,7 +287,7 @@ def _limits_of(gates: Sequence[GateRule], key: str, slice_: str) -> list[tuple[s
     """The fixed values of the gates of a metric, with what to write on them."""
     limits = []
     for gate in gates:
-        if names(gate.metric, key) and gate.slice == slice_:
+        if names(gate.metric, key) and gate.slice == slice_ and not gate.gap:
             whose = f" of {gate.model}" if gate.model else ""
             on = f" ({FIGURES[gate.on]})" if gate.on != "mean" else ""
             given = (("min", gate.min), ("max", gate.max))

@@ -62,6 +62,7 @@ class ModelTable:
     model: str | None = None  # the model's name; None: `model_column` says whose a row is
     model_column: str | None = None  # the column of models' names
     weights: tuple[str, ...] = ()  # columns of users' weights
+    further: tuple[str, ...] = ()  # columns whose values follow those of the metrics
     dialect: str = ""  # whose conventions filled what metrics leave open
     hashes: Mapping[str, str] = field(default_factory=dict)  # the columns of hashes of users' rows, by table
 
@@ -111,7 +112,7 @@ def read_table(
     weights = () if schema.weight is None else (schema.weight,)
     hashes = schema.hashes or hashes_by_name(frame)
     name_of_models = next(iter(models), None)
-    return ModelTable(frame, user, metrics, errors, model, name_of_models, weights, schema.settings.dialect, hashes)
+    return ModelTable(frame, user, metrics, errors, model, name_of_models, weights, (), schema.settings.dialect, hashes)
 
 
 def _column_of_models(
@@ -287,10 +288,8 @@ class ModelTables:
         typed = zip(self._users_of(table), self.user_types, strict=True)
         users = [id_.cast(type_).alias(user_column(index)) for index, (id_, type_) in enumerate(typed)]
         errors = [F.coalesce(column(name).cast("bigint"), F.lit(0)) * weight for name, weight in table.errors.items()]
-        values = [
-            column(table.metrics[label].column).cast("double").alias(value_field(index))
-            for index, label in enumerate(labels)
-        ]
+        named_values = [*(table.metrics[label].column for label in labels), *table.further]
+        values = [column(name).cast("double").alias(value_field(index)) for index, name in enumerate(named_values)]
         n_invalid = reduce(operator.add, errors, F.lit(0).cast("bigint")).alias(INVALID)
         hashes = [_hash_of(table, name).alias(hash_field(name)) for name in shared]
         row = F.struct(_model_of(table).alias(MODEL), n_invalid, *values, *hashes)

@@ -181,7 +181,9 @@ def over(value: Sql, keys: Iterable[Sql], order: Iterable[Sql] = (), *, frame: s
     The frame is of all rows, or of those up to this one if there is an order.
     """
     by, sorted_by = (", ".join(map(str, columns)) for columns in (keys, order))
-    return Sql(f"{value} OVER (PARTITION BY {by}{f' ORDER BY {sorted_by}' if sorted_by else ''}{f' {frame}' if frame else ''})")
+    return Sql(
+        f"{value} OVER (PARTITION BY {by}{f' ORDER BY {sorted_by}' if sorted_by else ''}{f' {frame}' if frame else ''})"
+    )
 
 
 def descending(value: Sql) -> Sql:

@@ -102,13 +102,13 @@ def fitted(interval: Interval, moments: Moments, bounds: tuple[float, float], we
     if interval.method == T and interval.low == interval.high:
         return interval_without_spread(interval.low, effective_n, interval.level, (low, high))
     counts_alike = math.isclose(effective_n, moments.n)
-    if interval.method == T and (low, high) == (0, 1) and counts_alike and _are_shares(moments, weighted):
+    if interval.method == T and (low, high) == (0, 1) and counts_alike and are_shares(moments, weighted):
         ends = share_interval(moments.n - moments.n_zero, moments.n, interval.level)
         return Interval(*ends, interval.level, CLOPPER_PEARSON)
     return interval.within((low, high))
 
 
-def _are_shares(moments: Moments, weighted: Mean | None) -> bool:
+def are_shares(moments: Moments, weighted: Mean | None) -> bool:
     """Whether all values are 0 or 1, and both occur: among values from 0 to 1 only these equal their squares."""
     sums, weight = (moments.sums, 0) if weighted is None else (weighted.sums, 1)
     if not sums or (moments.least, moments.greatest) != (0, 1):

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spark_rankeval.records.comparison import ComparisonRow, PairRow
+    from spark_rankeval.records.gaps import GapRow
+    from spark_rankeval.records.groups import GroupRow
     from spark_rankeval.tables.table import Tone
 
-    Row: TypeAlias = ComparisonRow | PairRow
+    Row: TypeAlias = ComparisonRow | PairRow | GroupRow
 
 _TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
-_VERDICT: Column[Any] = words("verdict", lambda row: Cell(row.verdict, tone=_TONES.get(row.verdict, "")))
+#: The verdict, in the colour of its meaning.
+VERDICT: Column[Any] = words("verdict", lambda row: Cell(row.verdict, tone=_TONES.get(row.verdict, "")))
 
 
 def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str, *, slices: bool = False) -> Table:
@@ -30,11 +33,11 @@ def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str,
         *([SLICE] if slices else []),
         MODEL,
         USERS,
-        *_means(rows, "baseline", attrgetter("baseline_mean")),
-        *_of_the_difference(rows, level),
+        *means_columns(rows, "baseline", attrgetter("baseline_mean")),
+        *of_the_difference(rows, level),
         Column("d", lambda row: "undefined" if math.isnan(row.cohens_d) else f"{row.cohens_d:+.2f}"),
         Column("wins/ties/losses", lambda row: f"{row.wins:,}/{row.ties:,}/{row.losses:,}"),
-        _VERDICT,
+        VERDICT,
     ]
     dash = "not defined for these users"
     return Table(rows, columns, caption=caption, dash_means=dash, is_grouped=True)
@@ -42,7 +45,7 @@ def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str,
 
 def losses_table(rows: Sequence[ComparisonRow], level: float, title: str) -> Table:
     """The slices in which models lose: one row for each slice, metric and model."""
-    columns = [words("slice", SLICE.cell), METRIC, MODEL, USERS, *_of_the_difference(rows, level), _VERDICT]
+    columns = [words("slice", SLICE.cell), METRIC, MODEL, USERS, *of_the_difference(rows, level), VERDICT]
     return Table(rows, columns, title, "the slices with the largest losses")
 
 
@@ -53,20 +56,20 @@ def pairs_table(rows: Sequence[PairRow], level: float, caption: str, notes: Sequ
         MODEL,
         words("other", lambda row: row.other),
         USERS,
-        *_means(rows, "other's", attrgetter("other_mean")),
-        *_of_the_difference(rows, level),
-        _VERDICT,
+        *means_columns(rows, "other's", attrgetter("other_mean")),
+        *of_the_difference(rows, level),
+        VERDICT,
     ]
     return Table(rows, columns, caption=caption, notes=notes, is_grouped=True)
 
 
-def _means(rows: Sequence[Row], title: str, other_mean: Callable[[Row], float]) -> list[Column[Any]]:
+def means_columns(rows: Sequence[Row], title: str, other_mean: Callable[[Row], float]) -> list[Column[Any]]:
     """The columns of the model's mean and the other model's mean, in the same format."""
     written = in_one_format(mean for row in rows for mean in (row.mean, other_mean(row)))
     return [Column("mean", lambda row: written(row.mean)), Column(title, lambda row: written(other_mean(row)))]
 
 
-def _of_the_difference(rows: Sequence[Row], level: float) -> list[Column[Any]]:
+def of_the_difference(rows: Sequence[Row], level: float) -> list[Column[Any]]:
     """The columns of the difference, its interval and p. Each column has one format."""
     written = in_one_format((row.difference for row in rows), sign="+")
 
@@ -100,7 +103,7 @@ def pairs_in_words(test: str, replicates: int) -> list[Note]:
     return [Note(p, "p"), Note(ends, "interval")]
 
 
-def margins_in_words(rows: Sequence[ComparisonRow]) -> list[str]:
+def margins_in_words(rows: Sequence[ComparisonRow | GapRow | GroupRow]) -> list[str]:
     """A sentence on the differences that are too small to matter. Empty if all matter."""
     metrics_of: dict[float, dict[str, None]] = {}
     for row in rows:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
+from spark_rankeval.statistics.group_sums import GroupAccumulator
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.paired import PairedAccumulator
 from spark_rankeval.worker.packing import placed, unpacked_by_place
@@ -43,6 +44,10 @@ N_USERS, N_SHARED, N_REPEATED, N_INVALID = "n_users", "n_shared", "n_repeated", 
 N_OTHER = "n_other_"
 #: The count of all users: attributes in which the rows of a user do not agree.
 N_CONFLICTS = "n_conflicting_attributes"
+#: The counts of all users in a comparison of groups: users in several groups, and partitions with too many groups.
+N_IN_SEVERAL, N_TOO_MANY = "n_in_several_groups", "n_too_many_groups"
+#: More groups are no experiment, but a column of something else.
+MOST_GROUPS = 500
 
 
 def slice_field(index: int) -> str:
@@ -205,6 +210,39 @@ def all_pairs_batches(n_metrics: int, replicates: int, seed: int, pairwise: bool
         state = counts.state()
         if accumulator is not None:
             state |= {_field(tuple(models), name): entries for name, entries in accumulator.state().items()}
+        yield placed(None, state)
+
+    return run
+
+
+def group_batches(n_metrics: int, *, weighted: bool, covariate: bool) -> Run:
+    """A function for ``mapInArrow``: the sums of each group of users, in place of a model.
+
+    The values of a row are those of the metrics, then the user's weight and then the covariate, if there are any. The state has
+    the counts of `N_USERS` and others for each group, and the fields of `GroupAccumulator`.
+    """
+
+    @in_worker
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counts = _Counts(None)
+        groups: dict[str, GroupAccumulator] = {}
+        n_in_several = np.zeros(1, np.int64)
+        for batch in batches:
+            users = _read(batch, n_metrics + weighted + covariate)
+            if len({*groups, *users.models}) > MOST_GROUPS:
+                yield placed(None, {_field((), N_TOO_MANY): np.ones(1, np.int64)})
+                return
+            counts.add(users)
+            n_in_several += np.count_nonzero((users.n_rows > 0).sum(axis=0) > 1)
+            for place, name in enumerate(users.models):
+                values = users.values[:, place, users.n_rows[place] > 0]
+                further = iter(values[n_metrics:])
+                group = groups.setdefault(name, GroupAccumulator(n_metrics, weighted=weighted, covariate=covariate))
+                weights = next(further) if weighted else None
+                group.add(values[:n_metrics], weights, next(further) if covariate else None)
+        state = counts.state() | {_field((), N_IN_SEVERAL): n_in_several}
+        for name, group in groups.items():
+            state |= {_field(name, field): entries for field, entries in group.state().items()}
         yield placed(None, state)
 
     return run

@@ -1,0 +1,92 @@
+"""The gaps between slices of a result: a table to print, rows, sentences."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from spark_rankeval.charts.choice import chosen, headline_keys
+from spark_rankeval.checks import as_names, is_number
+from spark_rankeval.errors import OptionError
+from spark_rankeval.records.gaps import LARGEST_GAP, GapRow, gap_rows
+from spark_rankeval.statistics.intervals import checked_level
+from spark_rankeval.tables.gaps import gaps_on_screen
+from spark_rankeval.tables.shown import Shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_rankeval.charts.choice import Metrics
+    from spark_rankeval.records.summary import SummaryRow
+    from spark_rankeval.tables.table import Document
+
+
+@dataclass(frozen=True, repr=False)
+class Gaps(Shown):
+    """The gaps between slices, of `Result.gaps`. They print as tables.
+
+    Examples:
+        >>> gaps = result.gaps("country", metrics="rr")
+        >>> gaps.to_pandas()[["kind", "model", "slice", "other", "difference", "verdict"]].round(3).head(2)
+                  kind     model       slice       other  difference    verdict
+        0  largest gap   popular  country=DE  country=FR        0.00  undecided
+        1  largest gap  personal  country=DE  country=FR        0.25  undecided
+
+    Attributes:
+        rows: the largest gap of each metric and model, and then each slice against all others.
+        level: the confidence level of the intervals. A corrected p-value of at most 1 − level counts as a difference.
+    """
+
+    rows: tuple[GapRow, ...]
+    level: float
+
+    @property
+    def largest(self) -> tuple[GapRow, ...]:
+        """The rows of the largest gaps: one for each metric and model."""
+        return tuple(row for row in self.rows if row.kind == LARGEST_GAP)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The verdict of every row in a sentence."""
+        return [row.sentence for row in self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[GapRow]:
+        """The rows, largest gaps first."""
+        return iter(self.rows)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each comparison, with the columns of `GapRow`."""
+        return pd.DataFrame([asdict(row) for row in self.rows], columns=[item.name for item in fields(GapRow)])
+
+    def _on_paper(self) -> Document:
+        return gaps_on_screen(self.rows, self.level)
+
+
+def gaps_of(
+    rows: Sequence[SummaryRow],
+    attribute: str | Sequence[str],
+    metrics: Metrics,
+    level: float,
+    margin: float,
+    min_users: int,
+) -> Gaps:
+    """The gaps between slices of a summary; see `Result.gaps`."""
+    checked_level(level)
+    if not is_number(margin) or not 0 <= margin < math.inf:
+        msg = f"margin must be a finite number from 0 on; got {margin!r}"
+        raise OptionError(msg)
+    if not isinstance(min_users, int) or isinstance(min_users, bool) or min_users < 2:
+        msg = f"min_users must be a whole number from 2 on; got {min_users!r}"
+        raise OptionError(msg)
+    of_all = [row for row in rows if row.slice == "all"]
+    keys = {row.key for row in chosen(of_all, headline_keys(of_all) if metrics is None else metrics)}
+    compared = [row for row in rows if row.key in keys]
+    return Gaps(
+        gap_rows(compared, as_names("attribute", attribute), level=level, margin=margin, least_n=min_users), level
+    )

@@ -1,0 +1,255 @@
+"""Gaps between slices of an attribute, from the sums that a summary holds of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_rankeval.errors import InputError
+from spark_rankeval.records.slices import attributes_of, slice_of
+from spark_rankeval.records.summary import AskedFor, SummaryRow, bounds_of, known_metric
+from spark_rankeval.statistics.carried import added, from_text
+from spark_rankeval.statistics.description import as_known
+from spark_rankeval.statistics.groups import Group, difference_of, largest_gap
+from spark_rankeval.statistics.means import mean_of_sums
+from spark_rankeval.statistics.moments import moments_of_sums
+from spark_rankeval.statistics.multiplicity import adjusted
+from spark_rankeval.statistics.verdict import verdict_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_rankeval.statistics.carried import Sums
+    from spark_rankeval.statistics.groups import Difference
+    from spark_rankeval.statistics.intervals import Interval
+
+#: What a row compares, and what it calls the users of all other slices.
+LARGEST_GAP, AGAINST_OTHERS = "largest gap", "against all others"
+ALL_OTHERS = "all others"
+_NO_SUMS = "the row has no sums: it has one value for all lists together, or its values are too large for exact sums"
+_SPOILT = "the mean is over all users, and some have no value"
+
+
+@dataclass(frozen=True)
+class GapRow(AskedFor):
+    """The difference between the users of a slice and other users, on one metric of one model.
+
+    Examples:
+        >>> row = result.gaps("country", metrics="rr").rows[-1]
+        >>> row.kind, row.slice, row.other, row.difference, round(row.interval_low, 4)
+        ('against all others', 'country=FR', 'all others', -0.25, -0.7093)
+
+    Attributes:
+        kind: ``largest gap`` of all pairs of slices, or a slice ``against all others``.
+        metric: the metric's label; with several relevances also that.
+        model: the model.
+        attribute: what divides the users, such as ``country``; several are joined by a comma.
+        slice: the slice; of the largest gap the one with the highest mean.
+        other: ``all others``, or the slice with the lowest mean.
+        n_users: how many users of the slice have a value.
+        n_other_users: how many of the others have one.
+        mean: of the slice.
+        other_mean: of the others.
+        difference: mean − other_mean.
+        standard_error: of the difference.
+        interval_low: the lower end of its interval; NaN if there is none.
+        interval_high: the upper end.
+        interval_method: ``welch``, ``games_howell`` for the largest gap, or ``mover`` if a variance says little.
+        no_interval: why there is no interval; empty if there is one.
+        p: corrected by Holm for all slices, metrics and models of the call. That of the largest gap is corrected for all pairs
+            of slices, and then for metrics and models.
+        margin: the difference that does not matter.
+        larger_is_better: whether a larger value of the metric is better.
+        verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
+        sentence: the same in a sentence, with the figures.
+        asked: what the caller called the metric; empty: as `metric` has it.
+    """
+
+    kind: str
+    metric: str
+    model: str
+    attribute: str
+    slice: str
+    other: str
+    n_users: int
+    n_other_users: int
+    mean: float
+    other_mean: float
+    difference: float
+    standard_error: float
+    interval_low: float
+    interval_high: float
+    interval_method: str
+    no_interval: str
+    p: float
+    margin: float
+    larger_is_better: bool
+    verdict: str
+    sentence: str
+    asked: str = ""
+
+
+class _Compared(NamedTuple):
+    """Two groups of users on the metric of a summary's row; the p-value is not corrected yet."""
+
+    row: SummaryRow
+    groups: tuple[Group, Group]
+    difference: Difference
+    interval: Interval
+    p: float
+
+
+def gap_rows(
+    rows: Sequence[SummaryRow],
+    attributes: Sequence[str],
+    *,
+    level: float = 0.95,
+    margin: float = 0.0,
+    least_n: int = 2,
+    others: bool = True,
+) -> tuple[GapRow, ...]:
+    """The largest gap of each metric and model, and then each slice against all others unless `others` is false.
+
+    Users of the slices of further attributes are added up, exactly. An attribute without slices is an `InputError`.
+    """
+    largest, against = [], []
+    for row, slices in _figures(rows, attributes):
+        users = {name: _added_up(of_slice) for name, of_slice in slices.items()}
+        gap = largest_gap([each.named(name, row) for name, each in users.items()], level, least_n)
+        pair = (gap.highest or _Users().named("", row), gap.lowest or _Users().named("", row))
+        largest.append(_Compared(row, pair, gap.difference, gap.interval, gap.p_of(margin)))
+        for name, (own, rest) in zip(users, _with_others([*users.values()]), strict=True) if others else ():
+            groups = (own.named(name, row), rest.named(ALL_OTHERS, row))
+            difference = difference_of(*groups, cautious=True)
+            against.append(_Compared(row, groups, difference, difference.interval(level), difference.p_of(margin)))
+    attribute = ", ".join(attributes)
+    return (*_judged(largest, LARGEST_GAP, attribute, margin), *_judged(against, AGAINST_OTHERS, attribute, margin))
+
+
+def largest_gaps(rows: Sequence[SummaryRow], attribute: str) -> list[tuple[SummaryRow, str]]:
+    """The largest gap of each metric and model, as rows of a summary whose mean is the gap, with its slices in words.
+
+    The level is that of the summary's intervals. An attribute without slices is an `InputError`.
+    """
+    of_all = {(row.model, row.key): row for row in rows if row.slice == "all"}
+    levels = {row.interval_level for row in of_all.values()}
+    level = next((level for level in levels if 0 < level < 1), 0.95)
+    gaps = gap_rows(rows, attribute.split(", "), level=level, others=False)
+    largest = []
+    for gap in gaps:
+        row = replace(
+            of_all[gap.model, gap.metric],
+            slice=f"the largest gap by {attribute}",
+            mean=gap.difference,
+            interval_low=gap.interval_low,
+            interval_high=gap.interval_high,
+            no_interval=gap.no_interval,
+        )
+        largest.append((row, f"{gap.slice} less {gap.other}" if gap.slice else ""))
+    return largest
+
+
+def attributes_in_slices(rows: Sequence[SummaryRow]) -> list[str]:
+    """The attributes that divide the users of a summary, in the order of its slices."""
+    return list(dict.fromkeys(name for row in rows for name in attributes_of(row.slice)))
+
+
+def _figures(
+    rows: Sequence[SummaryRow], attributes: Sequence[str]
+) -> list[tuple[SummaryRow, dict[str, list[SummaryRow]]]]:
+    """For each figure of all users, the rows of its slices, by the slice of these attributes that they are part of."""
+    wanted = set(attributes)
+    known = {attributes_of(row.slice) for row in rows}
+    fitting = [names for names in known if wanted <= set(names)]
+    if not wanted or not fitting:
+        there = ", ".join(attributes_in_slices(rows)) or "nothing; evaluate with by="
+        msg = f"there are no slices by {' and '.join(map(repr, attributes)) or 'no attribute'}; slices are by {there}"
+        raise InputError(msg)
+    # Slices of fewer attributes are totals of the others: any of them hold all users.
+    used = min(fitting, key=lambda names: (len(names), names))
+    parts: dict[tuple[str, str], dict[str, list[SummaryRow]]] = {}
+    for row in rows:
+        if attributes_of(row.slice) == used:
+            by_slice = parts.setdefault((row.model, row.key), {})
+            by_slice.setdefault(slice_of(row.slice, attributes), []).append(row)
+    return [(row, parts.get((row.model, row.key), {})) for row in rows if row.slice == "all"]
+
+
+class _Users(NamedTuple):
+    """Some users of a metric: their counts, extremes and exact sums; `problem` says why there are no sums."""
+
+    n: int = 0
+    n_undefined: int = 0
+    n_zero: int = 0
+    least: float = math.inf
+    greatest: float = -math.inf
+    sums: Sums = {}  # noqa: RUF012 # never changed
+    problem: str = ""
+
+    def plus(self, more: _Users) -> _Users:
+        """These and other users together."""
+        return _Users(
+            self.n + more.n, self.n_undefined + more.n_undefined, self.n_zero + more.n_zero, min(self.least, more.least),
+            max(self.greatest, more.greatest), added([self.sums, more.sums]), self.problem or more.problem,
+        )  # fmt: skip
+
+    def named(self, name: str, row: SummaryRow) -> Group:
+        """The group of these users, on the metric of a row."""
+        sums, problem = self.sums, self.problem
+        moments = moments_of_sums(self.n, self.n_undefined, self.n_zero, self.least, self.greatest, sums)
+        weighted = None
+        if row.user_weight:
+            n_users = {"n": self.n, "n_undefined": self.n_undefined, "n_without_weight": 0, "n_invalid_weights": 0}
+            weighted = as_known(mean_of_sums(n_users, sums, is_weighted=True), moments)
+        if problem:
+            moments, weighted = replace(moments, mean=math.nan), None
+        return Group(name, moments, weighted, bounds_of(row.definition), problem)
+
+
+def _users_of(row: SummaryRow) -> _Users:
+    problem = _NO_SUMS if row.n_users and not row.moments else ""
+    if row.over_all and row.n_undefined:
+        problem = _SPOILT
+    if not row.n_users:
+        return _Users(n_undefined=row.n_undefined, problem=problem)
+    sums = {} if problem else from_text(row.moments)
+    return _Users(row.n_users, row.n_undefined, row.n_zero, row.minimum, row.maximum, sums, problem)
+
+
+def _added_up(rows: Sequence[SummaryRow]) -> _Users:
+    return reduce(_Users.plus, map(_users_of, rows), _Users())
+
+
+def _with_others(users: Sequence[_Users]) -> list[tuple[_Users, _Users]]:
+    """The users of each slice, and those of all others."""
+    before = [_Users(), *accumulate(users, _Users.plus)]
+    after = [_Users(), *accumulate(reversed(users), _Users.plus)]
+    return [(each, before[place].plus(after[len(users) - 1 - place])) for place, each in enumerate(users)]
+
+
+def _judged(compared: Sequence[_Compared], kind: str, attribute: str, margin: float) -> Iterator[GapRow]:
+    """The rows of comparisons, with p-values corrected for all of them."""
+    for each, p in zip(compared, adjusted([each.p for each in compared]).tolist(), strict=True):
+        row, (group, other), difference, interval, _ = each
+        metric = known_metric(row.definition)
+        larger_is_better = metric is None or metric.larger_is_better
+        verdict = verdict_of(
+            interval,
+            p,
+            margin=margin,
+            difference=difference.estimate,
+            names=(group.name or "the highest slice", other.name or f"the lowest by {attribute}"),
+            metric=f"{row.name} of {row.model}" if row.model else row.name,
+            higher_is_better=larger_is_better,
+        )
+        yield GapRow(
+            kind=kind, metric=row.key, model=row.model, attribute=attribute, slice=group.name, other=other.name,
+            n_users=group.n, n_other_users=other.n, mean=group.mean, other_mean=other.mean, difference=difference.estimate,
+            standard_error=difference.standard_error, interval_low=interval.low, interval_high=interval.high,
+            interval_method=interval.method, no_interval=interval.reason, p=p, margin=margin,
+            larger_is_better=larger_is_better, verdict=verdict.word, sentence=verdict.sentence,
+            asked=row.name if row.name != row.key else "",
+        )  # fmt: skip

@@ -1,0 +1,195 @@
+"""A covariate that was measured before an experiment takes out the part of users' values that it explains: CUPED.
+
+Source: Deng, Xu, Kohavi and Walker, Improving the sensitivity of online controlled experiments by utilizing pre-experiment data
+(WSDM 2013). θ is cov(x, y) / var(x), pooled within the two groups. Each user has z = y − θ (x − mean of x in both) in place of y. Its
+expected value is that of y, and its variance is smaller. θ is an estimate, and costs a degree of freedom as in an analysis of
+covariance. It also adds its own variance, times the squared difference of the groups' mean x. With many users both are nothing.
+
+A user without x takes the mean of the others, and so keeps the own y. The groups are drawn at random, so this is no bias, and no
+user is lost (Zhao and Ding, To adjust or not to adjust? Estimating the average treatment effect in randomized experiments with
+missing covariates, JASA 2024).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
+
+if TYPE_CHECKING:
+    from spark_rankeval.statistics.groups import Difference, Group
+
+Array = np.ndarray[Any, Any]
+Column = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+# The sums of w^j x^a y^b over users with a covariate that are kept, as (a, b), and without weights for j = 1 alone.
+_TERMS = ((0, 0), (1, 0), (2, 0), (1, 1), (0, 1))
+# Products are rounded before they are added: a spread smaller than this share of them is rounding.
+_ROUNDING = Fraction(1, 2**40)
+
+
+class CovariateAccumulator:
+    """The sums of a covariate and of its products with several columns, for users that come batch by batch."""
+
+    def __init__(self, n_columns: int, *, weighted: bool = False) -> None:
+        self._powers = (1, 2) if weighted else (1,)
+        self._n_terms = len(_TERMS) * len(self._powers)
+        self._sums = ExactSums(n_columns * self._n_terms)
+        self._n = np.zeros(n_columns, np.int64)
+
+    def add(self, column: int, values: Column, covariate: Column, weights: Column | None = None) -> None:
+        """Add users of a column. Users without a value, without a covariate (NaN) or without a weight above 0 add nothing."""
+        used = ~(np.isnan(values) | np.isnan(covariate))
+        if weights is not None:
+            used &= (weights > 0) & np.isfinite(weights)
+        y, x = values[used], covariate[used]
+        w = np.ones(len(y)) if weights is None else weights[used]
+        self._n[column] += len(y)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for place, (power, (a, b)) in enumerate((power, term) for power in self._powers for term in _TERMS):
+                terms = w**power * x**a * y**b
+                # Infinities times 0 are no number; the sum is as unknown as if they were infinite.
+                self._sums.add(column * self._n_terms + place, np.where(np.isnan(terms), np.inf, terms))
+
+    def state(self) -> dict[str, Array]:
+        """The state so far, as arrays whose first axis is the columns; states are merged by adding."""
+        sums = self._sums.state()
+        return {
+            "n": self._n.copy(),
+            "limbs": sums["limbs"].reshape(-1, self._n_terms, LIMBS),
+            "n_excessive": sums["n_excessive"].reshape(-1, self._n_terms).sum(axis=1),
+        }
+
+
+class CovariateSums(NamedTuple):
+    """The exact sums of w^j x^a y^b over a group's users with a covariate, by (j, a, b), and how many users these are."""
+
+    n: int
+    sums: dict[tuple[int, int, int], Fraction] | None  # None if terms are too large to be added
+
+
+def covariate_sums_of(state: dict[str, Any]) -> CovariateSums:
+    """The sums of one column from its merged state: one entry of each field of `CovariateAccumulator.state`."""
+    n = int(state["n"])
+    if int(state["n_excessive"]):
+        return CovariateSums(n, None)
+    sums = [exact_sum(limbs) for limbs in state["limbs"]]
+    # Without weights each is 1, and so is its square.
+    powers = {1: sums[: len(_TERMS)], 2: sums[-len(_TERMS) :]}
+    return CovariateSums(n, {(j, *term): of[place] for j, of in powers.items() for place, term in enumerate(_TERMS)})
+
+
+class Adjusted(NamedTuple):
+    """A difference between two groups after an adjustment for a covariate.
+
+    `theta` is NaN and `problem` says why if there was none; then means and difference are those without it.
+    """
+
+    difference: Difference
+    means: tuple[float, float]
+    theta: float = math.nan
+    variance_saved: float = math.nan
+    problem: str = ""
+
+
+def adjusted_difference(
+    plain: Difference, groups: tuple[Group, Group], covariates: tuple[CovariateSums, CovariateSums]
+) -> Adjusted:
+    """The difference adjusted for the covariate; `variance_saved` is the share of the variance of the difference."""
+    means = (groups[0].mean, groups[1].mean)
+    if plain.problem:
+        return Adjusted(plain, means, problem=plain.problem)
+    if plain.rare:
+        return Adjusted(plain, means, problem="a value is rare, or all users of a group have the same")
+    sides = _centred(groups, covariates)
+    if isinstance(sides, str):
+        return Adjusted(plain, means, problem=sides)
+    n = sum(side.n for side in sides)
+    first, second = sides
+    spread = first.xx + second.xx
+    theta = (first.xy + second.xy) / spread
+    residual = first.yy + second.yy - theta * (first.xy + second.xy)
+    if n <= 3 or residual <= _ROUNDING * sum(side.size for side in sides):
+        return Adjusted(plain, means, problem="the covariate explains all of the values")
+    after = tuple(side.mean_y - theta * side.mean_x for side in sides)
+    # One more parameter is estimated than there are means.
+    variances = [float(side.variance(theta) * Fraction(n - 2, n - 3)) for side in sides]
+    # The share that unequal weights add to a variance (Kish).
+    of_weights = n * sum(side.square_weight for side in sides) / sum(side.weight for side in sides) ** 2
+    of_theta = residual / (n - 3) / spread * of_weights
+    apart = float((sides[0].mean_x - sides[1].mean_x) ** 2 * of_theta)
+    shares = [variance * (1 + apart / sum(variances)) for variance in variances]
+    adjusted = replace(plain, estimate=float(after[0] - after[1]), variances=(shares[0], shares[1]), df_spent=1)
+    saved = 1 - sum(shares) / sum(plain.variances)
+    return Adjusted(adjusted, (float(after[0]), float(after[1])), float(theta), saved)
+
+
+class _Side(NamedTuple):
+    """A group's sums around its means, with the covariate less its mean in both groups: 0 for users without one."""
+
+    n: int
+    weight: Fraction
+    square_weight: Fraction
+    mean_x: Fraction
+    mean_y: Fraction
+    xx: Fraction
+    xy: Fraction
+    yy: Fraction
+    size: Fraction
+    squares: tuple[Fraction, Fraction, Fraction]
+
+    def variance(self, theta: Fraction) -> Fraction:
+        """The variance of the mean of y − θx, as `means` has it."""
+        xx, xy, yy = self.squares
+        return Fraction(self.n, self.n - 1) * (yy - 2 * theta * xy + theta**2 * xx) / self.weight**2
+
+
+def _centred(groups: tuple[Group, Group], covariates: tuple[CovariateSums, CovariateSums]) -> tuple[_Side, _Side] | str:
+    """The sums of both groups; a reason if there are none."""
+    first, second = (each.sums for each in covariates)
+    if first is None or second is None:
+        return "values of the covariate are too large"
+    weight = first[1, 0, 0] + second[1, 0, 0]
+    if not weight:
+        return "no user has the covariate"
+    center = (first[1, 1, 0] + second[1, 1, 0]) / weight
+    sides = (_side(groups[0], first, center), _side(groups[1], second, center))
+    spread = sum(side.xx for side in sides)
+    if spread <= _ROUNDING * (first[1, 2, 0] + second[1, 2, 0]):
+        return "the covariate has no spread"
+    return sides
+
+
+def _side(group: Group, sums: dict[tuple[int, int, int], Fraction], center: Fraction) -> _Side:
+    own = (group.moments if group.weighted is None else group.weighted).sums
+    assert own is not None, "a group without sums has no variance"
+    is_weighted, n = group.weighted is not None, Fraction(group.n)
+
+    def of_all(j: int, b: int) -> Fraction:
+        name = "w" * (j * is_weighted) + "y" * b
+        return own.get(name, Fraction(0)) if name else n
+
+    weight = of_all(1, 0)
+    mean_y = of_all(1, 1) / weight
+
+    def around_means(j: int, mean_x: Fraction) -> tuple[Fraction, Fraction, Fraction]:
+        """Σ w^j of the products of x and y around these means: xx, xy, yy."""
+        x = sums[j, 1, 0] - center * sums[j, 0, 0]
+        xx = sums[j, 2, 0] - 2 * center * sums[j, 1, 0] + center**2 * sums[j, 0, 0]
+        xy = sums[j, 1, 1] - center * sums[j, 0, 1]
+        w, y, yy = of_all(j, 0), of_all(j, 1), of_all(j, 2)
+        return (
+            xx - 2 * mean_x * x + mean_x**2 * w,
+            xy - mean_x * y - mean_y * x + mean_x * mean_y * w,
+            yy - 2 * mean_y * y + mean_y**2 * w,
+        )
+
+    mean_x = (sums[1, 1, 0] - center * sums[1, 0, 0]) / weight
+    return _Side(
+        group.n, weight, of_all(2, 0), mean_x, mean_y, *around_means(1, mean_x), of_all(1, 2), around_means(2, mean_x)
+    )

@@ -1,0 +1,119 @@
+"""CUPED: the adjusted difference is that of an analysis of covariance, and its sums merge exactly."""
+
+import math
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from user_groups import SHARE, group
+
+from spark_rankeval.statistics.covariates import CovariateAccumulator, adjusted_difference, covariate_sums_of
+from spark_rankeval.statistics.groups import difference_of
+from spark_rankeval.statistics.merging import merged
+
+RNG = np.random.default_rng(2603)
+
+
+def sums_of(values, covariate, weights=None, parts=1):
+    states = []
+    for part in np.array_split(np.arange(len(values)), parts):
+        accumulator = CovariateAccumulator(1, weighted=weights is not None)
+        accumulator.add(0, values[part], covariate[part], None if weights is None else weights[part])
+        states.append(accumulator.state())
+    return covariate_sums_of({name: each[0] for name, each in merged(states).items()})
+
+
+def adjusted(samples, weights=(None, None), bounds=(-math.inf, math.inf)):
+    """The adjusted difference of two groups, each its values and its covariate."""
+    groups = tuple(group(y, bounds, weights=w) for (y, _), w in zip(samples, weights, strict=True))
+    covariates = tuple(sums_of(y, x, w) for (y, x), w in zip(samples, weights, strict=True))
+    return adjusted_difference(difference_of(*groups), groups, covariates)
+
+
+def drawn(n, effect=0.0, noise=1.0):
+    x = RNG.gamma(2, size=n)
+    return 0.7 * x + effect + RNG.normal(0, noise, n), x
+
+
+def ancova(samples, weights=None):
+    treated = np.concatenate([np.full(len(y), float(not place)) for place, (y, _) in enumerate(samples)])
+    y, x = (np.concatenate([sample[which] for sample in samples]) for which in (0, 1))
+    design = np.column_stack([np.ones(len(y)), treated, x])
+    return sm.WLS(y, design, 1.0 if weights is None else np.concatenate(weights)).fit()
+
+
+@pytest.mark.parametrize("n", [3, 5, 200])
+def test_groups_of_one_size_have_the_figures_of_an_analysis_of_covariance(n):
+    samples = (drawn(n, 0.4), drawn(n))
+    found, expected = adjusted(samples), ancova(samples)
+    assert found.theta == pytest.approx(expected.params[2])
+    assert found.difference.estimate == pytest.approx(expected.params[1])
+    assert found.difference.standard_error == pytest.approx(expected.bse[1])
+    plain = sum(y.var(ddof=1) / n for y, _ in samples)
+    assert found.variance_saved == pytest.approx(1 - expected.bse[1] ** 2 / plain)
+
+
+def test_groups_of_other_sizes_and_weights():
+    samples = (drawn(400, 0.4), drawn(150, noise=3.0))
+    found = adjusted(samples)
+    assert found.difference.estimate == pytest.approx(ancova(samples).params[1])
+    x = np.concatenate([each for _, each in samples])
+    means = [y.mean() - found.theta * (covariate.mean() - x.mean()) for y, covariate in samples]
+    assert found.means == pytest.approx(means)
+    residuals = [y - found.theta * covariate for y, covariate in samples]
+    variances = [each.var(ddof=1) / len(each) for each in residuals]
+    assert found.difference.standard_error == pytest.approx(math.sqrt(sum(variances)), rel=0.01)
+    weights = (RNG.integers(1, 9, 400).astype(float), RNG.integers(1, 9, 150).astype(float))
+    weighted = adjusted(samples, weights)
+    assert weighted.theta == pytest.approx(ancova(samples, weights).params[2])
+    assert weighted.difference.estimate == pytest.approx(ancova(samples, weights).params[1])
+    linearised = 0.0
+    for (y, covariate), w in zip(samples, weights, strict=True):
+        z = y - weighted.theta * covariate
+        linearised += len(z) / (len(z) - 1) * np.sum((w * (z - np.average(z, weights=w))) ** 2) / w.sum() ** 2
+    assert weighted.difference.standard_error == pytest.approx(math.sqrt(linearised), rel=0.01)
+    alike = adjusted(samples, (np.full(400, 3.0), np.full(150, 3.0)))
+    assert alike.difference.standard_error == pytest.approx(found.difference.standard_error)
+
+
+def test_users_without_the_covariate_take_the_mean_of_the_others():
+    (y, x), (other_y, other_x) = drawn(40), drawn(50)
+    x[:7], other_x[:20] = math.nan, math.nan
+    mean = np.nanmean(np.concatenate([x, other_x]))
+    filled = ((y, np.nan_to_num(x, nan=mean)), (other_y, np.nan_to_num(other_x, nan=mean)))
+    found, expected = adjusted(((y, x), (other_y, other_x))), adjusted(filled)
+    assert found.theta == pytest.approx(expected.theta)
+    assert found.means == pytest.approx(expected.means)
+    assert found.difference.standard_error == pytest.approx(expected.difference.standard_error)
+
+
+def test_sums_merge_to_the_last_bit():
+    y, x = drawn(500)
+    w = RNG.random(500)
+    assert sums_of(y, x, w) == sums_of(y, x, w, parts=7) == sums_of(y[::-1], x[::-1], w[::-1], parts=3)
+
+
+@pytest.mark.parametrize(
+    ("covariate", "problem"),
+    [
+        (np.full(60, math.nan), "no user has the covariate"),
+        (np.full(60, 0.3), "the covariate has no spread"),
+        (np.append(RNG.random(59), math.inf), "values of the covariate are too large"),
+    ],
+)
+def test_a_covariate_that_says_nothing_adjusts_nothing(covariate, problem):
+    y, other = RNG.random(60), RNG.random(60)
+    found = adjusted(((y, covariate), (other, covariate)))
+    assert found.problem == problem
+    assert found.means == pytest.approx((y.mean(), other.mean()))
+    assert found.difference.df_spent == 0
+    assert math.isnan(found.variance_saved)
+
+
+def test_a_covariate_that_explains_everything_is_not_certain():
+    samples = ((np.array([0.1, 0.2, 0.4]), np.array([1.0, 2.0, 4.0])), (np.array([0.3, 0.5]), np.array([3.0, 5.0])))
+    assert adjusted(samples).problem == "the covariate explains all of the values"
+    rare = ((np.array([0.0, 1.0, 1.0]), RNG.random(3)), (np.array([0.0, 0.0, 1.0]), RNG.random(3)))
+    assert adjusted(rare, bounds=SHARE).problem == "a value is rare, or all users of a group have the same"
+    one = ((np.array([0.2]), np.array([0.5])), (RNG.random(9), RNG.random(9)))
+    assert adjusted(one).problem == "group: one user has no spread"

@@ -1,0 +1,47 @@
+"""The simulations of docs/evidence/experiments.md, cut short: without an effect few verdicts are false, however often one looks."""
+
+from runpy import run_path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from documented import ROOT
+from effort import examples
+from scipy import stats
+
+simulated = SimpleNamespace(**run_path(str(ROOT / "tools" / "simulate_experiments.py")))
+
+
+def at_most(share, runs):
+    """What a share of so many runs exceeds once in a thousand times."""
+    return stats.binom.ppf(0.999, runs, share) / runs
+
+
+@pytest.mark.parametrize("draw", [simulated.continuous, simulated.hit_rates])
+def test_slices_of_one_mean_have_no_gap(draw):
+    runs = examples(100, 1000)
+    shares = simulated.false_gaps(np.random.default_rng(2), draw, 10, 5, runs)
+    assert max(shares) <= at_most(0.05, runs)
+
+
+def test_the_interval_of_two_groups_holds_their_difference():
+    runs = examples(200, 2000)
+    rng = np.random.default_rng(3)
+    for draw, n_users in ((simulated.continuous, 5), (simulated.hit_rates, 10), (simulated.reciprocal_ranks, 30)):
+        assert 1 - simulated.held(rng, draw, n_users, 2 * n_users, runs) <= at_most(0.05, runs)
+
+
+@pytest.mark.parametrize("n_users", [5, 50])
+def test_a_covariate_saves_variance_and_no_coverage(n_users):
+    runs = examples(300, 2000)
+    _, held, saved = simulated.with_covariate(np.random.default_rng(4), n_users, runs)
+    assert 1 - held <= at_most(0.05, runs)
+    assert (saved > 0.35) == (n_users == 50)
+
+
+def test_a_confidence_sequence_may_be_looked_at_every_day():
+    runs = examples(100, 1000)
+    fixed, sequence, last = simulated.false_alarms(np.random.default_rng(5), simulated.continuous, 200, 0.5, runs)
+    assert sequence <= at_most(0.05, runs)
+    assert last <= at_most(0.05, runs)
+    assert fixed > 0.2

@@ -1,0 +1,156 @@
+"""Groups of different users, through the worker and what reads its states: all of the way but Spark."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from model_frames import groups_of_frames
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from spark_rankeval.errors import DataError, InputError, OptionError, UnknownMetricError
+from spark_rankeval.statistics.sequences import always_valid_p, reach
+
+METRICS = {"ndcg@10": "ndcg_at_10", "recall@5": "recall_at_5"}
+
+
+def users_of(first, n, shift=0.0):
+    rng = np.random.default_rng(first)
+    before = rng.beta(2, 3, n)
+    ndcg = np.clip(0.7 * before + shift + rng.normal(0.1, 0.1, n), 0, 1)
+    recall = rng.integers(0, 6, n) / 5
+    ndcg[rng.random(n) < 0.05] = math.nan
+    before[rng.random(n) < 0.1] = math.nan
+    columns = {"ndcg_at_10": ndcg, "recall_at_5": recall, "before": before, "spend": rng.integers(1, 9, n) * 1.0}
+    return pd.DataFrame({"user": np.arange(first, first + n), **columns})
+
+
+FRAMES = {"control": users_of(0, 240), "blue": users_of(1000, 200, 0.02), "green": users_of(2000, 120, 0.1)}
+
+
+def compared(frames=FRAMES, columns=METRICS, **options):
+    return groups_of_frames(frames, columns, "control", **options)
+
+
+def test_the_figures_are_scipys_with_holms_correction():
+    found = compared()
+    tests = {}
+    for label, column in METRICS.items():
+        for name in ("blue", "green"):
+            values, others = (FRAMES[each][column].dropna() for each in (name, "control"))
+            tests[label, name] = stats.ttest_ind(values, others, equal_var=False)
+    corrected = multipletests([test.pvalue for test in tests.values()], method="holm")[1]
+    for (key, test), p, row in zip(tests.items(), corrected, found, strict=True):
+        ends = test.confidence_interval(0.95)
+        assert (row.metric, row.group, row.baseline) == (*key, "control")
+        assert (row.interval_low, row.interval_high) == pytest.approx((ends.low, ends.high))
+        assert row.p == pytest.approx(p, rel=1e-6)
+        assert row.df == pytest.approx(test.df)
+    row = found["ndcg@10", "green"]
+    assert (row.n_users, row.n_baseline_users) == tuple(
+        FRAMES[name].ndcg_at_10.count() for name in ("green", "control")
+    )
+    assert row.n_undefined == FRAMES["green"].ndcg_at_10.isna().sum() + FRAMES["control"].ndcg_at_10.isna().sum()
+    assert (row.verdict, row.interval_method) == ("better", "welch")
+    assert row.relative_lift == pytest.approx(row.difference / row.baseline_mean)
+
+
+@pytest.mark.parametrize("options", [{}, {"covariate": "before"}, {"weight": "spend", "covariate": "before"}])
+def test_no_split_of_the_users_changes_a_digit(options):
+    shuffled = {name: frame.sample(frac=1, random_state=3) for name, frame in FRAMES.items()}
+    assert repr(compared(**options).rows) == repr(compared(shuffled, n_partitions=7, **options).rows)
+
+
+def test_a_covariate_saves_variance_and_is_counted():
+    plain, found = compared()["ndcg@10", "blue"], compared(covariate="before")["ndcg@10", "blue"]
+    share = 1 - (found.standard_error / plain.standard_error) ** 2
+    assert found.variance_saved == pytest.approx(share)
+    assert found.variance_saved > 0.4
+    assert found.theta == pytest.approx(0.7, abs=0.1)
+    with_value = [FRAMES[name][FRAMES[name].ndcg_at_10.notna()] for name in ("blue", "control")]
+    assert found.n_without_covariate == sum(frame.before.isna().sum() for frame in with_value)
+    text = repr(compared(covariate="before"))
+    assert "the share of the difference's variance that before explains" in text
+    assert "users without it take its mean" in text
+
+
+def test_weights_weigh_means():
+    row = compared(weight="spend")["recall@5", "blue"]
+    means = [np.average(FRAMES[name].recall_at_5, weights=FRAMES[name].spend) for name in ("blue", "control")]
+    assert (row.mean, row.baseline_mean) == pytest.approx(means)
+    assert "users are weighted by spend" in repr(compared(weight="spend"))
+
+
+def test_a_confidence_sequence_is_wider_and_says_where_it_is_tightest():
+    plain, found = compared()["ndcg@10", "green"], compared(sequential=True, tightest_at=300)["ndcg@10", "green"]
+    n = plain.n_users + plain.n_baseline_users
+    assert found.interval_method == "confidence_sequence"
+    assert found.interval_high - found.difference == pytest.approx(reach(n, 0.95, 300) * plain.standard_error)
+    z = plain.difference / plain.standard_error
+    alone = compared(sequential=True, tightest_at=300, correction="none")["ndcg@10", "green"]
+    assert alone.p == pytest.approx(always_valid_p(z, n, 0.95, 300))
+    assert "tightest at 300 users" in repr(compared(sequential=True, tightest_at=300))
+    few = {name: frame.head(29) for name, frame in FRAMES.items()}
+    row = compared(few, sequential=True)["recall@5", "blue"]
+    assert row.no_interval == "a confidence sequence begins when both groups have 100 users; one has 29"
+    assert (row.verdict, math.isnan(row.p)) == ("undecided", True)
+
+
+def test_few_users_and_odd_data_get_a_reason():
+    hits = {
+        name: pd.DataFrame({"user": np.arange(first, first + n), "hit_rate": float(first > 0)})
+        for name, first, n in (("control", 0, 5), ("blue", 100, 5), ("green", 200, 1))
+    }
+    rows = compared(hits, {"hit_rate": "hit_rate"})
+    assert rows["hit_rate", "blue"].interval_method == "mover"
+    assert rows["hit_rate", "blue"].interval_low > 0
+    assert rows["hit_rate", "blue"].interval_low < 0.4
+    assert rows["hit_rate", "green"].no_interval == "green: one user has no spread"
+    assert "no interval: hit_rate: green: one user has no spread" in repr(rows)
+    nobody = FRAMES | {"blue": FRAMES["blue"].assign(ndcg_at_10=math.nan)}
+    row = compared(nobody)["ndcg@10", "blue"]
+    assert (row.no_interval, row.n_users, row.verdict) == ("blue: no user has a value", 0, "undecided")
+    empty = FRAMES | {"blue": FRAMES["blue"].head(0)}
+    assert compared(empty)["ndcg@10", "blue"].no_interval == "blue: no user has a value"
+
+
+def test_users_who_cannot_be_compared_are_counted():
+    both = FRAMES | {"blue": pd.concat([FRAMES["blue"], FRAMES["control"].head(3)])}
+    with pytest.raises(DataError, match="users in several groups: 3") as caught:
+        compared(both)
+    assert caught.value.counts == {"n_in_several_groups": 3}
+    twice = FRAMES | {"blue": pd.concat([FRAMES["blue"], FRAMES["blue"].head(2)])}
+    with pytest.raises(DataError, match="users with several rows in 'blue': 2"):
+        compared(twice)
+    spoilt = FRAMES | {"green": FRAMES["green"].assign(spend=[-1.0, math.nan] + [1.0] * 118)}
+    with pytest.raises(DataError, match="weights in 'green' that are negative, infinite or missing: 2"):
+        compared(spoilt, weight="spend")
+    with pytest.raises(InputError, match="more than 500 groups"):
+        compared({str(n): FRAMES["blue"].iloc[n % 200 : n % 200 + 1] for n in range(501)}, n_partitions=1)
+
+
+def test_wrong_calls():
+    with pytest.raises(InputError, match="the baseline 'control' is not among the groups: 'blue', 'green'"):
+        compared({name: FRAMES[name] for name in ("blue", "green")})
+    with pytest.raises(InputError, match="nothing to compare it with"):
+        compared({"control": FRAMES["control"]})
+    with pytest.raises(OptionError, match="tightest_at must be a number of users from 1 on; got 0"):
+        compared(tightest_at=0)
+    with pytest.raises(OptionError, match="sequential must be one of True, False; got 'yes'"):
+        compared(sequential="yes")
+    with pytest.raises(UnknownMetricError, match="several rows match 'ndcg@10'"):
+        compared()["ndcg@10"]
+    with pytest.raises(UnknownMetricError, match="no row matches"):
+        compared()["mrr", "blue"]
+
+
+def test_the_forms_of_the_result():
+    found = compared(margin={"ndcg@10": 0.5})
+    assert found["ndcg@10", "blue"].verdict == "no relevant difference"
+    assert [row["metric"] for row in json.loads(found.to_json())["rows"]] == ["ndcg@10"] * 2 + ["recall@5"] * 2
+    assert list(found.to_pandas()["group"]) == ["blue", "green"] * 2
+    assert found.to_latex().startswith("\\begin{table}")
+    assert "corrected for 4 comparisons (holm)" in repr(found)
+    assert len(found) == len(found.sentences) == 4
