@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_rankeval.comparison import compare as comparison
 from spark_rankeval.comparison import groups
-from spark_rankeval.spark.model_tables import MetricColumn, ModelTable, ModelTables
+from spark_rankeval.spark.model_tables import Collected, MetricColumn, ModelTable, ModelTables
 from spark_rankeval.spark.per_user import hashes_by_name
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.worker.comparing import (
@@ -72,7 +72,7 @@ class ModelFrames(ModelTables):
     def repeated_user(self, model):
         return ""
 
-    def collected(self, labels, run, bytes_each, by=(), shared=()):
+    def collected(self, labels, run, bytes_each, by=(), shared=(), clusters=None):
         rows, attributes = {}, {}
         for table in self.tables:
             for record in table.frame.to_dict("records"):
@@ -101,7 +101,8 @@ class ModelFrames(ModelTables):
         users = pa.table(columns)
         parts = [users.take(pa.array(part)) for part in np.array_split(np.arange(len(rows)), self.n_partitions)]
         states = [run(iter(part.combine_chunks().to_batches(max_chunksize=BATCH))) for part in parts]
-        return merged(chain.from_iterable(trees for _, trees in unpacked_by_place(chain.from_iterable(states))))
+        trees = (trees for _, trees in unpacked_by_place(chain.from_iterable(states)))
+        return Collected(merged(chain.from_iterable(trees)), {})
 
 
 def _compared_by(function, frames, columns, n_partitions, **options):

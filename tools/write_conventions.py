@@ -61,7 +61,7 @@ _WHICH = """\
 - If a call leaves the choice open, a note stands below its figures. `evaluate` computes the standard value in the same pass and gives
   it in the note; for a curve, at one cutoff. If the users' values were stored, the note only says that most systems define it differently.
 - There is no note if the call names a dialect (`default` included), or if the metric names the parameter, as in
-  `ndcg(ideal='labels')@10` or `ap(denominator='labels')@10`. `notes=False` turns notes off.
+  `ndcg(ideal='labels')@10` or `ap(denominator='labels')@10`.
 - A dialect of a system gives that system's numbers.
 
 Which dialects have formulas that give the number of `standard`, for the same ranking and the same relevant items:

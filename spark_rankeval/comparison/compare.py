@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import one_of
@@ -15,24 +16,30 @@ from spark_rankeval.comparison.inputs import (
     read_results,
     report_not_shared,
     resolution_of,
+    warn_of_few_clusters,
 )
 from spark_rankeval.comparison.result import ModelComparison, PairwiseComparison
-from spark_rankeval.comparison.rows import AgainstBaseline, pair_rows, rolled
+from spark_rankeval.comparison.rows import AgainstBaseline, OfPairs, pair_rows, rolled
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.request.options import Cube, attributes_in
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
+from spark_rankeval.tables.notes import notes_of_clusters
+from spark_rankeval.worker.clusters import ClusterMerger, Layout
 from spark_rankeval.worker.comparing import (
     N_CONFLICTS,
     N_INVALID,
     N_REPEATED,
     N_USERS,
+    N_WITHOUT_CLUSTER,
     all_pairs_batches,
     by_owner,
     by_slice,
     counting_batches,
     paired_batches,
+    paired_layout,
+    paired_merger,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.comparison.inputs import Margin, Metrics, Results
+    from spark_rankeval.records.comparison import ComparisonRow, PairRow
     from spark_rankeval.request.options import By
     from spark_rankeval.spark.model_tables import ModelTables
     from spark_rankeval.statistics.moments import State
@@ -64,6 +72,7 @@ def compare(
     replicates: int = 9999,
     seed: int = 0,
     by: By = (),
+    cluster: str | Sequence[str] | None = None,
     same_labels: bool = False,
 ) -> ModelComparison:
     """Compare models with a baseline, metric by metric, on the users with a value under both, in one action.
@@ -99,6 +108,9 @@ def compare(
         by: attributes that divide the users into slices: columns that all tables have, kept by ``score_users(by=…)`` or joined later.
             A slice is judged by all signs if these can be counted, else by the paired t test, corrected for all comparisons of slices.
             The rows of all users do not depend on slices. ``Cube("country", "device")`` adds each country and each device alone.
+        cluster: the columns that make users a cluster, such as the person of a session: columns that all tables have. None: those that
+            the tables were scored with; ``()``: users are independent. Clusters get the random signs, as wholes, and the t test and
+            intervals take clusters as independent.
         same_labels: whether models that were evaluated on different labels, users or exclusions are an error. By default that is a
             warning, and sentences say it. Each user's rows are compared by hashes that the per-user tables have.
 
@@ -118,7 +130,7 @@ def compare(
     adjusted([], correction)
     checked_replicates(replicates)
     check_seed(seed)
-    tables = read_results(results, user, model)
+    tables = read_results(results, user, model, cluster)
     names = names_of(results, tables)
     check_baseline(baseline, names)
     compared = compared_metrics(tables, metrics, margin)
@@ -129,9 +141,12 @@ def compare(
     n_others = max(len(names) - 1, 0)
     size = size_of_state(len(labels), max(n_others, 1), replicates)
     resolution = resolution_of(test, replicates, len(labels) * n_others, level, correction)
-    shared = tables.shared_tables
-    run = paired_batches(baseline, len(labels), replicates, seed, len(attributes), shared)
-    everyone, slices = by_slice(tables.collected(labels, run, size, attributes, shared))
+    has_totals, shared = isinstance(by, Cube), tables.shared_tables
+    layout = paired_layout(len(labels), len(attributes), totals=has_totals) if tables.clusters else None
+    run = paired_batches(baseline, len(labels), replicates, seed, len(attributes), shared, layout)
+    merger = None if layout is None else paired_merger(layout, replicates, seed)
+    found = tables.collected(labels, run, size, attributes, shared, merger)
+    everyone, slices = by_slice(found.users)
     owners = by_owner(everyone)
     _check_users(owners, tables)
     models = names or _models_met(owners)
@@ -140,13 +155,35 @@ def compare(
     if not names:
         # The models of a table of several models are known only now.
         resolution = resolution_of(test, replicates, len(labels) * len(others), level, correction)
-    against = AgainstBaseline(baseline, others, compared, level, correction, resolution, shared)
+    clusters = found.clusters if tables.clusters else None
+    against = AgainstBaseline(
+        baseline,
+        others,
+        compared,
+        level,
+        correction,
+        resolution,
+        shared,
+        clusters,
+        ", ".join(tables.clusters),
+        len(attributes),
+    )
     report_not_shared({name: against.not_shared(owners, name) for name in others}, baseline, is_error=same_labels)
+    rows = against.rows(owners, test, replicates)
+    notes = _notes(tables, labels, rows)
     return ModelComparison(
-        against.rows(owners, test, replicates), level, test, replicates, seed, baseline=baseline, correction=correction,
-        sliced=against.rows_of_slices(rolled(slices, attributes, totals=isinstance(by, Cube))),
-        _differences=lambda: tables.differences(labels, baseline), notes=tables.notes(labels),
+        rows, level, test, replicates, seed, baseline=baseline, correction=correction,
+        sliced=against.rows_of_slices(rolled(slices, attributes, totals=has_totals)),
+        _differences=lambda: tables.differences(labels, baseline), notes=notes,
     )  # fmt: skip
+
+
+def _notes(
+    tables: ModelTables, labels: Sequence[str], rows: Sequence[ComparisonRow] | Sequence[PairRow]
+) -> tuple[str, ...]:
+    """The notes below a comparison; warns if there are few clusters."""
+    warn_of_few_clusters(rows)
+    return (*tables.notes(labels), *notes_of_clusters(rows, tables.tables[0].users))
 
 
 def size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
@@ -172,6 +209,7 @@ def all_pairs(
     test: str = "tukey",
     replicates: int = 9999,
     seed: int = 0,
+    cluster: str | Sequence[str] | None = None,
 ) -> PairwiseComparison:
     """Compare each of several models with each other, on the users with a value under all of them, in one action.
 
@@ -197,6 +235,7 @@ def all_pairs(
             do not exist. ``games_howell`` takes the spread of each pair. Intervals are Tukey's, or those of Games and Howell.
         replicates: how many replicates the randomised test draws.
         seed: the seed of its permutations.
+        cluster: as in `compare`. The users of a cluster get the same permutation, and errors are those of clusters.
 
     Raises:
         OptionError, InputError, UnknownMetricError: an argument is not valid.
@@ -207,22 +246,25 @@ def all_pairs(
     checked_replicates(replicates)
     check_seed(seed)
     drawn = replicates if test == "randomised" else 0
-    tables = read_results(results, user, model)
+    tables = read_results(results, user, model, cluster)
     names = names_of(results, tables)
     check_number(names, drawn)
     compared = compared_metrics(tables, metrics, margin)
     labels = [metric.label for metric in compared]
     size = size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
-    run = all_pairs_batches(len(labels), drawn, seed, test == "games_howell")
-    owners = by_owner(tables.collected(labels, run, size))
+    layout = Layout(len(labels), n_keys=1, kept=((True,),)) if tables.clusters else None
+    run = all_pairs_batches(len(labels), drawn, seed, test == "games_howell", layout)
+    found = tables.collected(labels, run, size, clusters=None if layout is None else partial(ClusterMerger, layout))
+    owners = by_owner(found.users)
     _check_users(owners, tables)
     models = sorted({*names, *_models_met(owners)})
     check_number(models, drawn)
     if len(models) < 2:
         msg = f"comparing pairs needs at least two models; the table has {', '.join(map(repr, models)) or 'none'}"
         raise InputError(msg)
-    rows = pair_rows(models, compared, owners, level, test, drawn)
-    return PairwiseComparison(rows, level, test, drawn, seed, tables.notes(labels))
+    of_pairs = OfPairs(found.clusters, ", ".join(tables.clusters)) if tables.clusters else None
+    rows = pair_rows(models, compared, owners, level, test, drawn, of_pairs)
+    return PairwiseComparison(rows, level, test, drawn, seed, _notes(tables, labels, rows))
 
 
 def differences(
@@ -264,7 +306,7 @@ def differences(
     tables = read_results(results, user, model)
     check_baseline(baseline, names_of(results, tables))
     labels = labels_of(tables, metrics)
-    problems, counts = _repeated_users(by_owner(tables.collected([], counting_batches(baseline), _SUM)), tables)
+    problems, counts = _repeated_users(by_owner(tables.collected([], counting_batches(baseline), _SUM).users), tables)
     if problems:
         raise DataError("; ".join(problems), counts)
     return tables.differences(labels, baseline)
@@ -287,6 +329,12 @@ def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
             f"attributes that differ between rows of the same user: {n_conflicts:,}; use the attributes of one day for all tables"
         )
         counts[N_CONFLICTS] = n_conflicts
+    n_without = int(owners.get((), {}).get(N_WITHOUT_CLUSTER, [0])[0])
+    if n_without:
+        problems.append(
+            f"users without a value in the columns of clusters: {n_without:,} (cluster={', '.join(tables.clusters)}); fill the values"
+        )
+        counts[N_WITHOUT_CLUSTER] = n_without
     if problems:
         raise DataError("; ".join(problems), counts)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, one_of
 from spark_rankeval.comparison.group_result import GroupComparison
 from spark_rankeval.comparison.inputs import check_named, compared_metrics
-from spark_rankeval.errors import DataError, InputError, OptionError
+from spark_rankeval.errors import DataError, InputError, OptionError, warn
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.groups import GroupRow
 from spark_rankeval.spark.model_tables import ModelTables, read_table
@@ -113,7 +113,7 @@ def compare_groups(
     compared = compared_metrics(tables, metrics, margin)
     weighted = bool(tables.tables[0].weights)
     run = group_batches(len(compared), weighted=weighted, covariate=covariate is not None)
-    owners = by_owner(tables.collected([metric.label for metric in compared], run, _STATE * len(compared)))
+    owners = by_owner(tables.collected([metric.label for metric in compared], run, _STATE * len(compared)).users)
     _check(owners, tables)
     groups = _groups_met(owners, tables.names)
     _check_baseline(baseline, groups, group)
@@ -181,6 +181,13 @@ def _read(
     ]
     if len({bool(table.weights) for table in tables}) > 1:
         raise InputError("some of the tables have users' weights and others have none; pass user_weight=")
+    clusters = list(dict.fromkeys(name for table in tables for name in table.clusters))
+    if clusters:
+        msg = (
+            f"compare_groups takes each user as independent; it ignores the clusters in {', '.join(map(repr, clusters))}, so intervals "
+            "may be too short"
+        )
+        warn(msg)
     return ModelTables.checked(tables)
 
 

@@ -20,6 +20,7 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.spark.model_tables import ModelTables, read_table
 from spark_rankeval.statistics.all_pairs import MOST_LABELS
+from spark_rankeval.statistics.clusters import FEW
 from spark_rankeval.statistics.intervals import UNBOUNDED
 
 if TYPE_CHECKING:
@@ -28,15 +29,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.records.comparison import ComparisonRow, PairRow
 
     Results = Mapping[str, DataFrame | Result] | DataFrame | Result
     Metrics = str | Metric | Iterable[str | Metric] | None
     Margin = float | Mapping[str, float]
 
 
-def read_results(results: Results, user: str | Sequence[str] | None, model: str | None) -> ModelTables:
+def read_results(
+    results: Results,
+    user: str | Sequence[str] | None,
+    model: str | None,
+    cluster: str | Sequence[str] | None = None,
+) -> ModelTables:
     """The tables of a comparison with their columns; an `InputError` if they cannot be compared."""
     users = None if user is None else as_names("user", user)
+    clusters = None if cluster is None else as_names("cluster", cluster)
     check_name("model", model)
     if isinstance(results, Mapping):
         if model is not None:
@@ -47,7 +55,8 @@ def read_results(results: Results, user: str | Sequence[str] | None, model: str 
     else:
         given = [(None, results)]
     tables = [
-        read_table(table.per_user if isinstance(table, Result) else table, name, users, model) for name, table in given
+        read_table(table.per_user if isinstance(table, Result) else table, name, users, model, clusters)
+        for name, table in given
     ]
     weights = list(dict.fromkeys(weight for table in tables for weight in table.weights))
     if weights:
@@ -162,6 +171,17 @@ def _label(tables: ModelTables, asked: str | Metric) -> str:
 
 def _as_label(column: str) -> str:
     return column.replace("_at_", "@")
+
+
+def warn_of_few_clusters(rows: Iterable[ComparisonRow | PairRow]) -> None:
+    """Warn if there are so few clusters that intervals are too narrow."""
+    few = [row for row in rows if row.cluster and 0 < row.n_clusters < FEW and getattr(row, "slice", "all") == "all"]
+    if few:
+        msg = (
+            f"there are only {min(row.n_clusters for row in few):,} clusters by {few[0].cluster}; with fewer than {FEW} the "
+            "intervals may be too narrow, and p-values too small"
+        )
+        warn(msg)
 
 
 class ComparedMetric(NamedTuple):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.records.comparison import ComparisonRow, PairRow
 from spark_rankeval.records.fingerprints import not_shared_in_words
-from spark_rankeval.records.slices import in_order, roll, slice_name
+from spark_rankeval.records.slices import EVERY, in_order, roll, slice_name
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, moments_of_each
+from spark_rankeval.statistics.clusters import Clusters, clusters_of
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.multiplicity import adjusted
-from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
+from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of
 from spark_rankeval.statistics.verdict import verdict_of
-from spark_rankeval.worker.comparing import N_SHARED, N_USERS, by_owner, n_other_rows
+from spark_rankeval.worker.clusters import group_name
+from spark_rankeval.worker.comparing import N_SHARED, N_USERS, by_owner, n_other_rows, name_of_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.moments import State
     from spark_rankeval.statistics.paired import Comparison
     from spark_rankeval.statistics.verdict import Verdict
+    from spark_rankeval.worker.clusters import ClusterStates
     from spark_rankeval.worker.comparing import Owner
 
 
@@ -34,8 +38,16 @@ _SAME_NAMES = (
 )  # fmt: skip
 
 
-def rolled(slices: Mapping[Key, State], attributes: Sequence[str], *, totals: bool) -> Iterator[tuple[str, State]]:
-    """The slices by their names, in order, with their merged states; `totals` adds slices over each attribute."""
+class Slice(NamedTuple):
+    """Some users: what they are called, the values of their attributes, and their merged state."""
+
+    name: str
+    key: Key
+    state: State
+
+
+def rolled(slices: Mapping[Key, State], attributes: Sequence[str], *, totals: bool) -> Iterator[Slice]:
+    """The slices in order, with their merged states; `totals` adds slices over each attribute."""
     groups: dict[Key, list[State]] = {}
     for key, state in slices.items():
         for group in roll(len(attributes), totals=totals)(key):
@@ -43,7 +55,7 @@ def rolled(slices: Mapping[Key, State], attributes: Sequence[str], *, totals: bo
     for group in in_order(list(groups)):
         name = slice_name(attributes, group)
         if name != "all":
-            yield name, merged(groups[group])
+            yield Slice(name, group, merged(groups[group]))
 
 
 class _Compared(NamedTuple):
@@ -66,6 +78,9 @@ class AgainstBaseline(NamedTuple):
     correction: str
     resolution: float
     shared: Sequence[str] = ()  # the tables of which it is known whether models share them
+    clusters: ClusterStates | None = None  # the sums of clusters by model and slice; None: users are independent
+    cluster: str = ""  # the columns of clusters
+    n_attributes: int = 0  # how many attributes divide users into slices
 
     def not_shared(self, owners: Mapping[Owner, State], model: str) -> str:
         """The tables that a model and the baseline do not share, in words."""
@@ -75,14 +90,26 @@ class AgainstBaseline(NamedTuple):
         """The rows of all users, metric by metric."""
         return self._judged(self._compared(owners, replicates), test)
 
-    def rows_of_slices(self, slices: Iterator[tuple[str, State]]) -> tuple[ComparisonRow, ...]:
+    def rows_of_slices(self, slices: Iterator[Slice]) -> tuple[ComparisonRow, ...]:
         """The rows of slices, slice by slice, corrected over all of them; no signs were drawn for these."""
-        compared = [each for users, state in slices for each in self._compared(by_owner(state), 0, users)]
+        compared = [
+            each for users in slices for each in self._compared(by_owner(users.state), 0, users.name, users.key)
+        ]
         return self._judged(compared, "sign_flip")
 
-    def _compared(self, owners: Mapping[Owner, State], replicates: int, users: str = "all") -> list[_Compared]:
-        # A model without a row has no state.
-        empty = PairedAccumulator(len(self.metrics), replicates=replicates).state()
+    def _of_clusters(self, model: str, key: Key, replicates: int) -> State | None:
+        """The sums of the clusters of some users of a model."""
+        if self.clusters is None:
+            return None
+        key = key or (EVERY,) * self.n_attributes
+        empty = PairedClusters(len(self.metrics), replicates=replicates).state()
+        return self.clusters.get(group_name((model, *key)), empty)
+
+    def _compared(
+        self, owners: Mapping[Owner, State], replicates: int, users: str = "all", key: Key = ()
+    ) -> list[_Compared]:
+        # A model without a row has no state. If users come in clusters, these get the signs.
+        empty = PairedAccumulator(len(self.metrics), replicates=replicates if self.clusters is None else 0).state()
         compared = []
         for place, metric in enumerate(self.metrics):
             for model in self.models:
@@ -90,7 +117,9 @@ class AgainstBaseline(NamedTuple):
                 state = {name: fields.get(name, entries)[place] for name, entries in empty.items()}
                 # Users of neither table are no concern of the two.
                 state["n_undefined"] = self._n_of_either(owners, model) - state["difference_n"]
-                figures = comparison_of(state, self.level, metric.bounds)
+                of_model = self._of_clusters(model, key, replicates)
+                of_clusters = None if of_model is None else {name: each[place] for name, each in of_model.items()}
+                figures = comparison_of(state, self.level, metric.bounds, of_clusters)
                 compared.append(_Compared(metric, model, users, figures, self.not_shared(owners, model)))
         return compared
 
@@ -134,7 +163,19 @@ class AgainstBaseline(NamedTuple):
             p_margin=figures.p_beyond(metric.margin) if metric.margin else math.nan,
             asked=metric.asked,
             not_shared=not_shared,
+            **_about(figures.clusters, self.cluster, figures.std / math.sqrt(figures.n) if figures.n else math.nan),
         )
+
+
+def _about(clusters: Clusters | None, cluster: str, error_of_users: float) -> dict[str, Any]:
+    """What a row says of clusters."""
+    if clusters is None:
+        return {}
+    return {
+        "cluster": cluster,
+        "n_clusters": clusters.n,
+        "design_effect": clusters.design_effect(error_of_users),
+    }
 
 
 def _with_remark(sentence: str, not_shared: str) -> str:
@@ -158,6 +199,19 @@ def _verdict(
     )
 
 
+class OfPairs(NamedTuple):
+    """The sums of clusters of the differences of each pair, and the columns of clusters."""
+
+    clusters: ClusterStates
+    cluster: str
+
+    def of(self, models: Sequence[str], place: int) -> list[Clusters]:
+        """What clusters say of a metric, by its place, for each pair of models."""
+        names = [group_name((name_of_pair(models, *pair),)) for pair in combinations(range(len(models)), 2)]
+        states = [self.clusters.get(name) for name in names]
+        return [Clusters(0) if state is None else clusters_of(state)[place] for state in states]
+
+
 def pair_rows(
     models: Sequence[str],
     metrics: Sequence[ComparedMetric],
@@ -165,6 +219,7 @@ def pair_rows(
     level: float,
     test: str,
     replicates: int,
+    of_pairs: OfPairs | None = None,
 ) -> tuple[PairRow, ...]:
     """The rows of `all_pairs`, a row a metric and pair of models, which are sorted by name."""
     # States of fewer models are of users who lack one.
@@ -177,13 +232,21 @@ def pair_rows(
     for place, metric in enumerate(metrics):
         state = {field: entries[place] for field, entries in complete.items()}
         means = [moments.mean for moments in moments_of_each(state, "value")]
-        pairs = all_pairs_of(state, level, metric.bounds)
-        rows += [_pair_row(pair, metric, models, means, n_users, test) for pair in pairs]
+        clusters = None if of_pairs is None else of_pairs.of(models, place)
+        pairs = all_pairs_of(state, level, metric.bounds, clusters)
+        cluster = "" if of_pairs is None else of_pairs.cluster
+        rows += [_pair_row(pair, metric, models, means, n_users, test, cluster) for pair in pairs]
     return tuple(rows)
 
 
 def _pair_row(
-    pair: Pair, metric: ComparedMetric, models: Sequence[str], means: Sequence[float], n_users: int, test: str
+    pair: Pair,
+    metric: ComparedMetric,
+    models: Sequence[str],
+    means: Sequence[float],
+    n_users: int,
+    test: str,
+    cluster: str,
 ) -> PairRow:
     model, other = models[pair.second], models[pair.first]
     p = pair.p_of(test, metric.margin)
@@ -193,5 +256,5 @@ def _pair_row(
         other_mean=means[pair.first], difference=pair.difference, interval_low=pair.interval.low,
         interval_high=pair.interval.high, q=pair.q, p_tukey=pair.p_tukey, p_randomised=pair.p_randomised, p=p,
         margin=metric.margin, verdict=verdict.word, sentence=verdict.sentence, interval_method=pair.interval.method,
-        asked=metric.asked,
+        asked=metric.asked, cluster=cluster, n_clusters=pair.n_clusters or 0, design_effect=pair.design_effect,
     )  # fmt: skip

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.scoring import Scoring
 
 _MEANING = {count.name: count.error for count in ALL_COUNTS if count.error} | {
-    "n_invalid_weights": "users whose weight is missing, negative, NaN or infinite"
+    "n_invalid_weights": "users whose weight is missing, negative, NaN or infinite",
+    "n_missing_clusters": "users without a value in the columns of clusters",
 }
 # What ``drop`` does with each kind, if that is more than to leave rows out.
 _DROPPED = {
@@ -34,6 +35,7 @@ _DROPPED = {
     "n_conflicting_labels": "of conflicting labels only the highest grade stays",
     "conflicting attributes become null": "attributes that conflict are taken as null",
     "n_invalid_weights": "users without a weight count in no mean",
+    "n_missing_clusters": "each user without a cluster is taken as one",
 }
 
 
@@ -144,6 +146,8 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> str:
     sources, task = scoring.sources, scoring.reading.task
     if name == "n_conflicting_attributes":
         return f"for example {example_of_conflicts(sources)}"
+    if name == "n_missing_clusters":
+        return f"cluster={', '.join(sources.clusters)}"
     if name == "n_invalid_weights":
         return f"for example {example_of_weights(sources)}"
     of_predictions = name in ("n_invalid_predictions", "n_infinite_scores", "n_duplicate_predictions")

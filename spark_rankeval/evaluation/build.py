@@ -12,8 +12,9 @@ from spark_rankeval.evaluation.bad_rows import raise_if_invalid, raise_if_unusab
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.slices import in_order, slice_name
+from spark_rankeval.records.slices import EVERY, in_order, slice_name
 from spark_rankeval.records.summary import SELF_NORMALISED, summary_row
+from spark_rankeval.statistics.clusters import FEW
 from spark_rankeval.tables.notes import notes_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Findings:
     Attributes:
         totals: how much of the tables of facts cannot be used, by kind.
         weight: the column of the users' weights; None: each counts the same.
+        clusters: the columns that make users a cluster; none: they are independent.
+        users: the columns that identify a user.
         scoring: the evaluation, whose tables are searched for examples of bad rows, if there is one.
         on_invalid: what the caller chooses now for bad rows; None: as in the settings.
         missing: the counts that the table lacks.
@@ -50,6 +53,8 @@ class Findings:
     slices: Sequence[str]
     weight: str | None
     words: tuple[str, ...]
+    clusters: Sequence[str] = ()
+    users: Sequence[str] = ()
     scoring: Scoring | None = None
     on_invalid: OnInvalid | None = None
     missing: Sequence[str] = ()
@@ -74,15 +79,17 @@ def build_result(
         known = [parse_metric(metric.definition) for metric in findings.metrics if metric.definition]
         warn_of_labels(qualities, known)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
+    _warn_of_few_clusters(findings)
     summary = tuple(
-        _row(metric, model, slice_name(findings.slices, key) if findings.slices else "all", of_model[key], findings, options)
+        _row(metric, model, slice_name(findings.slices, key) if findings.slices else "all", of_model[key], findings)
         for model, of_model in findings.figures.items()
         for key in in_order(list(of_model))
         for metric in findings.metrics
     )  # fmt: skip
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
     # What is written is summarised with the same options.
-    again = replace(options, by=options.by if findings.slices else (), user_weight=findings.weight)
+    by = options.by if findings.slices else ()
+    again = replace(options, by=by, user_weight=findings.weight, cluster=tuple(findings.clusters))
     of_all = [metric.key for metric in findings.metrics if not metric.column]
     return Result(
         summary,
@@ -91,7 +98,7 @@ def build_result(
         findings.words,
         table,
         partial(_write, write=write, options=again, kept=[row for row in summary if row.key in of_all], order=summary),
-        notes=notes_of(summary) if options.notes else (),
+        notes=notes_of(summary, findings.users),
     )
 
 
@@ -106,6 +113,11 @@ def need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -
 
 
 def _quality_of(figures: ModelFigures, findings: Findings) -> DataQuality:
+    if findings.clusters:
+        known = [each.clusters.n_without for each in figures.values.values() if each.clusters is not None]
+        return _quality_of(figures, replace(findings, clusters=())).with_counts(
+            n_missing_clusters=max(known, default=0)
+        )
     if findings.weight is None:
         return DataQuality.from_moments(figures.counts)
     # What is of all lists together knows nothing of users' weights, and a quotient of sums has weights of its own besides.
@@ -115,9 +127,7 @@ def _quality_of(figures: ModelFigures, findings: Findings) -> DataQuality:
     return DataQuality.from_moments(figures.counts, figures.values[of_users[0].key].weighted if of_users else None)
 
 
-def _row(
-    metric: MetricColumn, model: str, slice_: str, figures: ModelFigures, findings: Findings, options: SummaryOptions
-) -> SummaryRow:
+def _row(metric: MetricColumn, model: str, slice_: str, figures: ModelFigures, findings: Findings) -> SummaryRow:
     return summary_row(
         metric.label,
         figures.values[metric.key],
@@ -130,11 +140,31 @@ def _row(
         # Who has nothing to divide by adds nothing to a quotient of sums, and spoils none.
         over_all=findings.settings.mean == "all" and not metric.normaliser,
         user_weight=findings.weight or (SELF_NORMALISED if metric.normaliser else ""),
-        standard=metric.standard if options.notes else "",
+        # A value of all lists together has neither users nor clusters.
+        cluster=", ".join(findings.clusters) if metric.column else "",
+        standard=metric.standard,
         standard_mean=figures.standard_means.get(metric.key, math.nan),
         asked=metric.asked,
         fingerprints=findings.fingerprints[model],
     )
+
+
+def _warn_of_few_clusters(findings: Findings) -> None:
+    """Warn if there are so few clusters that intervals are too narrow."""
+    n_clusters = [
+        each.clusters.n
+        for of_model in findings.figures.values()
+        for key, figures in of_model.items()
+        if all(value is EVERY for value in key)
+        for each in figures.values.values()
+        if each.clusters is not None and each.clusters.n
+    ]
+    if n_clusters and min(n_clusters) < FEW:
+        msg = (
+            f"there are only {min(n_clusters):,} clusters by {', '.join(findings.clusters)}; with fewer than {FEW} the intervals may be "
+            "too narrow, and p-values too small"
+        )
+        warn(msg)
 
 
 def _warn_of_odd_weights(quality: DataQuality, metrics: Sequence[MetricColumn]) -> None:
@@ -164,8 +194,8 @@ def _write(
 ) -> Result:
     """Write a result's table of users, and keep the figures of all lists together, which no table of users has."""
     written = write(
-        table, path, mode, by=options.by, user_weight=options.user_weight, ci=options.ci, quantiles=options.quantiles,
-        notes=options.notes,
+        table, path, mode, by=options.by, user_weight=options.user_weight, cluster=options.cluster, ci=options.ci,
+        quantiles=options.quantiles,
     )  # fmt: skip
     if not kept:
         return written

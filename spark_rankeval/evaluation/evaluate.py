@@ -47,10 +47,10 @@ def evaluate(
     population: PopulationName = None,
     by: By = (),
     user_weight: str | None = None,
+    cluster: str | Sequence[str] | None = None,
     facts: Facts = Facts(),  # noqa: B008 # it is frozen
     ci: str | IntervalMethod | None = "t",
     quantiles: Sequence[float] = (0.5,),
-    notes: bool = True,
     prune: Pruning = "auto",
 ) -> Result:
     """Compute every user's metrics and their means, in one pass over the data.
@@ -110,14 +110,15 @@ def evaluate(
         user_weight: the column of the users' weights, numbers from 0 on, found like the columns of `by`. Means, their spread and their
             intervals are weighted by it; only ratios of weights matter. Users of weight 0 are left out of the figures and counted. A
             missing, negative, NaN or infinite weight is an error. Extremes, median and quantiles count each user once.
+        cluster: the columns that tell which users belong together, such as ``"user"`` if ``user=["user", "session"]``: columns of the
+            user, or attributes, found like those of `by`. Standard errors and intervals then take clusters as independent, not users;
+            means stay the same. A missing value is an error. None: all users are independent. See docs/clusters.md.
         facts: further tables about users and items: attributes, training data, a catalogue, a baseline; see `Facts`.
         ci: the interval of each mean: ``t`` (Student), ``bca`` or ``percentile`` (bootstraps), None for no interval; or an object such
-            as ``BCa(level=0.99, replicates=2000, seed=1)``. Bootstraps draw users by a hash of their id, whatever the partitions.
+            as ``BCa(level=0.99, replicates=2000, seed=1)``. Bootstraps draw users, or clusters, by a hash of their id, whatever the
+            partitions.
         quantiles: which quantiles of the users' values to report, such as ``(0.25, 0.5, 0.99)``; 0.5 is the median. They come from a
             sketch: the users' values next to a quantile are known to within 1/256 of themselves. ``()``: no median either.
-        notes: whether to say below the figures what they could be mistaken for, as in `Result.notes`. By default NDCG and AP judge the
-            order of what was retrieved, not what was missed. The note has their values by dialect ``standard``, from the same pass. It
-            is left out if the metric names its ideal or denominator, or if the call names its dialect.
         prune: ``auto`` keeps only as many predictions of a user as the metrics need; ``never`` keeps all. No value depends on it. With
             ``auto``, more users may count as depending on ties, and duplicates are counted only among the predictions that are kept.
 
@@ -131,16 +132,14 @@ def evaluate(
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, model=model, relevance=relevance, relevance_threshold=relevance_threshold,
         weight=weight, dialect=dialect, ties=ties, exclude=exclude, on_invalid=on_invalid, users=users, population=population, by=by,
-        user_weight=user_weight, facts=facts, prune=prune,
+        user_weight=user_weight, cluster=cluster, facts=facts, prune=prune,
     )  # fmt: skip
-    summary = SummaryOptions(by=by, user_weight=user_weight, ci=ci, quantiles=quantiles, notes=notes)
+    summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
     scoring = prepare(predictions, labels, metrics, options)
-    # With notes=False, the written table does not mention other definitions either.
-    scoring = scoring if notes else scoring.without_notes()
     table = scoring.per_user
     scoring = replace(scoring, reading=scoring.reading.with_standards())
     described = replace(
-        summary.described(weighted=user_weight is not None),
+        summary.described(weighted=user_weight is not None, clustered=bool(scoring.sources.clusters)),
         normalised=scoring.reading.task.normalised,
         n_plain=len(scoring.reading.beside),
     )
@@ -148,7 +147,8 @@ def evaluate(
     found = scoring.describe(described, totals=summary.totals)
     findings = Findings(
         figures=found.figures, metrics=scoring.metrics, settings=scoring.settings, totals=found.totals,
-        slices=scoring.sources.slices, weight=scoring.sources.weight, words=found.words, scoring=scoring,
+        slices=scoring.sources.slices, weight=scoring.sources.weight, clusters=scoring.sources.clusters,
+        users=scoring.sources.predictions.user, words=found.words, scoring=scoring,
     )  # fmt: skip
     result = build_result(findings, summary, table, write_per_user)
     return replace(result, _rejected=scoring.quarantine)
@@ -166,7 +166,7 @@ def _takes_scoring_options(function: Function) -> Function:
 def score_users(predictions: Predictions, labels: DataFrame | None, metrics: Metrics, **options: Any) -> DataFrame:
     """Compute every user's metrics as a lazy DataFrame, to write, to join, or to pass to `summarise`.
 
-    The arguments are those of `evaluate`, except `ci`, `quantiles` and `notes`. Nothing raises while the table is computed. Instead it
+    The arguments are those of `evaluate`, except `ci` and `quantiles`. Nothing raises while the table is computed. Instead it
     counts rows that could not be ranked, and `summarise` raises. The counts are ``n_invalid_predictions``, ``n_invalid_labels``,
     ``n_duplicate_predictions``, ``n_duplicate_labels`` and ``n_conflicting_labels``. `quarantine` has the rows themselves.
 
@@ -184,7 +184,7 @@ def score_users(predictions: Predictions, labels: DataFrame | None, metrics: Met
         metrics: as in `evaluate`.
         options: by keyword, with the meaning and default that they have in `evaluate`: ``user``, ``item``, ``score``, ``rank``,
             ``model``, ``relevance``, ``relevance_threshold``, ``weight``, ``dialect``, ``ties``, ``exclude``, ``on_invalid``, ``users``,
-            ``population``, ``by``, ``user_weight``, ``facts`` and ``prune``. All are optional.
+            ``population``, ``by``, ``user_weight``, ``cluster``, ``facts`` and ``prune``. All are optional.
 
     Returns:
         the user's columns; for each metric a double, NaN if it is undefined; ``n_predictions``, ``n_labels``, ``n_relevant``,

@@ -13,7 +13,7 @@ from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.counts import counts_beside
 from spark_rankeval.request.options import attributes_in
 from spark_rankeval.request.readings import NORMALISER, Lists, columns_of, order_of, read_request, tables_asked_for
-from spark_rankeval.spark.inputs import FurtherTables, read_sources
+from spark_rankeval.spark.inputs import AttributeNames, FurtherTables, read_sources
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, table_hash
 from spark_rankeval.spark.rejected import columns_of_rejected
 from spark_rankeval.spark.scoring import Scoring
@@ -52,8 +52,8 @@ def prepare(
     names = ColumnNames.given(options, one_table=labels is None)
     further = _further_tables(asked, convention, options.facts)
     sources = read_sources(
-        predictions, labels, options.users, options.exclude, names, options.facts.attributes, attributes_in(options.by),
-        options.user_weight, further,
+        predictions, labels, options.users, options.exclude, names, options.facts.attributes,
+        AttributeNames(attributes_in(options.by), options.user_weight, options.clusters or ()), further,
     )  # fmt: skip
     left, right = sources.predictions, sources.labels
     if options.on_invalid == "quarantine":
@@ -165,13 +165,14 @@ def unlike_vectors(ranking: RankingPolicy) -> str:
 def _columns_taken(sources: Sources, reading: Reading, model_column: str) -> list[str]:
     """The columns of the per-user table that no metric may have; two of one name are an `InputError`."""
     users = sources.predictions.user
-    about = [*sources.slices, *([] if sources.weight is None else [sources.weight])]
+    weight = [] if sources.weight is None else [sources.weight]
+    about = [*sources.slices, *weight, *sources.attributes_of_clusters]
     lower = [name.lower() for name in about]
     counts = (*counts_beside(reading.task), *map(table_hash, TABLES))
     others = {*counts, *map(str.lower, (*users, model_column))}
     twice = [name for name in about if name.lower() in others or lower.count(name.lower()) > 1]
     if twice:
-        msg = f"by and user_weight: {twice[0]!r} is also the name of another column of the per-user table; rename it"
+        msg = f"by, user_weight and cluster: {twice[0]!r} is also the name of another column of the per-user table; rename it"
         raise InputError(msg)
     taken = [name for name in users if name.lower() in counts]
     if taken:

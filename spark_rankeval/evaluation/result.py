@@ -74,7 +74,7 @@ class Result(Shown):
             table of metrics.
         columns: the name of each row's column in the per-user table, by the row's key.
         plan: how the data was brought together, in sentences.
-        notes: what the figures could be mistaken for, in sentences that are printed below them. Empty with ``notes=False``.
+        notes: what the figures could be mistaken for, in sentences that are printed below them.
     """
 
     summary: tuple[SummaryRow, ...]

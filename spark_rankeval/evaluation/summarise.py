@@ -48,9 +48,9 @@ def summarise(
     model: str | None = None,
     by: By = (),
     user_weight: str | None = None,
+    cluster: str | Sequence[str] | None = None,
     ci: str | IntervalMethod | None = "t",
     quantiles: Sequence[float] = (0.5,),
-    notes: bool = True,
 ) -> Result:
     """Compute the means of a per-user table, fresh from `score_users` or read back from storage, in one action.
 
@@ -71,9 +71,10 @@ def summarise(
         model: the column of model names. None: the column that the table marks, if any.
         by: columns of the table that divide the users into slices: attributes it was scored with, or any others.
         user_weight: a column of users' weights. None: the weights that the table was scored with, if any.
+        cluster: the columns that make users a cluster, as in `evaluate`. None: those that the table was scored with, if any; ``()``:
+            users are independent.
         ci: as in `evaluate`. The same method gives the same figures to the last digit.
         quantiles: as in `evaluate`.
-        notes: as in `evaluate`. A table of `score_users` does not hold the values by dialect ``standard``, so notes lack them.
 
     Raises:
         InputError: the table has no column of a metric, or rows of several runs, as the folder of a job's tables has.
@@ -81,13 +82,13 @@ def summarise(
         DataError: the table counts rows that could not be ranked.
     """
     chosen = None if on_invalid is None else OnInvalid.read(on_invalid)
-    options = SummaryOptions(by, user_weight, ci, quantiles, notes)
+    options = SummaryOptions(by, user_weight, cluster, ci, quantiles)
     check_table("per_user", per_user)
     schema = _schema_of(per_user, options, user, model)
     described = replace(
-        options.described(weighted=schema.weight is not None),
+        options.described(weighted=schema.weight is not None, clustered=bool(schema.clusters)),
         normalised=tuple(place for place, metric in enumerate(schema.metrics) if metric.normaliser),
-        n_plain=len(_standards(schema, options)),
+        n_plain=len(_standards(schema)),
     )
     need_users(schema.users, described, "pass a table of score_users whose columns still have their metadata")
     kinds = {name: per_user.schema[name].dataType for name in schema.counts}
@@ -104,12 +105,14 @@ def summarise(
     if run is not None:
         _check_one_run(groups, run, has_models=schema.model is not None)
     findings = Findings(
-        figures=_by_model(groups, schema, options, missing),
+        figures=_by_model(groups, schema, missing),
         metrics=schema.metrics,
         settings=schema.settings,
         totals={UNUSABLE_FACTS: of_every_user(groups, UNUSABLE_FACTS)},
         slices=schema.slices,
         weight=schema.weight,
+        clusters=schema.clusters,
+        users=schema.users,
         words=("The table of users was summarised as it is.",),
         on_invalid=chosen,
         missing=missing,
@@ -124,9 +127,9 @@ def write_per_user(
     *,
     by: By = (),
     user_weight: str | None = None,
+    cluster: str | Sequence[str] | None = None,
     ci: str | IntervalMethod | None = "t",
     quantiles: Sequence[float] = (0.5,),
-    notes: bool = True,
 ) -> Result:
     """Write a per-user table to a staging place, summarise what was written, and publish it if it is valid.
 
@@ -144,15 +147,15 @@ def write_per_user(
         mode: what to do if the table exists: ``errorifexists`` or ``overwrite``.
         by: columns of the table that divide the users into slices, as in `summarise`.
         user_weight: as in `summarise`.
+        cluster: as in `summarise`.
         ci: as in `evaluate`.
         quantiles: as in `evaluate`.
-        notes: as in `summarise`.
 
     Raises:
         DataError: the written rows are not valid, so nothing was published.
         OptionError: an option is not valid, or the path exists already; nothing was computed.
     """
-    SummaryOptions(by, user_weight, ci, quantiles, notes)
+    SummaryOptions(by, user_weight, cluster, ci, quantiles)
     check_table("per_user", per_user)
     _slices_of(per_user, by)
     one_of("mode", mode, ("errorifexists", "overwrite"))
@@ -164,7 +167,7 @@ def write_per_user(
         msg = f"{path} already exists; choose another path, or pass mode='overwrite'"
         raise OptionError(msg)
     with workers_explained(), staged(per_user, path) as table:
-        result = summarise(table, by=by, user_weight=user_weight, ci=ci, quantiles=quantiles, notes=notes)
+        result = summarise(table, by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
         published = publish(table, path, mode)
     return replace(result, _table=lambda: published)
 
@@ -186,10 +189,11 @@ def _schema_of(
     models = _named(per_user, model, "model") or ([] if schema.model is None else [schema.model])
     slices = _slices_of(per_user, options.by)
     weight = _weight_of(per_user, options.user_weight, schema.weight)
+    clusters = schema.clusters if options.clusters is None else _named(per_user, options.clusters, "cluster")
     metrics: Sequence[MetricColumn] = schema.metrics
     _check_normalisers(per_user, metrics)
     if not schema.is_marked:
-        metrics = _unmarked_metrics(per_user, {*users, *models, *slices, weight})
+        metrics = _unmarked_metrics(per_user, {*users, *models, *slices, *clusters, weight})
     if not metrics:
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
         msg = f"the per-user table has no metric column; it has: {there}. Pass a table of score_users"
@@ -199,11 +203,12 @@ def _schema_of(
     counts += [name for name in schema.counts if name not in COUNTS]
     others = (*schema.marks(), *(metric.column for metric in metrics), *slices, *([] if weight is None else [weight]))
     hashes = schema.hashes or hashes_by_name(per_user)
-    check_unambiguous(per_user, (*users, *models, *others))
+    check_unambiguous(per_user, (*users, *models, *others, *clusters))
+    check_types(per_user, clusters, "cluster", "the per-user table")
     check_types(per_user, users, "user", "the per-user table")
     check_types(per_user, models, "model", "the per-user table")
     return replace(
-        schema, users=tuple(users), model=models[0] if models else None, slices=tuple(slices), weight=weight,
+        schema, users=tuple(users), model=models[0] if models else None, slices=tuple(slices), weight=weight, clusters=tuple(clusters),
         models=schema.models if models == [schema.model] else (), metrics=tuple(metrics), counts=tuple(counts),
         hashes=hashes,
     )  # fmt: skip
@@ -229,9 +234,9 @@ def _check_one_run(groups: Mapping[Key, Figures], column: str, *, has_models: bo
             raise InputError(msg)
 
 
-def _standards(schema: PerUserSchema, options: SummaryOptions) -> list[MetricColumn]:
-    """The metrics for which the table also has values by dialect ``standard``; none without notes."""
-    return [metric for metric in schema.metrics if metric.standard_column and options.notes]
+def _standards(schema: PerUserSchema) -> list[MetricColumn]:
+    """The metrics for which the table also has values by dialect ``standard``."""
+    return [metric for metric in schema.metrics if metric.standard_column]
 
 
 def _describe(
@@ -239,7 +244,7 @@ def _describe(
 ) -> dict[Key, Figures]:
     models = [] if schema.model is None else [schema.model]
     values = [metric.column for metric in schema.metrics]
-    values += [metric.standard_column for metric in _standards(schema, options)]
+    values += [metric.standard_column for metric in _standards(schema)]
     return describe_table(
         per_user,
         list(schema.users),
@@ -255,14 +260,15 @@ def _describe(
         {metric.column: metric.normaliser for metric in schema.metrics if metric.normaliser},
         run,
         schema.hashes,
+        schema.clusters,
     )
 
 
 def _by_model(
-    groups: Mapping[Key, Figures], schema: PerUserSchema, options: SummaryOptions, missing: Sequence[str]
+    groups: Mapping[Key, Figures], schema: PerUserSchema, missing: Sequence[str]
 ) -> dict[str, dict[Key, ModelFigures]]:
     """The figures by model and slice; models stand in the order in which they were named."""
-    standards = _standards(schema, options)
+    standards = _standards(schema)
     figures: dict[str, dict[Key, ModelFigures]] = {}
     for key, group in groups.items():
         values, beside = group.values[: len(schema.metrics)], group.values[len(schema.metrics) :]

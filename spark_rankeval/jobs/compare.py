@@ -66,6 +66,7 @@ class Comparison:
         seed: another seed draws other random signs.
         by: attributes that divide the users into slices.
         totals: whether to add a total over each attribute, if by has several.
+        cluster: the columns that make users a cluster; left out, those that the tables record.
         same_labels: whether models that were evaluated on different labels, users or exclusions are an error.
     """
 
@@ -81,6 +82,7 @@ class Comparison:
     seed: int = 0
     by: str | tuple[str, ...] = ()
     totals: bool = False
+    cluster: str | tuple[str, ...] | None = None
     same_labels: bool = False
 
     def options(self) -> dict[str, Any]:
@@ -111,7 +113,7 @@ class CompareConfig(JobConfig):
     def names_of_ids(self) -> frozenset[str]:
         """The columns that identify users, models and slices."""
         asked = self.comparison
-        return names_in(asked.user, asked.model, asked.by)
+        return names_in(asked.user, asked.model, asked.by, asked.cluster)
 
     def keys(self) -> dict[str, str]:
         """The keys of the options of `compare`; `on_invalid` belongs to the other job."""
@@ -121,7 +123,7 @@ class CompareConfig(JobConfig):
         """What is not valid in its sections, alone or together."""
         problems = super().problems()
         problems += empty_names(
-            "comparison", {name: getattr(self.comparison, name) for name in ("user", "model", "by")}
+            "comparison", {name: getattr(self.comparison, name) for name in ("user", "model", "by", "cluster")}
         )
         if bool(self.models) == (self.results is not None):
             got = "both" if self.models else "neither"

@@ -47,7 +47,7 @@ _COLUMNS = (
     "difference double, relative_lift double, std double, standard_error double, low double, high double, p_t double, "
     "p_sign_flip double, p double, cohens_d double, wins bigint, ties bigint, losses bigint, margin double, "
     "larger_is_better boolean, verdict string, sentence string, level double, test string, correction string, time timestamp_ltz, "
-    "interval_method string, p_margin double"
+    "interval_method string, p_margin double, cluster string, n_clusters bigint, design_effect double"
 )
 _MODEL = "model"
 
@@ -116,7 +116,7 @@ def _results(config: CompareConfig, tables: Mapping[str, DataFrame]) -> Results:
 def _check(config: CompareConfig, results: Results) -> dict[str, str]:
     """Find what is wrong before a job runs, and return the metrics with their definitions."""
     asked = config.comparison
-    tables = inputs.read_results(results, asked.user, asked.model)
+    tables = inputs.read_results(results, asked.user, asked.model, asked.cluster)
     inputs.check_baseline(asked.baseline, inputs.names_of(results, tables))
     labels = inputs.labels_of(tables, asked.metrics)
     inputs.margins_of(asked.margin, tables, labels)
@@ -136,6 +136,7 @@ def _summarised(config: CompareConfig, results: Results) -> Result:
         user=asked.user,
         model=model,
         by=parts_of(asked.by, totals=asked.totals),
+        cluster=asked.cluster,
         ci=Student(asked.level),
     )
 

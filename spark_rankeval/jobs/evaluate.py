@@ -66,6 +66,7 @@ class Evaluation(SummaryOptions, RankingOptions):
 
     metrics: str | tuple[str, ...] | Mapping[str, str] = field(kw_only=True)
     by: str | tuple[str, ...] = ()
+    cluster: str | tuple[str, ...] | None = None
     model: str | None = None
     lookup: LookupOption = Facts.lookup
     totals: bool = False
@@ -177,7 +178,7 @@ class EvaluateConfig(JobConfig):
         labels: what the users wanted; left out if the table of predictions holds both arrays.
         users: everyone to count, if some users are in neither table.
         exclude: items to leave out of the predictions before they are ranked.
-        attributes: columns of the users, for by and user_weight.
+        attributes: columns of the users, for by, user_weight and cluster.
         training: the interactions that the model was trained on, rows of users and items, for metrics that need them.
         items: attributes of items, or the catalogue, for metrics that need them.
         baseline: what a baseline recommends, in the form of predictions, for metrics that need it.
@@ -242,7 +243,9 @@ class EvaluateConfig(JobConfig):
     def names_of_ids(self) -> frozenset[str]:
         """The columns that identify users, items, models and slices."""
         columns = self.columns
-        return names_in(columns.user, columns.item, columns.model, columns.category, self.evaluation.by)
+        return names_in(
+            columns.user, columns.item, columns.model, columns.category, self.evaluation.by, self.evaluation.cluster
+        )
 
     def keys(self) -> dict[str, str]:
         """The keys of the options of `evaluate` in the file, by the options' names."""
@@ -261,7 +264,9 @@ class EvaluateConfig(JobConfig):
         problems += empty_names("columns", vars(self.columns))
         if self.vectors is not None:
             problems += self._problems_of_vectors(self.vectors)
-        problems += empty_names("evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight")})
+        problems += empty_names(
+            "evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight", "cluster")}
+        )
         problems += self.refused("evaluation", self.evaluation.summary, lambda: ScoringOptions(**self.scoring()))
         metrics: Mapping[str, Metric] = {}
         # `wrong_names` reports wrong metrics.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spark_rankeval.charts.choice import headline_keys
 from spark_rankeval.errors import DataError, GateError, TrackingError
 from spark_rankeval.evaluation.dialect_map import dialect_map
-from spark_rankeval.evaluation.evaluate import evaluate, quarantine, score_users, score_users_to_describe
+from spark_rankeval.evaluation.evaluate import evaluate, quarantine, score_users_to_describe
 from spark_rankeval.evaluation.summarise import check_memory, summarise
 from spark_rankeval.jobs import runs
 from spark_rankeval.jobs.auditing import audit_tables, checks_to_make, outcomes_of_audit
@@ -112,8 +112,7 @@ def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
 def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
     """The lazy tables of users and of rejected rows that a run writes; making them runs no job."""
     call, asked = _call(config, tables), config.evaluation
-    score = score_users_to_describe if asked.notes else score_users
-    frames = {runs.PER_USER: score(**call)}
+    frames = {runs.PER_USER: score_users_to_describe(**call)}
     check_memory(frames[runs.PER_USER], asked.summary())
     if asked.on_invalid == "quarantine" or parted(asked.metrics)[1]:
         # The table of rejected rows knows all metrics, so that what those of all lists together lack is found here.
@@ -132,7 +131,7 @@ def _write_users(run: Run, config: EvaluateConfig, frames: Mapping[str, DataFram
             result = summarise(table, **vars(config.evaluation.summary()))
         except DataError:
             # The stored counts say how much is wrong; only another look at the data finds examples of it.
-            evaluate(**call, notes=False)
+            evaluate(**call)
             raise
         run.write(without_standards(table), runs.PER_USER, is_empty=table.isEmpty())
     if result.notes:
@@ -145,7 +144,7 @@ def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, A
     of_all = parted(config.evaluation.metrics)[1]
     if not of_all:
         return result
-    options = {**vars(config.evaluation.summary()), "notes": False, "metrics": of_all}
+    options = {**vars(config.evaluation.summary()), "metrics": of_all}
     others = evaluate(**{**call, **options})
     labels = list(parse_metrics(config.evaluation.metrics))
     blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.run_history.gates import GateOutcome, GateRule
 
-# Rows of two runs that agree in these columns are the same figure; for an end of an interval also in the last two.
+# Rows of two runs that agree in these columns are the same figure; for an end of an interval also in the last three.
 _FIGURE = ("model", "slice", "metric", "relevance", "definition", "dialect", "user_weight")
-_SAME = (*_FIGURE, "interval", "level")
-_UNNEEDED = ("quantiles", "over_all", "moments")
+_SAME = (*_FIGURE, "interval", "level", "cluster")
+_UNNEEDED = ("quantiles", "over_all", "moments", "n_clusters", "design_effect")
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _SCHEMA = (
     "name string, condition string, found string, passed boolean, metric string, model string, slice string, `on` string, "

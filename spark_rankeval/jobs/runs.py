@@ -53,9 +53,20 @@ _ROUNDS = 200_000
 #: What is in tables, and would make the one row of a manifest too long.
 _IN_TABLES = ("summary", "gates", "rows", "slices")
 
-_TEXTS = ["model", "dialect", "metric", "relevance", "slice", "interval", "user_weight", "definition", "moments"]
+_TEXTS = [
+    "model",
+    "dialect",
+    "metric",
+    "relevance",
+    "slice",
+    "interval",
+    "user_weight",
+    "definition",
+    "moments",
+    "cluster",
+]
 _TYPES = {
-    **dict.fromkeys(("k", "n", "undefined", "zeros"), "bigint"),
+    **dict.fromkeys(("k", "n", "undefined", "zeros", "n_clusters"), "bigint"),
     **dict.fromkeys(_TEXTS, "string"),
     **{
         "quantiles": "map<double,double>",

@@ -158,6 +158,7 @@ def _common(config: EvaluateConfig, result: Result, names: Mapping[_Figure, str]
     definitions = {row.key: row.definition for row in result.summary}
     texts |= {f"definition.{names[key, first_slices[key], '']}": text for key, text in definitions.items()}
     texts |= {"user_weight": config.evaluation.user_weight or "", "ci": config.evaluation.ci}
+    texts["cluster"] = result.summary[0].cluster
     return {name: text[:_LONGEST] for name, text in texts.items() if text}
 
 

@@ -60,6 +60,10 @@ class ComparisonRow(AskedFor):
         p_margin: with a margin, the uncorrected two-sided p-value of the nearer of two statements: that the difference is beyond
             ±margin, or within.
         asked: what the caller called the metric, such as ``map@10`` for ``ap@10``; empty: as `metric` has it.
+        cluster: the columns of the clusters that users come in, which the interval and all p-values are of; empty: users are
+            independent.
+        n_clusters: how many clusters have a user with a difference; 0 if users are independent.
+        design_effect: the variance of the difference with clusters ÷ without; NaN if users are independent.
         not_shared: which tables the two were not both evaluated on, and for how many users of either, such as ``labels (12 users)``;
             empty: none, or the tables of users do not tell.
     """
@@ -93,6 +97,9 @@ class ComparisonRow(AskedFor):
     p_test: str = ""
     p_margin: float = math.nan
     asked: str = ""
+    cluster: str = ""
+    n_clusters: int = 0
+    design_effect: float = math.nan
     not_shared: str = ""
 
 
@@ -141,6 +148,9 @@ class PairRow(AskedFor):
         sentence: the same in a sentence, with the figures.
         interval_method: ``tukey`` or ``games_howell``; ``clopper_pearson`` if no user differs from another.
         asked: what the caller called the metric; empty: as `metric` has it.
+        cluster: as in `ComparisonRow`.
+        n_clusters: as in `ComparisonRow`.
+        design_effect: as in `ComparisonRow`.
     """
 
     metric: str
@@ -162,3 +172,6 @@ class PairRow(AskedFor):
     sentence: str
     interval_method: str = "tukey"
     asked: str = ""
+    cluster: str = ""
+    n_clusters: int = 0
+    design_effect: float = math.nan

@@ -9,6 +9,7 @@ from spark_rankeval.errors import MergeError
 from spark_rankeval.records.slices import attributes_of
 from spark_rankeval.records.summary import summary_row
 from spark_rankeval.statistics.carried import added, from_text
+from spark_rankeval.statistics.clusters import Clusters
 from spark_rankeval.statistics.description import Description, as_known, t_interval_of
 from spark_rankeval.statistics.fingerprints import added as added_fingerprints
 from spark_rankeval.statistics.intervals import Interval, asked_for
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     Key = tuple[str, str, str]
 
 # What all rows of a figure have alike.
-_SHARED = ("model", "dialect", "relevance", "definition", "cutoff", "over_all", "user_weight", "asked")
+_SHARED = ("model", "dialect", "relevance", "definition", "cutoff", "over_all", "user_weight", "cluster", "asked")
 NO_BOOTSTRAP = "a bootstrap needs the users, and a merged summary has only their sums"
+NO_CLUSTERS = "a cluster may have users in several summaries, which know only their own"
 
 
 def merged_rows(summaries: Mapping[str, Sequence[SummaryRow]]) -> tuple[SummaryRow, ...]:
@@ -74,7 +76,14 @@ def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> Summ
     shares = sorted({share for row in rows for share in row.quantiles})
     return summary_row(
         first.metric,
-        Description(moments, interval, math.nan, dict.fromkeys(shares, math.nan), weighted),
+        Description(
+            moments,
+            interval,
+            math.nan,
+            dict.fromkeys(shares, math.nan),
+            weighted,
+            Clusters(0) if first.cluster else None,
+        ),
         slice_=first.slice,
         standard=max(row.standard for row in rows),
         fingerprints=fingerprints,
@@ -107,7 +116,9 @@ def _figures(rows: Sequence[SummaryRow], sums: Sums) -> tuple[Moments, Mean | No
         weighted = as_known(of_sums, moments)
     interval = None
     method = asked_for(first.interval_method)
-    if method == "t":
+    if method and first.cluster:
+        interval = Interval.missing(first.interval_level, method, NO_CLUSTERS)
+    elif method == "t":
         interval = t_interval_of(moments, weighted, first.interval_level)
     elif method:
         interval = Interval.missing(first.interval_level, method, NO_BOOTSTRAP)
@@ -156,6 +167,7 @@ def _what(row: SummaryRow) -> dict[str, object]:
         "definition": row.definition,
         "dialect": row.dialect,
         "user_weight": row.user_weight,
+        "cluster": row.cluster,
         "interval": asked_for(row.interval_method) or "none",
         # NaN, if none was asked for, is not equal to itself.
         "level": row.interval_level if row.interval_method else None,

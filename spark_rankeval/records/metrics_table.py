@@ -17,12 +17,13 @@ _ATTRIBUTES = {
 _NAMES = (
     "model", "dialect", "metric", "k", "relevance", "slice", "value", "low", "high", "level", "interval", "n", "undefined", "std",
     "standard_error", "minimum", "median", "maximum", "zeros", "quantiles", "user_weight", "effective_n", "definition", "over_all",
-    "moments", "fingerprints",
+    "moments", "fingerprints", "cluster", "n_clusters", "design_effect",
 )  # fmt: skip
 #: The attribute of `SummaryRow` that is in a column, by the column.
 COLUMNS = {name: _ATTRIBUTES.get(name, name) for name in _NAMES}
-#: The columns that tables of an earlier version lack.
-LATER = ("over_all", "moments", "fingerprints")
+#: The columns about clusters; and all that tables of an earlier version lack.
+OF_CLUSTERS = ("cluster", "n_clusters", "design_effect")
+LATER = ("over_all", "moments", "fingerprints", *OF_CLUSTERS)
 #: The columns that tell runs apart, and when they were.
 RUN_ID, TIME = "run_id", "time"
 _KINDS = {item.name: item.type for item in fields(SummaryRow)}
@@ -41,6 +42,7 @@ def row_of(record: Mapping[str, Any]) -> SummaryRow:
     Tables of an earlier version lack the columns of `LATER`. Any other column that is not there is a `KeyError`.
     """
     values = {attribute: record[name] for name, attribute in COLUMNS.items() if name not in LATER}
+    values |= {"n_clusters": record.get("n_clusters") or 0, "design_effect": record.get("design_effect")}
     for attribute, value in values.items():
         if _KINDS[attribute] == "float":
             values[attribute] = math.nan if value is None else float(value)
@@ -54,5 +56,6 @@ def row_of(record: Mapping[str, Any]) -> SummaryRow:
         no_interval="" if known else why_not,
         over_all=bool(record.get("over_all")),
         moments=record.get("moments") or "",
+        cluster=record.get("cluster") or "",
         fingerprints=dict(record.get("fingerprints") or {}),
     )

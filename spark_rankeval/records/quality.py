@@ -21,6 +21,7 @@ _OF_USERS = {
     "n_without_labels": "users without any label",
     "n_without_weight": "users with weight 0, left out",
     "n_invalid_weights": "users without a usable weight, left out",
+    "n_missing_clusters": "users without a cluster, each taken as one",
 }
 _TOTALS = {count.total_name: count.words for count in ALL_COUNTS}
 # A count that was not made is 0, except that of users in both tables, which is unknown.
@@ -54,6 +55,7 @@ class DataQuality:
         n_without_labels: users without any label, relevant or not.
         n_without_weight: users of weight 0; no figure of the summary counts them.
         n_invalid_weights: users whose weight is missing, negative, NaN or infinite; no figure counts them either.
+        n_missing_clusters: users who miss a value of a column of clusters; each stands for a cluster alone.
         totals: the sums of the counts by name; ``n_in_both`` is None if it was not counted.
     """
 
@@ -63,6 +65,7 @@ class DataQuality:
     n_without_labels: int = 0
     n_without_weight: int = 0
     n_invalid_weights: int = 0
+    n_missing_clusters: int = 0
     totals: Mapping[str, float | None] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -151,7 +154,7 @@ class DataQuality:
         Args:
             weights: how much each count adds to the number of errors, as `OnInvalid` says.
         """
-        errors = dict.fromkeys([*_ERRORS, "n_invalid_weights"], 0)
+        errors = dict.fromkeys([*_ERRORS, "n_invalid_weights", "n_missing_clusters"], 0)
         for name, weight in weights.items():
             kind = _ERROR_OF.get(name, name)
             if kind in errors:

@@ -64,7 +64,7 @@ class SummaryRow(AskedFor):
         n_users: how many users the mean is over.
         n_undefined: how many users it leaves out, because the metric is not defined for them.
         std: the standard deviation between users, divisor n − 1; NaN for fewer than two.
-        standard_error: of the mean; std / √n if users have no weights.
+        standard_error: of the mean; std / √n if users have neither weights nor clusters.
         minimum: the smallest value of a user.
         maximum: the largest value of a user.
         n_zero: how many users have the value 0.
@@ -82,6 +82,10 @@ class SummaryRow(AskedFor):
             quotient of two sums over all users. Mean, std, standard error and interval are weighted by it; minimum, maximum,
             n_zero, median and quantiles count each user once.
         effective_n_users: how many users of equal weights would do as well, (Σw)² / Σw² (Kish 1965); n_users without weights.
+        cluster: the columns of the clusters that users come in, such as ``user`` for sessions; empty: users are independent.
+            Standard error and interval are those of clusters.
+        n_clusters: how many clusters have a user with a value; 0 if users are independent.
+        design_effect: the variance of the mean with clusters ÷ without; NaN if users are independent, or have no spread.
         over_all: the mean is over every user, so one undefined value makes it undefined. No column of tables.
         moments: the exact sums behind mean and spread, as text, from which `merge` makes the figures of several evaluations; empty
             if values are too large for exact sums. No column of tables; JSON and a job's table of metrics have it.
@@ -116,6 +120,9 @@ class SummaryRow(AskedFor):
     quantiles: Mapping[float, float] = field(default_factory=dict, hash=False)
     user_weight: str = ""
     effective_n_users: float = math.nan
+    cluster: str = ""
+    n_clusters: int = 0
+    design_effect: float = math.nan
     over_all: bool = False
     moments: str = ""
     # What stands beside the figure is no part of it: a stored table gives equal rows without knowing that.
@@ -178,15 +185,14 @@ def summary_row(
     **about: Any,
 ) -> SummaryRow:
     """A row of figures over users; `about` holds the attributes of `SummaryRow` that say what the figures are about."""
-    moments, weighted = figures.moments, figures.weighted
+    moments, weighted, clusters = figures.moments, figures.weighted, figures.clusters
     interval = Interval.missing(math.nan, "", _NOT_ASKED) if figures.interval is None else figures.interval
     if weighted is None:
         mean, std, effective_n = moments.mean, moments.std, float(moments.n)
-        standard_error = std / math.sqrt(moments.n) if moments.n else math.nan
     else:
         mean, std, effective_n = weighted.mean, weighted.std, weighted.effective_n
-        standard_error = weighted.standard_error
-    interval = fitted(interval, moments, bounds_of(definition), weighted)
+    n_clusters = None if clusters is None else clusters.n
+    interval = fitted(interval, moments, bounds_of(definition), weighted, n_clusters)
     sums = moments.sums if weighted is None else weighted.sums
     spoilt = over_all and moments.n_undefined > 0
     if spoilt and interval.method:
@@ -201,7 +207,7 @@ def summary_row(
         n_users=moments.n,
         n_undefined=moments.n_undefined,
         std=std,
-        standard_error=standard_error,
+        standard_error=figures.standard_error,
         minimum=moments.least,
         maximum=moments.greatest,
         n_zero=moments.n_zero,
@@ -213,6 +219,8 @@ def summary_row(
         interval_method=interval.method,
         no_interval=interval.reason,
         effective_n_users=effective_n,
+        n_clusters=n_clusters or 0,
+        design_effect=math.nan if clusters is None else clusters.design_effect(figures.error_of_users),
         over_all=over_all,
         moments="" if sums is None else as_text(sums),
     )

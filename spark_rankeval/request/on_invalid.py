@@ -46,6 +46,7 @@ class OnInvalid:
         conflicting_attributes: an attribute that differs between the rows of a user. ``error`` (default), or ``drop`` to treat it as
             null.
         invalid_weights: missing or unusable weights of users. ``error`` (default), or ``drop`` to leave these users out of every mean.
+        missing_clusters: users without a value in a column of clusters. ``error`` (default), or ``drop`` to take each as a cluster alone.
         invalid_facts: unusable rows in the tables of training, items and a baseline. ``error`` (default), or ``drop`` to leave them out.
             An item whose rows disagree then has no category or vector.
         given: the value that the caller passed, ``"error"`` by default.
@@ -59,6 +60,7 @@ class OnInvalid:
     conflicting_labels: str = _kind("error", "drop")
     conflicting_attributes: str = _kind("error", "drop")
     invalid_weights: str = _kind("error", "drop")
+    missing_clusters: str = _kind("error", "drop")
     invalid_facts: str = _kind("error", "drop")
     given: Given = "error"
 

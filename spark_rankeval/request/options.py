@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from spark_rankeval.checks import as_names, check_name, is_number, one_of
@@ -85,7 +85,8 @@ class Facts:
         0.6666666666666667
 
     Attributes:
-        attributes: a table of users with the columns of `by` and `user_weight`. A user who is only in this table is not evaluated.
+        attributes: a table of users with the columns of `by`, `user_weight` and `cluster`. A user who is only in this table is not
+            evaluated.
         training: the interactions that the model was trained on, as rows of users and items, for metrics such as ``novelty@10``. Its
             columns have the same names as in the predictions.
         items: a table of items with their attributes, for metrics such as ``diversity@10``, or the whole catalogue. Its column of
@@ -157,14 +158,21 @@ class RankingOptions:
 
 @dataclass(frozen=True)
 class UserOptions:
-    """The slices and weights of the users."""
+    """The slices, weights and clusters of the users."""
 
     by: By = ()
     user_weight: str | None = None
+    cluster: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         attributes_in(self.by)
         check_name("user_weight", self.user_weight)
+        _ = self.clusters
+
+    @property
+    def clusters(self) -> tuple[str, ...] | None:
+        """The columns that make users a cluster; None: not said."""
+        return None if self.cluster is None else as_names("cluster", self.cluster)
 
 
 @dataclass(frozen=True)
@@ -218,7 +226,6 @@ class SummaryOptions(UserOptions):
 
     ci: str | IntervalMethod | None = "t"
     quantiles: Sequence[float] = (0.5,)
-    notes: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -230,6 +237,6 @@ class SummaryOptions(UserOptions):
         """Whether there are rows for totals over some of the attributes."""
         return isinstance(self.by, Cube)
 
-    def described(self, *, weighted: bool) -> DescriptionOptions:
+    def described(self, *, weighted: bool, clustered: bool = False) -> DescriptionOptions:
         """The same for the statistics."""
-        return DescriptionOptions.given(self.ci, self.quantiles, weighted=weighted)
+        return replace(DescriptionOptions.given(self.ci, self.quantiles, weighted=weighted), clustered=clustered)

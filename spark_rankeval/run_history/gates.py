@@ -406,7 +406,7 @@ def _same(earlier: SummaryRow, row: SummaryRow, on: str) -> bool:
     if aspects(earlier) != aspects(row) or not math.isfinite(_figure(earlier, on)):
         return False
     # The interval that was asked for counts, not the one that the values allow.
-    intervals = {(asked_for(each.interval_method), each.interval_level) for each in (earlier, row)}
+    intervals = {(asked_for(each.interval_method), each.interval_level, each.cluster) for each in (earlier, row)}
     return on == "mean" or len(intervals) == 1
 
 

@@ -18,7 +18,7 @@ from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError, UnknownMetricError
 from spark_rankeval.extras import needs_extra
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.records.metrics_table import COLUMNS, LATER, RUN_ID, TIME, row_of, values_of
+from spark_rankeval.records.metrics_table import COLUMNS, LATER, OF_CLUSTERS, RUN_ID, TIME, row_of, values_of
 from spark_rankeval.report.writing import checked_path, write_page
 from spark_rankeval.run_history.gates import FIGURES, names
 from spark_rankeval.spark.storage import replaced_files_explained
@@ -68,7 +68,7 @@ def history(metrics_table: DataFrame, *, slice: str | None = "all") -> History: 
             f"the table has no {', '.join(lacking)}; pass a job's table of metrics, the folder 'metrics' of its output"
         )
         raise InputError(msg)
-    wanted += [name for name in ("fingerprints",) if name in metrics_table.columns]
+    wanted += [name for name in ("fingerprints", *OF_CLUSTERS) if name in metrics_table.columns]
     chosen = metrics_table if slice is None else metrics_table.where(F.col("slice") == slice)
     micros = F.unix_micros(F.col(TIME)).alias(TIME)
     with replaced_files_explained("metrics_table"):

@@ -9,24 +9,23 @@ from pyspark.sql import functions as F
 from spark_rankeval.errors import OptionError
 from spark_rankeval.records.slices import EVERY
 from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
-from spark_rankeval.spark.ids import user_hash
+from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.per_user import type_of_count
-from spark_rankeval.spark.sql_text import named
 from spark_rankeval.spark.workers import run_on_workers
+from spark_rankeval.statistics.clusters import clusters_of
 from spark_rankeval.statistics.description import descriptions_of
 from spark_rankeval.statistics.fingerprints import digits_of
 from spark_rankeval.statistics.moments import moments_of
+from spark_rankeval.worker.clusters import CLUSTERS, Layout, group_name, merged_clusters, no_clusters
+from spark_rankeval.worker.merging import MERGED_BYTES, merging, n_groups_of
 from spark_rankeval.worker.packing import unpack
-from spark_rankeval.worker.reading import NO_USER, USER_HASH, USER_WEIGHT, hash_column
+from spark_rankeval.worker.reading import CLUSTER_HASH, NO_USER, USER_HASH, USER_WEIGHT, hash_column
 from spark_rankeval.worker.states import (
-    MERGED_BYTES,
     TableAccumulator,
     as_states,
     bytes_of_a_group,
-    merge_batches,
     merged_states,
-    n_groups_of,
     state_of_columns,
 )
 
@@ -35,9 +34,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from spark_rankeval.ranking.ragged import Array
     from spark_rankeval.spark.collecting import Packed
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
+    from spark_rankeval.worker.clusters import ClusterStates
     from spark_rankeval.worker.scoring import CountNames
     from spark_rankeval.worker.states import Key, States, TableState
 
@@ -83,6 +84,11 @@ class Groups(NamedTuple):
         """The state of no users."""
         return TableAccumulator(self.n_values, self.names, self.options).state()
 
+    @property
+    def layout(self) -> Layout | None:
+        """The rows of users who go on to their clusters; None if users are independent."""
+        return Layout.of(self.n_values, self.options, self.n_keys, self.roll) if self.options.clustered else None
+
     def size(self) -> int:
         """About how many bytes the state of a group has as it travels; an OptionError if it does not fit into memory."""
         n_counts = len(self.names.users) + len(self.names.rows)
@@ -100,7 +106,8 @@ def collected(states: DataFrame, groups: Groups) -> dict[Key, Figures]:
 
 def packed_states(states: DataFrame, groups: Groups) -> list[Packed]:
     """The packed states of all partitions, in one action; with keys, no two of them have a group in common."""
-    return collected_states(states, merge_batches, groups.size(), have_places=groups.n_keys > 0)
+    layout = groups.layout
+    return collected_states(states, merging(layout), groups.size(), have_places=groups.n_keys > 0 or layout is not None)
 
 
 def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_keys: int) -> int:
@@ -119,11 +126,17 @@ def figures_by_group(packed: list[bytes], groups: Groups, later: States | None =
     later = dict(later or {})
     empty, options, n_keys, roll = groups.empty, groups.options, groups.n_keys, groups.roll
     n_values = groups.n_values - options.n_plain
+    clusters: ClusterStates = {}
+    if options.clustered:
+        # They are few numbers a group, and are needed before the groups are described one by one.
+        clusters = merged_clusters(tree for tree in map(unpack, packed) if CLUSTERS in tree)
     figures: dict[Key, Figures] = {}
     totals: dict[Key, TableState] = {}
     n_groups, fits = 0, True
     # One after the other: together they may be larger than the driver's memory.
     for tree in map(unpack, packed):
+        if CLUSTERS in tree:
+            continue
         n_lost = n_groups_of(tree)
         states = {} if n_lost is not None else as_states(tree)
         if n_keys:
@@ -140,7 +153,8 @@ def figures_by_group(packed: list[bytes], groups: Groups, later: States | None =
             rolled = list(roll(key))
             for group in rolled if not nobody else [max(rolled, key=lambda one: sum(v is EVERY for v in one))]:
                 if n_keys and group == key:
-                    figures[group] = _figures(merged_states([empty, state]), groups)
+                    of_clusters = clusters.get(group_name(group))
+                    figures[group] = _figures(merged_states([empty, state]), groups, of_clusters)
                 else:
                     parts.setdefault(group, []).append(state)
         for group, some in parts.items():
@@ -150,7 +164,9 @@ def figures_by_group(packed: list[bytes], groups: Groups, later: States | None =
     # A table without a partition yields no state at all.
     if not n_keys or not (figures or totals):
         totals.setdefault((), empty)
-    return figures | {group: _figures(state, groups) for group, state in totals.items()}
+    return figures | {
+        group: _figures(state, groups, clusters.get(group_name(group))) for group, state in totals.items()
+    }
 
 
 def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions) -> str:
@@ -164,14 +180,16 @@ def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions)
     return f"{slices}{n_values:,} values{replicates} do not fit into memory; use {', '.join(advice)}"
 
 
-def _figures(state: TableState, groups: Groups) -> Figures:
+def _figures(state: TableState, groups: Groups, clusters: dict[str, Array] | None = None) -> Figures:
     names = (*groups.names.users, *groups.names.rows)
     counts = {
         name: moments_of({field: each[index] for field, each in state.counts.items()})
         for index, name in enumerate(names)
     }
     fingerprints = {table: digits_of(limbs) for table, limbs in state.fingerprints.items()}
-    return Figures(descriptions_of(state.values, groups.options), counts, fingerprints)
+    layout = groups.layout
+    of_clusters = None if layout is None else clusters_of(no_clusters(layout) if clusters is None else clusters)
+    return Figures(descriptions_of(state.values, groups.options, of_clusters), counts, fingerprints)
 
 
 def describe_table(
@@ -186,12 +204,13 @@ def describe_table(
     normalisers: Mapping[str, str] | None = None,
     run: str | None = None,
     hashes: Mapping[str, str] | None = None,
+    cluster: Sequence[str] = (),
 ) -> dict[Key, Figures]:
     """The figures of a per-user table, fresh or read back, in one action, by groups.
 
     A row with a null user belongs to nobody. `keys` are texts that part the rows, and `roll` gives the groups of a key. Normalisers are
     columns by those of their values, and hashes of the users' rows are columns by table. A count `RUN` tells whether all users of a
-    group have the same value in the column `run`.
+    group have the same value in the column `run`. Users of the same values in the columns `cluster` are one cluster.
     """
     columns = {f"value_{index}": name for index, name in enumerate(values)}
     counted = {name: column(name).cast(type_of_count(name)) for name in (*counts.users, *counts.rows)}
@@ -205,11 +224,14 @@ def describe_table(
     places = {values.index(name): normaliser for name, normaliser in (normalisers or {}).items()}
     own = {f"normaliser_{place}": name for place, name in places.items()}
     ids = [column(name) for name in users]
-    hashed = (
-        [user_hash(map(named, users), [per_user.schema[name].dataType for name in users]).column.alias(USER_HASH)]
-        if users and (options.resamples or hashes)
-        else []
-    )
+    hashed = []
+    if options.clustered or (users and (options.resamples or hashes)):
+        # Users without a name are told apart by their values.
+        hashed.append(hash_in(per_user, users).column.alias(USER_HASH))
+    if options.clustered:
+        hashed.append(
+            F.when(~any_null([column(name) for name in cluster]), hash_in(per_user, cluster).column).alias(CLUSTER_HASH)
+        )
     frame = per_user.select(
         *(column(name).cast("double").alias(alias) for alias, name in columns.items()),
         *(count.alias(alias) for alias, count in counted.items()),

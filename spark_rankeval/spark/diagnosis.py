@@ -107,7 +107,8 @@ def example_of_conflicts(sources: Sources) -> str:
     source = sources.attributes
     assert source is not None, "conflicts of attributes were counted"
     names = [user_column(index) for index in range(len(source.user))]
-    for attribute in (*sources.slices, *([] if sources.weight is None else [sources.weight])):
+    weight = [] if sources.weight is None else [sources.weight]
+    for attribute in (*sources.slices, *weight, *sources.attributes_of_clusters):
         text = name_in(source.frame, attribute).alias("value")
         values = F.sort_array(F.collect_set("value")).alias("values")
         users = source.frame.select(*source.named_users(), text).groupBy(*names).agg(values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -15,6 +16,7 @@ from spark_rankeval.spark.collecting import meeting_place
 from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.description import of_one_figure
+from spark_rankeval.worker.clusters import FIRST_PLACE, ClusterMerger
 from spark_rankeval.worker.exposures import (
     COUNT,
     EXPOSURE,
@@ -28,8 +30,8 @@ from spark_rankeval.worker.exposures import (
     slots_of,
 )
 from spark_rankeval.worker.facts import sizes_of
+from spark_rankeval.worker.merging import MergedStates
 from spark_rankeval.worker.packing import PLACE, STATE
-from spark_rankeval.worker.states import MergedStates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.statistics.description import DescriptionOptions
+    from spark_rankeval.worker.clusters import Layout
     from spark_rankeval.worker.states import Batches, Key
 
 # What tells a state's row from others.
@@ -51,12 +54,18 @@ def slice_as_text(key: Key) -> str:
 
 
 def exposure_rows(
-    users: DataFrame, run: Callable[[Batches], Batches], item_type: T.DataType, *, have_slices: bool
+    users: DataFrame,
+    run: Callable[[Batches], Batches],
+    item_type: T.DataType,
+    *,
+    have_slices: bool,
+    layout: Layout | None = None,
 ) -> DataFrame:
     """A row a partition with the state of some users and the exposure of some items: items part the rows, not users.
 
     One shuffle brings the counts of an item together and spreads the states, so that all is one action. Nothing that depends on
-    the order of rows says where a row goes: a task that runs again sends everything to the same places.
+    the order of rows says where a row goes: a task that runs again sends everything to the same places. With a layout users go on to
+    the others of their cluster.
     """
     fields = {
         PLACE: T.IntegerType(),
@@ -76,12 +85,12 @@ def exposure_rows(
     # Spark adds up where the rows are, because its keys include all that they are placed by; what does not fit into memory it spills.
     whole = rows.repartition(*place).groupBy(*place, KIND, _ROW, STATE).agg(F.sum(COUNT).alias(COUNT))
     together = whole.select(PLACE, STATE, SLOT, KEY, KIND, COUNT)
-    if have_slices:
+    if have_slices or layout is not None:
         # Adaptive execution may put several places into one partition: their states are merged one place after the other.
         together = together.sortWithinPartitions(PLACE)
     return run_on_workers(
         together,
-        merge_exposures(MergedStates),
+        merge_exposures(MergedStates, None if layout is None else partial(ClusterMerger, layout), FIRST_PLACE),
         T.StructType([T.StructField(STATE, T.BinaryType()), T.StructField(EXPOSURE, T.BinaryType())]),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import add
 from typing import TYPE_CHECKING, Literal
 
@@ -62,6 +62,11 @@ _WANTED = "wanted_"
 def slice_column(index: int) -> str:
     """The name that an attribute of the user has on the way."""
     return f"slice_{index}"
+
+
+def cluster_column(index: int) -> str:
+    """The name that an attribute of the user's cluster has on the way."""
+    return f"cluster_{index}"
 
 
 def agreed(names: Sequence[str], conflicts: str) -> list[Sql]:
@@ -141,6 +146,11 @@ class Grouping:
                 *self._array_columns(labels),
                 any_of(user.is_null() for user in first.users_sql()).alias(reading.NO_USER),
                 *([self._hash_of(self._typed_users(first))] if with_user_hash else ()),
+                *(
+                    []
+                    if with_users
+                    else self._cluster_hash(self._typed_users(first), partial(name_in_sql, first.frame))
+                ),
                 *self._attributes(first, name_in_sql),
                 *(row_hash(source).alias(reading.hash_column(source.role)) for source in (first, labels)),
                 *self._hash_of_attributes(self._attribute_values(first, text_in_sql)),
@@ -151,7 +161,10 @@ class Grouping:
         users = [named(name) for name in self.user_columns]
         no_user = any_of(user.is_null() for user in users).alias(reading.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []
-        left_behind = {_KNOWN} if with_users else {_KNOWN, *self.user_columns}
+        left_behind = {_KNOWN}
+        if not with_users:
+            hashed += self._cluster_hash(users, lambda name: self._readable_text(self._on_the_way(name)))
+            left_behind.update(self.user_columns, map(cluster_column, range(len(self.sources.attributes_of_clusters))))
         kept = [self._readable(name) for name in joined.columns if name not in left_behind]
         kept += self._hash_of_attributes([named(name) for name in self.attribute_columns])
         if self.sources.attributes is not None:
@@ -205,10 +218,18 @@ class Grouping:
         )
 
     @property
-    def attribute_columns(self) -> list[str]:
-        """The names that the user's attributes have on the way: those of the slices, and that of the weight."""
-        slices = [slice_column(index) for index in range(len(self.sources.slices))]
-        return slices if self.sources.weight is None else [*slices, reading.USER_WEIGHT]
+    def attribute_columns(self) -> dict[str, str]:
+        """The columns of the users' attributes by their names on the way: those of slices, the weight, those of clusters alone."""
+        sources = self.sources
+        columns = {slice_column(index): name for index, name in enumerate(sources.slices)}
+        if sources.weight is not None:
+            columns[reading.USER_WEIGHT] = sources.weight
+        return columns | {cluster_column(index): name for index, name in enumerate(sources.attributes_of_clusters)}
+
+    def _on_the_way(self, attribute: str) -> str:
+        """The name that an attribute of text has on the way."""
+        columns = self.attribute_columns.items()
+        return next(name for name, column in columns if column == attribute and name != reading.USER_WEIGHT)
 
     def _attributes(self, source: Source, as_text: Callable[[DataFrame, str], Sql] = text_in_sql) -> list[Sql]:
         """The attributes of users: those that part them, as text, and the weight, as a number."""
@@ -216,20 +237,36 @@ class Grouping:
         return [value.alias(name) for value, name in zip(values, self.attribute_columns, strict=True)]
 
     def _attribute_values(self, source: Source, as_text: Callable[[DataFrame, str], Sql]) -> list[Sql]:
-        values = [as_text(source.frame, name) for name in self.sources.slices]
-        return values if self.sources.weight is None else [*values, named(self.sources.weight).cast("double")]
+        return [
+            named(column).cast("double") if name == reading.USER_WEIGHT else as_text(source.frame, column)
+            for name, column in self.attribute_columns.items()
+        ]
 
     def _hash_of_attributes(self, values: list[Sql]) -> list[Sql]:
         """The hash of the attributes that a user's rows agree on, if there are any."""
         return [hash_of(values).alias(reading.hash_column("attributes"))] if values else []
 
     def _readable(self, name: str) -> Sql:
-        """A column of grouped users; that of a slice becomes readable, which costs less once a user than once a row."""
-        source = self.sources.attributes
-        if source is None or name not in self.attribute_columns or name == reading.USER_WEIGHT:
+        """A column of grouped users; that of a text becomes readable, which costs less once a user than once a row."""
+        if name not in self.attribute_columns or name == reading.USER_WEIGHT:
             return named(name)
-        attribute = self.sources.slices[self.attribute_columns.index(name)]
-        return readable(named(name), known=is_readable(source.frame, attribute)).alias(name)
+        return self._readable_text(name).alias(name)
+
+    def _readable_text(self, name: str) -> Sql:
+        source = self.sources.attributes
+        known = source is not None and is_readable(source.frame, self.attribute_columns[name])
+        return readable(named(name), known=known)
+
+    def _cluster_hash(self, users: list[Sql], attribute: Callable[[str], Sql]) -> list[Sql]:
+        """The hash of each user's cluster, null if one of its columns is; none if users are independent."""
+        if not self.sources.clusters:
+            return []
+        of_users = dict(zip(self.sources.predictions.user, zip(users, self.user_types(), strict=True), strict=True))
+        text = T.StringType()
+        columns = [of_users[name] if name in of_users else (attribute(name), text) for name in self.sources.clusters]
+        values, types = zip(*columns, strict=True)
+        is_known = ~any_of(value.is_null() for value in values)
+        return [when(is_known, user_hash(values, types)).alias(reading.CLUSTER_HASH)]
 
     def _typed_users(self, source: Source) -> list[Sql]:
         return [user.cast(kind) for user, kind in zip(source.users_sql(), self.user_types(), strict=True)]
@@ -404,7 +441,7 @@ class Grouping:
 
     def _labels(self) -> DataFrame:
         source, others = self.sources.labels, self._users_without_labels()
-        attributes = agreed(self.attribute_columns, reading.ATTRIBUTE_CONFLICTS)
+        attributes = agreed(list(self.attribute_columns), reading.ATTRIBUTE_CONFLICTS)
         is_known = call("max", named(_KNOWN)).alias(_KNOWN)
         if source.arrays:
             labels = self._grouped_arrays(self._arrays(source), reading.LABEL_ROWS)

@@ -12,7 +12,7 @@ from spark_rankeval.spark.per_user import holds_readable_text
 from spark_rankeval.spark.sql_text import call, named, number, text, text_of_bytes, when
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -25,11 +25,12 @@ PLAIN = (
 )  # fmt: skip
 _OF_ITEMS = (T.IntegralType, T.StringType, *_FLOATING)
 #: What a column names.
-Named = Literal["user", "item", "slice", "model", "category"]
+Named = Literal["user", "item", "slice", "cluster", "model", "category"]
 _ADVICE: dict[Named, str] = {
     "user": "cast it to string, or name its parts as columns",
     "item": "items must be whole numbers, strings or doubles: cast it to string",
     "slice": "slices need plain values: cast it",
+    "cluster": "clusters need plain values: cast it to string",
     "model": "model names must be plain values: cast it to string",
     "category": "categories must be plain values: cast it, or take one of several",
 }
@@ -134,7 +135,13 @@ def user_hash(columns: Iterable[Sql], types: Iterable[T.DataType]) -> Sql:
         else column
         for column, kind in zip(columns, types, strict=True)
     ]
-    return call("xxhash64", *widest)
+    # Without ids all users have the same.
+    return call("xxhash64", *widest) if widest else number(0).cast("bigint")
+
+
+def hash_in(frame: DataFrame, names: Sequence[str]) -> Sql:
+    """The same of columns of a table."""
+    return user_hash(map(named, names), [frame.schema[name].dataType for name in names])
 
 
 def common_id_type(left: T.DataType, right: T.DataType) -> T.DataType | None:

@@ -66,6 +66,9 @@ class Sources:
     attributes: Source | None = None  # the table whose columns part the users into slices
     slices: tuple[str, ...] = ()
     weight: str | None = None  # the column of that table that has the users' weights
+    clusters: tuple[
+        str, ...
+    ] = ()  # columns of the user or of that table; users of the same values there are one cluster
     further: FurtherSources = FurtherSources()  # the tables that metrics ask for beside these
 
     @property
@@ -79,6 +82,11 @@ class Sources:
         vectors = [model.source.vectors for model in self.models]
         return tuple(columns.similarity for columns in vectors if columns is not None)
 
+    @property
+    def attributes_of_clusters(self) -> tuple[str, ...]:
+        """The columns of clusters that are neither the user's nor of slices."""
+        return tuple(name for name in self.clusters if name not in (*self.predictions.user, *self.slices))
+
     def tables(self) -> list[Source]:
         """Every table of predictions, once."""
         return list({id(model.source.frame): model.source for model in self.models}.values())
@@ -91,13 +99,12 @@ def read_sources(
     exclude: DataFrame | None,
     names: ColumnNames,
     attributes: DataFrame | None = None,
-    by: tuple[str, ...] = (),
-    weight: str | None = None,
+    asked: AttributeNames | None = None,
     further: FurtherTables | None = None,
 ) -> Sources:
     """Find and check the columns of all tables, before any job; but a column of models is read for their names.
 
-    `labels` are None if they are in the table of predictions. Without `attributes` the columns of `by` and `weight` are those of the
+    `labels` are None if they are in the table of predictions. Without `attributes` the attributes that are asked for are columns of the
     first of users, labels and predictions that has them all. An InputError names all offenders at once.
     """
     by_model = predictions if isinstance(predictions, Mapping) else {"": predictions}
@@ -126,7 +133,8 @@ def read_sources(
     right = read_source("labels", first if labels is None else labels, names, problems)
     everyone = None if users is None else read_source("users", users, names, problems)
     left_out = None if exclude is None else read_source("exclude", exclude, names, problems)
-    about = _attributes(attributes, by, weight, [users, labels, *of_users], names, problems)
+    asked = (asked or AttributeNames()).beside(names.user)
+    about = _attributes(attributes, asked, [users, labels, *of_users], names, problems)
     beside = FurtherSources() if further is None else _further(further, left, names, problems)
     if labels is None:
         if not problems and not (left.arrays and right.arrays):
@@ -156,11 +164,14 @@ def read_sources(
         models = [Model(name, left) for name in _model_names(first, column)]
     shared = labels is None
     models = [model._replace(source=replace(model.source, shares_table=shared)) for model in models]
-    slices = () if about is None else tuple(str(find_column(about.frame, name)) for name in by)
-    weights = None if about is None or weight is None else find_column(about.frame, weight)
+    slices = () if about is None else tuple(str(find_column(about.frame, name)) for name in asked.by)
+    weights = None if about is None or asked.weight is None else find_column(about.frame, asked.weight)
+    clusters = [str(find_column(left.frame, name)) for name in asked.user_clusters]
+    clusters += [] if about is None else [str(find_column(about.frame, name)) for name in asked.cluster]
     return Sources(
-        tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices, weights, beside
-    )
+        tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices, weights,
+        tuple(clusters), beside,
+    )  # fmt: skip
 
 
 def read_catalogue(vectors: Vectors, exclude: DataFrame | None, names: ColumnNames) -> Sources:
@@ -230,39 +241,67 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
     return FurtherSources(**sources, category=category, vector=vector, lookup=given.lookup)
 
 
+class AttributeNames(NamedTuple):
+    """The attributes of users that a caller asks for."""
+
+    by: tuple[str, ...] = ()  # those that divide users into slices
+    weight: str | None = None  # the users' weight
+    cluster: tuple[str, ...] = ()  # those that make users a cluster
+    user_clusters: tuple[str, ...] = ()  # the same, of the columns of the user
+
+    def beside(self, users: tuple[str, ...]) -> AttributeNames:
+        """The same, with the columns of the user taken out of those that make a cluster."""
+        known = [name.lower() for name in users]
+        of_users = tuple(name for name in self.cluster if name.lower() in known)
+        return self._replace(
+            cluster=tuple(name for name in self.cluster if name not in of_users), user_clusters=of_users
+        )
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """All that some table must have beside the user."""
+        return (*self.by, *([] if self.weight is None else [self.weight]), *self.cluster)
+
+    def in_words(self) -> str:
+        """The options as the caller wrote them."""
+        words = [f"by={list(self.by)}"] if self.by else []
+        words += [] if self.weight is None else [f"user_weight={self.weight!r}"]
+        return ", ".join(words + ([f"cluster={list(self.cluster)}"] if self.cluster else []))
+
+
 def _attributes(
     given: DataFrame | None,
-    by: tuple[str, ...],
-    weight: str | None,
+    asked: AttributeNames,
     others: Iterable[DataFrame | None],
     names: ColumnNames,
     problems: list[str],
 ) -> Source | None:
-    wanted = (*by, *([] if weight is None else [weight]))
-    if not wanted:
+    if not asked.all:
         if given is not None:
             problems.append(
-                "attributes has no effect without by= or user_weight=; name the columns to slice by with by=, or the column of "
-                "weights with user_weight="
+                "attributes has no effect without by=, user_weight= or cluster=; name the columns to slice by with by=, the column "
+                "of weights with user_weight=, or those of clusters with cluster="
             )
         return None
     frames = [frame for frame in ([given] if given is not None else others) if frame is not None]
-    holder = next((frame for frame in frames if all(find_column(frame, name) for name in wanted)), None)
+    holder = next((frame for frame in frames if all(find_column(frame, name) for name in asked.all)), None)
     if holder is None:
         there = "; ".join(", ".join(frame.columns) for frame in frames)
-        asked = ([f"by={list(by)}"] if by else []) + ([] if weight is None else [f"user_weight={weight!r}"])
         advice = "" if given is not None else ". Pass a table that has them as facts=Facts(attributes=…)"
         problems.append(
-            f"{', '.join(asked)}: no table has all these columns beside the user; available: {there}{advice}"
+            f"{asked.in_words()}: no table has all these columns beside the user; available: {there}{advice}"
         )
         return None
-    for name in by:
+    for name in asked.by:
         kind = holder.schema[str(find_column(holder, name))].dataType
         problems += problem_of_type(f"by: the column {name!r}", kind, "slice")
-    if weight is not None:
-        kind = holder.schema[str(find_column(holder, weight))].dataType
+    for name in asked.cluster:
+        kind = holder.schema[str(find_column(holder, name))].dataType
+        problems += problem_of_type(f"cluster: the column {name!r}", kind, "cluster")
+    if asked.weight is not None:
+        kind = holder.schema[str(find_column(holder, asked.weight))].dataType
         if not isinstance(kind, T.NumericType):
-            problems.append(f"user_weight={weight!r} must be a number; it is {kind.simpleString()}. Cast it")
+            problems.append(f"user_weight={asked.weight!r} must be a number; it is {kind.simpleString()}. Cast it")
     return read_source("attributes", holder, names, problems)
 
 

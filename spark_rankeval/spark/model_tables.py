@@ -6,7 +6,7 @@ import math
 import operator
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -18,7 +18,7 @@ from spark_rankeval.request.counts import COUNTS
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
 from spark_rankeval.spark.grouping import agreed
-from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, user_hash
+from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, name_in_sql, user_hash
 from spark_rankeval.spark.named_columns import any_null, check_unambiguous, column, find_column
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, columns_of_models, hashes_by_name
 from spark_rankeval.spark.source import user_column
@@ -26,14 +26,16 @@ from spark_rankeval.spark.sql_text import aggregate, call, named
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.tables.notes import note_of_labels
+from spark_rankeval.worker.clusters import CLUSTERS, merged_clusters
 from spark_rankeval.worker.comparing import (
+    CLUSTER,
     CONFLICTS,
     INVALID,
     MODEL,
     NOBODY,
     ROWS,
     USER,
-    merge_comparisons,
+    merging_comparisons,
     slice_field,
     value_field,
 )
@@ -41,11 +43,12 @@ from spark_rankeval.worker.packing import unpack
 from spark_rankeval.worker.row_hashes import hash_field
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.statistics.moments import State
+    from spark_rankeval.worker.clusters import ClusterMerger, ClusterStates
     from spark_rankeval.worker.comparing import Run
 
 _ROW, _BASELINE = "row", "baseline"
@@ -63,6 +66,7 @@ class ModelTable:
     model_column: str | None = None  # the column of models' names
     weights: tuple[str, ...] = ()  # columns of users' weights
     further: tuple[str, ...] = ()  # columns whose values follow those of the metrics
+    clusters: tuple[str, ...] = ()  # columns that make users a cluster; none: users are independent
     dialect: str = ""  # whose conventions filled what metrics leave open
     hashes: Mapping[str, str] = field(default_factory=dict)  # the columns of hashes of users' rows, by table
 
@@ -84,7 +88,11 @@ class ModelTable:
 
 
 def read_table(
-    frame: DataFrame, model: str | None, users: Sequence[str] | None, model_column: str | None
+    frame: DataFrame,
+    model: str | None,
+    users: Sequence[str] | None,
+    model_column: str | None,
+    clusters: Sequence[str] | None = None,
 ) -> ModelTable:
     """Find the columns of a per-user table, by the caller's names or else by their metadata.
 
@@ -110,9 +118,14 @@ def read_table(
     errors = _errors_of(frame, schema)
     check_unambiguous(frame, (*user, *models, *(metric.column for metric in metrics.values()), *errors))
     weights = () if schema.weight is None else (schema.weight,)
+    of_clusters = schema.clusters if clusters is None else _named(frame, clusters, name)
+    check_types(frame, of_clusters, "cluster", name)
+    check_unambiguous(frame, of_clusters)
     hashes = schema.hashes or hashes_by_name(frame)
     name_of_models = next(iter(models), None)
-    return ModelTable(frame, user, metrics, errors, model, name_of_models, weights, (), schema.settings.dialect, hashes)
+    return ModelTable(
+        frame, user, metrics, errors, model, name_of_models, weights, (), of_clusters, schema.settings.dialect, hashes
+    )
 
 
 def _column_of_models(
@@ -176,6 +189,13 @@ def _metrics_of(frame: DataFrame, schema: PerUserSchema, taken: set[str]) -> dic
     return {name: MetricColumn(name, name) for name in floats if name not in taken}
 
 
+class Collected(NamedTuple):
+    """The merged states of all users, and of their clusters by the names of groups."""
+
+    users: State
+    clusters: ClusterStates
+
+
 @dataclass(frozen=True)
 class ModelTables:
     """Tables whose users compare."""
@@ -206,12 +226,21 @@ class ModelTables:
                     )
                     raise InputError(msg)
                 types[place] = common
+            if sorted(map(str.lower, other.clusters)) != sorted(map(str.lower, first.clusters)):
+                here, there = (", ".join(table.clusters) or "none" for table in (first, other))
+                msg = f"the tables have different clusters: {here} in {first.name}, {there} in {other.name}; pass cluster="
+                raise InputError(msg)
         return cls(tuple(tables), tuple(types))
 
     @property
     def names(self) -> list[str]:
         """The models' names, if the tables are known by them."""
         return [table.model for table in self.tables if table.model is not None]
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """The columns that make users a cluster; none: users are independent."""
+        return self.tables[0].clusters
 
     @property
     def labels(self) -> list[str]:
@@ -273,7 +302,8 @@ class ModelTables:
         """
         tables = [self._rows(table, labels, by, shared) for table in self.tables]
         together = reduce(lambda rows, more: rows.unionByName(more), tables)
-        attributes = agreed([slice_field(index) for index in range(len(by))], CONFLICTS)
+        named_so = [slice_field(index) for index in range(len(by))]
+        attributes = agreed([*named_so, CLUSTER] if self.clusters else named_so, CONFLICTS)
         users = [user_column(index) for index in range(len(self.user_types))]
         return aggregate(together, users, call("collect_list", named(_ROW)).alias(ROWS), *attributes)
 
@@ -297,20 +327,50 @@ class ModelTables:
             name_in(table.frame, find_column(table.frame, name) or name).alias(slice_field(index))
             for index, name in enumerate(by)
         ]
-        return table.frame.select(*users, row.alias(_ROW), *attributes)
+        return table.frame.select(*users, row.alias(_ROW), *attributes, *self._cluster(table))
+
+    def _cluster(self, table: ModelTable) -> list[Column]:
+        """The hash of the cluster of each row's user, null if one of its columns is; none if users are independent."""
+        if not self.clusters:
+            return []
+        of_users = dict(zip(table.users_like(self.tables[0].users), self.user_types, strict=True))
+        same = [next(name for name in table.clusters if name.lower() == first.lower()) for first in self.clusters]
+        text = T.StringType()
+        typed = [
+            (named(name).cast(of_users[name]), of_users[name])
+            if name in of_users
+            else (name_in_sql(table.frame, name), text)
+            for name in same
+        ]
+        values, types = zip(*typed, strict=True)
+        is_known = ~any_null([column(name) for name in same])
+        return [F.when(is_known, user_hash(values, types).column).alias(CLUSTER)]
 
     def collected(
-        self, labels: Sequence[str], run: Run, bytes_each: int, by: Sequence[str] = (), shared: Sequence[str] = ()
-    ) -> State:
-        """Run the worker on all users, and merge the states of its partitions, in one action."""
-        attributes = [*map(slice_field, range(len(by))), CONFLICTS] if by else []
+        self,
+        labels: Sequence[str],
+        run: Run,
+        bytes_each: int,
+        by: Sequence[str] = (),
+        shared: Sequence[str] = (),
+        clusters: Callable[[], ClusterMerger] | None = None,
+    ) -> Collected:
+        """Run the worker on all users, and merge the states of its partitions, in one action.
+
+        `clusters` makes what users of a cluster meet in, if the worker sends them on.
+        """
+        attributes = [*map(slice_field, range(len(by))), *([CLUSTER] if self.clusters else [])]
+        attributes += [CONFLICTS] if attributes else []
         users = [named(user_column(index)) for index in range(len(self.user_types))]
         hashed = user_hash(users, self.user_types).column.alias(USER)
         nobody = any_null(self._users()).alias(NOBODY)
         grouped = self.grouped(labels, by, shared).select(hashed, nobody, ROWS, *attributes)
         states = run_on_workers(grouped, run, STATE_SCHEMA)
-        packed = collected_states(states, merge_comparisons, bytes_each, have_places=bool(by))
-        return merged(unpack(each.state) for each in packed)
+        merge = merging_comparisons(clusters)
+        packed = collected_states(states, merge, bytes_each, have_places=bool(by) or clusters is not None)
+        trees = [unpack(each.state) for each in packed]
+        of_users = merged(tree for tree in trees if CLUSTERS not in tree)
+        return Collected(of_users, merged_clusters(tree for tree in trees if CLUSTERS in tree))
 
     def repeated_user(self, model: str) -> str:
         """A user who stands in several rows of a model, for a message; empty if there is none."""

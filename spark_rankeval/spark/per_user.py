@@ -74,6 +74,8 @@ class PerUserSchema:
     hashes: Mapping[str, str] = field(default_factory=dict)
     slices: tuple[str, ...] = ()  # the attributes that part the users
     weight: str | None = None  # the users' weight; None: each counts the same
+    # The columns that make users a cluster, some of them perhaps the user's or slices; none: users are independent.
+    clusters: tuple[str, ...] = ()
     model: str | None = None  # whose predictions a row is of; None: the table has one model without a name
     models: tuple[str, ...] = ("",)  # the names of the models, in the order in which they were named
     settings: Settings = Settings()  # what the evaluation was told
@@ -109,6 +111,7 @@ class PerUserSchema:
             hashes={mark["table"]: name for name, mark in of_kind("hash").items()},
             slices=tuple(of_kind("slice")),
             weight=next(iter(of_kind("weight")), None),
+            clusters=tuple(name for name, mark in marks.items() if mark.get("cluster")),
             model=next(iter(models), None),
             models=tuple(next(iter(models.values())).get("models", ())) if models else ("",),
             settings=Settings(**{item.name: settings[item.name] for item in fields(Settings) if item.name in settings}),
@@ -123,6 +126,7 @@ class PerUserSchema:
         marks |= {name: {"kind": "slice"} for name in self.slices}
         if self.weight is not None:
             marks[self.weight] = {"kind": "weight"}
+        marks |= {name: {**marks.get(name, {"kind": "cluster"}), "cluster": True} for name in self.clusters}
         if self.model is not None:
             marks[self.model] = {"kind": "model", **({"models": list(self.models)} if self.models else {})}
         for metric in self.metrics:
@@ -184,7 +188,7 @@ def type_of_count(name: str) -> T.DataType:
 
 def holds_readable_text(item: T.StructField) -> bool:
     """Whether a column has texts that were made to be read, of an attribute or a model, when the table was scored."""
-    return _mark_of(item).get("kind") in ("slice", "model")
+    return _mark_of(item).get("kind") in ("slice", "cluster", "model")
 
 
 def is_marked(item: T.StructField) -> bool:

@@ -84,11 +84,6 @@ class Scoring:
     prune: str = "auto"  # ``auto`` or ``never``
     tables_fit: bool = True  # whether workers may hold the tables of items, as far as is known
 
-    def without_notes(self) -> Scoring:
-        """The same, which does not know what most systems mean by its metrics."""
-        metrics = tuple(replace(metric, standard="") for metric in self.metrics)
-        return replace(self, reading=replace(self.reading, standards={}), metrics=metrics)
-
     def plan(self, *, exact: bool, lazy: bool = False) -> Plan:
         """How predictions are brought together, for figures in an action or for a lazy table."""
         predictions, spelled = self.sources.predictions, self.reading.spelled
@@ -140,6 +135,7 @@ class Scoring:
             hashes={table: table_hash(table) for table in self._tables_of_a_model},
             slices=sources.slices,
             weight=sources.weight,
+            clusters=sources.clusters,
             model=self.model_column if task.models != ("",) else None,
             models=task.models,
             settings=self.settings,
@@ -158,13 +154,11 @@ class Scoring:
         normalised = [values[place] for place in task.normalised if place < len(values)]
         beside = [value for value in self.reading.beside if value.model == task.models[0]]
         place_of = {value.key: beside_column(place) for place, value in enumerate(beside)}
-        slices = [slice_column(index) for index in range(len(schema.slices))]
-        weight = [] if schema.weight is None else [USER_WEIGHT]
+        attributes = list(grouping.attribute_columns)
         text, double = T.StringType(), T.DoubleType()
         kinds = [
             *zip(grouping.user_columns, grouping.user_types(), strict=True),
-            *((name, text) for name in slices),
-            *((name, double) for name in weight),
+            *((name, double if name == USER_WEIGHT else text) for name in attributes),
             (MODEL, text),
             *((name, double) for name in values),
             *((name, type_of_count(name)) for name in schema.counts),
@@ -172,14 +166,13 @@ class Scoring:
             *((name, double) for name in place_of.values()),
             *((hash_column(table), T.LongType()) for table in schema.hashes),
         ]
-        run = score_batches(task, (*grouping.user_columns, *slices, *weight), values, tuple(schema.hashes))
+        run = score_batches(task, (*grouping.user_columns, *attributes), values, tuple(schema.hashes))
         scored = run_on_workers(
             grouping.frame(with_users=True), run, T.StructType([T.StructField(name, kind) for name, kind in kinds])
         )
         ours = [
             *grouping.user_columns,
-            *slices,
-            *weight,
+            *attributes,
             *([] if schema.model is None else [MODEL]),
             *(name_of[metric.column] for metric in schema.metrics),
             *schema.counts,
@@ -244,7 +237,8 @@ class Scoring:
 
     def _first_go(self, plan: Plan, options: DescriptionOptions, *, totals: bool) -> Settled:
         """The figures as of `describe_values`, of users whose value no tie leaves open."""
-        if plan.gathering == "best_by_score" and not slots_of(self.reading.task):
+        # The sum of a cluster needs all its users at once.
+        if plan.gathering == "best_by_score" and not slots_of(self.reading.task) and not options.clustered:
             exact = self.plan(exact=True)
             return settled(
                 self._states(plan, options, leaves_open=True),
@@ -271,8 +265,8 @@ class Scoring:
             tables=hashed_tables(self.sources),
         )  # fmt: skip
         groups.size()
-        frame = grouping.frame(with_user_hash=bool(grouping.user_columns))
-        rows = exposure_rows(frame, run, grouping.item_type(), have_slices=bool(self._keys))
+        frame = grouping.frame(with_user_hash=options.clustered or bool(grouping.user_columns))
+        rows = exposure_rows(frame, run, grouping.item_type(), have_slices=bool(self._keys), layout=groups.layout)
         packed, exposures = collected_rows(rows)
         figures = figures_by_group(packed, groups)
         return with_corpus_values(figures, task, exposures, totals_in(task, figures), options)
@@ -293,7 +287,7 @@ class Scoring:
         grouping = replace(self._grouping(plan), only=None if only is None else tuple(only.tolist()))
         tables = hashed_tables(self.sources)
         run = state_of_batches(self.reading.task, options, NO_USER, self._keys, tables=tables, leaves_open=leaves_open)
-        frame = grouping.frame(with_user_hash=bool(grouping.user_columns))
+        frame = grouping.frame(with_user_hash=options.clustered or bool(grouping.user_columns))
         return run_on_workers(frame, run, STATE_SCHEMA)
 
     @property

@@ -28,6 +28,9 @@ from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of, wi
 from spark_rankeval.statistics.resampling import LIMIT, FixedPoint, exact_sums, limbs_of, uniform64
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_rankeval.statistics.clusters import Clusters
     from spark_rankeval.statistics.moments import Moments
 
 Array = np.ndarray[Any, Any]
@@ -114,9 +117,12 @@ class Pair:
 
     Attributes:
         interval: of the difference; with the probability `level` the intervals of all pairs hold together.
-        error: √(residual mean square / n); if each pair has its own spread, the spread of users' differences / √(2n).
+        error: √(residual mean square / n); if each pair has its own spread, the spread of users' differences / √(2n). If users come in
+            clusters: √(mean variance of the pairs' mean differences / 2), or that of the pair.
         q: |difference| / error.
-        df: degrees of freedom of the error: (n − 1)(models − 1), or n − 1.
+        df: degrees of freedom of the error: (n − 1)(models − 1), or n − 1; with clusters n is their number.
+        n_clusters: how many clusters there are; None if users are independent.
+        design_effect: the variance of the difference with clusters ÷ without.
         p_randomised: (b + 1) / (B + 1). Each of B replicates permutes the models within each user; in b of them the range of
             means is at least as large as the difference (Carterette, TOIS 2012). NaN without replicates.
     """
@@ -132,6 +138,13 @@ class Pair:
     n_models: int
     p_randomised: float
     bounds: tuple[float, float] = field(default=UNBOUNDED, repr=False)
+    n_clusters: int | None = None
+    design_effect: float = math.nan
+
+    @property
+    def n_independent(self) -> int:
+        """How many users, or clusters if they come in these, are independent."""
+        return self.n if self.n_clusters is None else self.n_clusters
 
     @cached_property
     def p_tukey(self) -> float:
@@ -142,7 +155,7 @@ class Pair:
         if math.isnan(self.q):
             return math.nan
         if math.isinf(self.q):
-            return min(1.0, math.comb(self.n_models, 2) * 2.0 ** (1 - self.n))
+            return min(1.0, math.comb(self.n_models, 2) * 2.0 ** (1 - self.n_independent))
         return studentized_range_sf(self.q, self.n_models, self.df)
 
     def p_of(self, test: str, margin: float = 0.0) -> float:
@@ -154,17 +167,24 @@ class Pair:
             beyond = studentized_range_sf(abs(abs(self.difference) - margin) / self.error, self.n_models, self.df)
         else:
             n_pairs = math.comb(self.n_models, 2)
-            beyond = min(1.0, n_pairs * p_beyond_without_spread(self.difference, self.n, margin, self.bounds))
+            beyond = min(
+                1.0, n_pairs * p_beyond_without_spread(self.difference, self.n_independent, margin, self.bounds)
+            )
         return max(p, beyond) if abs(self.difference) > margin else beyond
 
 
 def all_pairs_of(
-    state: dict[str, Any], level: float = 0.95, bounds: tuple[float, float] = UNBOUNDED
+    state: dict[str, Any],
+    level: float = 0.95,
+    bounds: tuple[float, float] = UNBOUNDED,
+    clusters: Sequence[Clusters] | None = None,
 ) -> tuple[Pair, ...]:
     """The pairs of one column's models from its merged state: one entry of each field of `AllPairsAccumulator.state`.
 
     The residual mean square is that of the two-way layout, value = user + model + residual (Tukey 1953; Carterette 2012).
-    `bounds` are the least and the largest possible value. They are ignored if a value breaks them.
+    `bounds` are the least and the largest possible value. They are ignored if a value breaks them. `clusters` say how precise the mean
+    difference of each pair is; without them users are independent. For clusters of equal size the residual mean square of clusters and
+    models is half the mean variance of the pairs.
     """
     checked_level(level)
     n_models = len(state["value_n"])
@@ -172,7 +192,9 @@ def all_pairs_of(
     n = values[0].n
     bounds = bounds_of_differences(bounds, *values)
     excessive = int(state["n_excessive"]) > 0
-    df = n - 1 if of_pairs else (n - 1) * (n_models - 1)
+    n_clusters = None if clusters is None else max(each.n for each in clusters)
+    n_independent = n if n_clusters is None else n_clusters
+    df = n_independent - 1 if of_pairs else (n_independent - 1) * (n_models - 1)
     square = math.fsum(side.std**2 for side in residuals) / (n_models - 1)
     size = max(1.0, *(abs(end) for side in values for end in (side.least, side.greatest)))
     dealt = FixedPoint(state["dealt_ones"], state["dealt_fraction"]).carried().floats()
@@ -184,24 +206,29 @@ def all_pairs_of(
         spread = of_pairs[place].std / math.sqrt(2) if of_pairs else math.sqrt(square)
         # Below this, only rounding makes the differences vary.
         spread = 0.0 if spread <= size * _ROUNDING else spread
-        error = spread / math.sqrt(n) if n > 1 and not excessive else math.nan
+        error = spread / math.sqrt(n) if n_independent > 1 and not excessive else math.nan
+        error_of_users = error
+        if clusters is not None and error > 0:
+            pooled = [clusters[place]] if of_pairs else clusters
+            error = math.sqrt(math.fsum(each.standard_error**2 for each in pooled) / len(pooled) / 2)
         # Residuals have the same differences as values, without the rounding of large values.
         difference = math.nan if excessive else residuals[second].mean - residuals[first].mean
         q = ratio(abs(difference), error)
         if error == 0:
             level_of_one = 1 - (1 - level) / len(combinations)
-            interval = replace(interval_without_spread(difference, n, level_of_one, bounds), level=level)
+            interval = replace(interval_without_spread(difference, n_independent, level_of_one, bounds), level=level)
         else:
             reach = studentized_range_critical(level, n_models, df) * error if error > 0 else math.nan
             method = "games_howell" if of_pairs else "tukey"
-            interval = _interval(difference, reach, n, level, excessive, method).within(bounds)
+            interval = _interval(difference, reach, n_independent, level, excessive, method).within(bounds)
         total = abs(residuals[second].total - residuals[first].total)
         p_randomised = math.nan
         if n and len(ranges) and not excessive:
             p_randomised = (int(np.count_nonzero(ranges >= total)) + 1) / (len(ranges) + 1)
         pairs.append(Pair(
             first=first, second=second, n=n, difference=difference, interval=interval, error=error, q=q, df=df,
-            n_models=n_models, p_randomised=p_randomised, bounds=bounds,
+            n_models=n_models, p_randomised=p_randomised, bounds=bounds, n_clusters=n_clusters,
+            design_effect=math.nan if clusters is None else ratio(error, error_of_users) ** 2,
         ))  # fmt: skip
     return tuple(pairs)
 

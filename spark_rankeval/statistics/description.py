@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, momen
 from spark_rankeval.statistics.quantiles import QuantileAccumulator, merged_sketches, quantiles_of
 from spark_rankeval.statistics.tally import tallies
 
+if TYPE_CHECKING:
+    from spark_rankeval.statistics.clusters import Clusters
+
 Array = np.ndarray[Any, Any]
 #: The states of the accumulators by what they are for: ``moments``, ``quantiles``, ``means``, ``bootstrap``.
 State = dict[str, dict[str, Array]]
@@ -41,6 +44,7 @@ class DescriptionOptions:
         weighted: users have weights, for the mean, its spread and its interval.
         normalised: the columns whose values have weights of their own: their means are quotients of sums.
         n_plain: how many of the last columns have only moments and the weighted mean.
+        clustered: users come in clusters, which are drawn and counted as wholes. Their sums have a state of their own.
     """
 
     method: str | None = "t"
@@ -51,6 +55,7 @@ class DescriptionOptions:
     weighted: bool = False
     normalised: tuple[int, ...] = ()
     n_plain: int = 0
+    clustered: bool = False
 
     @classmethod
     def given(
@@ -167,6 +172,7 @@ class Description:
     """The figures of one column; `median` and `quantiles` are within `quantiles.RELATIVE_ACCURACY`.
 
     The weighted mean and its errors are there if users have weights; all other figures count each user with a weight above 0 once.
+    If users come in clusters, `clusters` has the standard error of the mean, which the interval is made of.
     """
 
     moments: Moments
@@ -174,15 +180,30 @@ class Description:
     median: float
     quantiles: dict[float, float]
     weighted: Mean | None = None
+    clusters: Clusters | None = None
 
     @property
     def mean(self) -> float:
         """The mean, weighted if users have weights."""
         return self.moments.mean if self.weighted is None else self.weighted.mean
 
+    @property
+    def error_of_users(self) -> float:
+        """The standard error of the mean if all users are independent."""
+        if self.weighted is not None:
+            return self.weighted.standard_error
+        return self.moments.std / math.sqrt(self.moments.n) if self.moments.n else math.nan
 
-def descriptions_of(state: State, options: DescriptionOptions) -> list[Description]:
-    """The figures of every column from the merged state of all users."""
+    @property
+    def standard_error(self) -> float:
+        """The standard error of the mean."""
+        return self.error_of_users if self.clusters is None else self.clusters.standard_error
+
+
+def descriptions_of(
+    state: State, options: DescriptionOptions, clusters: Sequence[Clusters] | None = None
+) -> list[Description]:
+    """The figures of every column from the merged state of all users, and the clusters of each column that is not plain."""
     described = []
     n_columns = len(state["moments"]["n"])
     for index in range(n_columns):
@@ -194,8 +215,9 @@ def descriptions_of(state: State, options: DescriptionOptions) -> list[Descripti
             quantiles = dict(zip(options.quantiles, asked, strict=True))
         is_weighted = options.weighted or index in options.normalised
         weighted = as_known(mean_of(_column(state["means"], index)), moments) if is_weighted else None
-        interval = None if is_plain else _interval(state, index, moments, weighted, options)
-        described.append(Description(moments, interval, median, quantiles, weighted))
+        of_column = None if is_plain or clusters is None else _as_precise(clusters[index], moments)
+        interval = None if is_plain else _interval(state, index, moments, weighted, options, of_column)
+        described.append(Description(moments, interval, median, quantiles, weighted, of_column))
     return described
 
 
@@ -210,14 +232,30 @@ def of_one_figure(value: float, n_users: int, options: DescriptionOptions) -> De
 
 
 def _interval(
-    state: State, index: int, moments: Moments, weighted: Mean | None, options: DescriptionOptions
+    state: State,
+    index: int,
+    moments: Moments,
+    weighted: Mean | None,
+    options: DescriptionOptions,
+    clusters: Clusters | None = None,
 ) -> Interval | None:
     if options.method is None:
         return None
+    if clusters is not None and clusters.n == 1:
+        return Interval.missing(options.level, options.method, "one cluster has no spread")
     if not options.resamples:
-        return t_interval_of(moments, weighted, options.level)
+        return t_interval_of(moments, weighted, options.level, clusters)
     samples = bootstrap_means_of(_column(state["bootstrap"], index))
-    return _RESAMPLED[options.method](samples, mean_of(_column(state["means"], index)), options.level)
+    mean = mean_of(_column(state["means"], index))
+    if clusters is not None:
+        mean = replace(mean, acceleration=clusters.acceleration)
+    return _RESAMPLED[options.method](samples, mean, options.level)
+
+
+def _as_precise(clusters: Clusters, moments: Moments) -> Clusters:
+    """The clusters, without a standard error if exact sums hold too few digits of such small values."""
+    _, squares_too_small = too_small(moments.least, moments.greatest)
+    return replace(clusters, standard_error=math.nan) if squares_too_small else clusters
 
 
 def as_known(weighted: Mean, moments: Moments) -> Mean:
@@ -228,13 +266,16 @@ def as_known(weighted: Mean, moments: Moments) -> Mean:
     return replace(weighted, std=math.nan, standard_error=math.nan) if squares_too_small else weighted
 
 
-def t_interval_of(moments: Moments, weighted: Mean | None, level: float) -> Interval:
+def t_interval_of(moments: Moments, weighted: Mean | None, level: float, clusters: Clusters | None = None) -> Interval:
     """The t interval of a mean; of the weighted mean if there is one."""
-    if weighted is None:
-        return mean_interval(moments, level)
-    if moments.n and not math.isfinite(weighted.mean):
+    if weighted is not None and moments.n and not math.isfinite(weighted.mean):
         reason = "values or weights too large or too small to be added: multiply the weights by a constant"
         return Interval.missing(level, "t", reason)
+    if clusters is not None:
+        mean = moments.mean if weighted is None else weighted.mean
+        return t_interval(mean, clusters.standard_error, clusters.n, level)
+    if weighted is None:
+        return mean_interval(moments, level)
     return t_interval(weighted.mean, weighted.standard_error, weighted.n, level)
 
 

@@ -89,16 +89,25 @@ def asked_for(method: str) -> str:
     return T if method == CLOPPER_PEARSON else method
 
 
-def fitted(interval: Interval, moments: Moments, bounds: tuple[float, float], weighted: Mean | None = None) -> Interval:
+def fitted(
+    interval: Interval,
+    moments: Moments,
+    bounds: tuple[float, float],
+    weighted: Mean | None = None,
+    n_clusters: int | None = None,
+) -> Interval:
     """The interval of a mean, adapted to its values; `bounds` are ignored if a value breaks them.
 
     Student's t is far too short for values without spread, and for values that are all 0 or 1 if these are the bounds. They
-    get the interval of Clopper and Pearson instead. Other intervals are cut at the bounds.
+    get the interval of Clopper and Pearson instead. Other intervals are cut at the bounds. Clusters of several users count like
+    users without spread, and have no shares of 0 and 1.
     """
     if not interval:
         return interval
     low, high = kept_bounds(bounds, moments)
     effective_n = float(moments.n) if weighted is None else weighted.effective_n
+    if n_clusters is not None:
+        effective_n = min(effective_n, n_clusters)
     if interval.method == T and interval.low == interval.high:
         return interval_without_spread(interval.low, effective_n, interval.level, (low, high))
     counts_alike = math.isclose(effective_n, moments.n)

@@ -26,8 +26,8 @@ COUNTS = ("n", "n_undefined", "n_without_weight", "n_invalid_weights")
 # The sums of w^j y^k that are kept, as (j, k).
 _WEIGHTED = ((1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (3, 2), (3, 3))
 _PLAIN = ((0, 1), (0, 2), (0, 3))
-# Squares are rounded before they are added: a spread smaller than this share of them is rounding.
-_ROUNDING = Fraction(1, 2**48)
+#: Squares are rounded before they are added: a spread smaller than this share of them is rounding.
+NEARLY_NOTHING = Fraction(1, 2**48)
 _LEAST_MEAN_WEIGHT = Fraction(1, 2**100)
 
 
@@ -139,7 +139,7 @@ def _known(known: dict[str, Any], sums: Mapping[tuple[int, int], Fraction]) -> M
     spread = sums[1, 2] - mean * sums[1, 1]
     squares = sums[2, 2] - 2 * mean * sums[2, 1] + mean**2 * sums[2, 0]
     cubes = sums[3, 3] - 3 * mean * sums[3, 2] + 3 * mean**2 * sums[3, 1] - mean**3 * sums[3, 0]
-    if squares <= sums[2, 2] * _ROUNDING:
+    if squares <= sums[2, 2] * NEARLY_NOTHING:
         squares = cubes = spread = Fraction(0)
     # Ratios without a unit are formed exactly before they become floats, which cannot hold tiny or huge powers.
     return Mean(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_rankeval.statistics.binomial import sign_test_p
+from spark_rankeval.statistics.clusters import ClusterAccumulator, ClusterSums, clusters_of_column
 from spark_rankeval.statistics.distributions import t_sf
 from spark_rankeval.statistics.exact import ExactSums, exact_sum
 from spark_rankeval.statistics.intervals import (
@@ -30,6 +31,7 @@ from spark_rankeval.statistics.resampling import (
 )
 
 if TYPE_CHECKING:
+    from spark_rankeval.statistics.clusters import Clusters
     from spark_rankeval.statistics.intervals import Interval
     from spark_rankeval.statistics.moments import Moments
 
@@ -49,6 +51,8 @@ MOST = 16
 _SIDES = ("difference", "value", "baseline")
 _COUNTS = ("n_undefined", "n_excessive", "wins", "losses")
 _KEPT = "size_smallest"
+# The prefix of the fields of clusters' signs, and so many clusters get their signs at once.
+_SIGNS, _TOGETHER = "signs", 1 << 12
 _SUMS = ("heads_ones", "heads_fraction", "total_ones", "total_fraction")
 
 
@@ -76,10 +80,8 @@ class PairedAccumulator:
         Users who lack either value (NaN) are counted and left out; differences within `TIE` are 0.
         """
         both = ~(np.isnan(values) | np.isnan(baseline))
-        with np.errstate(invalid="ignore"):
-            difference = np.where(both, values - baseline, 0.0)
         size = np.maximum(np.maximum(np.abs(values), np.abs(baseline)), 1.0)
-        difference[(np.abs(difference) <= TIE * size) & (size < np.inf)] = 0.0
+        difference = np.where(both, differences_of(values, baseline), 0.0)
         wins, losses = difference > 0, difference < 0
         # Infinities less infinities are as little of a number as infinities are, but they are not undefined, and nobody's win.
         difference[np.isnan(difference)] = np.inf
@@ -109,6 +111,46 @@ class PairedAccumulator:
         return {name: numbers.copy() for name, numbers in fields.items()}
 
 
+def differences_of(values: Floats, baseline: Floats) -> Floats:
+    """The differences of users; 0 within `TIE`, NaN if either value is missing."""
+    with np.errstate(invalid="ignore"):
+        difference: Floats = values - baseline
+        size = np.maximum(np.maximum(np.abs(values), np.abs(baseline)), 1.0)
+        difference[(np.abs(difference) <= TIE * size) & (size < np.inf)] = 0.0
+    return difference
+
+
+class PairedClusters:
+    """The sums of users' differences over clusters, each with a sign of its own, and the precision of their mean."""
+
+    def __init__(self, n_columns: int, *, replicates: int = 0, seed: int = 0) -> None:
+        self._precision = ClusterAccumulator(n_columns)
+        self._signs = PairedAccumulator(n_columns, replicates=replicates, seed=seed)
+        self._waiting: list[ClusterSums] = []
+        self._n_waiting = 0
+
+    def add(self, sums: ClusterSums, n_without: int = 0) -> None:
+        """Add clusters, each of them once, with the sums of their users' differences."""
+        self._precision.add(sums, n_without)
+        self._waiting.append(sums)
+        self._n_waiting += len(sums.clusters)
+        if self._n_waiting >= _TOGETHER:
+            self._settle()
+
+    def _settle(self) -> None:
+        waiting, self._waiting, self._n_waiting = self._waiting, [], 0
+        if waiting:
+            together = ClusterSums(*map(np.concatenate, zip(*waiting, strict=True)))
+            values = np.where(together.weights > 0, together.values, np.nan).T
+            self._signs.add(together.clusters, values, np.zeros_like(values))
+
+    def state(self) -> dict[str, Array]:
+        """The state so far: the fields of `ClusterAccumulator`, and those of `PairedAccumulator` with a prefix."""
+        self._settle()
+        signs = {f"{_SIGNS}_{name}": numbers for name, numbers in self._signs.state().items()}
+        return self._precision.state() | signs
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A model against a baseline, over the users for whom both have a value; attributes without a line here are as in `ComparisonRow`.
@@ -122,6 +164,8 @@ class Comparison:
             users differ, or all by as much, all signs are counted (`_exact_p`). Else it is (b + 1) / (B + 1): b of B replicates
             have a sum at least as far from 0 (Fisher 1935; Phipson and Smyth 2010). NaN if neither is possible.
         cohens_d: difference / std, the effect size of paired differences (d_z).
+        n_independent: how many users, or clusters if they come in these, are independent; `n_moved` of them differ.
+        clusters: what clusters say of the mean difference; None if users are independent.
     """
 
     n: int
@@ -141,12 +185,15 @@ class Comparison:
     wins: int
     ties: int
     losses: int
+    n_independent: int
+    n_moved: int
     bounds: tuple[float, float] = field(default=UNBOUNDED, repr=False)
+    clusters: Clusters | None = None
 
     @property
     def least_p(self) -> float:
         """The smallest p that the signs of these users can give."""
-        return min(1.0, 2.0 ** (1 - self.wins - self.losses))
+        return min(1.0, 2.0 ** (1 - self.n_moved))
 
     def p_of(self, test: str, margin: float = 0.0, resolution: float = 0.0) -> tuple[float, str]:
         """The p-value of what a verdict would state, before correction, and what it is of: see `ComparisonRow.p_test`.
@@ -174,45 +221,63 @@ class Comparison:
         t test takes a small spread for certainty, although users who differ may be missing. If values have bounds, p is therefore
         no less than if all users had the mean difference.
         """
-        if self.n < 2 or math.isnan(self.t):
+        n = self.n_independent
+        if n < 2 or math.isnan(self.t):
             return math.nan
-        without_spread = p_beyond_without_spread(self.difference, self.n, margin, self.bounds)
-        if not self.std:
+        without_spread = p_beyond_without_spread(self.difference, n, margin, self.bounds)
+        if not self.standard_error:
             return without_spread
-        by_t = min(1.0, 2 * t_sf(abs(abs(self.difference) - margin) / self.standard_error, self.n - 1))
-        return max(by_t, without_spread) if self.n < _FEW and all(map(math.isfinite, self.bounds)) else by_t
+        by_t = min(1.0, 2 * t_sf(abs(abs(self.difference) - margin) / self.standard_error, n - 1))
+        return max(by_t, without_spread) if n < _FEW and all(map(math.isfinite, self.bounds)) else by_t
 
 
-def comparison_of(state: dict[str, Any], level: float = 0.95, bounds: tuple[float, float] = UNBOUNDED) -> Comparison:
+def comparison_of(
+    state: dict[str, Any],
+    level: float = 0.95,
+    bounds: tuple[float, float] = UNBOUNDED,
+    of_clusters: dict[str, Any] | None = None,
+) -> Comparison:
     """The comparison of one column from its merged state, one entry of each field of `PairedAccumulator.state`.
 
-    `bounds` are the least and the largest possible value; bounds that a value breaks are ignored.
+    `bounds` are the least and the largest possible value; bounds that a value breaks are ignored. If users come in clusters,
+    `of_clusters` has one entry of each field of `PairedClusters.state`.
     """
     difference, value, baseline = (moments_of(with_prefix(state, side)) for side in _SIDES)
     n, wins, losses = difference.n, int(state["wins"]), int(state["losses"])
     bounds = bounds_of_differences(bounds, value, baseline)
-    tolerance = float(exact_sum(state["magnitudes"])) * _ROUNDING
+    tolerance = _tolerance(state)
     # Each is off by a share of the tolerance: what lies closer together has no spread but that of rounding.
     has_spread = difference.greatest - difference.least > 4 * tolerance / max(wins + losses, 1)
     std = difference.std if n < 2 or has_spread else 0.0
     error = std / math.sqrt(n) if n else math.nan
+    clusters, signs, n_independent = None, state, n
+    if of_clusters is not None:
+        clusters, signs = clusters_of_column(of_clusters), with_prefix(of_clusters, _SIGNS)
+        n_independent, error = clusters.n, clusters.standard_error if std or clusters.n < 2 else error
     t = ratio(difference.mean, error)
     p_t = math.nan
     if not math.isnan(t):
-        p_t = 2.0 ** (1 - n) if math.isinf(t) else min(1.0, 2 * t_sf(abs(t), n - 1))
-    p_sign_flip, p_is_exact = _sign_flip_p(state, difference, tolerance)
-    interval = t_interval(difference.mean, error, n, level)
+        p_t = 2.0 ** (1 - n_independent) if math.isinf(t) else min(1.0, 2 * t_sf(abs(t), n_independent - 1))
+    p_sign_flip, p_is_exact = math.nan, False
+    if not int(state["n_excessive"]):
+        p_sign_flip, p_is_exact = _sign_flip_p(signs, moments_of(with_prefix(signs, _SIDES[0])))
+    interval = t_interval(difference.mean, error, n_independent, level)
     if interval:
-        interval = interval.within(bounds) if std else interval_without_spread(difference.mean, n, level, bounds)
+        interval = (
+            interval.within(bounds) if error else interval_without_spread(difference.mean, n_independent, level, bounds)
+        )
     return Comparison(
         n=n, n_undefined=int(state["n_undefined"]), mean=value.mean, baseline_mean=baseline.mean, difference=difference.mean,
         relative_lift=difference.mean / abs(baseline.mean) if baseline.mean else math.nan, std=std, standard_error=error,
         interval=interval, t=t, p_t=p_t, p_sign_flip=p_sign_flip, p_is_exact=p_is_exact,
-        cohens_d=ratio(difference.mean, std), wins=wins, ties=n - wins - losses, losses=losses, bounds=bounds,
+        cohens_d=ratio(difference.mean, std), wins=wins, ties=n - wins - losses, losses=losses,
+        n_independent=n_independent, n_moved=int(signs["wins"]) + int(signs["losses"]), bounds=bounds, clusters=clusters,
     )  # fmt: skip
 
 
-def _sign_flip_p(state: dict[str, Any], difference: Moments, tolerance: float) -> tuple[float, bool]:
+def _sign_flip_p(state: dict[str, Any], difference: Moments) -> tuple[float, bool]:
+    """The p-value of users' or clusters' signs, and whether all signs were counted."""
+    tolerance = _tolerance(state)
     if difference.n == 0 or int(state["n_excessive"]):
         return math.nan, False
     total = float(FixedPoint(np.asarray(state["total_ones"]), np.asarray(state["total_fraction"])).carried().floats())
@@ -224,6 +289,11 @@ def _sign_flip_p(state: dict[str, Any], difference: Moments, tolerance: float) -
     # Heads keep their sign and tails lose theirs.
     as_far = np.count_nonzero(np.abs(2 * heads - total) >= abs(total) - tolerance)
     return (int(as_far) + 1) / (len(heads) + 1), False
+
+
+def _tolerance(state: dict[str, Any]) -> float:
+    """By how much rounding can change a sum of differences."""
+    return float(exact_sum(state["magnitudes"])) * _ROUNDING
 
 
 def smallest(kept: Floats, sizes: Floats) -> Floats:

@@ -19,6 +19,7 @@ from spark_rankeval.wording import listed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spark_rankeval.records.comparison import ComparisonRow, PairRow
     from spark_rankeval.records.summary import SummaryRow
 
 # A metric at more cutoffs than these is a curve; one point of it has the other value.
@@ -27,10 +28,48 @@ _ELSEWHERE = "For the definition that most systems use, pass dialect='standard'"
 _CUTOFF = re.compile(r"@\d+$")
 
 
-def notes_of(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
-    """The notes for these rows."""
+def notes_of(rows: Sequence[SummaryRow], users: Sequence[str] = ()) -> tuple[str, ...]:
+    """The notes for these rows, of users who are identified by these columns."""
     of_all = [row for row in rows if row.slice == "all"] or list(rows)
-    return tuple(note for note in (note_of_definitions(of_all), _note_of_users(of_all)) if note)
+    notes = (
+        note_of_definitions(of_all),
+        _note_of_users(of_all),
+        _note_of_clusters(of_all),
+        _note_of_ids(of_all, users),
+    )
+    return tuple(note for note in notes if note)
+
+
+def notes_of_clusters(
+    rows: Sequence[SummaryRow] | Sequence[ComparisonRow] | Sequence[PairRow], users: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The note on clusters, or on users that look like parts of a person if somebody named no clusters."""
+    return tuple(note for note in (_note_of_clusters(rows), _note_of_ids(rows, users)) if note)
+
+
+def _note_of_clusters(rows: Sequence[SummaryRow] | Sequence[ComparisonRow] | Sequence[PairRow]) -> str:
+    """The note on intervals of clusters: how many there are, and what difference they make. Empty if users are independent."""
+    few = [row for row in rows if row.cluster]
+    if not few:
+        return ""
+    sizes = sorted({row.n_clusters for row in few})
+    effects = sorted(row.design_effect for row in few if not math.isnan(row.design_effect))
+    n_clusters = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+    words = f"intervals take the {n_clusters} clusters by {few[0].cluster} as independent, not their users"
+    if not effects:
+        return words
+    ends = list(dict.fromkeys(f"{effect:.2f}" for effect in (effects[0], effects[-1])))
+    return f"{words}; design effect {' to '.join(ends)}"
+
+
+def _note_of_ids(rows: Sequence[SummaryRow] | Sequence[ComparisonRow] | Sequence[PairRow], users: Sequence[str]) -> str:
+    """The note on users that look like parts of a person. Empty if a user is one column, or somebody chose clusters."""
+    if len(users) < 2 or not any(row.interval_method and not row.cluster for row in rows):
+        return ""
+    return (
+        f"each {' and '.join(users)} counts as independent; if some belong together, intervals are too narrow: pass "
+        f"cluster={users[0]!r}"
+    )
 
 
 def note_of_definitions(rows: Sequence[SummaryRow]) -> str:

@@ -53,6 +53,7 @@ def _users(quality: DataQuality) -> Iterator[str]:
         yield f"{n:,} {words}{share(n, quality.n_users)}"
     unusable = "without a usable weight, left out"
     yield from _counted({"with weight 0, left out": quality.n_without_weight, unusable: quality.n_invalid_weights})
+    yield from _counted({"without a cluster, each taken as one": quality.n_missing_clusters})
 
 
 def _ties(quality: DataQuality) -> str:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from spark_rankeval.records.slices import roll
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
 from spark_rankeval.statistics.group_sums import GroupAccumulator
 from spark_rankeval.statistics.merging import merged
-from spark_rankeval.statistics.paired import PairedAccumulator
-from spark_rankeval.worker.packing import placed, unpacked_by_place
+from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, differences_of
+from spark_rankeval.worker.clusters import FIRST_PLACE, ClusterMerger, ClusterRows, Layout, kept_by
+from spark_rankeval.worker.packing import by_place, placed, unpack
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import columns_of, filled, flags, numbers, whole_numbers
 from spark_rankeval.worker.row_hashes import KNOWN_IN_PART, RowHashes, hash_field
 from spark_rankeval.worker.states import HELD_BYTES, groups, place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    import pyarrow as pa
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
     from spark_rankeval.statistics.moments import State
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 #: The columns of a user: a 64-bit hash, whether the user is null, and the rows of all models as structs.
 USER, NOBODY, ROWS = "user", "nobody", "rows"
+#: A hash of the user's cluster, if users come in clusters; null if it is not known.
+CLUSTER = "cluster"
 #: The fields of a model's row, beside its values: the model's name, and how many of its rows could not be ranked.
 MODEL, INVALID = "model", "invalid"
 
@@ -42,8 +47,8 @@ CONFLICTS = "n_conflicts"
 N_USERS, N_SHARED, N_REPEATED, N_INVALID = "n_users", "n_shared", "n_repeated", "n_invalid"
 #: The count of a model: users whose rows of a shared table are not those that the baseline was evaluated on; `n_other_rows` reads it.
 N_OTHER = "n_other_"
-#: The count of all users: attributes in which the rows of a user do not agree.
-N_CONFLICTS = "n_conflicting_attributes"
+#: The counts of all users: attributes in which the rows of a user do not agree, and users whose cluster is not known.
+N_CONFLICTS, N_WITHOUT_CLUSTER = "n_conflicting_attributes", "n_missing_clusters"
 #: The counts of all users in a comparison of groups: users in several groups, and partitions with too many groups.
 N_IN_SEVERAL, N_TOO_MANY = "n_in_several_groups", "n_too_many_groups"
 #: More groups are no experiment, but a column of something else.
@@ -64,24 +69,52 @@ def value_field(index: int) -> str:
 _PAIR = 8_000
 
 
+def paired_layout(n_metrics: int, n_attributes: int, *, totals: bool) -> Layout:
+    """The rows of users who go on to their clusters: a row for each model, with the differences to the baseline."""
+    groups = roll(n_attributes, totals=totals, n_before=1)
+    return Layout(n_metrics, n_keys=1 + n_attributes, kept=kept_by(groups, 1 + n_attributes))
+
+
+def paired_merger(layout: Layout, replicates: int, seed: int) -> Callable[[], ClusterMerger]:
+    """What makes the place where users of a cluster meet: of each slice no signs are drawn."""
+
+    def new(kept: tuple[bool, ...]) -> PairedClusters:
+        return PairedClusters(layout.n_values, replicates=replicates if sum(kept) == 1 else 0, seed=seed)
+
+    return partial(ClusterMerger, layout, new)
+
+
 def paired_batches(
-    baseline: str, n_metrics: int, replicates: int, seed: int, n_attributes: int = 0, tables: tuple[str, ...] = ()
+    baseline: str,
+    n_metrics: int,
+    replicates: int,
+    seed: int,
+    n_attributes: int = 0,
+    tables: tuple[str, ...] = (),
+    layout: Layout | None = None,
 ) -> Run:
     """A function for ``mapInArrow``: every model against the baseline; of `tables` it counts users whose rows differ.
 
     The state has the fields of `PairedAccumulator` and the counts for each model, of all users and of each slice; `by_slice`
-    takes it apart. A partition without rows of a model has no state of it.
+    takes it apart. A partition without rows of a model has no state of it. With a layout users go on to their clusters, which get the
+    signs.
     """
     attributes = [slice_field(index) for index in range(n_attributes)]
+    drawn = replicates if layout is None else 0
 
     @in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        everyone = _Pairs(baseline, n_metrics, replicates, seed)
+        everyone = _Pairs(baseline, n_metrics, drawn, seed)
+        clusters = None if layout is None else ClusterRows(layout)
         slices = _Slices(lambda: _Pairs(baseline, n_metrics, 0, seed))
         n_conflicts = np.zeros(1, np.int64)
         for batch in batches:
             users = _read(batch, n_metrics, tables)
             everyone.add(users)
+            if clusters is not None:
+                for model in sorted(set(users.present) - {baseline}):
+                    differences = differences_of(users.of(model), users.of(baseline))
+                    yield from _sent(clusters, batch, users, model, attributes, differences)
             if not attributes:
                 continue
             n_conflicts += whole_numbers(batch.column(CONFLICTS)).sum()
@@ -91,8 +124,20 @@ def paired_batches(
                     yield from slices.handed_on()
         yield placed(None, everyone.state() | {_field((), N_CONFLICTS): n_conflicts})
         yield from slices.handed_on()
+        if clusters is not None:
+            yield from clusters.rows()
 
     return run
+
+
+def _sent(
+    clusters: ClusterRows, batch: pa.RecordBatch, users: _Users, name: str, attributes: Sequence[str], values: Array
+) -> Iterator[pa.RecordBatch]:
+    """Send users on to their clusters, with values (metrics × users) under the name of what these are of."""
+    there = np.flatnonzero(~np.isnan(values).all(axis=0))
+    rows = pa.array(there)
+    keys = [pa.repeat(pa.scalar(name), len(there)), *(batch.column(attribute).take(rows) for attribute in attributes)]
+    yield from clusters.add(batch.column(CLUSTER).take(rows), users.ids[there], keys, list(values[:, there]))
 
 
 class _Slices:
@@ -170,23 +215,49 @@ class _Pairs:
         return state
 
 
-@in_worker
-def merge_comparisons(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: merge the states of each place into one. A partition has the rows of a place together."""
-    for _, states in unpacked_by_place(batches):
-        # They are merged one by one, because all at once might not fit into memory.
-        total = next(states)
-        for state in states:
-            total = merged([total, state])
-        yield placed(None, total)
+def merging_comparisons(clusters: Callable[[], ClusterMerger] | None = None) -> Run:
+    """A function for ``mapInArrow``: merge the states of each place into one. A partition has the rows of a place together.
+
+    If `clusters` makes what they meet in, users of a cluster meet, too.
+    """
+
+    @in_worker
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        met = None if clusters is None else clusters()
+        for place, packed in by_place(batches):
+            if met is not None and place is not None and place >= FIRST_PLACE:
+                for tree in met.add(packed):
+                    yield placed(None, tree)
+                continue
+            # They are merged one by one, because all at once might not fit into memory.
+            total = unpack(next(packed))
+            for state in packed:
+                total = merged([total, unpack(state)])
+            yield placed(None, total)
+        if met is not None:
+            yield from met.rows()
+
+    return run
 
 
-def all_pairs_batches(n_metrics: int, replicates: int, seed: int, pairwise: bool = False) -> Run:
+#: The same without clusters.
+merge_comparisons = merging_comparisons()
+
+
+def name_of_pair(models: Sequence[str], first: int, second: int) -> str:
+    """What differences of two of several models are sent under."""
+    return json.dumps([*models, first, second])
+
+
+def all_pairs_batches(
+    n_metrics: int, replicates: int, seed: int, pairwise: bool = False, layout: Layout | None = None
+) -> Run:
     """A function for ``mapInArrow``: all models as the columns of one block a user.
 
     The state has the models' counts, and the fields of `AllPairsAccumulator` for the set of all models that the partition met.
     When a new model is met, the sums start again: earlier users lack that model, and have no place in the blocks. For the
-    same reason the driver reads only the states of the set of all models.
+    same reason the driver reads only the states of the set of all models. With a layout the differences of each pair go on to the users'
+    clusters, whose permutations are the same for all their users.
     """
 
     @in_worker
@@ -194,6 +265,7 @@ def all_pairs_batches(n_metrics: int, replicates: int, seed: int, pairwise: bool
         counts = _Counts(None)
         models: list[str] = []
         accumulator: AllPairsAccumulator | None = None
+        clusters = None if layout is None else ClusterRows(layout)
         for batch in batches:
             users = _read(batch, n_metrics)
             counts.add(users)
@@ -206,11 +278,20 @@ def all_pairs_batches(n_metrics: int, replicates: int, seed: int, pairwise: bool
                         n_metrics, len(models), replicates=drawn, seed=seed, pairwise=pairwise
                     )
             if accumulator is not None:
-                accumulator.add(users.hashes, np.stack([users.of(model) for model in models], axis=1))
+                values = np.stack([users.of(model) for model in models], axis=1)
+                accumulator.add(users.hashes, values)
+                if clusters is None:
+                    continue
+                values[np.broadcast_to(np.isnan(values).any(axis=1, keepdims=True), values.shape)] = np.nan
+                for first, second in combinations(range(len(models)), 2):
+                    name, differences = name_of_pair(models, first, second), values[:, second] - values[:, first]
+                    yield from _sent(clusters, batch, users, name, (), differences)
         state = counts.state()
         if accumulator is not None:
             state |= {_field(tuple(models), name): entries for name, entries in accumulator.state().items()}
         yield placed(None, state)
+        if clusters is not None:
+            yield from clusters.rows()
 
     return run
 
@@ -309,20 +390,24 @@ def _field(owner: Owner, name: str) -> str:
 class _Users(NamedTuple):
     """Users of a batch, with their values under the models that occur in it."""
 
-    hashes: IntArray  # int64, one for each user
+    ids: IntArray  # int64 hashes, one for each user
+    hashes: IntArray  # those by which users are drawn: of their clusters, if they come in these
     models: list[str]
     values: Array  # float64, metrics × models × users; NaN without a value
     n_rows: Array  # int64, models × users; 0 for a null user
     n_invalid: Array  # a number for each model
     hashes_of: dict[str, RowHashes]  # by table
+    lacks_cluster: BoolArray | None = None  # whose cluster is not known, if users come in clusters
 
     def only(self, rows: Array | slice) -> _Users:
         """Some of these users. Rows that could not be ranked are counted only for all users together."""
         return self._replace(
+            ids=self.ids[rows],
             hashes=self.hashes[rows],
             values=self.values[:, :, rows],
             n_rows=self.n_rows[:, rows],
             n_invalid=np.zeros_like(self.n_invalid),
+            lacks_cluster=None,
             hashes_of={table: hashes.only(rows) for table, hashes in self.hashes_of.items()},
         )
 
@@ -358,17 +443,20 @@ def _read(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = ()) -
     code = filled(encoded.indices, 0).astype(np.int64)
     somebody = ~flags(columns[NOBODY])[user]
     place = (code * n_users + user)[somebody]
+    ids = whole_numbers(columns[USER])
     values = np.full((n_metrics, len(models) * n_users), np.nan)
     for index in range(n_metrics):
         values[index, place] = numbers(fields[value_field(index)])[somebody]
     shape = (len(models), n_users)
     hashes_of = {table: RowHashes.read(fields[hash_field(table)], somebody, place, shape) for table in tables}
     return _Users(
-        hashes=whole_numbers(columns[USER]),
+        ids=ids,
+        hashes=whole_numbers(pc.coalesce(columns[CLUSTER], columns[USER])) if CLUSTER in columns else ids,
         models=models,
         values=values.reshape(n_metrics, len(models), n_users),
         n_rows=np.bincount(place, minlength=len(models) * n_users).reshape(len(models), n_users),
         n_invalid=np.bincount(code, whole_numbers(fields[INVALID]), len(models)).astype(np.int64),
+        lacks_cluster=flags(columns[CLUSTER].is_null()) if CLUSTER in columns else None,
         hashes_of=hashes_of,
     )
 
@@ -381,6 +469,8 @@ class _Counts:
     def add(self, users: _Users) -> None:
         """Count the users of a batch; no user may be in two batches."""
         self._count((), N_USERS, np.any(users.n_rows, axis=0))
+        if users.lacks_cluster is not None:
+            self._count((), N_WITHOUT_CLUSTER, np.any(users.n_rows, axis=0) & users.lacks_cluster)
         shared = users.has(self._baseline)
         for index, model in enumerate(users.models):
             n_rows = users.n_rows[index]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -209,7 +210,7 @@ def _kinds(recommended: Recommended) -> IntArray:
 
 def state_row(state: pa.RecordBatch, kind: pa.DataType) -> pa.RecordBatch:
     """A row of a state as one beside rows of exposure."""
-    nulls = [pa.nulls(1, one) for one in (pa.int32(), pa.string(), kind, pa.int8(), pa.int64())]
+    nulls = [pa.nulls(state.num_rows, one) for one in (pa.int32(), pa.string(), kind, pa.int8(), pa.int64())]
     own = [state.column(state.schema.get_field_index(name)) for name in (PLACE, STATE)]
     return pa.RecordBatch.from_arrays([*own, *nulls], names=_COLUMNS)
 
@@ -237,17 +238,41 @@ class Merging(Protocol):
         """All of them as one."""
 
 
-def merge_exposures(merging: Callable[[], Merging]) -> Callable[[Batches], Batches]:
-    """A function for ``mapInArrow``: of states and of rows with the whole count of an item each, one state and one histogram."""
+class Meeting(Protocol):
+    """Where rows of some places meet that are not states yet."""
+
+    def add(self, states: Iterable[bytes]) -> Iterable[dict[str, Any]]:
+        """Take in all rows of a place; gives states that have to make room."""
+
+    def trees(self) -> Iterable[dict[str, Any]]:
+        """The states of all."""
+
+
+def merge_exposures(
+    merging: Callable[[], Merging], meeting: Callable[[], Meeting] | None = None, first_place: int = 0
+) -> Callable[[Batches], Batches]:
+    """A function for ``mapInArrow``: of states and of rows with the whole count of an item each, one state and one histogram.
+
+    Rows from `first_place` on are no states; those of a place meet.
+    """
 
     @in_worker
     def run(batches: Batches) -> Batches:
         tables: list[pa.Table] = []
         states, place = merging(), None
         n_states = 0
+        met = None if meeting is None else meeting()
+        arrived: list[bytes] = []
         for batch in batches:
             whole = pa.Table.from_batches([batch])
             for packed in whole.filter(whole[STATE].is_valid()).select([PLACE, STATE]).to_pylist():
+                if met is not None and arrived and packed[PLACE] != place:
+                    yield from map(_state_alone, met.add(arrived))
+                    arrived = []
+                if met is not None and packed[PLACE] >= first_place:
+                    place = packed[PLACE]
+                    arrived.append(packed[STATE])
+                    continue
                 if n_states and packed[PLACE] != place:
                     yield _merged_row(states, None)
                     states, n_states = merging(), 0
@@ -257,10 +282,16 @@ def merge_exposures(merging: Callable[[], Merging]) -> Callable[[Batches], Batch
             tables.append(_items_of(whole.filter(whole[STATE].is_null())))
             if sum(table.nbytes for table in tables) > _HELD:
                 tables = [_added_up(tables, N_ITEMS)]
+        if met is not None:
+            yield from map(_state_alone, chain(met.add(arrived) if arrived else [], met.trees()))
         if tables:
             yield _merged_row(states if n_states else None, _histogram(_added_up(tables, N_ITEMS)))
 
     return run
+
+
+def _state_alone(tree: Mapping[str, Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({STATE: pa.array([pack(tree)], pa.binary()), EXPOSURE: pa.nulls(1, pa.binary())})
 
 
 def _merged_row(states: Merging | None, histogram: Mapping[str, Any] | None) -> pa.RecordBatch:

@@ -76,6 +76,12 @@ def placed(place: int | None, state: Mapping[str, Any]) -> pa.RecordBatch:
 
 def unpacked_by_place(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, Iterator[dict[str, Any]]]]:
     """The states of rows, place by place. The states of a place must be read before those of the next."""
+    for place, states in by_place(batches):
+        yield place, map(unpack, states)
+
+
+def by_place(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, Iterator[bytes]]]:
+    """The same as bytes, as they travelled."""
     cells = (cell for batch in batches for cell in zip(batch.column(PLACE), batch.column(STATE), strict=True))
     for place, of_a_place in groupby(cells, key=lambda cell: cell[0].as_py()):
-        yield place, (unpack(state.as_py()) for _, state in of_a_place)
+        yield place, (state.as_py() for _, state in of_a_place)

@@ -32,6 +32,8 @@ VECTOR, BIAS, CANDIDATES, CATALOGUE = "vector", "bias", "candidates", "catalogue
 PREDICTION_COLUMNS = (ITEMS, SCORES, PREDICTION_ROWS, VALID_PREDICTIONS, MERGED_PREDICTIONS, INFINITE_PREDICTIONS)
 #: A hash of the user's id, if users are resampled.
 USER_HASH = "user_hash"
+#: A hash of the user's cluster, if users come in clusters; null if it is not known.
+CLUSTER_HASH = "cluster_hash"
 #: The weight of the user, if users have any.
 USER_WEIGHT = "user_weight"
 #: Whether a row is of somebody whom only a table of attributes knows: not evaluated, but its slice is there.

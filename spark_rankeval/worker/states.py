@@ -8,22 +8,24 @@ from __future__ import annotations
 import json
 import zlib
 from functools import partial, reduce
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_rankeval.statistics.description import DescriptionAccumulator, State, merged_descriptions
 from spark_rankeval.statistics.fingerprints import no_limbs
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
+from spark_rankeval.worker.clusters import ClusterRows, Layout
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
-from spark_rankeval.worker.packing import placed, unpacked_by_place
+from spark_rankeval.worker.packing import placed
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import (
     ABSENT,
+    CLUSTER_HASH,
     LABELS,
     USER_HASH,
     USER_WEIGHT,
@@ -53,16 +55,14 @@ Key = tuple[Any, ...]
 
 #: Groups meet in so many places, each with its own.
 PLACES = 32
-#: How much memory the states of a task's groups take before they go on as rows, and those of a place's groups at the most.
-HELD_BYTES, MERGED_BYTES = 1 << 26, 1 << 26
+#: How much memory the states of a task's groups take before they go on as rows.
+HELD_BYTES = 1 << 26
 # What a value takes in memory: its moments, its quantiles (seldom more), the sums of its mean, a replicate.
 _MOMENTS, _SKETCH, _MEANS, _REPLICATE = 650, 4_000, 2_600, 32
 # Codes of groups up to here are whole numbers of 64 bits.
 _MOST_CODES = 1 << 62
 # So many users of small batches are parted into groups together.
 _TOGETHER = 1 << 16
-# The field of a row that has the number of groups instead of their states; the names of groups are JSON arrays.
-_N_GROUPS = "n_groups"
 
 
 class TableState(NamedTuple):
@@ -286,6 +286,7 @@ class _Tables:
     ) -> None:
         self._new = partial(TableAccumulator, n_values, names, options)
         self._options, self._no_user, self._keys, self._hashed = options, no_user, keys, names.tables
+        self._clusters = ClusterRows(Layout.of(n_values, options, len(keys))) if options.clustered else None
         self._tables: dict[Key, TableAccumulator] = {}
         self._most = max(1, HELD_BYTES // bytes_of_a_group(n_values, len(names.users) + len(names.rows), options))
         self._pending: list[_Users] = []
@@ -302,7 +303,10 @@ class _Tables:
         columns = columns_of(batch)
         about: dict[str, Array] = {"nobody": flags(columns[self._no_user])}
         if self._options.resamples:
-            about["hashes"] = whole_numbers(columns[USER_HASH])
+            drawn = columns[USER_HASH]
+            if self._clusters is not None:
+                drawn = pc.coalesce(columns[CLUSTER_HASH], drawn)
+            about["hashes"] = whole_numbers(drawn)
         if self._options.weighted:
             about["weights"] = numbers(columns[USER_WEIGHT])
         absent = [flags(columns[ABSENT])] if ABSENT in columns else []
@@ -311,10 +315,32 @@ class _Tables:
             np.logical_or, [np.zeros(batch.num_rows, np.bool_) if left_out is None else left_out, *absent]
         )
         keys, limbs = [columns[name] for name in self._keys], limbs_of_users(self._hashed, columns)
+        if self._clusters is not None:
+            yield from self._go_on(self._clusters, columns, values, about, normalisers)
         self._pending.append(_Users(keys, dict(enumerate(values)), dict(counts), dict(normalisers), about, limbs))
         # A group costs the same for few users as for many: small batches wait for one another.
         if not self._keys or sum(len(part.about["nobody"]) for part in self._pending) >= _TOGETHER:
             yield from self._settle()
+
+    def _go_on(
+        self,
+        clusters: ClusterRows,
+        columns: dict[str, pa.Array],
+        values: list[Array],
+        about: dict[str, Array],
+        normalisers: Mapping[int, Array],
+    ) -> Batches:
+        """Send users to the others of their cluster."""
+        there = np.flatnonzero(~(about["nobody"] | about["absent"]))
+        rows = pa.array(there)
+        yield from clusters.add(
+            columns[CLUSTER_HASH].take(rows),
+            whole_numbers(columns[USER_HASH])[there],
+            [columns[name].take(rows) for name in self._keys],
+            [value[there] for value in values],
+            about["weights"][there] if "weights" in about else None,
+            {place: normaliser[there] for place, normaliser in normalisers.items()},
+        )
 
     def _settle(self) -> Batches:
         pending, self._pending = self._pending, []
@@ -339,6 +365,8 @@ class _Tables:
         if self._pending:
             yield from self._settle()
         yield from self._states()
+        if self._clusters is not None:
+            yield from self._clusters.rows()
 
     def _states(self) -> Batches:
         by_place: dict[int | None, States] = {} if self._keys else {None: {}}
@@ -371,53 +399,6 @@ def groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | 
 def place_of(key: Key) -> int:
     """Where the states of a group meet: a number below `PLACES` that depends on the group alone."""
     return zlib.crc32(json.dumps(key).encode()) % PLACES
-
-
-class MergedStates:
-    """States that come one after the other, as one: all of them at once might not fit into memory.
-
-    Raising in a worker would only run the task again: of groups whose states are too large to be held the number is left.
-    """
-
-    def __init__(self) -> None:
-        self._states: States = {}
-        self._keys: set[Key] = set()
-        self._fits = True
-
-    def add(self, tree: Mapping[str, Any]) -> None:
-        """Take in states, as `as_tree` gives them."""
-        states = as_states(tree)
-        self._keys |= states.keys()
-        n_bytes = len(self._keys) * max(map(_n_bytes, states.values()), default=0)
-        self._fits = self._fits and (n_bytes <= MERGED_BYTES or len(self._keys) == 1)
-        self._states = merged_by_key([self._states, states]) if self._fits else {}
-
-    def tree(self) -> dict[str, Any]:
-        """All of them, or their number, which `n_groups_of` reads."""
-        return as_tree(self._states) if self._fits else {_N_GROUPS: np.array([len(self._keys)])}
-
-
-@in_worker
-def merge_batches(batches: Batches) -> Batches:
-    """For ``mapInArrow``: one row of states instead of the many of a place. A partition has the rows of a place together."""
-    for place, trees in unpacked_by_place(batches):
-        if place == OPEN_PLACE:
-            yield placed(OPEN_PLACE, OpenUsers.of_trees(trees).tree())
-            continue
-        merged = MergedStates()
-        for tree in trees:
-            merged.add(tree)
-        yield placed(None, merged.tree())
-
-
-def n_groups_of(tree: Mapping[str, Any]) -> int | None:
-    """How many groups a row of `merge_batches` stands for that could not be held; None: it has their states."""
-    return int(tree[_N_GROUPS][0]) if _N_GROUPS in tree else None
-
-
-def _n_bytes(state: TableState) -> int:
-    fields = chain(state.counts.values(), *(part.values() for part in state.values.values()))
-    return sum(array.nbytes for array in fields)
 
 
 def as_tree(states: States) -> dict[str, Any]:

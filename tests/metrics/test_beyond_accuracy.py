@@ -39,9 +39,9 @@ from spark_rankeval.worker.exposures import (
     merge_exposures,
     slots_of,
 )
+from spark_rankeval.worker.merging import MergedStates
 from spark_rankeval.worker.packing import PLACE, STATE, pack
 from spark_rankeval.worker.scoring import score
-from spark_rankeval.worker.states import MergedStates
 
 OF_USERS = [metric for metric in BEYOND if not metric.corpus_level]
 OF_ALL = [metric for metric in BEYOND if metric.corpus_level]

@@ -43,18 +43,16 @@ def test_the_other_value_comes_in_the_same_action(tables, jobs_of):
     for shown in (repr(default), default._repr_html_(), default.explain(), default.to_latex()):
         assert "they are" in shown
     assert default.to_dict()["notes"] == list(default.notes)
-    assert jobs_of(lambda: evaluated(tables)) == jobs_of(lambda: evaluated(tables, notes=False))
+    assert jobs_of(lambda: evaluated(tables)) == jobs_of(lambda: evaluated(tables, dialect="default"))
 
 
-def test_silence_is_asked_for_or_nothing_was_left_open(tables):
+def test_who_names_the_definition_gets_no_note(tables):
     loud = evaluated(tables, ci=BCa(replicates=20))
-    quiet = evaluated(tables, notes=False, ci=BCa(replicates=20))
+    quiet = evaluated(tables, dialect="default", ci=BCa(replicates=20))
     assert len(loud.notes) == 1
     assert (quiet.notes, [row.standard for row in quiet.summary]) == ((), [""] * 3)
     assert [row.record() for row in quiet.summary] == [row.record() for row in loud.summary]
     assert evaluated(tables, ["ndcg(ideal='retrieved')@2", "ap(denominator='hits')@2"]).notes == ()
-    if FULL_LENGTH:
-        assert evaluated(tables, dialect="default").notes == ()
 
 
 def test_a_stored_table_says_what_to_ask_for(tables, tmp_path):
@@ -65,7 +63,6 @@ def test_a_stored_table_says_what_to_ask_for(tables, tmp_path):
         "that most systems use, pass dialect='standard'"
     )
     assert summarise(scored).notes == (asks,)
-    assert summarise(scored, notes=False).notes == ()
     fresh = evaluated(tables)
     if FULL_LENGTH:
         written = fresh.write(tmp_path / "users")

@@ -49,7 +49,7 @@ def test_warnings_are_of_the_line_that_calls(few):
 
 def test_who_wants_no_notes_stores_none(few, tmp_path):
     models = {"one": few[0], "other": few[0]}
-    result = evaluate(models, few[1], ["ndcg@3"], score="score", notes=False)
+    result = evaluate(models, few[1], ["ndcg@3"], score="score", dialect="default")
     assert summarise(result.per_user).notes == compare(result, "one", replicates=9).notes == ()
 
 

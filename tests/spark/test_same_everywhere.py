@@ -54,8 +54,9 @@ def compared(comparison):
     found = {}
     for row in comparison.rows:
         record = dataclasses.asdict(row)
-        # How a caller called things is no figure.
-        del record["sentence"], record["asked"]
+        # How a caller called things is no figure, and there are no clusters.
+        for name in ("sentence", "asked", "cluster", "n_clusters", "design_effect"):
+            del record[name]
         record.pop("not_shared", None)
         words = [one for one in record.values() if isinstance(one, str)]
         found[" ".join(words)] = numbers(one for one in record.values() if isinstance(one, int | float))

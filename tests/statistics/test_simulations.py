@@ -53,3 +53,13 @@ def test_a_noisy_model_makes_no_difference_to_games_and_howell():
     runs = examples(150, 1000)
     assert simulated.false_pairs(rng, 50, runs, pairwise=True) <= at_most(0.05, runs)
     assert simulated.false_pairs(rng, 50, runs, pairwise=False) > 0.08
+
+
+def test_intervals_and_signs_of_clusters_hold_what_those_of_their_users_do_not():
+    of_clusters = SimpleNamespace(**run_path(str(ROOT / "tools" / "simulate_clusters.py")))
+    runs = examples(60, 1000)
+    without, with_clusters = of_clusters.simulated(np.random.default_rng(313), 60, 5, 0.5, runs)
+    assert 1 - with_clusters.covered <= at_most(0.06, runs)
+    assert with_clusters.rejected <= at_most(0.06, runs)
+    assert without.covered < 0.9
+    assert without.rejected > 0.1

@@ -7,12 +7,13 @@ import pyarrow as pa
 import pytest
 
 from spark_rankeval.statistics.description import DescriptionOptions, descriptions_of
-from spark_rankeval.worker import states
+from spark_rankeval.worker import merging, states
 from spark_rankeval.worker.comparing import all_pairs_batches, merge_comparisons, paired_batches
+from spark_rankeval.worker.merging import merge_batches, n_groups_of
 from spark_rankeval.worker.packing import PLACE, STATE, unpack
 from spark_rankeval.worker.reading import USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
-from spark_rankeval.worker.states import as_states, merge_batches, merged_by_key, n_groups_of, state_of_columns
+from spark_rankeval.worker.states import as_states, merged_by_key, state_of_columns
 
 OPTIONS = DescriptionOptions("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
 N_USERS = 400
@@ -146,9 +147,9 @@ def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_to
         assert {n_groups_of(tree) for tree in trees} == {None}
     # Each place by itself holds what is allowed, although the partition as a whole has more.
     most = max(len(as_states(tree)) for tree in merged(1))
-    monkeypatch.setattr(states, "MERGED_BYTES", most * states.bytes_of_a_group(2, 1, OPTIONS))
+    monkeypatch.setattr(merging, "MERGED_BYTES", most * states.bytes_of_a_group(2, 1, OPTIONS))
     assert {n_groups_of(tree) for tree in merged(3)} == {None}
-    monkeypatch.setattr(states, "MERGED_BYTES", states.bytes_of_a_group(2, 1, OPTIONS))
+    monkeypatch.setattr(merging, "MERGED_BYTES", states.bytes_of_a_group(2, 1, OPTIONS))
     assert max(n_groups_of(tree) or 0 for tree in merged(3)) == most
 
 

@@ -1,0 +1,151 @@
+"""The precision of means if users come in clusters, such as the sessions of a person, from exact sums over clusters.
+
+Let W and S be the sums of w and wy over the users of a cluster that have a value. The mean is ΣS / ΣW, with or without clusters. Its
+variance is G/(G−1) · Σ(S − mean·W)² / (ΣW)² for G clusters (Liang and Zeger 1986). This is the one of statsmodels'
+``cov_type="cluster"`` for a regression on a constant. Student's t has G − 1 degrees of freedom.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
+from spark_rankeval.statistics.means import NEARLY_NOTHING
+
+Array = np.ndarray[Any, Any]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+#: Below so many clusters the intervals are too narrow, and a warning says so (Cameron and Miller 2015).
+FEW = 30
+# The sums of W^(j−k) S^k that are kept, as (j, k): the last four only for the acceleration.
+_TERMS = ((1, 0), (1, 1), (2, 0), (2, 1), (2, 2))
+_CUBES = ((3, 0), (3, 1), (3, 2), (3, 3))
+# Clusters wait until so many of them are there: sums of many cost little more than sums of one.
+_TOGETHER = 1 << 13
+
+
+class ClusterSums(NamedTuple):
+    """Sums over the users of each cluster, clusters × columns."""
+
+    clusters: Array  # 64-bit hashes of the clusters
+    weights: Floats  # of the weights of users with a value
+    values: Floats  # of their values times weights
+
+
+def sums_by_cluster(clusters: Array, starts: Array, values: Floats, weights: Floats | None = None) -> ClusterSums:
+    """The sums of clusters whose users stand one after the other: `starts` are the places of their first users.
+
+    `clusters` are the hashes of the users' clusters. `values` are users × columns, NaN if undefined, and so are `weights`, without which
+    each user has the weight 1. Values are added in the order of the users.
+    """
+    defined = ~np.isnan(values)
+    weights = defined.astype(np.float64) if weights is None else np.where(defined, weights, 0.0)
+    products = np.where(defined, values, 0.0) * weights
+    return ClusterSums(
+        clusters[starts], np.add.reduceat(weights, starts, axis=0), np.add.reduceat(products, starts, axis=0)
+    )
+
+
+class ClusterAccumulator:
+    """The sums over clusters behind the precision of several columns, for clusters that come one after the other.
+
+    With `cubes` the acceleration of the BCa bootstrap is known, too.
+    """
+
+    def __init__(self, n_columns: int, *, cubes: bool = False) -> None:
+        self._terms = (*_TERMS, *_CUBES) if cubes else _TERMS
+        self._sums = ExactSums(n_columns * len(self._terms))
+        self._counts = np.zeros((2, n_columns), np.int64)
+        self._waiting: list[ClusterSums] = []
+        self._n_waiting = 0
+
+    def add(self, sums: ClusterSums, n_without: int = 0) -> None:
+        """Add clusters, each of them once, and the number of users among them whose cluster is not known."""
+        self._counts[1] += n_without
+        self._waiting.append(sums)
+        self._n_waiting += len(sums.weights)
+        if self._n_waiting >= _TOGETHER:
+            self._settle()
+
+    def _settle(self) -> None:
+        waiting, self._waiting, self._n_waiting = self._waiting, [], 0
+        if not waiting:
+            return
+        together = ClusterSums(*map(np.concatenate, zip(*waiting, strict=True)))
+        for column, (weights, values) in enumerate(zip(together.weights.T, together.values.T, strict=True)):
+            self._counts[0, column] += np.count_nonzero(weights)
+            first = column * len(self._terms)
+            for place, (j, k) in enumerate(self._terms):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    term = math.prod([values] * k + [weights] * (j - k), start=np.float64(1.0))
+                # Infinite sums times nothing are counted with those that are too large.
+                self._sums.add(first + place, np.where(np.isnan(term), math.inf, term))
+
+    def state(self) -> dict[str, Array]:
+        """The state so far, as arrays whose first axis is the columns; states are merged by adding."""
+        self._settle()
+        sums, n_terms = self._sums.state(), len(self._terms)
+        return {
+            "n": self._counts[0].copy(),
+            "n_without": self._counts[1].copy(),
+            "limbs": sums["limbs"].reshape(-1, n_terms, LIMBS),
+            "n_excessive": sums["n_excessive"].reshape(-1, n_terms).sum(axis=1),
+        }
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """What clusters say of one column's mean.
+
+    Attributes:
+        n: clusters with a user who has a value and a weight above 0.
+        n_without: users whose cluster is not known; each stands for a cluster alone.
+        standard_error: of the mean; NaN for fewer than two clusters, or if sums are too large.
+        acceleration: how the standard error changes with the mean; NaN if it was not asked for.
+    """
+
+    n: int
+    n_without: int = 0
+    standard_error: float = math.nan
+    acceleration: float = math.nan
+
+    def design_effect(self, standard_error: float) -> float:
+        """The variance of the mean ÷ that of as many independent users, from their standard error; NaN if that is 0 or unknown."""
+        return (self.standard_error / standard_error) ** 2 if standard_error > 0 else math.nan
+
+
+def clusters_of(state: dict[str, Array]) -> list[Clusters]:
+    """The clusters of each column, from the merged state of all clusters."""
+    return [
+        clusters_of_column({name: entries[place] for name, entries in state.items()})
+        for place in range(len(state["n"]))
+    ]
+
+
+def clusters_of_column(state: dict[str, Any]) -> Clusters:
+    """The clusters of one column, from its entry of each field of the state."""
+    n, n_without, limbs = int(state["n"]), int(state["n_without"]), state["limbs"]
+    if n == 0 or int(state["n_excessive"]):
+        return Clusters(n, n_without)
+    terms = (*_TERMS, *_CUBES)[: len(limbs)]
+    return _known(n, n_without, {term: exact_sum(sums) for term, sums in zip(terms, limbs, strict=True)})
+
+
+def _known(n: int, n_without: int, sums: dict[tuple[int, int], Fraction]) -> Clusters:
+    weight = sums[1, 0]
+    mean = sums[1, 1] / weight
+    squares = sums[2, 2] - 2 * mean * sums[2, 1] + mean**2 * sums[2, 0]
+    if squares <= sums[2, 2] * NEARLY_NOTHING:
+        squares = Fraction(0)
+    acceleration = math.nan
+    if (3, 0) in sums:
+        cubes = sums[3, 3] - 3 * mean * sums[3, 2] + 3 * mean**2 * sums[3, 1] - mean**3 * sums[3, 0]
+        acceleration = math.copysign(math.sqrt(cubes**2 / squares**3), cubes) / 6 if squares else 0.0
+    # Ratios without a unit are formed exactly before they become floats, which cannot hold tiny or huge powers.
+    error = math.sqrt(squares / weight**2 * Fraction(n, n - 1)) if n > 1 else math.nan
+    return Clusters(n, n_without, error, acceleration)

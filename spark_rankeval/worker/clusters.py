@@ -1,0 +1,260 @@
+"""Users on their way to the others of their cluster, and the sums of clusters where these meet.
+
+The sum of a cluster needs all its users, in one order, or its last digits would depend on partitions. So every partition sends its users'
+values to places by a hash of their cluster, as rows of 8-byte words. At a place users are sorted and added up cluster by cluster. Only
+exact sums over clusters go on. A cluster is known by a 64-bit hash: among n clusters two are taken for one with a probability of about
+n² / 2⁶⁵.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from spark_rankeval.ranking.ragged import starts_of_runs
+from spark_rankeval.records.slices import EVERY
+from spark_rankeval.statistics.clusters import ClusterAccumulator, ClusterSums, sums_by_cluster
+from spark_rankeval.statistics.merging import merged
+from spark_rankeval.worker.packing import PLACE, STATE, placed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from spark_rankeval.ranking.ragged import Array, IntArray
+    from spark_rankeval.statistics.description import DescriptionOptions
+
+    Key = tuple[Any, ...]
+    Roll = Callable[[Key], Iterable[Key]]
+    #: The sums of clusters by the name of their group, as `ClusterAccumulator` has them.
+    ClusterStates = dict[str, dict[str, Array]]
+
+#: The first of the places where users of a cluster meet, behind all other places, and how many there are, a power of 2.
+FIRST_PLACE, PLACES = 1 << 20, 1 << 10
+#: The field of a row that has sums of clusters instead of other states; the names of groups are JSON arrays.
+CLUSTERS = "clusters"
+
+# A worker holds so many bytes of users before they go on, and so many of sums.
+_HELD = 1 << 26
+_SHIFT = np.uint64(64 - PLACES.bit_length() + 1)
+# The words of a row before those of its groups: the hash of its cluster, that of the user, and whether the cluster is not known.
+_CLUSTER, _USER, _IS_WITHOUT, _KEYS = range(4)
+# A null in a column that divides users into groups.
+_NULL = 0
+
+
+class Layout(NamedTuple):
+    """What the rows of users hold, and which groups their sums are for.
+
+    Attributes:
+        n_values: how many values a user has.
+        normalised: the places of the values that have weights of their own.
+        weighted: whether users have weights.
+        n_keys: how many columns divide users into groups.
+        kept: for each kind of group, which of these columns it keeps; the others are rolled up.
+        cubes: whether the acceleration is needed.
+    """
+
+    n_values: int
+    normalised: tuple[int, ...] = ()
+    weighted: bool = False
+    n_keys: int = 0
+    kept: tuple[tuple[bool, ...], ...] = ((),)
+    cubes: bool = False
+
+    @classmethod
+    def of(cls, n_values: int, options: DescriptionOptions, n_keys: int, roll: Roll | None = None) -> Layout:
+        """The rows of users who are described; `roll` gives the groups that the users of a key belong to."""
+        n_described = n_values - options.n_plain
+        return cls(
+            n_described,
+            tuple(place for place in options.normalised if place < n_described),
+            options.weighted,
+            n_keys,
+            () if roll is None else kept_by(roll, n_keys),
+            options.resamples,
+        )
+
+    @property
+    def n_words(self) -> int:
+        """The words of a row: those about the user, the user's weight, normalisers, values."""
+        return _KEYS + self.n_keys + self.weighted + len(self.normalised) + self.n_values
+
+    def weights(self, rows: Array) -> Array | None:
+        """The weights of each user and value; None if all are 1."""
+        if not (self.weighted or self.normalised):
+            return None
+        first = _KEYS + self.n_keys
+        weights = np.ones((len(rows), self.n_values))
+        if self.weighted:
+            weights *= rows[:, [first]]
+        first += self.weighted
+        for place, value in enumerate(self.normalised, first):
+            weights[:, value] *= rows[:, place]
+        return weights
+
+
+def kept_by(roll: Roll, n_keys: int) -> tuple[tuple[bool, ...], ...]:
+    """Which columns each of the groups keeps that the users of a key belong to."""
+    return tuple(tuple(value is not EVERY for value in group) for group in roll(tuple(range(n_keys))))
+
+
+class Accumulator(Protocol):
+    """What is said of the clusters of a group."""
+
+    def add(self, sums: ClusterSums, n_without: int = 0) -> None:
+        """Add clusters, each of them once."""
+
+    def state(self) -> dict[str, Array]:
+        """The state so far."""
+
+
+class ClusterRows:
+    """Users of a partition who go on to the others of their cluster."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._waiting: list[Array] = []
+        self._n_waiting = 0
+
+    def add(
+        self,
+        clusters: pa.Array,
+        users: IntArray,
+        keys: Sequence[pa.Array],
+        values: Sequence[Array],
+        weights: Array | None = None,
+        normalisers: Mapping[int, Array] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Take in users with the hashes of their clusters, null if not known; gives rows if there are many.
+
+        Who has no weight above 0 is left out. Who has no cluster is one alone.
+        """
+        layout = self._layout
+        rows = np.empty((len(users), layout.n_words))
+        words = rows.view(np.int64)
+        words[:, _IS_WITHOUT] = clusters.is_null().to_numpy(zero_copy_only=False)
+        words[:, _CLUSTER] = clusters.fill_null(0).to_numpy(zero_copy_only=False)
+        words[:, _USER] = users
+        words[:, _CLUSTER] = np.where(words[:, _IS_WITHOUT], users, words[:, _CLUSTER])
+        for place, key in enumerate(keys, _KEYS):
+            words[:, place] = _hashes(key)
+        given = [] if weights is None else [weights]
+        given += [normalisers[place] for place in layout.normalised] if normalisers else []
+        for place, column in enumerate([*given, *values[: layout.n_values]], _KEYS + layout.n_keys):
+            rows[:, place] = column
+        if weights is not None:
+            rows = rows[(weights > 0) & np.isfinite(weights)]
+        self._waiting.append(rows)
+        self._n_waiting += rows.nbytes
+        if self._n_waiting >= _HELD:
+            yield from self.rows()
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """A row for each place with all users who are waiting for it, as bytes."""
+        waiting, self._waiting, self._n_waiting = self._waiting, [], 0
+        rows = np.concatenate(waiting) if waiting else np.empty((0, self._layout.n_words))
+        if not len(rows):
+            return
+        place = (rows.view(np.uint64)[:, _CLUSTER] >> _SHIFT).astype(np.int32)
+        order = np.argsort(place, kind="stable")
+        rows, place = rows[order], place[order]
+        starts = np.flatnonzero(starts_of_runs(place))
+        offsets = np.append(starts, len(rows)).astype(np.int64) * rows.shape[1] * rows.itemsize
+        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(rows))]
+        states = pa.Array.from_buffers(pa.binary(), len(starts), buffers)
+        yield pa.RecordBatch.from_pydict({PLACE: pa.array(FIRST_PLACE + place[starts]), STATE: states})
+
+
+class ClusterMerger:
+    """The sums of clusters from the users of one place after the other; `new` makes an accumulator of a group that keeps some columns."""
+
+    def __init__(self, layout: Layout, new: Callable[[tuple[bool, ...]], Accumulator] | None = None) -> None:
+        self._layout = layout
+        self._new = new or (lambda kept: ClusterAccumulator(layout.n_values, cubes=layout.cubes))
+        self._groups: dict[str, Accumulator] = {}
+
+    def add(self, states: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        """Take in all users of a place, as `ClusterRows` sent them; gives what has to make room."""
+        rows = np.frombuffer(b"".join(states)).reshape(-1, self._layout.n_words)
+        words = rows.view(np.int64)
+        order = np.lexsort((words[:, _USER], words[:, _CLUSTER]))
+        by_user = words[order]
+        if (by_user[1:, : _USER + 1] == by_user[:-1, : _USER + 1]).all(axis=1).any():
+            # Users without a name, or of one hash, have an order by all that is known of them.
+            order = np.lexsort((*words.T[::-1], words[:, _USER], words[:, _CLUSTER]))
+        rows = rows[order]
+        for kept in self._layout.kept:
+            self._add_groups(rows, kept)
+        accumulators = len(self._groups) * self._layout.n_values * (9 if self._layout.cubes else 5) * 256
+        if accumulators > _HELD:
+            yield from self.trees()
+
+    def _add_groups(self, rows: Array, kept: tuple[bool, ...]) -> None:
+        """Add users to the groups that keep some of the columns; users of a cluster stand together."""
+        layout = self._layout
+        columns = [rows.view(np.int64)[:, _KEYS + place] for place, is_kept in enumerate(kept) if is_kept]
+        if columns:
+            order = np.lexsort(columns)
+            rows, columns = rows[order], [column[order] for column in columns]
+        words = rows.view(np.int64)
+        is_first_of_group = starts_of_runs(*columns) if columns else np.arange(len(rows)) == 0
+        starts = np.flatnonzero(is_first_of_group | starts_of_runs(words[:, _CLUSTER]))
+        sums = sums_by_cluster(
+            words[:, _CLUSTER], starts, rows[:, layout.n_words - layout.n_values :], layout.weights(rows)
+        )
+        n_without = np.add.reduceat(words[:, _IS_WITHOUT], np.flatnonzero(is_first_of_group))
+        firsts = np.flatnonzero(is_first_of_group[starts])
+        for group, (first, end) in enumerate(zip(firsts, [*firsts[1:], len(starts)], strict=True)):
+            values = iter([int(column[starts[first]]) for column in columns])
+            name = json.dumps([next(values) if is_kept else None for is_kept in kept])
+            if name not in self._groups:
+                self._groups[name] = self._new(kept)
+            self._groups[name].add(ClusterSums(*(each[first:end] for each in sums)), int(n_without[group]))
+
+    def trees(self) -> Iterator[dict[str, Any]]:
+        """The sums so far, as `packing` takes them. Afterwards it holds nothing."""
+        groups, self._groups = self._groups, {}
+        if groups:
+            yield {CLUSTERS: {name: sums.state() for name, sums in groups.items()}}
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The same as rows that travel."""
+        for tree in self.trees():
+            yield placed(None, tree)
+
+
+def merged_clusters(trees: Iterable[Mapping[str, Any]]) -> ClusterStates:
+    """The sums of all clusters by the name of their group, from what `ClusterMerger` gave."""
+    parts: dict[str, list[dict[str, Array]]] = {}
+    for tree in trees:
+        for name, state in tree[CLUSTERS].items():
+            parts.setdefault(name, []).append(state)
+    return {name: merged(states) for name, states in parts.items()}
+
+
+def group_name(key: Key) -> str:
+    """The name of a group of users: texts or nulls in the columns that it keeps, and `EVERY` in others."""
+    return json.dumps([None if value is EVERY else _hash(value) for value in key])
+
+
+def no_clusters(layout: Layout) -> dict[str, Array]:
+    """The sums of no cluster."""
+    return ClusterAccumulator(layout.n_values, cubes=layout.cubes).state()
+
+
+def _hashes(column: pa.Array) -> IntArray:
+    """A hash of each text, for which the group is known."""
+    encoded = column.dictionary_encode("encode")
+    known = np.array([_hash(value) for value in encoded.dictionary.to_pylist()], np.int64)
+    hashes: IntArray = known[encoded.indices.to_numpy(zero_copy_only=False)]
+    return hashes
+
+
+def _hash(value: str | None) -> int:
+    if value is None:
+        return _NULL
+    return int.from_bytes(hashlib.blake2b(value.encode(), digest_size=8).digest(), "little", signed=True)

@@ -1,0 +1,91 @@
+"""Where states of many partitions meet: they become few, and users of a cluster become sums of clusters."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_rankeval.worker.clusters import FIRST_PLACE, ClusterMerger
+from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
+from spark_rankeval.worker.packing import by_place, placed, unpack
+from spark_rankeval.worker.process import in_worker
+from spark_rankeval.worker.states import as_states, as_tree, merged_by_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from spark_rankeval.worker.clusters import Layout
+    from spark_rankeval.worker.states import Batches, Key, States, TableState
+
+#: How much memory the states of a place's groups take at the most.
+MERGED_BYTES = 1 << 26
+# The field of a row that has the number of groups instead of their states; the names of groups are JSON arrays.
+_N_GROUPS = "n_groups"
+
+
+class MergedStates:
+    """States that come one after the other, as one: all of them at once might not fit into memory.
+
+    Raising in a worker would only run the task again: of groups whose states are too large to be held the number is left.
+    """
+
+    def __init__(self) -> None:
+        self._states: States = {}
+        self._keys: set[Key] = set()
+        self._fits = True
+
+    def add(self, tree: Mapping[str, Any]) -> None:
+        """Take in states, as `as_tree` gives them."""
+        states = as_states(tree)
+        self._keys |= states.keys()
+        n_bytes = len(self._keys) * max(map(_n_bytes, states.values()), default=0)
+        self._fits = self._fits and (n_bytes <= MERGED_BYTES or len(self._keys) == 1)
+        self._states = merged_by_key([self._states, states]) if self._fits else {}
+
+    def tree(self) -> dict[str, Any]:
+        """All of them, or their number, which `n_groups_of` reads."""
+        return as_tree(self._states) if self._fits else {_N_GROUPS: np.array([len(self._keys)])}
+
+
+def merging(layout: Layout | None) -> Callable[[Batches], Batches]:
+    """A function for ``mapInArrow``: one row of states instead of the many of a place. A partition has the rows of a place together.
+
+    With a layout users of clusters meet, too: their rows become sums of clusters.
+    """
+
+    @in_worker
+    def run(batches: Batches) -> Batches:
+        clusters = None if layout is None else ClusterMerger(layout)
+        for place, packed in by_place(batches):
+            if clusters is not None and place is not None and place >= FIRST_PLACE:
+                for tree in clusters.add(packed):
+                    yield placed(None, tree)
+                continue
+            trees = map(unpack, packed)
+            if place == OPEN_PLACE:
+                yield placed(OPEN_PLACE, OpenUsers.of_trees(trees).tree())
+                continue
+            merged = MergedStates()
+            for tree in trees:
+                merged.add(tree)
+            yield placed(None, merged.tree())
+        if clusters is not None:
+            yield from clusters.rows()
+
+    return run
+
+
+#: The same without clusters.
+merge_batches = merging(None)
+
+
+def n_groups_of(tree: Mapping[str, Any]) -> int | None:
+    """How many groups a row of `merge_batches` stands for that could not be held; None: it has their states."""
+    return int(tree[_N_GROUPS][0]) if _N_GROUPS in tree else None
+
+
+def _n_bytes(state: TableState) -> int:
+    fields = chain(state.counts.values(), *(part.values() for part in state.values.values()))
+    return sum(array.nbytes for array in fields)

@@ -1,0 +1,156 @@
+"""Sums of clusters: those of the users who meet, to the last bit, however partitions and batches divide them."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_rankeval.records.slices import EVERY, roll
+from spark_rankeval.statistics.clusters import clusters_of
+from spark_rankeval.statistics.description import DescriptionOptions, descriptions_of
+from spark_rankeval.statistics.exact import LIMBS, exact_sum
+from spark_rankeval.worker import clusters
+from spark_rankeval.worker.clusters import CLUSTERS, FIRST_PLACE, Layout, group_name, merged_clusters
+from spark_rankeval.worker.merging import merging
+from spark_rankeval.worker.packing import PLACE, unpack
+from spark_rankeval.worker.reading import CLUSTER_HASH, USER_HASH, USER_WEIGHT
+from spark_rankeval.worker.scoring import CountNames
+from spark_rankeval.worker.states import as_states, merged_by_key, state_of_columns
+
+N_USERS, N_CLUSTERS = 3000, 211
+OPTIONS = DescriptionOptions("bca", 0.95, 40, 1, (), weighted=True, normalised=(1,), clustered=True)
+PLAIN = DescriptionOptions(quantiles=(), clustered=True)
+
+
+def users():
+    """A per-user table: two values with NaN, a weight and a normaliser, slices, and clusters that a few users do not have."""
+    random = np.random.default_rng(5)
+    cluster = random.integers(0, N_CLUSTERS, N_USERS)
+    hashes = random.integers(-(2**63), 2**63 - 1, N_CLUSTERS)[cluster]
+    value = random.random((2, N_USERS)) + random.normal(size=N_CLUSTERS)[cluster]
+    value[random.random(value.shape) < 0.1] = np.nan
+    return {
+        "a": value[0],
+        "b": value[1],
+        "normaliser": random.exponential(size=N_USERS),
+        "nobody": random.random(N_USERS) < 0.02,
+        "slice": [None if n % 50 == 3 else f"s{n % 3}" for n in range(N_USERS)],
+        USER_HASH: random.integers(-(2**63), 2**63 - 1, N_USERS),
+        CLUSTER_HASH: pa.array(hashes, mask=random.random(N_USERS) < 0.01),
+        USER_WEIGHT: np.where(random.random(N_USERS) < 0.1, 0, random.random(N_USERS)),
+    }
+
+
+TABLE = pa.table(users())
+
+
+def merged_trees(order, n_partitions, options=OPTIONS, keys=("slice",), size=50):
+    """What the driver gets of rows in this order, from so many partitions before and after the shuffle."""
+    names = {1: "normaliser"} if options.normalised else {}
+    run = state_of_columns(("a", "b"), CountNames((), ()), options, "nobody", keys, names)
+    sent = []
+    for part in np.array_split(order, n_partitions):
+        rows = TABLE.take(pa.array(part)).combine_chunks()
+        sent += [pa.Table.from_batches([batch]) for batch in run(iter(rows.to_batches(max_chunksize=size)))]
+    sent = pa.concat_tables(sent)
+    layout = Layout.of(2, options, len(keys), roll(len(keys)))
+    trees = []
+    for part in range(n_partitions):
+        mine = sent.filter(pa.array([(place or 0) % n_partitions == part for place in sent[PLACE].to_pylist()]))
+        for batch in merging(layout)(mine.sort_by(PLACE).to_batches()):
+            trees += [unpack(state.as_py()) for state in batch.column("state")]
+    return trees
+
+
+def exactly(states):
+    """States of clusters as numbers that compare, whatever their limbs carry."""
+    return {
+        name: (
+            state["n"].tolist(),
+            state["n_without"].tolist(),
+            list(map(exact_sum, state["limbs"].reshape(-1, LIMBS))),
+        )
+        for name, state in states.items()
+    }
+
+
+def clusters_in(trees):
+    return merged_clusters(tree for tree in trees if CLUSTERS in tree)
+
+
+@pytest.mark.parametrize("options", [OPTIONS, PLAIN], ids=["weighted", "plain"])
+@pytest.mark.parametrize("keys", [(), ("slice",)], ids=["all users", "slices"])
+def test_no_partition_order_or_bound_changes_a_bit(options, keys, monkeypatch):
+    whole = exactly(clusters_in(merged_trees(np.arange(N_USERS), 1, options, keys)))
+    shuffled = np.random.default_rng(1).permutation(N_USERS)
+    assert exactly(clusters_in(merged_trees(shuffled, 7, options, keys, size=37))) == whole
+    monkeypatch.setattr(clusters, "_HELD", 1 << 12)
+    assert exactly(clusters_in(merged_trees(shuffled, 3, options, keys))) == whole
+    assert len(whole) == (5 if keys else 1)
+
+
+@pytest.mark.parametrize("options", [OPTIONS, PLAIN], ids=["weighted", "plain"])
+def test_the_sums_of_each_slice_are_those_of_its_users(options):
+    states = clusters_in(merged_trees(np.arange(N_USERS), 4, options))
+    frame = TABLE.to_pandas()
+    frame = frame[~frame["nobody"]]
+    weights = frame[USER_WEIGHT] if options.weighted else frame[USER_WEIGHT] * 0 + 1
+    frame = frame.assign(weight=weights)[weights > 0]
+    # A user without a cluster is one alone.
+    label = frame[CLUSTER_HASH].where(frame[CLUSTER_HASH].notna(), -1 - np.arange(len(frame)) / 1e6)
+    for key in [(EVERY,), ("s0",), ("s2",), (None,)]:
+        chosen = (
+            np.full(len(frame), True)
+            if key[0] is EVERY
+            else (frame["slice"].isna() if key[0] is None else frame["slice"] == key[0])
+        )
+        found = clusters_of(states[group_name(key)])
+        for column, name in enumerate("ab"):
+            rows = frame[chosen & frame[name].notna()]
+            weight = rows["weight"] * (rows["normaliser"] if column in options.normalised else 1)
+            grouped = (weight * rows[name]).groupby(label[rows.index]).sum(), weight.groupby(label[rows.index]).sum()
+            values, sizes = (each.to_numpy() for each in grouped)
+            rest = values - values.sum() / sizes.sum() * sizes
+            n = len(sizes)
+            error = np.sqrt(n / (n - 1) * (rest**2).sum()) / sizes.sum()
+            assert found[column].n == n
+            assert found[column].standard_error == pytest.approx(error, rel=1e-9)
+            assert found[column].n_without == frame[chosen][CLUSTER_HASH].isna().sum()
+
+
+def test_means_stay_the_same_and_bootstraps_draw_clusters():
+    order = np.arange(N_USERS)
+    with_clusters = merged_trees(order, 3, OPTIONS, ())
+    states = merged_by_key(as_states(tree) for tree in with_clusters if CLUSTERS not in tree)[()]
+    found = descriptions_of(states.values, OPTIONS, clusters_of(clusters_in(with_clusters)["[]"]))
+    alone = DescriptionOptions("bca", 0.95, 40, 1, (), weighted=True, normalised=(1,))
+    without = merged_trees(order, 3, alone, ())
+    plain = descriptions_of(merged_by_key(map(as_states, without))[()].values, alone)
+    assert [each.mean for each in found] == [each.mean for each in plain]
+    for clustered, independent in zip(found, plain, strict=True):
+        assert clustered.moments == independent.moments
+        assert clustered.interval.high - clustered.interval.low > 1.5 * (
+            independent.interval.high - independent.interval.low
+        )
+        # The bootstrap of clusters and their variance say the same.
+        width = (clustered.interval.high - clustered.interval.low) / 2 / 1.96
+        assert width == pytest.approx(clustered.standard_error, rel=0.4)
+
+
+def test_users_without_names_have_an_order_all_the_same():
+    nameless = TABLE.set_column(
+        TABLE.schema.get_field_index(USER_HASH), USER_HASH, pa.array(np.zeros(N_USERS, np.int64))
+    )
+    global_table, globals()["TABLE"] = TABLE, nameless
+    try:
+        first = exactly(clusters_in(merged_trees(np.arange(N_USERS), 2)))
+        assert exactly(clusters_in(merged_trees(np.arange(N_USERS)[::-1], 5))) == first
+    finally:
+        globals()["TABLE"] = global_table
+
+
+def test_clusters_spread_over_all_places():
+    rows = clusters.ClusterRows(Layout(1))
+    hashes = np.random.default_rng(2).integers(-(2**63), 2**63 - 1, 50_000)
+    sent = [*rows.add(pa.array(hashes), hashes, [], [np.ones(50_000)]), *rows.rows()]
+    places = np.concatenate([batch.column(PLACE).to_numpy() for batch in sent])
+    assert sorted(places) == list(range(FIRST_PLACE, FIRST_PLACE + clusters.PLACES))
