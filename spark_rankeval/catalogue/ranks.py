@@ -71,6 +71,38 @@ class Limits(NamedTuple):
         return inside
 
 
+class Asked(NamedTuple):
+    """Items whose place in the lists of their users is counted. The catalogue may be a part of a larger one that has them.
+
+    Attributes:
+        places: how many items of the catalogue come before each of them by id.
+        is_here: bool, whether the item at this place is the asked one itself, and in the list.
+        score: float64, as of `Users.exact`.
+    """
+
+    places: Ragged
+    is_here: BoolArray
+    score: FloatArray
+
+
+class Counted(NamedTuple):
+    """How many items of the lists stand around each asked item; the counts of a catalogue's parts add up.
+
+    Attributes:
+        above: int64, how many score higher.
+        tied: int64, how many score the same, the item included if it is here.
+        before: int64, how many of these come before it by id.
+        first: the first items of every list, by their places; None if nobody asked.
+        first_scores: float64, their scores.
+    """
+
+    above: IntArray
+    tied: IntArray
+    before: IntArray
+    first: Ragged | None = None
+    first_scores: FloatArray | None = None
+
+
 class Ranks(NamedTuple):
     """Where items stand in the lists of their users; an entry an item that was asked for.
 
@@ -92,6 +124,27 @@ class Ranks(NamedTuple):
     first: Ragged | None = None
     first_scores: FloatArray | None = None
 
+    @classmethod
+    def of(cls, counted: Counted, score: FloatArray, is_ranked: BoolArray, ties: Ties) -> Ranks:
+        """The ranks of items that were asked for, from what was counted around those that are in the lists."""
+        # Of those that score the same, the item itself is neither before nor behind.
+        before = counted.tied - 1 - counted.before if ties == "item_desc" else counted.before
+
+        def spread(values: Array) -> Array:
+            whole = np.zeros(len(is_ranked), values.dtype)
+            whole[is_ranked] = values
+            return whole
+
+        return cls(
+            is_ranked,
+            spread(1 + counted.above + before),
+            spread(counted.above),
+            spread(counted.tied),
+            spread(score),
+            counted.first,
+            counted.first_scores,
+        )
+
 
 def rank_items(users: Users, items: Ragged, limits: Limits, ties: Ties = "item_asc", first: int = 0) -> Ranks:
     """The ranks of each user's `items`, given by their places in the catalogue, and the `first` items of every list.
@@ -99,11 +152,21 @@ def rank_items(users: Users, items: Ragged, limits: Limits, ties: Ties = "item_a
     Equal scores are ordered by the items' places: ``item_asc``, or ``item_desc``.
     """
     is_ranked = limits.has(items)
-    counts = _Counts.of(users, items, is_ranked, ties)
+    ranked = items.where(is_ranked)
+    asked = Asked(ranked, np.ones(len(ranked.values), np.bool_), users.exact(ranked.user, ranked.values))
+    return Ranks.of(count_items(users, asked, limits, ties, first), asked.score, is_ranked, ties)
+
+
+def count_items(users: Users, asked: Asked, limits: Limits, ties: Ties = "item_asc", first: int = 0) -> Counted:
+    """What of a catalogue stands around the asked items, and the `first` items of every list.
+
+    `ties` orders equal scores of these.
+    """
+    counts = _Counts.of(users, asked)
     n_users = len(limits.has_list)
     chosen: list[tuple[IntArray, IntArray]] = []
     settled: list[_Firsts] = []
-    has_work = limits.has_list if first else np.bincount(items.user[is_ranked], minlength=n_users) > 0
+    has_work = limits.has_list if first else asked.places.lengths > 0
     for rows, start, products in _blocks(users, np.flatnonzero(has_work), limits):
         for row, user in zip(products, rows.tolist(), strict=True):
             counts.add(user, start, row)
@@ -116,14 +179,14 @@ def rank_items(users: Users, items: Ragged, limits: Limits, ties: Ties = "item_a
             # These users have no more items to come.
             settled.append(_first(users, chosen, first, ties))
             chosen.clear()
-    ranks = counts.ranks(is_ranked)
+    counted = counts.counted()
     if not first:
-        return ranks
+        return counted
     none = np.empty(0, np.int64)
     owner = np.concatenate([none, *(firsts.user for firsts in settled)])
     item = np.concatenate([none, *(firsts.item for firsts in settled)])
     scores = np.concatenate([np.empty(0), *(firsts.score for firsts in settled)])
-    return ranks._replace(first=Ragged(item, offsets_of(np.bincount(owner, minlength=n_users))), first_scores=scores)
+    return counted._replace(first=Ragged(item, offsets_of(np.bincount(owner, minlength=n_users))), first_scores=scores)
 
 
 def _blocks(users: Users, rows: IntArray, limits: Limits) -> Iterator[tuple[IntArray, int, Array]]:
@@ -158,9 +221,7 @@ class _Counts:
     """How many items score higher than each asked one, the same, and the same before it: counted block by block."""
 
     users: Users
-    items: Ragged  # those that are in the lists
-    ties: Ties
-    score: FloatArray
+    asked: Asked
     low: Array  # float32, the lowest product that may be of an item that scores the same; and the highest one
     high: Array
     above: IntArray
@@ -171,22 +232,21 @@ class _Counts:
     n_near: int = 0
 
     @classmethod
-    def of(cls, users: Users, items: Ragged, is_ranked: BoolArray, ties: Ties) -> _Counts:
-        ranked = items.where(is_ranked)
-        score = users.exact(ranked.user, ranked.values)
-        about, error = users.as_approximate(ranked.user, score), users.error[ranked.user]
+    def of(cls, users: Users, asked: Asked) -> _Counts:
+        user = asked.places.user
+        about, error = users.as_approximate(user, asked.score), users.error[user]
         with np.errstate(over="ignore"):
             # Rounded outwards.
             low = np.nextafter((about - error).astype(np.float32), _NOTHING)
             high = np.nextafter((about + error).astype(np.float32), np.float32(np.inf))
-        none = np.zeros(len(score), np.int64)
+        none = np.zeros(len(user), np.int64)
         # What is in no list is −∞, and below every bound.
         low = np.maximum(low, _LOWEST)
-        return cls(users, ranked, ties, score, low, high, none, none.copy(), none.copy())
+        return cls(users, asked, low, high, none, none.copy(), none.copy())
 
     def add(self, user: int, start: int, products: Array) -> None:
         """Count among a user's products with the items from a place on."""
-        entries = np.arange(self.items.offsets[user], self.items.offsets[user + 1])
+        entries = np.arange(*self.asked.places.offsets[user : user + 2])
         if not len(entries):
             return
         if len(entries) > _COMPARED_LABELS:
@@ -200,8 +260,8 @@ class _Counts:
             self._count_exactly(user, entries, start, products)
             return
         self.above[entries] += n_above
-        place = self.items.values[entries]
-        is_here = (place >= start) & (place < start + len(products))
+        place = self.asked.places.values[entries]
+        is_here = self.asked.is_here[entries] & (place >= start) & (place < start + len(products))
         # Nothing but the item itself.
         alone = is_here & (n_near == 1)
         self.tied[entries[alone]] += 1
@@ -216,45 +276,33 @@ class _Counts:
         # Equal scores stay in the order of their places.
         order = np.argsort(scores, kind="stable")
         ascending, places = scores[order], listed[order] + start
-        lowest, end = (np.searchsorted(ascending, self.score[entries], side) for side in ("left", "right"))
+        lowest, end = (np.searchsorted(ascending, self.asked.score[entries], side) for side in ("left", "right"))
         self.above[entries] += len(listed) - end
         self.tied[entries] += end - lowest
         for entry, low, high in zip(entries, lowest, end, strict=True):
-            place = self.items.values[entry]
-            if self.ties == "item_desc":
-                n_earlier = high - low - np.searchsorted(places[low:high], place, "right")
-            else:
-                n_earlier = np.searchsorted(places[low:high], place)
-            self.before[entry] += n_earlier
+            self.before[entry] += np.searchsorted(places[low:high], self.asked.places.values[entry])
 
     def decide(self) -> None:
         """Count what the products left open."""
         if self.near:
             entries, items = map(np.concatenate, zip(*self.near, strict=True))
-            self._count(entries, items, self.users.exact(self.items.user[entries], items))
+            self._count(entries, items, self.users.exact(self.asked.places.user[entries], items))
             self.near.clear()
             self.n_near = 0
 
     def _count(self, entries: IntArray, items: IntArray, scores: FloatArray) -> None:
-        own, place = self.score[entries], self.items.values[entries]
+        own = self.asked.score[entries]
         same = scores == own
-        earlier = items > place if self.ties == "item_desc" else items < place
-        n_entries = len(self.score)
+        earlier = items < self.asked.places.values[entries]
+        n_entries = len(self.above)
         self.above += np.bincount(entries[scores > own], minlength=n_entries)
         self.tied += np.bincount(entries[same], minlength=n_entries)
         self.before += np.bincount(entries[same & earlier], minlength=n_entries)
 
-    def ranks(self, is_ranked: BoolArray) -> Ranks:
-        """The ranks of all items that were asked for, once all blocks are counted."""
+    def counted(self) -> Counted:
+        """What was counted in all blocks."""
         self.decide()
-
-        def spread(values: Array) -> Array:
-            whole = np.zeros(len(is_ranked), values.dtype)
-            whole[is_ranked] = values
-            return whole
-
-        rank = 1 + self.above + self.before
-        return Ranks(is_ranked, spread(rank), spread(self.above), spread(self.tied), spread(self.score))
+        return Counted(self.above, self.tied, self.before)
 
 
 def _first_places(products: Array, first: int, error: float) -> IntArray:

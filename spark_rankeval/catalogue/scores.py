@@ -103,6 +103,8 @@ class Catalogue:
 
     def can_score(self, numbers: Array, bias: FloatArray) -> BoolArray:
         """For which users, given as to `Users.of`, no score exceeds float64."""
+        if not self.n_items:
+            return np.ones(len(bias), np.bool_)
         if self.similarity == "cosine":
             numbers = np.minimum(np.abs(numbers), 1.0)
         with np.errstate(over="ignore"):

@@ -27,7 +27,7 @@ from spark_rankeval.request.options import (
     SummaryOptions,
     parts_of,
 )
-from spark_rankeval.request.vectors import Vectors
+from spark_rankeval.request.vectors import Vectors, check_parts
 from spark_rankeval.run_history.gates import GateRule, check_known, read_gates
 from spark_rankeval.statistics.methods import BCa, IntervalMethod, Percentile, Student
 
@@ -141,6 +141,7 @@ class VectorTables:
         user_bias: the column of users with a number to add to all scores of the user.
         item_bias: the column of items with a number to add to all scores of the item.
         similarity: dot, the sum of products; or cosine, the same of vectors that are scaled to length 1 first.
+        parts: into how many parts the catalogue is cut, if a worker cannot hold all items.
     """
 
     users: Source
@@ -150,6 +151,7 @@ class VectorTables:
     user_bias: str | None = Vectors.user_bias
     item_bias: str | None = Vectors.item_bias
     similarity: Similarity = Vectors.similarity
+    parts: int = Vectors.parts
 
     def options(self) -> dict[str, Any]:
         """The arguments of `Vectors`, except tables."""
@@ -288,6 +290,7 @@ class EvaluateConfig(JobConfig):
 
     def _problems_of_vectors(self, vectors: VectorTables) -> list[str]:
         problems = empty_names("vectors", vectors.options())
+        problems += self.refused("vectors", lambda: check_parts(vectors.parts))
         if self.labels is None:
             problems.append("[vectors] needs the section [labels]")
         for name in ("score", "rank", "model"):

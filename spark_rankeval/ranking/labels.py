@@ -22,6 +22,7 @@ class Labels(NamedTuple):
 
     Attributes:
         items: every user's labelled items.
+        entry: int64, the place of each of them among the labels as they came.
         grades: their grades.
         as_given: the grades of the label lists as they came, a repeated item with the grade that holds.
         equal: int64 (n_users,), how many labels repeat one of equal grade.
@@ -30,6 +31,7 @@ class Labels(NamedTuple):
     """
 
     items: Ragged
+    entry: IntArray
     grades: Ragged
     as_given: Ragged
     equal: IntArray
@@ -44,7 +46,7 @@ def settle_labels(lists: Lists, conflicting: ConflictingLabels) -> Labels:
     repeated = repeated_items(labels)
     if not len(repeated.values):
         none = np.zeros(labels.n_users, np.int64)
-        return Labels(labels, grades, grades, none, none, lists.beside)
+        return Labels(labels, np.arange(len(labels.values)), grades, grades, none, none, lists.beside)
     entry = match(labels, repeated).prediction
     user, item, grade = labels.user[entry], labels.values[entry], grades.values[entry]
     preference: Array = np.arange(len(entry)) if conflicting == "last" else grade
@@ -64,6 +66,7 @@ def settle_labels(lists: Lists, conflicting: ConflictingLabels) -> Labels:
     settled[entry] = grade[last_of_run][np.searchsorted(last_of_run, np.arange(len(entry)))]
     return Labels(
         items=labels.where(keep),
+        entry=np.flatnonzero(keep),
         grades=grades.like(settled).where(keep),
         as_given=grades.like(settled),
         equal=np.bincount(user[:-1][repeats & ~differs], minlength=labels.n_users),

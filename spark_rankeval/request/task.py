@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.metrics.base import RelevanceMetric, as_float32
 from spark_rankeval.ranking.population import Population
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spark_rankeval.catalogue.scores import Similarity
     from spark_rankeval.dialects import UnusualGrades
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.ranking.lists import RankingPolicy
+    from spark_rankeval.ranking.lists import RankingPolicy, Ties
     from spark_rankeval.ranking.recommended import Fact
 
 
@@ -87,6 +87,13 @@ class View:
         return any(metric.reads.label_order for metric in self.metrics)
 
 
+class FirstItems(NamedTuple):
+    """The items at the top of lists that are the whole catalogue."""
+
+    k: int  # how many
+    ties: Ties  # how equal scores are ordered
+
+
 @dataclass(frozen=True)
 class ScoringTask:
     """What a worker computes; small, immutable and pickled into the plan."""
@@ -105,6 +112,16 @@ class ScoringTask:
     label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name; see `LABEL_COLUMNS`
     # How each model makes scores of vectors, by which it ranks the whole catalogue; none if predictions are lists.
     similarities: tuple[Similarity, ...] = ()
+
+    def first_items(self, model: int) -> FirstItems | None:
+        """What the metrics of a model look at of lists that are the whole catalogue; None: at no item without a label."""
+        views = [view for view in self.views if view.model == model and view.reads_items]
+        if not views:
+            return None
+        # The call was refused if a metric has no cutoff, or if views order ties in different ways. One item more shows whether the last
+        # of them is tied.
+        depth = max(view.largest_cutoff_of_items or 0 for view in views)
+        return FirstItems(1 + depth, views[0].ranking.ties)
 
     @property
     def has_further_tables(self) -> bool:

@@ -6,11 +6,20 @@ from dataclasses import dataclass
 from typing import Any, Self, get_args
 
 from spark_rankeval.catalogue.scores import Similarity
-from spark_rankeval.checks import check_name, check_table, one_of
-from spark_rankeval.errors import InputError
+from spark_rankeval.checks import check_name, check_table, is_number, one_of
+from spark_rankeval.errors import InputError, OptionError
 
 # A table of Spark's, which this layer does not know.
 Table = Any
+# Each part is a branch of the plan.
+_MOST_PARTS = 100
+
+
+def check_parts(parts: int) -> None:
+    """Refuse what is no number of parts of a catalogue."""
+    if not (is_number(parts, int) and 1 <= parts <= _MOST_PARTS):
+        msg = f"parts must be a whole number from 1 to {_MOST_PARTS}; got {parts!r}"
+        raise OptionError(msg)
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,8 @@ class Vectors:
             stays as it is, and its scores are 0. Biases are added afterwards.
         candidates: the items that can be recommended: a table of items; or of users and items, which gives each user their own. None: all
             of `items`.
+        parts: into how many parts the catalogue is cut. A worker holds one part at a time, not all items. It changes no number, and
+            takes longer; see docs/whole_catalogue.md.
 
     Raises:
         InputError, OptionError: an argument is not what it should be.
@@ -48,6 +59,7 @@ class Vectors:
     item_bias: str | None = None
     similarity: Similarity = "dot"
     candidates: Table | None = None
+    parts: int = 1
 
     def __post_init__(self) -> None:
         for name in ("users", "items", "candidates"):
@@ -60,9 +72,10 @@ class Vectors:
         check_name("user_bias", self.user_bias)
         check_name("item_bias", self.item_bias)
         one_of("similarity", self.similarity, get_args(Similarity))
+        check_parts(self.parts)
 
     @classmethod
-    def of(cls, model: Any) -> Self:
+    def of(cls, model: Any, *, parts: int = 1) -> Self:
         """The factors of a fitted ``ALSModel`` of ``pyspark.ml``; users and items are named as its ``userCol`` and ``itemCol``.
 
         ``evaluate(Vectors.of(model), labels, "ndcg@10", exclude=training)``
@@ -79,4 +92,4 @@ class Vectors:
                 "two tables with a column of vectors"
             )
             raise InputError(msg) from error
-        return cls(*(table.toDF(name, "vector") for table, name in zip((users, items), names, strict=True)))
+        return cls(users.toDF(names[0], "vector"), items.toDF(names[1], "vector"), parts=parts)

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
+from spark_rankeval.spark.catalogue_parts import PartedModel, with_counts_of_parts
 from spark_rankeval.spark.fact_tables import FactTables
 from spark_rankeval.spark.fingerprints import ROW_HASH, hash_of, row_hash, short_hash, total_of_hashes
 from spark_rankeval.spark.ids import common_id_type, is_readable, name_in_sql, readable, text_in_sql, text_of, user_hash
@@ -29,8 +30,9 @@ from spark_rankeval.spark.sql_text import (
     with_columns,
 )
 from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
-from spark_rankeval.spark.vectors import packed_catalogue, user_vectors
+from spark_rankeval.spark.vectors import packed_catalogue, packed_parts, user_vectors
 from spark_rankeval.worker import reading
+from spark_rankeval.worker.catalogue_parts import Part
 from spark_rankeval.worker.facts import FACTS
 from spark_rankeval.worker.item_tables import BOUND
 
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from spark_rankeval.request.task import ScoringTask
+    from spark_rankeval.request.task import FirstItems, ScoringTask
     from spark_rankeval.spark.fact_tables import Lookup
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source, VectorColumns
@@ -161,23 +163,36 @@ class Grouping:
         users = [named(name) for name in self.user_columns]
         no_user = any_of(user.is_null() for user in users).alias(reading.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []
+        # What is counted in parts of a catalogue meets again by user.
+        in_parts = any(vectors.parts > 1 for vectors in self._vectors)
         left_behind = {_KNOWN}
         if not with_users:
             hashed += self._cluster_hash(users, lambda name: self._readable_text(self._on_the_way(name)))
-            left_behind.update(self.user_columns, map(cluster_column, range(len(self.sources.attributes_of_clusters))))
+            left_behind.update(map(cluster_column, range(len(self.sources.attributes_of_clusters))))
+            left_behind.update(() if in_parts else self.user_columns)
         kept = [self._readable(name) for name in joined.columns if name not in left_behind]
         kept += self._hash_of_attributes([named(name) for name in self.attribute_columns])
         if self.sources.attributes is not None:
             # Somebody whom only the attributes know is not evaluated; but an empty slice is a slice.
             absent = named(reading.PREDICTION_ROWS).is_null() & (call("coalesce", named(_KNOWN), 0) == 0)
             kept.append(absent.alias(reading.ABSENT))
-        return self._with_catalogues(self._further.with_totals(select(joined, *kept, no_user, *hashed)))
+        grouped = select(joined, *kept, no_user, *hashed)
+        if in_parts:
+            firsts = [self.task.first_items(model) for model in range(len(self._vectors))]
+            grouped = self._counted_in_parts(grouped, firsts)
+            grouped = grouped if with_users else grouped.drop(*self.user_columns)
+        return self._with_catalogues(self._further.with_totals(grouped))
 
-    def lists(self) -> DataFrame:
-        """The grouped table without labels: the user's columns, what the worker reads, and whether a row belongs to nobody."""
+    def lists(self, first: FirstItems) -> DataFrame:
+        """The grouped table without labels: the user's columns, what the worker reads, and whether a row belongs to nobody.
+
+        `first` says which items of the lists are wanted.
+        """
         lists = self._lists()
         no_user = any_of(named(name).is_null() for name in self.user_columns).alias(reading.NO_USER)
-        return self._with_catalogues(select(lists, *map(named, lists.columns), no_user))
+        return self._with_catalogues(
+            self._counted_in_parts(select(lists, *map(named, lists.columns), no_user), [first])
+        )
 
     def _lists(self) -> DataFrame:
         """A row a user with the predictions of every model, and the user's other lists."""
@@ -202,8 +217,19 @@ class Grouping:
         catalogues = {
             reading.of_model(reading.CATALOGUE, model): packed_catalogue(vectors, self.item_type())
             for model, vectors in enumerate(self._vectors)
+            if vectors.parts == 1
         }
         return given_to_tasks(users, catalogues) if catalogues else users
+
+    def _counted_in_parts(self, users: DataFrame, firsts: Sequence[FirstItems | None]) -> DataFrame:
+        """The grouped table with what parts of catalogues say of each user, for the models whose catalogue is cut."""
+        item_type = self.item_type()
+        models = [
+            PartedModel(Part(model, vectors.similarity, first), vectors.parts, packed_parts(vectors, item_type))
+            for model, (vectors, first) in enumerate(zip(self._vectors, firsts, strict=True))
+            if vectors.parts > 1
+        ]
+        return with_counts_of_parts(users, self.user_columns, item_type, models) if models else users
 
     @cached_property
     def _further(self) -> FactTables:

@@ -28,15 +28,17 @@ def packed(rows: DataFrame, pack: Run) -> DataFrame:
     return run_on_workers(rows, pack, _SCHEMA)
 
 
-def given_to_tasks(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
+def given_to_tasks(rows: DataFrame, tables: Mapping[str, DataFrame], by: str | None = None) -> DataFrame:
     """The rows with a column for each packed table, a row or none. The first row of each partition has it, the others have null.
 
+    A table has several rows if `by` names a column that tells them apart, and the rows to which they are given.
     It is broadcast, so that nothing is shuffled and no row moves. What runs next on each partition finds it in its first row.
     """
     is_first = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROWS_OF_PARTITION)) == 0
     numbered = rows.withColumn(_FIRST, is_first)
     for name, table in tables.items():
         # Always true, and Spark does not know: of a constant it would make a join of all rows with all.
-        one = table.select(F.col(PACKED).alias(name), F.col(PACKED).isNotNull().alias(_FIRST))
-        numbered = numbered.join(one.hint("broadcast"), _FIRST, "left")
+        keys = [_FIRST] if by is None else [_FIRST, by]
+        one = table.withColumn(_FIRST, F.col(PACKED).isNotNull()).withColumnRenamed(PACKED, name).select(*keys, name)
+        numbered = numbered.join(one.hint("broadcast"), keys, "left")
     return numbered.drop(_FIRST)

@@ -10,15 +10,17 @@ import pyarrow.compute as pc
 
 from spark_rankeval.worker.packed import PACKED, stream_of
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.reading import flat, numbers
+from spark_rankeval.worker.reading import flat, numbers, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_rankeval.ranking.ragged import Array, BoolArray
+    from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
 
 #: The columns of the rows that are packed: the item, its vector, what is added to its scores, and whether the row is of the catalogue.
 ITEM, VECTOR, BIAS, IN_CATALOGUE = "item", "vector", "bias", "in_catalogue"
+#: The number of a part of a catalogue, in each of its rows, and how long vectors are; and how many rows of the whole one are so long.
+PART, USUAL_LENGTH, N_ROWS = "part", "usual_length", "n_rows"
 # The name of the vectors' length in what is packed.
 _LENGTH = "length"
 
@@ -57,16 +59,19 @@ class PackedCatalogue(NamedTuple):
     faults: Faults
 
     @classmethod
-    def of(cls, rows: pa.Table) -> PackedCatalogue:
-        """Choose the rows that can be used, and bring them into order. Of an item's several rows the greatest vector stays."""
+    def of(cls, rows: pa.Table, length: int | None = None) -> PackedCatalogue:
+        """Choose the rows that can be used, and bring them into order. Of an item's several rows the greatest vector stays.
+
+        Vectors that have another `length` cannot be used; None: another than most.
+        """
         ids, vectors, bias = (_column(rows, name) for name in (ITEM, VECTOR, BIAS))
         if pa.types.is_floating(ids.type):
             # The two zeros are one item.
             ids = pc.add(ids, pa.scalar(0.0, ids.type))
-        lengths = pc.fill_null(pc.list_value_length(vectors), 0).to_numpy(zero_copy_only=False)
         added = numbers(bias)
-        is_valid = _has_item(ids) & (lengths > 0) & np.isfinite(added) & all_finite(vectors)
-        length = int(np.bincount(lengths[is_valid]).argmax()) if is_valid.any() else 0
+        lengths, is_valid = _usable_lengths(ids, vectors, added)
+        if length is None:
+            length = int(np.bincount(lengths[is_valid]).argmax()) if is_valid.any() else 0
         kept = np.flatnonzero(is_valid & (lengths == length))
         ids, matrix, added = ids.take(pa.array(kept)), _matrix(vectors.take(pa.array(kept)), length), added[kept]
         chosen = _in_order(ids, matrix, added)
@@ -99,14 +104,41 @@ class PackedCatalogue(NamedTuple):
 
 @in_worker
 def pack_catalogue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A function for ``mapInArrow``: the rows of a catalogue as a row of bytes; a row that is not of the catalogue is passed over."""
+    """A function for ``mapInArrow``: the rows of a catalogue as a row of bytes; a row that is not of the catalogue is passed over.
+
+    Of a part, the row has its number, too.
+    """
     given = list(batches)
     if not given:
         # A partition without a row, of which there is none beside one with rows unless Spark finds the table empty.
         return
     rows = pa.Table.from_batches(given)
-    catalogue = PackedCatalogue.of(rows.filter(rows[IN_CATALOGUE]))
-    yield pa.RecordBatch.from_pydict({PACKED: pa.array([catalogue.pack()], pa.binary())})
+    length = None
+    if USUAL_LENGTH in rows.column_names:
+        # The row that is not of the catalogue has it, too.
+        length = int(whole_numbers(_column(rows, USUAL_LENGTH)).max(initial=0))
+    catalogue = PackedCatalogue.of(rows.filter(rows[IN_CATALOGUE]), length)
+    row = {PACKED: pa.array([catalogue.pack()], pa.binary())}
+    if PART in rows.column_names:
+        row = {PART: pa.array([rows[PART][0].as_py()], pa.int32()), **row}
+    yield pa.RecordBatch.from_pydict(row)
+
+
+@in_worker
+def count_lengths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A function for ``mapInArrow``: how many rows of a catalogue that can be used have vectors of each length; a length may come again."""
+    for batch in batches:
+        ids, vectors, bias = (batch.column(name) for name in (ITEM, VECTOR, BIAS))
+        lengths, is_valid = _usable_lengths(ids, vectors, numbers(bias))
+        counts = np.bincount(lengths[is_valid])
+        seen = np.flatnonzero(counts)
+        yield pa.RecordBatch.from_pydict({USUAL_LENGTH: pa.array(seen), N_ROWS: pa.array(counts[seen])})
+
+
+def _usable_lengths(ids: pa.Array, vectors: pa.Array, bias: Array) -> tuple[IntArray, BoolArray]:
+    """How long vectors are, and which rows can be used if they have the right length."""
+    lengths: IntArray = pc.fill_null(pc.list_value_length(vectors), 0).to_numpy(zero_copy_only=False)
+    return lengths, _has_item(ids) & (lengths > 0) & np.isfinite(bias) & all_finite(vectors)
 
 
 def _column(rows: pa.Table, name: str) -> pa.Array:

@@ -19,6 +19,7 @@ from spark_rankeval.request.counts import INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT
 from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.worker.catalogue import CATALOGUE_FAULTS
 from spark_rankeval.worker.comparable_ids import comparable
+from spark_rankeval.worker.counted_lists import faults_of, read_vector_lists
 from spark_rankeval.worker.exposures import Exposed, slots_of
 from spark_rankeval.worker.facts import (
     FACTS,
@@ -46,7 +47,7 @@ from spark_rankeval.worker.reading import (
     whole_numbers,
 )
 from spark_rankeval.worker.task_tables import TaskTables, with_tables
-from spark_rankeval.worker.vector_lists import Catalogues, VectorLists
+from spark_rankeval.worker.vector_lists import Catalogues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
     from spark_rankeval.request.task import ScoringTask, View
+    from spark_rankeval.worker.vector_lists import VectorLists
 
 # Users are scored in slices of about this many predictions, whatever the size of a batch. So a slice's matrices stay in a
 # core's cache, and memory stays bounded.
@@ -142,12 +144,6 @@ class _Inputs(NamedTuple):
             },
         )
 
-    def label_places(self, vectors: VectorLists) -> Callable[[Array], IntArray]:
-        """A function from labelled items to their places in a catalogue."""
-        items, first = np.unique(self.label_items.values, return_index=True)
-        places = vectors.catalogue.place_of(self.labels.ids)[first]
-        return lambda some: places[np.searchsorted(items, some)]
-
     def grades(self, task: ScoringTask, view: View) -> Ragged | None:
         """The labels' grades as a view reads them; None: every grade is 1."""
         has_grades = len(self.labels.values) > len(task.label_columns)
@@ -158,11 +154,11 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables) -> _In
     columns = columns_of(batch)
     labels, excluded = read_labels(task, columns), read_excluded(columns)
     vectors = [
-        VectorLists.read(columns, model, received.catalogues[model], excluded)
+        read_vector_lists(columns, model, received.catalogues, excluded, labels)
         for model in range(len(task.similarities))
     ]
     if vectors:
-        predictions = [_first_items(task, model, lists, labels) for model, lists in enumerate(vectors)]
+        predictions = [_first_items(task, model, lists) for model, lists in enumerate(vectors)]
     else:
         predictions = [read_predictions(task, columns, model) for model in range(len(task.models))]
     tables = FurtherTables.read(columns, received.items)
@@ -185,15 +181,10 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables) -> _In
     )
 
 
-def _first_items(task: ScoringTask, model: int, lists: VectorLists, labels: Side) -> Side:
+def _first_items(task: ScoringTask, model: int, lists: VectorLists) -> Side:
     """The items of a model's lists that its metrics look at."""
-    views = [view for view in task.views if view.model == model and view.reads_items]
-    if not views:
-        return lists.without_items()
-    # The call was refused if a metric has no cutoff, or if views order ties in different ways. One item more shows whether the last of
-    # them is tied.
-    depth = max(view.largest_cutoff_of_items or 0 for view in views)
-    return lists.first_items(1 + depth, views[0].ranking.ties, labels)
+    needed = task.first_items(model)
+    return lists.without_items() if needed is None else lists.first_items(*needed)
 
 
 def score(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables | None = None) -> Scores:
@@ -209,7 +200,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables | None 
     scores.counts[UNRESOLVED] = unresolved
     if task.facts:
         scores.counts.update((name, np.full(batch.num_rows, inputs.tables.totals.get(name, 0))) for name in TOTALS)
-    scores.counts.update((name, np.full(batch.num_rows, count)) for name, count in received.catalogues.faults.items())
+    scores.counts.update((name, np.full(batch.num_rows, count)) for name, count in faults_of(inputs.vectors).items())
     if task.weighted:
         # The labels are the same for every model.
         scores.counts.update(_weight_sums(ranked[0][0], lowest_limit(task.metrics)))
@@ -221,7 +212,6 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
     tables = inputs.tables
     lists, entry, n_excluded = _without(inputs.excluded, inputs.lists(task, model))
     vectors = inputs.vectors[model] if inputs.vectors else None
-    label_places = None if vectors is None else inputs.label_places(vectors)
     ids, joined = inputs.predictions[model].ids, inputs.columns.get(of_model(FACTS, model))
     views = _views_of(task, model, inputs.columns)
     parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
@@ -230,10 +220,10 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
     for place, view in views.items():
         # Ranking items without a label costs time, so only views that read them do it.
         of_view = replace(lists, grades=inputs.grades(task, view), entry=entry if view.reads_items else None)
-        if vectors is None or label_places is None:
+        if vectors is None:
             batch, findings = _rank(view, of_view, parts)
         else:
-            batch, findings = vectors.rank(view, of_view, label_places)
+            batch, findings = vectors.rank(view, of_view)
         if batch.recommended is not None:
             by_lists, by_users = facts_of_lists(view, inputs.items[model], tables, inputs.of_users)
             # Looked up for the items that are left: most were cut off.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,8 +18,7 @@ from spark_rankeval.ranking.matching import distinct
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
 from spark_rankeval.ranking.ranks import Findings, rank_lists
 from spark_rankeval.ranking.ties import hangs_on_tie
-from spark_rankeval.worker.catalogue import CATALOGUE_FAULTS, Faults, PackedCatalogue, all_finite
-from spark_rankeval.worker.process import in_worker
+from spark_rankeval.worker.catalogue import PackedCatalogue, all_finite
 from spark_rankeval.worker.reading import (
     BIAS,
     CANDIDATES,
@@ -27,29 +27,20 @@ from spark_rankeval.worker.reading import (
     PREDICTION_ROWS,
     VECTOR,
     Side,
-    columns_of,
     flags,
     flat,
     numbers,
     of_model,
     places_among,
-    read_excluded,
     side_of,
     whole_numbers,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
+    from spark_rankeval.catalogue.scores import Similarity
     from spark_rankeval.ranking.lists import Lists, Ties
     from spark_rankeval.request.task import ScoringTask, View
-
-    Batches = Iterator[pa.RecordBatch]
-
-# So many first items of lists are worked at a time.
-_LISTED = 1 << 20
-#: The columns of tables of first items, beside those of the user.
-RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE = "recommendations", "n_invalid", "n_invalid_catalogue"
+    from spark_rankeval.worker.catalogue import Faults
 
 
 class TaskCatalogue(NamedTuple):
@@ -58,6 +49,11 @@ class TaskCatalogue(NamedTuple):
     ids: pa.Array  # of the items, in their order
     scored: Catalogue  # their vectors
     faults: Faults  # what was left out
+
+    @classmethod
+    def of(cls, packed: PackedCatalogue, similarity: Similarity) -> TaskCatalogue:
+        """The same, ready to score."""
+        return cls(packed.ids, Catalogue.of(packed.vectors, packed.bias, similarity), packed.faults)
 
     def places(self, side: Side) -> Ragged:
         """Each user's items by their place in the catalogue, each once; those that it lacks are left out."""
@@ -70,29 +66,24 @@ class TaskCatalogue(NamedTuple):
 
 
 class Catalogues:
-    """The catalogues of a task's models. They come in the first row of the task's first batch."""
+    """The catalogues that a task holds. They come in the first row of the task's first batch."""
 
     def __init__(self, task: ScoringTask) -> None:
         self._similarities = task.similarities
-        self._models: list[TaskCatalogue] = []
+        self._models: dict[int, TaskCatalogue] = {}
 
     def read(self, batch: pa.RecordBatch) -> None:
         """Keep what the first batch brings."""
         if self._models or not batch.num_rows:
             return
         for model, similarity in enumerate(self._similarities):
-            packed = PackedCatalogue.unpack(batch.column(of_model(CATALOGUE, model))[0].as_buffer())
-            scored = Catalogue.of(packed.vectors, packed.bias, similarity)
-            self._models.append(TaskCatalogue(packed.ids, scored, packed.faults))
+            name = of_model(CATALOGUE, model)
+            if name in batch.schema.names:
+                packed = PackedCatalogue.unpack(batch.column(name)[0].as_buffer())
+                self._models[model] = TaskCatalogue.of(packed, similarity)
 
     def __getitem__(self, model: int) -> TaskCatalogue:
         return self._models[model]
-
-    @property
-    def faults(self) -> dict[str, int]:
-        """How many rows of all catalogues cannot be used, by the names of `CATALOGUE_FAULTS`."""
-        faults = [model.faults for model in self._models]
-        return {name: sum(of_model[place] for of_model in faults) for place, name in enumerate(CATALOGUE_FAULTS)}
 
 
 class UserVectors(NamedTuple):
@@ -112,100 +103,107 @@ class UserVectors(NamedTuple):
     def read(cls, columns: dict[str, pa.Array], model: int, catalogue: Catalogue) -> UserVectors:
         """From the columns of a batch; a vector of another length than those of the catalogue cannot be used.
 
-        With an empty catalogue no length is wrong.
+        If no length is known, none is wrong.
         """
         column, added = columns[of_model(VECTOR, model)], numbers(columns[of_model(BIAS, model)])
         rows = whole_numbers(columns[of_model(PREDICTION_ROWS, model)])
         nobody = flags(columns[NO_USER])
         entries, _ = flat(column)
         lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
-        has_length = lengths == catalogue.length if catalogue.n_items else lengths > 0
+        has_length = lengths == catalogue.length if catalogue.length else lengths > 0
         has_vector = has_length & all_finite(column) & np.isfinite(added) & (rows > 0) & ~nobody
         vectors = np.zeros((len(rows), catalogue.length))
-        if catalogue.n_items:
+        if catalogue.length:
             # Rows of another length stand between those that are copied.
             of_usable = np.repeat(has_vector, np.maximum(lengths, 0))
             vectors[has_vector] = numbers(entries)[of_usable].reshape(int(has_vector.sum()), catalogue.length)
         added = np.where(has_vector, added, 0.0)
         has_vector &= catalogue.can_score(vectors, added)
         vectors[~has_vector], added[~has_vector] = 0.0, 0.0
-        invalid = np.where(nobody, rows, np.maximum(rows - 1, 0) + ((rows > 0) & ~has_vector))
-        return cls(Users.of(catalogue, vectors, added), has_vector, invalid)
+        return cls(Users.of(catalogue, vectors, added), has_vector, unusable_rows(columns, model, has_vector))
+
+
+def unusable_rows(columns: dict[str, pa.Array], model: int, has_vector: BoolArray) -> IntArray:
+    """How many rows of each user's vectors cannot be used: all but one, and the last one if it has none; of nobody, all."""
+    rows, nobody = whole_numbers(columns[of_model(PREDICTION_ROWS, model)]), flags(columns[NO_USER])
+    return np.where(nobody, rows, np.maximum(rows - 1, 0) + ((rows > 0) & ~has_vector))
+
+
+def limits_of(
+    columns: dict[str, pa.Array],
+    model: int,
+    catalogue: TaskCatalogue,
+    vectors: UserVectors,
+    excluded: Side | None,
+) -> Limits:
+    """Which items of a catalogue are in the lists of a batch of users."""
+    name = of_model(CANDIDATES, model)
+    return Limits(
+        has_list=vectors.has_vector,
+        excluded=None if excluded is None else catalogue.places(excluded),
+        candidates=catalogue.places(side_of(columns[name])) if name in columns else None,
+    )
 
 
 @dataclass
-class VectorLists:
+class VectorLists(ABC):
     """The lists of a model and a batch of users: the catalogue in the order of each user's scores."""
 
-    catalogue: TaskCatalogue
-    vectors: UserVectors
-    limits: Limits  # which items are in the lists
-    # The labelled items that were ranked under a rule for ties, and their ranks: views share them.
-    _ranked: dict[Ties, tuple[Ragged, Ranks]] = field(default_factory=dict)
+    labels: Side | None  # None: nobody asks for their ranks
+    is_known: BoolArray  # which labels are of items of the catalogue
+    has_vector: BoolArray  # which users have a vector that can be used
+    invalid: IntArray  # int64 (n_users,), how many rows of vectors cannot be used
+    n_predictions: IntArray  # int64 (n_users,), how many items the lists have
+    n_excluded: IntArray  # int64 (n_users,), how many they lost
+    faults: Faults  # what was left out of the catalogue
+    # The ranks of the labels under each rule for ties, which views share; and how many labels are unknown.
+    _ranks: dict[Ties, Ranks] = field(default_factory=dict, init=False)
+    _n_unknown: IntArray | None = field(default=None, init=False)
 
-    @classmethod
-    def read(
-        cls, columns: dict[str, pa.Array], model: int, catalogue: TaskCatalogue, excluded: Side | None
-    ) -> VectorLists:
-        """From the columns of a batch."""
-        name = of_model(CANDIDATES, model)
-        vectors = UserVectors.read(columns, model, catalogue.scored)
-        limits = Limits(
-            has_list=vectors.has_vector,
-            excluded=None if excluded is None else catalogue.places(excluded),
-            candidates=catalogue.places(side_of(columns[name])) if name in columns else None,
-        )
-        return cls(catalogue, vectors, limits)
+    @abstractmethod
+    def first_items(self, k: int, ties: Ties) -> Side:
+        """The first items of every list, best first, with their scores, as predictions."""
 
-    def first_items(self, k: int, ties: Ties, labels: Side | None = None) -> Side:
-        """The first items of every list, with their scores, as predictions; the labelled items are ranked by the way."""
-        places = self._nothing if labels is None else labels.lists.like(self.catalogue.place_of(labels.ids))
-        ranks = rank_items(self.vectors.users, places, self.limits, ties, first=k)
-        self._ranked[ties] = places, ranks
-        assert ranks.first is not None, "it was asked for"
-        assert ranks.first_scores is not None, "the same"
-        return self._predictions(ranks.first, ranks.first_scores)
+    @abstractmethod
+    def _ranks_of_labels(self, ties: Ties) -> Ranks:
+        """The ranks of all labels, as they came."""
 
     def without_items(self) -> Side:
         """The lists as predictions, if no metric looks at their items."""
-        return self._predictions(self._nothing, np.empty(0))
+        assert self.labels is not None, "somebody asks for ranks"
+        nothing = Ragged(np.empty(0, np.int64), np.zeros(len(self.invalid) + 1, np.int64))
+        return self._predictions(nothing, self.labels.ids.slice(0, 0), np.empty(0))
 
-    @property
-    def _nothing(self) -> Ragged:
-        return Ragged(np.empty(0, np.int64), np.zeros(len(self.vectors.invalid) + 1, np.int64))
-
-    def _predictions(self, items: Ragged, scores: Array) -> Side:
+    def _predictions(self, items: Ragged, ids: pa.Array, scores: Array) -> Side:
         none = np.zeros(items.n_users, np.int64)
-        ids = self.catalogue.ids.take(pa.array(items.values))
-        return Side(items, ids, [scores], self.vectors.invalid, none, none)
+        return Side(items, ids, [scores], self.invalid, none, none)
 
-    def rank(
-        self, view: View, lists: Lists, place_of_label: Callable[[IntArray], IntArray]
-    ) -> tuple[RankingBatch, Findings]:
-        """The rankings of a view. `lists` has the labels and the first items, `place_of_label` the places of labelled items.
-
-        The labels' ranks are those in the whole catalogue.
-        """
-        labels = settle_labels(lists, view.ranking.conflicting_labels)
-        places = labels.items.like(place_of_label(labels.items.values))
-        ranks = self._ranks(places, view.ranking.ties)
-        ranked = np.flatnonzero(ranks.is_ranked)
-        label = ranked[np.lexsort((ranks.rank[ranked], places.user[ranked]))]
+    def rank(self, view: View, lists: Lists) -> tuple[RankingBatch, Findings]:
+        """The rankings of a view. `lists` has the labels and the first items; the labels' ranks are those in the whole catalogue."""
+        labels, ties = settle_labels(lists, view.ranking.conflicting_labels), view.ranking.ties
+        if ties not in self._ranks:
+            self._ranks[ties] = self._ranks_of_labels(ties)
+        ranks, user = self._ranks[ties], labels.items.user
+        if self._n_unknown is None:
+            self._n_unknown = np.bincount(user[~self.is_known[labels.entry]], minlength=labels.items.n_users)
+        settled = np.flatnonzero(ranks.is_ranked[labels.entry])
+        settled = settled[np.lexsort((ranks.rank[labels.entry[settled]], user[settled]))]
+        label = labels.entry[settled]
         batch = RankingBatch(
-            n_users=places.n_users,
-            n_predictions=self.limits.lengths(self.catalogue.scored.n_items),
-            user=places.user[label],
+            n_users=labels.items.n_users,
+            n_predictions=self.n_predictions,
+            user=user[settled],
             rank=ranks.rank[label],
-            grade=labels.grades.values[label],
+            grade=labels.grades.values[settled],
             score=ranks.score[label],
             tied_above=ranks.above[label],
             tied=ranks.tied[label],
             labels=labels.grades,
             labels_as_given=labels.as_given if view.needs_label_order else None,
-            beside={name: values.values[label] for name, values in labels.beside.items()},
+            beside={name: values.values[settled] for name, values in labels.beside.items()},
             beside_labels=labels.beside,
         )
-        none = np.zeros(places.n_users, np.int64)
+        none = np.zeros(batch.n_users, np.int64)
         tied = np.maximum.reduce([none, *(hangs_on_tie(batch, look) for look in view.looks)])
         if lists.entry is not None:
             of_first, findings = rank_lists(lists, view.ranking, largest_cutoff=view.largest_cutoff, looks=view.looks)
@@ -214,54 +212,57 @@ class VectorLists:
         return batch, Findings(none, labels.equal, labels.conflicts, tied, none, none, none)
 
     def counts(self) -> dict[str, IntArray]:
-        """Counts that other lists have otherwise, by name; int64 (n_users,) each."""
-        (places, _), *_ = self._ranked.values()
-        without = np.bincount(places.user[places.values < 0], minlength=places.n_users)
-        return {"n_excluded": self.limits.n_excluded(), "n_labels_without_vector": without}
-
-    def _ranks(self, labels: Ragged, ties: Ties) -> Ranks:
-        known = self._ranked.get(ties)
-        if known is None or not all(
-            map(np.array_equal, (labels.values, labels.offsets), (known[0].values, known[0].offsets))
-        ):
-            known = labels, rank_items(self.vectors.users, labels, self.limits, ties)
-            self._ranked[ties] = known
-        return known[1]
+        """Counts that other lists have otherwise, by name, once a view was ranked; int64 (n_users,) each."""
+        assert self._n_unknown is not None, "a view was ranked"
+        return {"n_excluded": self.n_excluded, "n_labels_without_vector": self._n_unknown}
 
 
-def _few_users(batches: Batches, catalogues: Catalogues, most: int) -> Batches:
-    """The batches that have users, in parts of `most` users."""
-    for batch in batches:
-        catalogues.read(batch)
-        for start in range(0, batch.num_rows, most):
-            yield batch.slice(start, most)
+@dataclass
+class HeldLists(VectorLists):
+    """Lists of a catalogue that the task holds."""
 
+    catalogue: TaskCatalogue
+    vectors: UserVectors
+    limits: Limits  # which items are in the lists
+    places: Ragged  # of the labels in the catalogue, −1 for none
 
-def first_items_of_batches(
-    task: ScoringTask, k: int, passed_on: tuple[str, ...], item: str
-) -> Callable[[Batches], Batches]:
-    """A function for ``mapInArrow``: the first k items of every user as structs of `item` and score, beside the columns passed on."""
+    @classmethod
+    def read(
+        cls,
+        columns: dict[str, pa.Array],
+        model: int,
+        catalogue: TaskCatalogue,
+        excluded: Side | None,
+        labels: Side | None = None,
+    ) -> HeldLists:
+        """From the columns of a batch."""
+        vectors = UserVectors.read(columns, model, catalogue.scored)
+        limits = limits_of(columns, model, catalogue, vectors, excluded)
+        if labels is None:
+            places = Ragged(np.empty(0, np.int64), np.zeros(len(vectors.invalid) + 1, np.int64))
+        else:
+            places = labels.lists.like(catalogue.place_of(labels.ids))
+        return cls(
+            labels=labels,
+            is_known=places.values >= 0,
+            has_vector=vectors.has_vector,
+            invalid=vectors.invalid,
+            n_predictions=limits.lengths(catalogue.scored.n_items),
+            n_excluded=limits.n_excluded(),
+            faults=catalogue.faults,
+            catalogue=catalogue,
+            vectors=vectors,
+            limits=limits,
+            places=places,
+        )
 
-    @in_worker
-    def run(batches: Batches) -> Batches:
-        catalogues = Catalogues(task)
-        for batch in _few_users(batches, catalogues, max(1, _LISTED // k)):
-            columns = columns_of(batch)
-            lists = VectorLists.read(columns, 0, catalogues[0], read_excluded(columns))
-            first = lists.first_items(k, "item_asc")
-            entries = pa.StructArray.from_arrays([first.ids, pa.array(first.values[0])], names=[item, "score"])
-            recommended = pa.ListArray.from_arrays(
-                pa.array(first.lists.offsets, pa.int32()), entries, mask=pa.array(~lists.vectors.has_vector)
-            )
-            n_invalid_items = np.full(batch.num_rows, sum(catalogues.faults.values()))
-            yield pa.RecordBatch.from_arrays(
-                [
-                    *(columns[name] for name in passed_on),
-                    recommended,
-                    pa.array(first.invalid),
-                    pa.array(n_invalid_items),
-                ],
-                names=[*passed_on, RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE],
-            )
+    def first_items(self, k: int, ties: Ties) -> Side:
+        """The first items of every list; the labels are ranked by the way."""
+        ranks = rank_items(self.vectors.users, self.places, self.limits, ties, first=k)
+        self._ranks[ties] = ranks
+        assert ranks.first is not None, "it was asked for"
+        assert ranks.first_scores is not None, "the same"
+        return self._predictions(ranks.first, self.catalogue.ids.take(pa.array(ranks.first.values)), ranks.first_scores)
 
-    return run
+    def _ranks_of_labels(self, ties: Ties) -> Ranks:
+        return rank_items(self.vectors.users, self.places, self.limits, ties)

@@ -552,6 +552,7 @@ def test_an_evaluation_that_cannot_be_is_said(changes, said):
             "unknown key 'vectors.user_bais'; did you mean 'user_bias'",
         ),
         ({"vectors": {**VECTORS["vectors"], "similarity": "l2"}}, "vectors.similarity must be one of 'dot', 'cosine'"),
+        ({"vectors": {**VECTORS["vectors"], "parts": 0}}, "vectors: parts must be a whole number from 1 to 100; got 0"),
         ({"vectors": {**VECTORS["vectors"], "item_bias": " "}}, "vectors.item_bias has an empty column name"),
         ({"labels": None}, "[vectors] needs the section [labels]"),
         (

@@ -10,11 +10,12 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.worker import reading, vector_lists
+from spark_rankeval.worker import counted_lists, reading
 from spark_rankeval.worker.catalogue import BIAS, IN_CATALOGUE, ITEM, VECTOR, PackedCatalogue, pack_catalogue
+from spark_rankeval.worker.counted_lists import first_items_of_batches
 from spark_rankeval.worker.scoring import score
 from spark_rankeval.worker.task_tables import TaskTables
-from spark_rankeval.worker.vector_lists import Catalogues, first_items_of_batches
+from spark_rankeval.worker.vector_lists import Catalogues
 
 METRICS = [
     "ndcg@3",
@@ -183,7 +184,7 @@ def test_first_items_do_not_depend_on_how_many_users_are_worked_at_a_time(monkey
     )
     run = first_items_of_batches(task_of("item_asc", "dot"), 3, ("user",), "item")
     (whole,) = run(iter([batch, batch.slice(0, 0)]))
-    monkeypatch.setattr(vector_lists, "_LISTED", 12)
+    monkeypatch.setattr(counted_lists, "_LISTED", 12)
     parts = list(run(iter([batch])))
     assert [part.num_rows for part in parts] == [4, 4, 3]
     assert pa.Table.from_batches(parts).to_pylist() == whole.to_pylist()
