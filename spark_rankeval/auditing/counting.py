@@ -67,7 +67,7 @@ def count(tables: AuditTables) -> Counts:
     training = _items_of_training(rows["training"], timed=bool(tables.times))
     end = aggregate(training, [], call("max", named("last")).alias("training_end")) if tables.times else None
     of_users, of_items = _of_users(tables, users, rows, end), _of_items(tables, rows, training)
-    (row,) = of_items.counts.crossJoin(F.broadcast(of_users.counts)).collect()
+    (row,) = of_items.counts.crossJoin(of_users.counts.hint("broadcast")).collect()
     hashes = {**of_users.hashes(row), **of_items.hashes(row)}
     found = _examples(tables, rows, hashes.values())
     return Counts(
@@ -215,7 +215,7 @@ def _of_users(tables: AuditTables, users: list[str], rows: Mapping[Role, DataFra
     sorted_once = with_columns(with_columns(together, before), whole)
     asked = where(sorted_once, table > _TRAINING)
     if end is not None:
-        asked = asked.crossJoin(F.broadcast(end))
+        asked = asked.crossJoin(end.hint("broadcast"))
     is_known, is_cold = named("known_item") == item, named("first_table") != _TRAINING
     is_repeated = all_of(named(f"previous_{name}") == named(name) for name in order if name != _MODEL)
     of_same_model = all_of(named(f"previous_{name}") == named(name) for name in order if name == _MODEL)

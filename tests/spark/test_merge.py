@@ -20,7 +20,12 @@ UNKNOWN = {"median", "quantiles", "standard", "standard_mean"}
 
 def figures(result):
     return {
-        (row.model, row.slice, row.key): {name: repr(value) for name, value in vars(row).items() if name not in UNKNOWN}
+        (row.model, row.slice, row.key): {
+            # A map that comes back from Spark has another order.
+            name: repr(sorted(value.items()) if isinstance(value, dict) else value)
+            for name, value in vars(row).items()
+            if name not in UNKNOWN
+        }
         for row in result.summary
     }
 
