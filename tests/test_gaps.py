@@ -106,6 +106,10 @@ def test_what_cannot_be_compared_has_a_reason():
     assert "one value for all lists together" in gap_rows(no_sums, ["country"])[1].no_interval
     spoilt = [replace(row, over_all=True) for row in rows_of()]
     assert gap_rows(spoilt, ["country"])[1].no_interval.startswith("country=DE: the mean is over all users")
+    clustered = gap_rows([replace(row, cluster="house", n_clusters=9) for row in rows_of()], ["country"])
+    assert all(row.no_interval.startswith("users come in clusters") and math.isnan(row.p) for row in clustered)
+    assert all(math.isnan(row.standard_error) and row.difference for row in clustered)
+    assert {row.verdict for row in clustered} == {"undecided"}
     only = gap_rows(rows_of({("DE", "ios"): RNG.random(9)}), ["country"])
     assert only[1].no_interval == "all others: no user has a value"
 

@@ -8,7 +8,9 @@ import pytest
 from scored import scores_in, values_in
 
 from spark_rankeval.dialects import find_dialect
+from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+from spark_rankeval.metrics.rank_based import ReciprocalRank
 from spark_rankeval.request.readings import Lists, policy_of, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.plan import choose_plan
@@ -132,6 +134,12 @@ def test_a_list_without_a_judged_item_is_a_list_all_the_same():
     assert values_in(find_dialect("pytrec_eval"), ["rr(judged_only=true)"], users) == {
         "rr(judged_only=True)": {"ann": 1.0}
     }
+
+
+@pytest.mark.parametrize("value", [1, 1.0, np.True_, False, "yes"])
+def test_judged_only_is_true_or_not_said(value):
+    with pytest.raises(MetricError, match="judged_only must be one of True"):
+        ReciprocalRank(judged_only=value)
 
 
 def test_judged_only_counts_an_item_that_a_list_has_twice_once():

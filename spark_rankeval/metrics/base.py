@@ -224,7 +224,8 @@ class Metric(ABC):
             return
         choices, check = item.metadata["choices"], item.metadata["check"]
         wanted = None
-        if choices and value not in choices:
+        # 1 equals True and is not what it says.
+        if choices and (value not in choices or isinstance(value, bool) != isinstance(choices[0], bool)):
             wanted = "one of " + ", ".join(map(repr, choices))
         elif check is not None:
             wanted = check(value)

@@ -14,6 +14,7 @@ from spark_rankeval.records.summary import AskedFor, SummaryRow, bounds_of, know
 from spark_rankeval.statistics.carried import added, from_text
 from spark_rankeval.statistics.description import as_known
 from spark_rankeval.statistics.groups import Group, difference_of, largest_gap
+from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.means import mean_of_sums
 from spark_rankeval.statistics.moments import moments_of_sums
 from spark_rankeval.statistics.multiplicity import adjusted
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 
     from spark_rankeval.statistics.carried import Sums
     from spark_rankeval.statistics.groups import Difference
-    from spark_rankeval.statistics.intervals import Interval
 
 #: What a row compares, and what it calls the users of all other slices.
 LARGEST_GAP, AGAINST_OTHERS = "largest gap", "against all others"
 ALL_OTHERS = "all others"
 _NO_SUMS = "the row has no sums: it has one value for all lists together, or its values are too large for exact sums"
+_CLUSTERED = "users come in clusters (cluster=), and a gap between slices takes users as independent"
 _SPOILT = "the mean is over all users, and some have no value"
 
 
@@ -120,13 +121,23 @@ def gap_rows(
         users = {name: _added_up(of_slice) for name, of_slice in slices.items()}
         gap = largest_gap([each.named(name, row) for name, each in users.items()], level, least_n)
         pair = (gap.highest or _Users().named("", row), gap.lowest or _Users().named("", row))
-        largest.append(_Compared(row, pair, gap.difference, gap.interval, gap.p_of(margin)))
+        largest.append(_as_known(_Compared(row, pair, gap.difference, gap.interval, gap.p_of(margin))))
         for name, (own, rest) in zip(users, _with_others([*users.values()]), strict=True) if others else ():
             groups = (own.named(name, row), rest.named(ALL_OTHERS, row))
             difference = difference_of(*groups, cautious=True)
-            against.append(_Compared(row, groups, difference, difference.interval(level), difference.p_of(margin)))
+            compared = _Compared(row, groups, difference, difference.interval(level), difference.p_of(margin))
+            against.append(_as_known(compared))
     attribute = ", ".join(attributes)
     return (*_judged(largest, LARGEST_GAP, attribute, margin), *_judged(against, AGAINST_OTHERS, attribute, margin))
+
+
+def _as_known(compared: _Compared) -> _Compared:
+    """Without an interval if users come in clusters: sums of slices do not say how these vary together."""
+    if not compared.row.cluster:
+        return compared
+    interval = Interval.missing(compared.interval.level, compared.interval.method, _CLUSTERED)
+    difference = replace(compared.difference, variances=(math.nan, math.nan))
+    return compared._replace(difference=difference, interval=interval, p=math.nan)
 
 
 def largest_gaps(rows: Sequence[SummaryRow], attribute: str) -> list[tuple[SummaryRow, str]]:

@@ -52,7 +52,7 @@ def hashed_tables(sources: Sources) -> tuple[str, ...]:
         names += [of_model("predictions", model) for model in range(len(sources.models))]
     names.append("labels")
     names += [name for name in ("users", "exclude") if getattr(sources, name) is not None]
-    if sources.slices or sources.weight is not None:
+    if sources.slices or sources.weight is not None or sources.attributes_of_clusters:
         names.append("attributes")
     return tuple(names)
 

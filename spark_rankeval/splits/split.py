@@ -104,7 +104,9 @@ class Split:
             )
             raise DataError(msg, {f"n_{reason.replace(' ', '_')}": n for reason, n in invalid.items()})
         if problem := self._nobody(counts):
-            raise DataError(problem, {"n_training": counts.n_training, "n_held_out": counts.n_held_out, "n_labels": 0})
+            raise DataError(
+                problem, {"n_training": counts.n_training, "n_held_out": counts.n_held_out, "n_labels": counts.n_labels}
+            )
         return self
 
     def _nobody(self, counts: SplitCounts) -> str:

@@ -122,7 +122,7 @@ class TimeColumn(NamedTuple):
                 return None
         elif isinstance(given, date) and not isinstance(given, datetime):
             given = datetime(given.year, given.month, given.day)  # a day has no zone
-        if not isinstance(given, datetime):
+        if not isinstance(given, datetime) or given != given:  # noqa: PLR0124 # pandas' NaT is a datetime
             return None
         if isinstance(self.kind, T.TimestampType):
             # Without a zone it would mean another moment on another cluster.

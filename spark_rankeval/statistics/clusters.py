@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
-from spark_rankeval.statistics.means import NEARLY_NOTHING
+from spark_rankeval.statistics.means import LEAST_MEAN_WEIGHT, NEARLY_NOTHING
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -138,6 +138,8 @@ def clusters_of_column(state: dict[str, Any]) -> Clusters:
 
 def _known(n: int, n_without: int, sums: dict[tuple[int, int], Fraction]) -> Clusters:
     weight = sums[1, 0]
+    if not LEAST_MEAN_WEIGHT <= weight / n <= 1 / LEAST_MEAN_WEIGHT:
+        return Clusters(n, n_without)
     mean = sums[1, 1] / weight
     squares = sums[2, 2] - 2 * mean * sums[2, 1] + mean**2 * sums[2, 0]
     if squares <= sums[2, 2] * NEARLY_NOTHING:

@@ -28,7 +28,7 @@ _WEIGHTED = ((1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (3,
 _PLAIN = ((0, 1), (0, 2), (0, 3))
 #: Squares are rounded before they are added: a spread smaller than this share of them is rounding.
 NEARLY_NOTHING = Fraction(1, 2**48)
-_LEAST_MEAN_WEIGHT = Fraction(1, 2**100)
+LEAST_MEAN_WEIGHT = Fraction(1, 2**100)
 
 
 class MeanAccumulator:
@@ -127,7 +127,7 @@ def mean_of_sums(counts: Mapping[str, int], sums: Mapping[str, Fraction] | None,
     names = {(j, k): name_of_term(j if is_weighted else 0, k) for j, k in _WEIGHTED}
     by_term = {term: sums.get(name, Fraction(0)) if name else Fraction(n) for term, name in names.items()}
     # Outside this range the cubes of weights leave the grid of exact sums.
-    if not _LEAST_MEAN_WEIGHT <= by_term[1, 0] / n <= 1 / _LEAST_MEAN_WEIGHT:
+    if not LEAST_MEAN_WEIGHT <= by_term[1, 0] / n <= 1 / LEAST_MEAN_WEIGHT:
         return Mean(**known)
     return _known(known, by_term)
 

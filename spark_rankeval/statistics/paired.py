@@ -254,7 +254,9 @@ def comparison_of(
     if of_clusters is not None:
         clusters, signs = clusters_of_column(of_clusters), with_prefix(of_clusters, _SIGNS)
         n_independent, error = clusters.n, clusters.standard_error if std or clusters.n < 2 else error
-    t = ratio(difference.mean, error)
+    # Differences that cancel within every cluster leave a sum of rounding alone.
+    is_rounding = of_clusters is not None and abs(difference.total) <= tolerance
+    t = ratio(0.0 if is_rounding else difference.mean, error)
     p_t = math.nan
     if not math.isnan(t):
         p_t = 2.0 ** (1 - n_independent) if math.isinf(t) else min(1.0, 2 * t_sf(abs(t), n_independent - 1))

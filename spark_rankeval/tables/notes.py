@@ -49,7 +49,7 @@ def notes_of_clusters(
 
 def _note_of_clusters(rows: Sequence[SummaryRow] | Sequence[ComparisonRow] | Sequence[PairRow]) -> str:
     """The note on intervals of clusters: how many there are, and what difference they make. Empty if users are independent."""
-    few = [row for row in rows if row.cluster]
+    few = [row for row in rows if row.cluster and row.n_clusters]
     if not few:
         return ""
     sizes = sorted({row.n_clusters for row in few})

@@ -19,6 +19,7 @@ from spark_rankeval.ranking.ragged import starts_of_runs
 from spark_rankeval.records.slices import EVERY
 from spark_rankeval.statistics.clusters import ClusterAccumulator, ClusterSums, sums_by_cluster
 from spark_rankeval.statistics.merging import merged
+from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.worker.packing import PLACE, STATE, placed
 
 if TYPE_CHECKING:
@@ -42,8 +43,16 @@ _HELD = 1 << 26
 _SHIFT = np.uint64(64 - PLACES.bit_length() + 1)
 # The words of a row before those of its groups: the hash of its cluster, that of the user, and whether the cluster is not known.
 _CLUSTER, _USER, _IS_WITHOUT, _KEYS = range(4)
+# Sets the hashes of users who stand for a cluster alone apart from those of clusters, which may have the users' ids.
+_ALONE = np.uint64(0x9E3779B97F4A7C15)
 # A null in a column that divides users into groups.
 _NULL = 0
+
+
+def alone(users: IntArray) -> IntArray:
+    """The hashes of clusters of one user each, from the users' 64-bit hashes: those of no other cluster, whatever its id."""
+    hashes: IntArray = mixed(users.view(np.uint64) ^ _ALONE).view(np.int64)
+    return hashes
 
 
 class Layout(NamedTuple):
@@ -139,7 +148,7 @@ class ClusterRows:
         words[:, _IS_WITHOUT] = clusters.is_null().to_numpy(zero_copy_only=False)
         words[:, _CLUSTER] = clusters.fill_null(0).to_numpy(zero_copy_only=False)
         words[:, _USER] = users
-        words[:, _CLUSTER] = np.where(words[:, _IS_WITHOUT], users, words[:, _CLUSTER])
+        words[:, _CLUSTER] = np.where(words[:, _IS_WITHOUT], alone(users), words[:, _CLUSTER])
         for place, key in enumerate(keys, _KEYS):
             words[:, place] = _hashes(key)
         given = [] if weights is None else [weights]

@@ -18,7 +18,7 @@ from spark_rankeval.statistics.description import DescriptionAccumulator, State,
 from spark_rankeval.statistics.fingerprints import no_limbs
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
-from spark_rankeval.worker.clusters import ClusterRows, Layout
+from spark_rankeval.worker.clusters import ClusterRows, Layout, alone
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import placed
@@ -305,7 +305,7 @@ class _Tables:
         if self._options.resamples:
             drawn = columns[USER_HASH]
             if self._clusters is not None:
-                drawn = pc.coalesce(columns[CLUSTER_HASH], drawn)
+                drawn = pc.coalesce(columns[CLUSTER_HASH], pa.array(alone(whole_numbers(drawn))))
             about["hashes"] = whole_numbers(drawn)
         if self._options.weighted:
             about["weights"] = numbers(columns[USER_WEIGHT])

@@ -116,6 +116,19 @@ def test_too_few_or_too_large_clusters_have_no_error():
         assert math.isnan(found.standard_error)
 
 
+@pytest.mark.parametrize("weight", [1e-170, 1e-120, 1e-60, 1e60])
+def test_weights_that_sums_cannot_hold_give_no_error(weight):
+    values = np.random.default_rng(3).random((40, 1))
+    found = clusters_of(state_of(np.arange(40) // 4, values, np.full(40, weight)))[0]
+    assert math.isnan(found.standard_error)
+
+
+def test_differences_that_cancel_within_every_cluster_are_no_difference():
+    baseline = np.tile([0.3, 0.4, 0.5], 40)[:, None]
+    found = compared(np.repeat(np.arange(40), 3), baseline + np.tile([0.1, 0.2, -0.3], 40)[:, None], baseline)[0]
+    assert found.p_t == 1
+
+
 def test_equal_values_have_no_spread_and_no_design_effect():
     found = clusters_of(state_of(np.repeat(np.arange(20), 5), np.full((100, 1), 0.1)))[0]
     assert (found.standard_error, found.acceleration) == (0, 0)

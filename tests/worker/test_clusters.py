@@ -28,14 +28,19 @@ def users():
     hashes = random.integers(-(2**63), 2**63 - 1, N_CLUSTERS)[cluster]
     value = random.random((2, N_USERS)) + random.normal(size=N_CLUSTERS)[cluster]
     value[random.random(value.shape) < 0.1] = np.nan
+    ids = random.integers(-(2**63), 2**63 - 1, N_USERS)
+    is_without = random.random(N_USERS) < 0.01
+    # A cluster may have the id of a user who has none: a household that is named by its head.
+    named, first = np.unique(hashes[is_without], return_index=True)
+    ids[np.flatnonzero(is_without)[first]] = named
     return {
         "a": value[0],
         "b": value[1],
         "normaliser": random.exponential(size=N_USERS),
         "nobody": random.random(N_USERS) < 0.02,
         "slice": [None if n % 50 == 3 else f"s{n % 3}" for n in range(N_USERS)],
-        USER_HASH: random.integers(-(2**63), 2**63 - 1, N_USERS),
-        CLUSTER_HASH: pa.array(hashes, mask=random.random(N_USERS) < 0.01),
+        USER_HASH: ids,
+        CLUSTER_HASH: pa.array(hashes, mask=is_without),
         USER_WEIGHT: np.where(random.random(N_USERS) < 0.1, 0, random.random(N_USERS)),
     }
 
