@@ -235,9 +235,10 @@ def check_gates(
         earlier: rows of earlier good runs with the names of the runs, newest first. A row counts if it has the same definition,
             dialect and user weights. For a gate on an interval it also needs the same method and level.
 
-    A warning names the tables that are not those of an earlier run, if a gate refers to it.
+    A warning names the tables that are not those of an earlier run, if a gate refers to it and does not fail because of them.
     """
     outcomes = []
+    changed: dict[tuple[str, str], None] = {}
     earlier_of = _by_figure(earlier)
     for rule in rules:
         if rule.gap:
@@ -246,10 +247,12 @@ def check_gates(
         chosen = _rows_of(rule, rows)
         for row in chosen:
             before = earlier_of.get(_figure_of(row), ())
-            outcomes += [_outcome(rule, condition, row, before) for condition in rule.conditions]
+            of_row = [_outcome(rule, condition, row, before) for condition in rule.conditions]
+            outcomes += of_row
+            if not rule.same_labels:
+                changed |= dict.fromkeys((outcome.changed, outcome.earlier) for outcome in of_row if outcome.changed)
         if not chosen:
             outcomes.append(_absent(rule, [row for row in rows if names(rule.metric, row.key)]))
-    changed = dict.fromkeys((outcome.changed, outcome.earlier) for outcome in outcomes if outcome.changed)
     if changed:
         since = "; ".join(f"{tables} changed since the run {run}" for tables, run in changed)
         warn(f"{since}, and figures may have moved because of that. To make a gate fail then, set same_labels = true")
