@@ -99,6 +99,6 @@ def test_the_contents_of_the_api_are_in_groups(browser):
         .map(link => [link.textContent.trim(), getComputedStyle(link).fontWeight >= 700])
     """)
     groups = [name for name, bold in shown if bold]
-    assert groups[:4] == ["Evaluate", "Options", "In steps", "Compare"]
+    assert groups[:4] == ["Audit", "Evaluate", "Options", "In steps"]
     assert ["evaluate", False] in shown
     assert "to_pandas" not in dict(shown)
