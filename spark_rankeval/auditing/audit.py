@@ -44,7 +44,7 @@ def audit(
     model: str | None = None,
     on_invalid: str = "error",
 ) -> Audit:
-    """Count what leaked from labels into training, and what else in the tables makes figures wrong, in one pass.
+    """Count what leaked from labels into training, and what else in the tables makes figures wrong, in one Spark action.
 
     Each check counts rows, users or items, gives their share and up to three examples. Checks that need a table or a column that there is
     not say so, and are not made. Rows count each time that they are there. A time counts as before another only if it is smaller, so rows

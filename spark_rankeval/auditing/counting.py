@@ -1,15 +1,14 @@
-"""What an audit counts, in one action, and examples of it, in another.
+"""What an audit counts, and examples of it, in one action.
 
-Two looks at the rows meet in one row of counts. One sorts the rows of each user, so that training stands before labels and predictions of
-the same item. The other groups rows by item. Both give hashes of examples, because numbers are all that Spark's compiled aggregates hold.
-What has these hashes is then read from labels and predictions, without a shuffle of them.
+Two looks at the rows meet in one row of counts. One brings the rows of each user together as arrays, which are compared as sets. The other
+groups rows by item. An example is the flagged user or item with the smallest hash, so it does not depend on partitions.
 """
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.spark.ids import for_example
@@ -18,7 +17,10 @@ from spark_rankeval.spark.sql_text import (
     aggregate,
     all_of,
     call,
+    field_of,
+    function_of,
     named,
+    null_of,
     number,
     over,
     select,
@@ -28,21 +30,21 @@ from spark_rankeval.spark.sql_text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
     from spark_rankeval.auditing.reading import AuditTables
     from spark_rankeval.spark.source import Role, Source
     from spark_rankeval.spark.sql_text import Sql
 
-_ITEM, _TABLE, _TIME, _MODEL, _IS_VALID, _PART = "item", "table_of_row", "time", "model", "is_valid", "part"
-# In this order the rows of a user and item are sorted: training first.
-_TRAINING, _LABELS, _PREDICTIONS = range(3)
-# Of each part, what has the smallest hash is an example.
+_ITEM, _TIME, _MODEL, _IS_VALID = "item", "time", "model", "is_valid"
+# A user's arrays: the items of training; labels; the items of predictions; and how many of these repeat an item of their list.
+_KNOWN, _LABELS, _RECOMMENDED, _REPEATED, _REPEATED_ITEM = "known", "asked", "recommended", "repeated", "repeated_item"
+# Of each part of the hashes, what has the smallest one is an example.
 _N_PARTS = 3
 _HASH = "hash"
-_UP_TO_HERE = "ROWS UNBOUNDED PRECEDING"
+_FLOATING = (T.FloatType, T.DoubleType)
 
 
 class Finding(NamedTuple):
@@ -61,81 +63,37 @@ class Counts(NamedTuple):
 
 
 def count(tables: AuditTables) -> Counts:
-    """Count everything that the tables allow, and read examples of what was counted."""
+    """Count everything that the tables allow."""
     users = [user_column(index) for index in range(len(tables.user_types))]
     rows = {source.role: _rows(tables, source) for source in tables.sources()}
-    training = _items_of_training(rows["training"], timed=bool(tables.times))
-    end = aggregate(training, [], call("max", named("last")).alias("training_end")) if tables.times else None
-    of_users, of_items = _of_users(tables, users, rows, end), _of_items(tables, rows, training)
-    (row,) = of_items.counts.crossJoin(of_users.counts.hint("broadcast")).collect()
-    hashes = {**of_users.hashes(row), **of_items.hashes(row)}
-    found = _examples(tables, rows, hashes.values())
+    of_users, of_items = _of_users(tables, users, rows), _of_items(tables, rows)
+    together = of_items.counts.crossJoin(of_users.counts.hint("broadcast"))
+    examples = {**of_users.examples, **of_items.examples}
+    sizes = (*of_users.sizes, *of_items.sizes)
+    kinds = {user_column(index): kind for index, kind in enumerate(tables.user_types)}
+    kinds |= {_ITEM: tables.item_type, _TIME: tables.time_type}
+    shown = [
+        _shown(column, {name: kinds[name] for name in names})
+        for of_check in examples.values()
+        for column, names in of_check.items()
+    ]
+    (row,) = select(together, *map(named, (*examples, *sizes)), *shown).collect()
     return Counts(
         {
-            check: Finding(row[check] or 0, tuple(found[each] for each in of_check if each in found))
-            for check, of_check in hashes.items()
+            check: Finding(
+                row[check] or 0, tuple(row[column].asDict() for column in of_check if row[column] is not None)
+            )
+            for check, of_check in examples.items()
         },
-        {name: row[name] or 0 for name in (*of_users.sizes, *of_items.sizes)},
+        {name: row[name] or 0 for name in sizes},
         {source.role: row[f"invalid_{source.role}"] or 0 for source in tables.sources()},
     )
 
 
-class _Hash(NamedTuple):
-    """The hash of the columns of an example."""
-
-    columns: tuple[str, ...]
-    value: int
-
-
-class _Counted(NamedTuple):
-    """A table of one row with the counts of some checks and the hashes of their examples."""
-
-    counts: DataFrame
-    sizes: tuple[str, ...]
-    columns: Mapping[str, tuple[str, ...]]  # the columns of the examples of each check
-
-    def hashes(self, row: Row) -> dict[str, list[_Hash]]:
-        """The hashes of the examples of each check in the row."""
-        return {
-            check: [
-                _Hash(names, value) for part in range(_N_PARTS) if (value := row[_example(check, part)]) is not None
-            ]
-            for check, names in self.columns.items()
-        }
-
-
-def _example(check: str, part: int) -> str:
-    return f"{check}_{part}"
-
-
-def _examples(
-    tables: AuditTables, rows: Mapping[Role, DataFrame], hashes: Iterable[Iterable[_Hash]]
-) -> dict[_Hash, dict[str, Any]]:
-    """What has these hashes. Among a billion rows, something else has one of them with a probability below one in a hundred million."""
-    by_columns: dict[tuple[str, ...], set[int]] = {}
-    for each in (each for of_check in hashes for each in of_check):
-        by_columns.setdefault(each.columns, set()).add(each.value)
-    if not by_columns:
-        return {}
-    asked = _together(rows, {"labels": _LABELS, "predictions": _PREDICTIONS})
-    parts = []
-    for number_of_part, (names, values) in enumerate(by_columns.items()):
-        hashed = with_columns(select(asked, *map(named, names)), {_HASH: call("xxhash64", *map(named, names))})
-        parts.append(
-            hashed.where(F.col(_HASH).isin(sorted(values))).distinct().withColumn(_PART, F.lit(number_of_part))
-        )
-    together = parts[0]
-    for part in parts[1:]:
-        together = together.unionByName(part, allowMissingColumns=True)
-    kinds = {user_column(index): kind for index, kind in enumerate(tables.user_types)}
-    kinds |= {_ITEM: tables.item_type, _TIME: tables.time_type}
-    readable = [for_example(named(name), kinds[name]).alias(name) for name in together.columns if name in kinds]
-    columns_of = list(by_columns)
-    found = {}
-    for row in select(together, *readable, named(_HASH), named(_PART)).collect():
-        names = columns_of[row[_PART]]
-        found[_Hash(names, row[_HASH])] = {name: row[name] for name in names}
-    return found
+def _shown(example: str, kinds: Mapping[str, T.DataType]) -> Sql:
+    """An example as people read it; null if there is none."""
+    values = [for_example(field_of(example, name), kind).alias(name) for name, kind in kinds.items()]
+    return when(named(example).is_not_null(), call("struct", *values)).alias(example)
 
 
 def _rows(tables: AuditTables, source: Source) -> DataFrame:
@@ -144,25 +102,24 @@ def _rows(tables: AuditTables, source: Source) -> DataFrame:
     frame = source.frame
     users = [] if source.role in WITHOUT_USERS else source.users_sql()
     given = {user_column(index): name for index, name in enumerate(users)}
-    if source.role in tables.times:
-        given[_TIME] = named(tables.times[source.role])
-    if source.role == "predictions" and tables.model is not None:
-        given[_MODEL] = named(tables.model)
-    entry = call("explode", ids) if source.arrays else ids
-    frame = select(frame, *(value.alias(name) for name, value in given.items()), entry.alias(_ITEM))
     kinds = {user_column(index): kind for index, kind in enumerate(tables.user_types) if users}
     kinds |= {_ITEM: tables.item_type}
-    if _TIME in given:
+    if source.role in tables.times:
+        given[_TIME] = named(tables.times[source.role])
         kinds[_TIME] = tables.time_type
-    present = [named(name).is_not_null() for name in frame.columns]
-    present += [
-        ~call("isnan", named(name))
-        for name in (_ITEM, _TIME)
-        if isinstance(kinds.get(name), T.FloatType | T.DoubleType)
-    ]
-    typed = [named(name).cast(kind).alias(name) for name, kind in kinds.items()]
-    model = [named(_MODEL)] if _MODEL in given else []
-    return select(frame, *typed, *model, all_of(present).alias(_IS_VALID))
+    if source.role == "predictions" and tables.model is not None:
+        given[_MODEL] = named(tables.model)
+        kinds[_MODEL] = frame.schema[tables.model].dataType
+    entry = call("explode", ids) if source.arrays else ids
+    frame = select(frame, *(value.alias(name) for name, value in given.items()), entry.alias(_ITEM))
+    present = [named(name).is_not_null() for name in kinds]
+    present += [~call("isnan", named(name)) for name, kind in kinds.items() if isinstance(kind, _FLOATING)]
+    # -0.0 becomes 0.0, which it equals.
+    typed = {
+        name: named(name).cast(kind) + number(0.0).cast(kind) if isinstance(kind, _FLOATING) else named(name).cast(kind)
+        for name, kind in kinds.items()
+    }
+    return select(frame, *(value.alias(name) for name, value in typed.items()), all_of(present).alias(_IS_VALID))
 
 
 def _tally(condition: Sql) -> Sql:
@@ -170,141 +127,214 @@ def _tally(condition: Sql) -> Sql:
     return call("count", when(condition, 1))
 
 
-def _together(rows: Mapping[Role, DataFrame], places: Mapping[Role, int]) -> DataFrame:
-    """The usable rows of several tables, with the number of their table."""
-    parts = [
-        with_columns(where(rows[role], named(_IS_VALID)), {_TABLE: number(place)}).drop(_IS_VALID)
-        for role, place in places.items()
-        if role in rows
-    ]
-    together = parts[0]
-    for part in parts[1:]:
-        together = together.unionByName(part, allowMissingColumns=True)
-    return together
-
-
-def _items_of_training(training: DataFrame, *, timed: bool) -> DataFrame:
-    """A row for each item of training: how often it is there, and when first and last. Rows that lack something are counted beside."""
-    is_valid = named(_IS_VALID)
-    times = [
-        call("min", when(is_valid, named(_TIME))).alias("first"),
-        call("max", when(is_valid, named(_TIME))).alias("last"),
-    ]
-    counts = [_tally(is_valid).alias("training"), _tally(~is_valid).alias("invalid_training")]
-    return aggregate(training, [_ITEM], *counts, *(times if timed else []))
-
-
-def _of_users(tables: AuditTables, users: list[str], rows: Mapping[Role, DataFrame], end: DataFrame | None) -> _Counted:
-    """The counts that need the rows of a user and item beside one another."""
-    order = [_ITEM, _TABLE, *([_MODEL] if tables.model is not None else [])]
-    places: dict[Role, int] = {"training": _TRAINING, "labels": _LABELS, "predictions": _PREDICTIONS}
-    together = _together(rows, places)
-    table, item, time = named(_TABLE), named(_ITEM), named(_TIME)
-    is_label, is_prediction = table == _LABELS, table == _PREDICTIONS
-    by, ordered = [named(name) for name in users], [named(name) for name in order]
-    before = {
-        "known_item": over(call("last", when(table == _TRAINING, item), True), by, ordered, frame=_UP_TO_HERE),
-        "label_number": over(_tally(is_label), by, ordered, frame=_UP_TO_HERE),
-        "prediction_number": over(_tally(is_prediction), by, ordered, frame=_UP_TO_HERE),
-        **{f"previous_{name}": over(call("lag", named(name)), by, ordered) for name in order},
-    }
-    # The rows are sorted once: those above need the finer order, and are computed first.
-    whole = {"first_table": over(call("min", table), by)}
-    if tables.times:
-        whole["user_end"] = over(call("max", when(table == _TRAINING, time)), by)
-    sorted_once = with_columns(with_columns(together, before), whole)
-    asked = where(sorted_once, table > _TRAINING)
-    if end is not None:
-        asked = asked.crossJoin(end.hint("broadcast"))
-    is_known, is_cold = named("known_item") == item, named("first_table") != _TRAINING
-    is_repeated = all_of(named(f"previous_{name}") == named(name) for name in order if name != _MODEL)
-    of_same_model = all_of(named(f"previous_{name}") == named(name) for name in order if name == _MODEL)
-    first_label = is_label & (named("label_number") == 1)
-    first_prediction = is_prediction & (named("prediction_number") == 1)
-    pair = (*users, _ITEM)
+def _of_users(tables: AuditTables, users: list[str], rows: Mapping[Role, DataFrame]) -> _Counted:
+    """The counts that need the rows of a user beside one another."""
+    grouped = _grouped(tables, users, rows)
+    known, asked, item, kind = named(_KNOWN), named(_LABELS), (*users, _ITEM), tables.item_type
+    items = field_of(_LABELS, _ITEM) if tables.times else asked
+    is_cold = call("size", known) == 0
     flags = {
-        "labels_in_training": (is_label & is_known, pair),
-        "repeated_labels": (is_label & is_repeated, pair),
-        "cold_label_users": (first_label & is_cold, tuple(users)),
+        "labels_in_training": _Flag(_n_shared(items, known, kind), item, {_ITEM: _first_shared(items, known)}),
+        "repeated_labels": _Flag(_n_repeated(items), item, {_ITEM: _first_repeated(items, tables.item_type)}),
+        "cold_label_users": _Flag(when(is_cold & (call("size", asked) > 0), 1, 0), tuple(users)),
     }
-    sizes = {"label_users": first_label}
+    sizes = {"label_users": _tally(call("size", asked) > 0)}
     if tables.times:
-        timed = (*pair, _TIME)
-        flags["labels_before_training_end"] = (is_label & (time < named("training_end")), timed)
-        flags["labels_before_user_end"] = (is_label & (time < named("user_end")), timed)
+        timed = (*item, _TIME)
+        ends = {"labels_before_training_end": "training_end", "labels_before_user_end": "user_end"}
+        for check, end in ends.items():
+            early = call("filter", asked, function_of(["label"], field_of("label", _TIME) < named(end)))
+            first = {name: call("array_min", early).field(name) for name in (_ITEM, _TIME)}
+            flags[check] = _Flag(call("size", early), timed, first)
     if tables.predictions is not None:
-        flags["recommended_in_training"] = (is_prediction & is_known, pair)
-        flags["repeated_predictions"] = (is_prediction & is_repeated & of_same_model, pair)
-        flags["cold_recommended_users"] = (first_prediction & is_cold, tuple(users))
-        sizes["recommended_users"] = first_prediction
-    counts = {check: _tally(flag) for check, (flag, _) in flags.items()}
-    counts |= {name: _tally(flag) for name, flag in sizes.items()}
-    return _counted(asked, flags, counts, tuple(sizes))
+        listed = named(_RECOMMENDED)
+        is_listed = call("size", listed) > 0
+        flags |= {
+            "recommended_in_training": _Flag(
+                _n_shared(listed, known, kind), item, {_ITEM: _first_shared(listed, known)}
+            ),
+            "repeated_predictions": _repeated_predictions(tables, item),
+            "cold_recommended_users": _Flag(when(is_cold & is_listed, 1, 0), tuple(users)),
+        }
+        sizes["recommended_users"] = _tally(is_listed)
+    return _counted(grouped, users, flags, sizes)
 
 
-def _of_items(tables: AuditTables, rows: Mapping[Role, DataFrame], training: DataFrame) -> _Counted:
+def _grouped(tables: AuditTables, users: list[str], rows: Mapping[Role, DataFrame]) -> DataFrame:
+    """A row a user: arrays of what training, labels and predictions have of the user, and the ends of training."""
+    has_times = bool(tables.times)
+    usable = {role: where(frame, named(_IS_VALID)) for role, frame in rows.items()}
+    item, by = named(_ITEM), [named(name) for name in users]
+    times = [named(_TIME).alias("trained")] if has_times else []
+    label = call("struct", item.alias(_ITEM), named(_TIME).alias(_TIME)) if has_times else item
+    together = select(usable["training"], *by, item.alias(_KNOWN), *times).unionByName(
+        select(usable["labels"], *by, label.alias(_LABELS)), allowMissingColumns=True
+    )
+    collected = {name: call("collect_list", named(name)) for name in (_KNOWN, _LABELS)}
+    if has_times:
+        collected["user_end"] = call("max", named("trained"))
+    if tables.predictions is not None:
+        listed = _lists(tables, users, usable["predictions"])
+        together = together.unionByName(listed, allowMissingColumns=True)
+        collected[_RECOMMENDED] = call("collect_list", named(_RECOMMENDED))
+        if tables.model is not None:
+            collected[_RECOMMENDED] = call("flatten", collected[_RECOMMENDED])
+            collected[_REPEATED] = call("coalesce", call("sum", named(_REPEATED)), 0)
+            collected[_REPEATED_ITEM] = call("min", named(_REPEATED_ITEM))
+    grouped = aggregate(together, users, *(value.alias(name) for name, value in collected.items()))
+    if has_times:
+        end = aggregate(usable["training"], [], call("max", named(_TIME)).alias("training_end"))
+        grouped = grouped.crossJoin(end.hint("broadcast"))
+    return grouped
+
+
+def _lists(tables: AuditTables, users: list[str], predictions: DataFrame) -> DataFrame:
+    """The recommended items of users, a row each; if there are models, an array for each of them, and what repeats in it."""
+    by, item = [named(name) for name in users], named(_ITEM)
+    if tables.model is None:
+        return select(predictions, *by, item.alias(_RECOMMENDED))
+    listed = aggregate(predictions, [*users, _MODEL], call("collect_list", item).alias(_RECOMMENDED))
+    items = named(_RECOMMENDED)
+    repeated = _n_repeated(items).alias(_REPEATED)
+    first = when(_n_repeated(items) > 0, _first_repeated(items, tables.item_type)).alias(_REPEATED_ITEM)
+    return select(listed, *by, items, repeated, first)
+
+
+def _repeated_predictions(tables: AuditTables, columns: tuple[str, ...]) -> _Flag:
+    if tables.model is not None:
+        return _Flag(named(_REPEATED), columns, {_ITEM: named(_REPEATED_ITEM)})
+    items = named(_RECOMMENDED)
+    return _Flag(_n_repeated(items), columns, {_ITEM: _first_repeated(items, tables.item_type)})
+
+
+def _n_repeated(items: Sql) -> Sql:
+    """How many entries of an array are there for another time."""
+    return call("size", items) - call("size", call("array_distinct", items))
+
+
+def _first_shared(items: Sql, known: Sql) -> Sql:
+    return call("array_min", call("array_intersect", items, known))
+
+
+def _first_repeated(items: Sql, kind: T.DataType) -> Sql:
+    """The least entry that an array has twice: the first, in order, that equals the one before."""
+    seen, entry = named("seen"), named("entry")
+    first, last = seen.field("repeated"), seen.field("last")
+    start = call("struct", null_of(kind).alias("last"), null_of(kind).alias("repeated"))
+    repeats = call("struct", entry.alias("last"), entry.alias("repeated"))
+    goes_on = call("struct", entry.alias("last"), first.alias("repeated"))
+    step = when(first.is_null() & (last == entry), repeats, goes_on)
+    return call(
+        "aggregate",
+        call("sort_array", items),
+        start,
+        function_of(["seen", "entry"], step),
+        function_of(["seen"], first),
+    )
+
+
+def _n_shared(items: Sql, known: Sql, kind: T.DataType) -> Sql:
+    """How many entries of an array another one has, each time that they are there.
+
+    Arrays meet as sets. Only if an entry repeats, the shared ones are sorted among all, each before its own repetitions.
+    """
+    shared, entry, total = call("array_intersect", items, known), named("entry"), named("total")
+
+    def marked(array: Sql, *, is_asked: bool) -> Sql:
+        entry_and_mark = call("struct", entry.alias(_ITEM), number(is_asked).alias("is_asked"))
+        return call("transform", array, function_of(["entry"], entry_and_mark))
+
+    in_order = call("sort_array", call("concat", marked(shared, is_asked=False), marked(items, is_asked=True)))
+    item, n = total.field(_ITEM), total.field("n")
+    comes_next = call("struct", entry.field(_ITEM).alias(_ITEM), n.alias("n"))
+    one_more = call("struct", item.alias(_ITEM), (n + 1).alias("n"))
+    step = when(~entry.field("is_asked"), comes_next, when(entry.field(_ITEM) == item, one_more, total))
+    start = call("struct", null_of(kind).alias(_ITEM), number(0).alias("n"))
+    each_time = call("aggregate", in_order, start, function_of(["total", "entry"], step), function_of(["total"], n))
+    return when(_n_repeated(items) > 0, each_time, call("size", shared))
+
+
+def _of_items(tables: AuditTables, rows: Mapping[Role, DataFrame]) -> _Counted:
     """The counts that need the rows of an item together."""
     is_valid, has_since = named(_IS_VALID), "predictions" in tables.times
-    together = training.drop("last")
+    first = [call("min", when(is_valid, named(_TIME))).alias("first")] if has_since else []
+    trained = [_tally(is_valid).alias("training"), _tally(~is_valid).alias("invalid_training")]
+    together = aggregate(rows["training"], [_ITEM], *trained, *first)
+    counted = ["training", "invalid_training"]
     for role in ("labels", "predictions", "items"):
         if role not in rows:
             continue
+        counted += [role, f"invalid_{role}"]
         columns = [when(is_valid, 1, 0).alias(role), when(is_valid, 0, 1).alias(f"invalid_{role}")]
-        if role in tables.times:
+        if role in tables.times and has_since:
             columns.append(when(is_valid, named(_TIME)).alias("first" if role == "labels" else "since"))
         together = together.unionByName(select(rows[role], named(_ITEM), *columns), allowMissingColumns=True)
-    counted = [name for name in together.columns if name not in (_ITEM, "first", "since")]
-    first = [call("min", named("first")).alias("first")] if has_since else []
     sums = [call("coalesce", call("sum", named(name)), 0).alias(name) for name in counted]
     if has_since:
         # A row for each time of prediction, beside which stands the first time of the item.
-        together = aggregate(together, [_ITEM, "since"], *sums, *first)
+        together = aggregate(together, [_ITEM, "since"], *sums, call("min", named("first")).alias("first"))
         together = with_columns(together, {"first": over(call("min", named("first")), [named(_ITEM)])})
         early = call("sum", when(named("since") < named("first"), named("predictions"), 0))
         sums.append(early.alias("early"))
     items = aggregate(together, [_ITEM], *sums)
     labels, is_cold = named("labels"), named("training") == 0
-    item = (_ITEM,)
-    flags = {"cold_label_items": ((labels > 0) & is_cold, item)}
-    counts = {check: _tally(flag) for check, (flag, _) in flags.items()}
+    conditions = {"cold_label_items": ((labels > 0) & is_cold, number(1))}
     sizes = {"label_items": _tally(labels > 0)}
-
-    def weigh(check: str, name: str, condition: Sql) -> None:
-        """A check that counts the rows of items that meet a condition."""
-        flags[check] = (condition & (named(name) > 0), item)
-        counts[check] = call("sum", when(condition, named(name), 0))
-
     if tables.items is not None:
-        weigh("labels_outside_items", "labels", named("items") == 0)
+        conditions["labels_outside_items"] = (named("items") == 0, labels)
     if tables.predictions is not None:
         predictions = named("predictions")
-        flags["cold_recommended_items"] = ((predictions > 0) & is_cold, item)
-        counts["cold_recommended_items"] = _tally(flags["cold_recommended_items"][0])
+        conditions["cold_recommended_items"] = ((predictions > 0) & is_cold, number(1))
+        conditions["recommended_never_seen"] = (is_cold & (labels == 0), predictions)
+        conditions["labels_never_recommended"] = (predictions == 0, labels)
         sizes["recommended_items"] = _tally(predictions > 0)
-        weigh("labels_never_recommended", "labels", predictions == 0)
         if tables.items is not None:
-            weigh("recommended_outside_items", "predictions", named("items") == 0)
+            conditions["recommended_outside_items"] = (named("items") == 0, predictions)
     if has_since:
-        weigh("recommended_before_first_event", "early", number(True))
+        conditions["recommended_before_first_event"] = (number(True), named("early"))
     sizes |= {name: call("sum", named(name)) for name in counted}
-    return _counted(items, flags, counts | sizes, tuple(sizes))
+    flags = {check: _Flag(when(condition, n, 0), (_ITEM,)) for check, (condition, n) in conditions.items()}
+    return _counted(items, [_ITEM], flags, sizes)
 
 
-def _counted(
-    frame: DataFrame,
-    flags: Mapping[str, tuple[Sql, tuple[str, ...]]],
-    counts: Mapping[str, Sql],
-    sizes: tuple[str, ...],
-) -> _Counted:
-    """One row of the counts, and of each check the smallest hash of each part of the rows that it flags."""
-    columns = {check: names for check, (_, names) in flags.items()}
-    hash_of = {names: f"hash_{place}" for place, names in enumerate(dict.fromkeys(columns.values()))}
-    hashed = with_columns(frame, {name: call("xxhash64", *map(named, names)) for names, name in hash_of.items()})
-    firsts = [
-        call("min", when(flag & (call("pmod", value, _N_PARTS) == place), value)).alias(_example(check, place))
-        for check, (flag, names) in flags.items()
-        for value in [named(hash_of[names])]
-        for place in range(_N_PARTS)
-    ]
-    row = aggregate(hashed, [], *(value.alias(name) for name, value in counts.items()), *firsts)
-    return _Counted(row, sizes, columns)
+class _Flag(NamedTuple):
+    """How many a row has of what a check counts, and the columns of an example of it, with the values of those that are not the row's."""
+
+    n: Sql
+    columns: tuple[str, ...]
+    values: Mapping[str, Sql] = MappingProxyType({})
+
+
+class _Counted(NamedTuple):
+    """A table of one row with the counts of some checks and their examples."""
+
+    counts: DataFrame
+    sizes: tuple[str, ...]
+    examples: Mapping[
+        str, Mapping[str, tuple[str, ...]]
+    ]  # of each check, the columns with examples and what these hold
+
+
+def _counted(frame: DataFrame, by: list[str], flags: Mapping[str, _Flag], sizes: Mapping[str, Sql]) -> _Counted:
+    """One row of the counts, and of each check the flagged row with the smallest hash in each part of the hashes."""
+    counts = {check: flag.n for check, flag in flags.items()}
+    hashed = with_columns(frame, {**counts, _HASH: call("xxhash64", *map(named, by))})
+    value, values = named(_HASH), []
+    for check, flag in flags.items():
+        columns = [flag.values.get(name, named(name)).alias(name) for name in flag.columns]
+        example = call("struct", value.alias(_HASH), *columns)
+        for place in range(_N_PARTS):
+            is_flagged = (named(check) > 0) & (call("pmod", value, _N_PARTS) == place)
+            values.append(call("min", when(is_flagged, example)).alias(_example(check, place)))
+    sums = [call("sum", named(check)).alias(check) for check in flags]
+    row = aggregate(hashed, [], *(size.alias(name) for name, size in sizes.items()), *sums, *values)
+    examples = {check: dict.fromkeys(_examples(check), flag.columns) for check, flag in flags.items()}
+    return _Counted(row, tuple(sizes), examples)
+
+
+def _example(check: str, place: int) -> str:
+    return f"{check}_{place}"
+
+
+def _examples(check: str) -> list[str]:
+    return [_example(check, place) for place in range(_N_PARTS)]

@@ -154,6 +154,15 @@ CHECKS = (
         ("predictions",),
     ),
     AuditCheck(
+        "recommended_never_seen",
+        "predictions of items that nobody ever had",
+        "predictions",
+        "note",
+        "Neither training nor labels have these items, so such predictions cannot be hits.",
+        "New items are fine if the model knows them from their contents. Otherwise check the item ids.",
+        ("predictions",),
+    ),
+    AuditCheck(
         "labels_never_recommended",
         "labels whose item is in nobody's list",
         "labels",

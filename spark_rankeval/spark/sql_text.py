@@ -84,6 +84,11 @@ class Sql:
         """The same as another type."""
         return Sql(f"CAST({self} AS {kind if isinstance(kind, str) else _type(kind)})")
 
+    def field(self, name: str) -> Sql:
+        """A field of ours of a struct."""
+        assert _PLAIN.fullmatch(name), "a caller's name is no name of ours"
+        return Sql(f"{self}['{name}']")
+
     def alias(self, name: str) -> Sql:
         """The same under a name of ours."""
         assert _PLAIN.fullmatch(name), "a caller's name is no name of ours"
@@ -157,6 +162,21 @@ def _type(kind: T.DataType) -> str:
 def call(function: str, *arguments: Sql | float) -> Sql:
     """What a function of Spark's makes of the arguments."""
     return Sql(f"{function}({', '.join(map(_operand, arguments))})")
+
+
+def function_of(parameters: Sequence[str], value: Sql) -> Sql:
+    """A function that makes a value of parameters with names of ours, for functions of Spark's that take one."""
+    assert all(map(_PLAIN.fullmatch, parameters)), "a caller's name is no name of ours"
+    return Sql(
+        f"({', '.join(map(quoted, parameters))}) -> {value}"
+        if len(parameters) > 1
+        else f"{quoted(parameters[0])} -> {value}"
+    )
+
+
+def null_of(kind: T.DataType) -> Sql:
+    """No value, of a type."""
+    return Sql("NULL").cast(kind)
 
 
 def bits_and(left: Sql, right: Sql | int) -> Sql:

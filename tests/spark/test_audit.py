@@ -39,6 +39,7 @@ def naive(training, labels, predictions=None, items=None):
             "repeated_predictions": len(predictions) - len({(*row[:2], row[3]) for row in predictions}),
             "cold_recommended_users": len({row[0] for row in predictions} - users),
             "cold_recommended_items": len(listed - known),
+            "recommended_never_seen": sum(row[1] not in {*known, *(row[1] for row in labels)} for row in predictions),
             "labels_never_recommended": sum(row[1] not in listed for row in labels),
         }
         if items is not None:
@@ -65,8 +66,8 @@ def counted(audited):
 
 def test_equal_to_the_naive_version(spark):
     draw = random.Random(0)
-    training, labels = rows_of(draw, 25, n_items=6, n_users=5), rows_of(draw, 15, times=(4, 14))
-    predictions = rows_of(draw, 20, times=(0, 12), models=("als", "popular"))
+    training, labels = rows_of(draw, 25, n_items=6, n_users=5), rows_of(draw, 40, n_items=7, times=(4, 14))
+    predictions = rows_of(draw, 60, times=(0, 12), models=("als", "popular"))
     items = set("abcdf")
     audited = audit(
         spark.createDataFrame([row[:3] for row in training], TRAINING).repartition(3),
@@ -80,7 +81,7 @@ def test_equal_to_the_naive_version(spark):
     assert set(expected) == {check.name for check in CHECKS}
     assert all(expected.values()), "every check is planted"
     of = {row.name: row.of for row in audited.rows}
-    assert (of["repeated_labels"], of["repeated_predictions"]) == (15, 20)
+    assert (of["repeated_labels"], of["repeated_predictions"]) == (40, 60)
     assert of["cold_label_users"] == len({row[0] for row in labels})
     assert of["cold_recommended_items"] == len({row[1] for row in predictions})
     for row in audited.rows:
@@ -165,6 +166,27 @@ def test_rows_that_lack_something_are_counted_or_left_out(spark):
     assert (audited["labels_in_training"].n, audited["labels_in_training"].of) == (1, 1)
     assert audited["labels_before_training_end"].n == 0
     assert (audited["recommended_in_training"].of, audited["cold_recommended_users"].of) == (1, 1)
+
+
+def test_ids_that_are_nan_are_counted_and_zeros_of_both_signs_are_one(spark):
+    nan = float("nan")
+    training = spark.createDataFrame([(0.0, 1.0), (nan, 1.0)], "user double, item double")
+    labels = spark.createDataFrame([(-0.0, 1.0), (2.0, nan)], "user double, item double")
+    lists = spark.createDataFrame([(0.0, 1.0, 1.0), (0.0, 1.0, nan)], "user float, item double, model double")
+    with pytest.raises(DataError) as raised:
+        audit(training, labels, lists, model="model")
+    assert raised.value.counts == {"n_invalid_training": 1, "n_invalid_labels": 1, "n_invalid_predictions": 1}
+    assert "rows of predictions with a null or NaN user or item or model ('model'): 1" in str(raised.value)
+    audited = audit(training, labels, lists, model="model", on_invalid="drop")
+    assert counted(audited) == naive([(0, 1, None, "")], [(0, 1, None, "")], [(0, 1, None, "")])
+    assert audited["labels_in_training"].examples == ({"user": 0.0, "item": 1.0},)
+
+
+def test_a_user_with_many_rows_of_few_items(spark):
+    draw = random.Random(3)
+    tables = [[(draw.choice([1, 1, 1, 2]), draw.randrange(n), None, "") for _ in range(3_000)] for n in (20, 40, 60)]
+    frames = [spark.createDataFrame([row[:2] for row in table], "user int, item int") for table in tables]
+    assert counted(audit(*frames)) == naive(*tables)
 
 
 def test_tables_without_rows_are_refused(spark):
