@@ -7,15 +7,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from summary_rows import row
 
 from spark_rankeval.errors import MergeError
-from spark_rankeval.records.merged import NO_BOOTSTRAP, merged_rows
+from spark_rankeval.records.merged import NO_BOOTSTRAP, NO_CLUSTERS, merged_rows
 from spark_rankeval.records.metrics_table import COLUMNS, row_of, values_of
 from spark_rankeval.records.summary import SummaryRow, summary_row
 from spark_rankeval.statistics.carried import as_text, from_text
+from spark_rankeval.statistics.clusters import ClusterAccumulator, clusters_of, sums_by_cluster
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions, descriptions_of
 
 # What the sums of the users do not tell.
@@ -39,6 +41,101 @@ def summary_of(values, weights=None, ci="t", **others):
     }
     told["user_weight"] = "" if weights is None else "spend"
     return summary_row("ndcg@10", figures, **(told | others))
+
+
+def clustered(hashes, values, weights=None):
+    """The row of users whose clusters have these hashes."""
+    options = DescriptionOptions("t", quantiles=(), weighted=weights is not None, clustered=True)
+    accumulator = DescriptionAccumulator(1, options)
+    order = np.argsort(hashes.view(np.uint64), kind="stable")
+    hashes, values = hashes[order], values[order]
+    weights = None if weights is None else weights[order]
+    accumulator.add([values], None, weights)
+    sums = ClusterAccumulator(1, grouped=True)
+    starts = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1]))
+    sums.add(sums_by_cluster(hashes, starts, values[:, None], None if weights is None else weights[:, None]))
+    (figures,) = descriptions_of(accumulator.state(), options, clusters_of(sums.state()))
+    about = {
+        "model": "",
+        "dialect": "default",
+        "relevance": "",
+        "definition": "ndcg@10",
+        "cutoff": 10,
+        "over_all": False,
+    }
+    return summary_row("ndcg@10", figures, **about, cluster="person", user_weight="" if weights is None else "spend")
+
+
+def week(n_people, seed=0, *, weighted=False):
+    """Five days of the same people, who differ: the hashes of those who came, their values, and weights."""
+    random = np.random.default_rng(seed)
+    hashes = random.integers(-(2**63), 2**63 - 1, n_people)
+    liking = random.random(n_people)
+    for _ in range(5):
+        there = random.integers(0, n_people, n_people)
+        values = np.clip(liking[there] + random.normal(0, 0.1, n_people), 0, 1)
+        values[random.random(n_people) < 0.05] = np.nan
+        yield hashes[there], values, random.exponential(size=n_people) if weighted else None
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("n_people", [90, 5000])
+def test_days_of_the_same_people_have_the_error_of_least_squares_with_groups_of_them(n_people, weighted):
+    given = list(week(n_people, weighted=weighted))
+    found = merge(*(clustered(*day) for day in given))
+    hashes, values = (np.concatenate([day[place] for day in given]) for place in (0, 1))
+    weights = np.concatenate([day[2] for day in given]) if weighted else np.ones(len(values))
+    used = ~np.isnan(values)
+    groups = hashes.view(np.uint64)[used] >> np.uint64(54)
+    model = sm.WLS(values[used], np.ones(used.sum()), weights[used])
+    fitted = model.fit(cov_type="cluster", cov_kwds={"groups": groups.astype(int)}, use_t=True)
+    assert found.n_clusters == len(np.unique(groups))
+    assert found.standard_error == pytest.approx(fitted.bse[0], rel=1e-7)
+    assert (found.interval_low, found.interval_high) == pytest.approx(tuple(fitted.conf_int()[0]), rel=1e-7)
+    # As if all users were independent, it would be far too short.
+    independent = merge(*(summary_of(values, weights) for _, values, weights in given))
+    assert found.standard_error > 1.5 * independent.standard_error
+    assert found.mean == independent.mean
+
+
+def test_no_order_of_merging_days_changes_a_bit():
+    days = [clustered(*day) for day in week(400, seed=3)]
+    whole = merge(*days)
+    for order in ([3, 1, 4, 0, 2], [4, 3, 2, 1, 0]):
+        first, second = merge(*(days[place] for place in order[:2])), merge(*(days[place] for place in order[2:]))
+        assert known(merge(second, first)) == known(whole)
+    assert SummaryRow.from_stored(json.loads(json.dumps(whole.stored()))).cluster_sums == whole.cluster_sums
+    assert row_of(dict(zip(COLUMNS, values_of(whole), strict=True))).cluster_sums == whole.cluster_sums
+
+
+def test_the_sums_of_clusters_stay_small():
+    sizes = [len(clustered(*next(week(n))).cluster_sums) for n in (10, 1_000, 100_000)]
+    assert sizes[0] < 300
+    assert sizes[2] < 8_000
+
+
+def test_merged_days_without_spread_or_sums_of_clusters():
+    hashes = np.arange(50, dtype=np.int64) << 54
+    same = clustered(hashes, np.full(50, 1 / 3))
+    merged = merge(same, same)
+    assert (merged.standard_error, merged.interval_method) == (0, "clopper_pearson")
+    alone = clustered(np.zeros(9, np.int64), np.arange(9) / 9)
+    assert merge(alone, alone).no_interval == "one cluster has no spread"
+    earlier = merge(same, replace(same, cluster_sums=""))
+    assert (earlier.n_clusters, earlier.no_interval) == (0, NO_CLUSTERS)
+    nobody = clustered(hashes, np.full(50, np.nan))
+    assert merge(nobody, same).interval_low == same.interval_low
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["no sums", "0,1;0,1;", "0,1;0,1;!!!!", "9999,1;0,1;eJw=", "0,99;0,1;eJw=", lambda row: row.cluster_sums[:-8]],
+)
+def test_sums_of_clusters_that_cannot_be_read_are_refused(text):
+    fine = clustered(*next(week(50)))
+    spoilt = replace(fine, cluster_sums=text if isinstance(text, str) else text(fine))
+    with pytest.raises(MergeError, match=r"ndcg@10 has sums of clusters that cannot be read"):
+        merge(fine, spoilt)
 
 
 def known(found):

@@ -11,7 +11,7 @@ from spark_rankeval.errors import InputError, MergeError, MetricError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
 from spark_rankeval.records.merged import merged_rows
-from spark_rankeval.records.metrics_table import COLUMNS, OF_CLUSTERS, RUN_ID, row_of
+from spark_rankeval.records.metrics_table import CLUSTER_SUMS, COLUMNS, OF_CLUSTERS, RUN_ID, row_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.stored import no_users, qualities_in
 from spark_rankeval.statistics.intervals import asked_for
@@ -140,7 +140,7 @@ def _of_manifests(
 
 
 def _of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
-    optional = ("fingerprints", *OF_CLUSTERS)
+    optional = ("fingerprints", CLUSTER_SUMS, *OF_CLUSTERS)
     wanted = [name for name in COLUMNS if name not in optional or name in table.columns]
     lacking = [name for name in (*wanted, RUN_ID) if name not in table.columns]
     if lacking:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # Rows of two runs that agree in these columns are the same figure; for an end of an interval also in the last three.
 _FIGURE = ("model", "slice", "metric", "relevance", "definition", "dialect", "user_weight")
 _SAME = (*_FIGURE, "interval", "level", "cluster")
-_UNNEEDED = ("quantiles", "over_all", "moments", "n_clusters", "design_effect")
+_UNNEEDED = ("quantiles", "over_all", "moments", "cluster_sums", "n_clusters", "design_effect")
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _SCHEMA = (
     "name string, condition string, found string, passed boolean, metric string, model string, slice string, `on` string, "

@@ -64,6 +64,7 @@ _TEXTS = [
     "definition",
     "moments",
     "cluster",
+    "cluster_sums",
 ]
 _TYPES = {
     **dict.fromkeys(("k", "n", "undefined", "zeros", "n_clusters"), "bigint"),

@@ -9,9 +9,10 @@ from spark_rankeval.errors import MergeError
 from spark_rankeval.records.slices import attributes_of
 from spark_rankeval.records.summary import summary_row
 from spark_rankeval.statistics.carried import added, from_text
-from spark_rankeval.statistics.clusters import Clusters
+from spark_rankeval.statistics.clusters import Clusters, clusters_of_days
 from spark_rankeval.statistics.description import Description, as_known, t_interval_of
 from spark_rankeval.statistics.fingerprints import added as added_fingerprints
+from spark_rankeval.statistics.grouped_clusters import GroupedClusters
 from spark_rankeval.statistics.intervals import Interval, asked_for
 from spark_rankeval.statistics.means import mean_of_sums
 from spark_rankeval.statistics.moments import moments_of_sums
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 # What all rows of a figure have alike.
 _SHARED = ("model", "dialect", "relevance", "definition", "cutoff", "over_all", "user_weight", "cluster", "asked")
 NO_BOOTSTRAP = "a bootstrap needs the users, and a merged summary has only their sums"
-NO_CLUSTERS = "a cluster may have users in several summaries, which know only their own"
+NO_CLUSTERS = (
+    "a summary has no sums of groups of clusters, so nobody knows who is in several: an earlier version wrote it"
+)
 
 
 def merged_rows(summaries: Mapping[str, Sequence[SummaryRow]]) -> tuple[SummaryRow, ...]:
@@ -69,7 +72,8 @@ def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> Summ
     first = rows[0]
     sums = _sums(row for row in rows if row.n_users)
     try:
-        moments, weighted, interval = _figures(rows, sums)
+        clusters = _clusters(rows) if first.cluster else None
+        moments, weighted, interval = _figures(rows, sums, clusters)
     except (ArithmeticError, ValueError) as error:
         msg = f"{_words(first)} has moments that no users can have: {error}. Read the summaries again from their source"
         raise MergeError(msg) from error
@@ -82,7 +86,7 @@ def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> Summ
             math.nan,
             dict.fromkeys(shares, math.nan),
             weighted,
-            Clusters(0) if first.cluster else None,
+            clusters,
         ),
         slice_=first.slice,
         standard=max(row.standard for row in rows),
@@ -99,7 +103,24 @@ def _fingerprints(model: str, summaries: Mapping[str, Sequence[SummaryRow]]) -> 
     return {table: added_fingerprints([first[table], *(other[table] for other in others)]) for table in shared}
 
 
-def _figures(rows: Sequence[SummaryRow], sums: Sums) -> tuple[Moments, Mean | None, Interval | None]:
+def _clusters(rows: Sequence[SummaryRow]) -> Clusters:
+    """What groups of clusters say of the mean over all summaries; nothing if one of these has no sums of them."""
+    with_users = [row for row in rows if row.n_users]
+    if not with_users or not all(row.cluster_sums for row in with_users):
+        return Clusters(0)
+    days = []
+    for row in with_users:
+        try:
+            days.append(GroupedClusters.from_text(row.cluster_sums))
+        except ValueError as error:
+            msg = f"{_words(row)} has sums of clusters that cannot be read: {error}"
+            raise MergeError(msg) from error
+    return clusters_of_days(days)
+
+
+def _figures(
+    rows: Sequence[SummaryRow], sums: Sums, clusters: Clusters | None
+) -> tuple[Moments, Mean | None, Interval | None]:
     """The moments, the mean if users have weights, and the interval if one was asked for."""
     first, with_users = rows[0], [row for row in rows if row.n_users]
     counts = {"n": sum(row.n_users for row in rows), "n_undefined": sum(row.n_undefined for row in rows)}
@@ -116,10 +137,12 @@ def _figures(rows: Sequence[SummaryRow], sums: Sums) -> tuple[Moments, Mean | No
         weighted = as_known(of_sums, moments)
     interval = None
     method = asked_for(first.interval_method)
-    if method and first.cluster:
+    if method == "t" and clusters is not None and not clusters.n and moments.n:
         interval = Interval.missing(first.interval_level, method, NO_CLUSTERS)
+    elif method == "t" and clusters is not None and clusters.n == 1:
+        interval = Interval.missing(first.interval_level, method, "one cluster has no spread")
     elif method == "t":
-        interval = t_interval_of(moments, weighted, first.interval_level)
+        interval = t_interval_of(moments, weighted, first.interval_level, clusters)
     elif method:
         interval = Interval.missing(first.interval_level, method, NO_BOOTSTRAP)
     return moments, weighted, interval

@@ -14,16 +14,18 @@ _ATTRIBUTES = {
     "k": "cutoff", "value": "mean", "low": "interval_low", "high": "interval_high", "level": "interval_level",
     "interval": "interval_method", "n": "n_users", "undefined": "n_undefined", "zeros": "n_zero", "effective_n": "effective_n_users",
 }  # fmt: skip
+#: The column of the sums of groups of clusters.
+CLUSTER_SUMS = "cluster_sums"
 _NAMES = (
     "model", "dialect", "metric", "k", "relevance", "slice", "value", "low", "high", "level", "interval", "n", "undefined", "std",
     "standard_error", "minimum", "median", "maximum", "zeros", "quantiles", "user_weight", "effective_n", "definition", "over_all",
-    "moments", "fingerprints", "cluster", "n_clusters", "design_effect",
+    "moments", "fingerprints", "cluster", "n_clusters", "design_effect", CLUSTER_SUMS,
 )  # fmt: skip
 #: The attribute of `SummaryRow` that is in a column, by the column.
 COLUMNS = {name: _ATTRIBUTES.get(name, name) for name in _NAMES}
 #: The columns about clusters; and all that tables of an earlier version lack.
 OF_CLUSTERS = ("cluster", "n_clusters", "design_effect")
-LATER = ("over_all", "moments", "fingerprints", *OF_CLUSTERS)
+LATER = ("over_all", "moments", "fingerprints", CLUSTER_SUMS, *OF_CLUSTERS)
 #: The columns that tell runs apart, and when they were.
 RUN_ID, TIME = "run_id", "time"
 _KINDS = {item.name: item.type for item in fields(SummaryRow)}
@@ -57,5 +59,6 @@ def row_of(record: Mapping[str, Any]) -> SummaryRow:
         over_all=bool(record.get("over_all")),
         moments=record.get("moments") or "",
         cluster=record.get("cluster") or "",
+        cluster_sums=record.get(CLUSTER_SUMS) or "",
         fingerprints=dict(record.get("fingerprints") or {}),
     )

@@ -23,7 +23,7 @@ _NOT_ASKED = "not asked for"
 #: What `SummaryRow.user_weight` says of means that are quotients of sums over all users.
 SELF_NORMALISED = "self-normalised"
 # What only programs read of a row.
-_STORED = ("over_all", "moments", "standard", "standard_mean")
+_STORED = ("over_all", "moments", "cluster_sums", "standard", "standard_mean")
 _INFINITIES = (math.inf, -math.inf)
 # The column of a quantile.
 _SHARE = re.compile(r"q[\d.]")
@@ -84,11 +84,14 @@ class SummaryRow(AskedFor):
         effective_n_users: how many users of equal weights would do as well, (Σw)² / Σw² (Kish 1965); n_users without weights.
         cluster: the columns of the clusters that users come in, such as ``user`` for sessions; empty: users are independent.
             Standard error and interval are those of clusters.
-        n_clusters: how many clusters have a user with a value; 0 if users are independent.
+        n_clusters: how many clusters have a user with a value; 0 if users are independent. Of a merged summary, how many of 1,024
+            groups of clusters.
         design_effect: the variance of the mean with clusters ÷ without; NaN if users are independent, or have no spread.
         over_all: the mean is over every user, so one undefined value makes it undefined. No column of tables.
         moments: the exact sums behind mean and spread, as text, from which `merge` makes the figures of several evaluations; empty
             if values are too large for exact sums. No column of tables; JSON and a job's table of metrics have it.
+        cluster_sums: the sums of 1,024 groups of clusters, as text of some 7 kB, from which `merge` makes the interval of several days;
+            empty without clusters and t intervals. Likewise.
         standard: what dialect ``standard`` means by the metric, if few systems define it as this row does and the caller did not
             choose this definition; else empty. No column of tables; JSON has it.
         standard_mean: the mean by that definition; NaN if it was not computed. Likewise.
@@ -125,6 +128,7 @@ class SummaryRow(AskedFor):
     design_effect: float = math.nan
     over_all: bool = False
     moments: str = ""
+    cluster_sums: str = ""
     # What stands beside the figure is no part of it: a stored table gives equal rows without knowing that.
     standard: str = field(default="", compare=False)
     standard_mean: float = field(default=math.nan, compare=False)
@@ -223,6 +227,7 @@ def summary_row(
         design_effect=math.nan if clusters is None else clusters.design_effect(figures.error_of_users),
         over_all=over_all,
         moments="" if sums is None else as_text(sums),
+        cluster_sums="" if clusters is None or clusters.grouped is None else clusters.grouped.text(),
     )
 
 

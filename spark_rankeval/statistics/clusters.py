@@ -8,14 +8,18 @@ variance is G/(G−1) · Σ(S − mean·W)² / (ΣW)² for G clusters (Liang and
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
+from spark_rankeval.statistics.grouped_clusters import SHIFT, GroupedClusters
 from spark_rankeval.statistics.means import LEAST_MEAN_WEIGHT, NEARLY_NOTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -27,6 +31,8 @@ _TERMS = ((1, 0), (1, 1), (2, 0), (2, 1), (2, 2))
 _CUBES = ((3, 0), (3, 1), (3, 2), (3, 3))
 # Clusters wait until so many of them are there: sums of many cost little more than sums of one.
 _TOGETHER = 1 << 13
+# The field of a state with the sums of groups.
+_GROUPS = "groups_joined"
 
 
 class ClusterSums(NamedTuple):
@@ -54,18 +60,22 @@ def sums_by_cluster(clusters: Array, starts: Array, values: Floats, weights: Flo
 class ClusterAccumulator:
     """The sums over clusters behind the precision of several columns, for clusters that come one after the other.
 
-    With `cubes` the acceleration of the BCa bootstrap is known, too.
+    With `cubes` the acceleration of the BCa bootstrap is known, too. With `grouped` the sums of groups of clusters are kept; then all
+    clusters of a group must come together.
     """
 
-    def __init__(self, n_columns: int, *, cubes: bool = False) -> None:
+    def __init__(self, n_columns: int, *, cubes: bool = False, grouped: bool = False) -> None:
         self._terms = (*_TERMS, *_CUBES) if cubes else _TERMS
         self._sums = ExactSums(n_columns * len(self._terms))
         self._counts = np.zeros((2, n_columns), np.int64)
         self._waiting: list[ClusterSums] = []
         self._n_waiting = 0
+        self._groups: list[Array] | None = [np.empty((n_columns, 0, 3))] if grouped else None
 
     def add(self, sums: ClusterSums, n_without: int = 0) -> None:
         """Add clusters, each of them once, and the number of users among them whose cluster is not known."""
+        if self._groups is not None and len(sums.clusters):
+            self._groups.append(_by_group(sums))
         self._counts[1] += n_without
         self._waiting.append(sums)
         self._n_waiting += len(sums.weights)
@@ -90,12 +100,24 @@ class ClusterAccumulator:
         """The state so far, as arrays whose first axis is the columns; states are merged by adding."""
         self._settle()
         sums, n_terms = self._sums.state(), len(self._terms)
+        groups = {} if self._groups is None else {_GROUPS: np.concatenate(self._groups, axis=1)}
         return {
+            **groups,
             "n": self._counts[0].copy(),
             "n_without": self._counts[1].copy(),
             "limbs": sums["limbs"].reshape(-1, n_terms, LIMBS),
             "n_excessive": sums["n_excessive"].reshape(-1, n_terms).sum(axis=1),
         }
+
+
+def _by_group(sums: ClusterSums) -> Array:
+    """Of each column and group of clusters: its number, and its sums of weights and of values."""
+    groups = sums.clusters.view(np.uint64) >> SHIFT
+    starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        of_groups = [np.add.reduceat(each, starts, axis=0).T for each in (sums.weights, sums.values)]
+    numbers = np.broadcast_to(groups[starts].astype(np.float64), of_groups[0].shape)
+    return np.stack([numbers, *of_groups], axis=2)
 
 
 @dataclass(frozen=True)
@@ -107,12 +129,14 @@ class Clusters:
         n_without: users whose cluster is not known; each stands for a cluster alone.
         standard_error: of the mean; NaN for fewer than two clusters, or if sums are too large.
         acceleration: how the standard error changes with the mean; NaN if it was not asked for.
+        grouped: the sums of groups of clusters, from which several days are merged; None if they were not asked for.
     """
 
     n: int
     n_without: int = 0
     standard_error: float = math.nan
     acceleration: float = math.nan
+    grouped: GroupedClusters | None = None
 
     def design_effect(self, standard_error: float) -> float:
         """The variance of the mean ÷ that of as many independent users, from their standard error; NaN if that is 0 or unknown."""
@@ -130,10 +154,18 @@ def clusters_of(state: dict[str, Array]) -> list[Clusters]:
 def clusters_of_column(state: dict[str, Any]) -> Clusters:
     """The clusters of one column, from its entry of each field of the state."""
     n, n_without, limbs = int(state["n"]), int(state["n_without"]), state["limbs"]
+    grouped = GroupedClusters.of(state[_GROUPS]) if _GROUPS in state else None
     if n == 0 or int(state["n_excessive"]):
-        return Clusters(n, n_without)
+        return Clusters(n, n_without, grouped=grouped)
     terms = (*_TERMS, *_CUBES)[: len(limbs)]
-    return _known(n, n_without, {term: exact_sum(sums) for term, sums in zip(terms, limbs, strict=True)})
+    known = _known(n, n_without, {term: exact_sum(sums) for term, sums in zip(terms, limbs, strict=True)})
+    return replace(known, grouped=grouped)
+
+
+def clusters_of_days(days: Sequence[GroupedClusters]) -> Clusters:
+    """The precision of a mean over several days: groups of clusters are taken as clusters, and counted."""
+    grouped = GroupedClusters.added(days)
+    return replace(_known(grouped.n, 0, grouped.terms(_TERMS)), grouped=grouped) if grouped.n else Clusters(0)
 
 
 def _known(n: int, n_without: int, sums: dict[tuple[int, int], Fraction]) -> Clusters:

@@ -18,6 +18,7 @@ _COMBINE: dict[str, Callable[[Array, Array], Array]] = {
     "least": np.minimum,
     "greatest": np.maximum,
     "smallest": smallest,
+    "joined": lambda first, second: np.concatenate([first, second], axis=1),
 }
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from spark_rankeval.ranking.ragged import starts_of_runs
 from spark_rankeval.records.slices import EVERY
 from spark_rankeval.statistics.clusters import ClusterAccumulator, ClusterSums, sums_by_cluster
+from spark_rankeval.statistics.grouped_clusters import N_GROUPS, SHIFT
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.worker.packing import PLACE, STATE, placed
@@ -33,14 +34,13 @@ if TYPE_CHECKING:
     #: The sums of clusters by the name of their group, as `ClusterAccumulator` has them.
     ClusterStates = dict[str, dict[str, Array]]
 
-#: The first of the places where users of a cluster meet, behind all other places, and how many there are, a power of 2.
-FIRST_PLACE, PLACES = 1 << 20, 1 << 10
+#: The first of the places where users of a cluster meet, behind all other places, and how many there are: one for each group of clusters.
+FIRST_PLACE, PLACES = 1 << 20, N_GROUPS
 #: The field of a row that has sums of clusters instead of other states; the names of groups are JSON arrays.
 CLUSTERS = "clusters"
 
 # A worker holds so many bytes of users before they go on, and so many of sums.
 _HELD = 1 << 26
-_SHIFT = np.uint64(64 - PLACES.bit_length() + 1)
 # The words of a row before those of its groups: the hash of its cluster, that of the user, and whether the cluster is not known.
 _CLUSTER, _USER, _IS_WITHOUT, _KEYS = range(4)
 # Sets the hashes of users who stand for a cluster alone apart from those of clusters, which may have the users' ids.
@@ -65,6 +65,7 @@ class Layout(NamedTuple):
         n_keys: how many columns divide users into groups.
         kept: for each kind of group, which of these columns it keeps; the others are rolled up.
         cubes: whether the acceleration is needed.
+        grouped: whether the sums of groups of clusters are kept, so that summaries of several days merge.
     """
 
     n_values: int
@@ -73,6 +74,7 @@ class Layout(NamedTuple):
     n_keys: int = 0
     kept: tuple[tuple[bool, ...], ...] = ((),)
     cubes: bool = False
+    grouped: bool = False
 
     @classmethod
     def of(cls, n_values: int, options: DescriptionOptions, n_keys: int, roll: Roll | None = None) -> Layout:
@@ -85,12 +87,17 @@ class Layout(NamedTuple):
             n_keys,
             () if roll is None else kept_by(roll, n_keys),
             options.resamples,
+            options.method == "t",
         )
 
     @property
     def n_words(self) -> int:
         """The words of a row: those about the user, the user's weight, normalisers, values."""
         return _KEYS + self.n_keys + self.weighted + len(self.normalised) + self.n_values
+
+    def accumulator(self) -> ClusterAccumulator:
+        """What adds up the clusters of a group."""
+        return ClusterAccumulator(self.n_values, cubes=self.cubes, grouped=self.grouped)
 
     def weights(self, rows: Array) -> Array | None:
         """The weights of each user and value; None if all are 1."""
@@ -168,7 +175,7 @@ class ClusterRows:
         rows = np.concatenate(waiting) if waiting else np.empty((0, self._layout.n_words))
         if not len(rows):
             return
-        place = (rows.view(np.uint64)[:, _CLUSTER] >> _SHIFT).astype(np.int32)
+        place = (rows.view(np.uint64)[:, _CLUSTER] >> SHIFT).astype(np.int32)
         order = np.argsort(place, kind="stable")
         rows, place = rows[order], place[order]
         starts = np.flatnonzero(starts_of_runs(place))
@@ -183,8 +190,9 @@ class ClusterMerger:
 
     def __init__(self, layout: Layout, new: Callable[[tuple[bool, ...]], Accumulator] | None = None) -> None:
         self._layout = layout
-        self._new = new or (lambda kept: ClusterAccumulator(layout.n_values, cubes=layout.cubes))
+        self._new = new or (lambda kept: layout.accumulator())
         self._groups: dict[str, Accumulator] = {}
+        self._n_places = 0
 
     def add(self, states: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         """Take in all users of a place, as `ClusterRows` sent them; gives what has to make room."""
@@ -198,7 +206,9 @@ class ClusterMerger:
         rows = rows[order]
         for kept in self._layout.kept:
             self._add_groups(rows, kept)
-        accumulators = len(self._groups) * self._layout.n_values * (9 if self._layout.cubes else 5) * 256
+        self._n_places += 1
+        of_a_value = (9 if self._layout.cubes else 5) * 256 + 24 * self._n_places * self._layout.grouped
+        accumulators = len(self._groups) * self._layout.n_values * of_a_value
         if accumulators > _HELD:
             yield from self.trees()
 
@@ -226,7 +236,7 @@ class ClusterMerger:
 
     def trees(self) -> Iterator[dict[str, Any]]:
         """The sums so far, as `packing` takes them. Afterwards it holds nothing."""
-        groups, self._groups = self._groups, {}
+        groups, self._groups, self._n_places = self._groups, {}, 0
         if groups:
             yield {CLUSTERS: {name: sums.state() for name, sums in groups.items()}}
 
@@ -252,7 +262,7 @@ def group_name(key: Key) -> str:
 
 def no_clusters(layout: Layout) -> dict[str, Array]:
     """The sums of no cluster."""
-    return ClusterAccumulator(layout.n_values, cubes=layout.cubes).state()
+    return layout.accumulator().state()
 
 
 def _hashes(column: pa.Array) -> IntArray:

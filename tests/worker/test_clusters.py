@@ -74,6 +74,7 @@ def exactly(states):
             state["n"].tolist(),
             state["n_without"].tolist(),
             list(map(exact_sum, state["limbs"].reshape(-1, LIMBS))),
+            [clusters.grouped for clusters in clusters_of(state)],
         )
         for name, state in states.items()
     }
