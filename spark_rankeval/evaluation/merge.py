@@ -40,8 +40,8 @@ def merge(
     of all users would give, because a summary keeps the exact sums behind them. Medians, quantiles and bootstrap intervals cannot be
     merged: they are NaN, and the plan of the result says so. `summarise` of the stored per-user tables has them.
 
-    **A user who is in several results counts once in each**, so n is a number of user-days. The interval assumes independent users: it
-    is too narrow if people come back every day.
+    **A user who is in several results counts once in each**, so n is a number of user-days. If people come back every day, evaluate each
+    day with ``cluster="user"``: the interval then knows who came back. Otherwise it takes user-days as independent.
 
     Examples:
         >>> monday = evaluate(predictions.where("user < 4"), labels.where("user < 4"), "rr", score="score")

@@ -63,3 +63,11 @@ def test_intervals_and_signs_of_clusters_hold_what_those_of_their_users_do_not()
     assert with_clusters.rejected <= at_most(0.06, runs)
     assert without.covered < 0.9
     assert without.rejected > 0.1
+
+
+def test_intervals_of_merged_days_hold_if_people_come_back():
+    of_clusters = SimpleNamespace(**run_path(str(ROOT / "tools" / "simulate_clusters.py")))
+    runs = examples(60, 1000)
+    without, with_clusters = of_clusters.week(np.random.default_rng(315), 60, 0.9, 0.5, runs)
+    assert 1 - with_clusters <= at_most(0.06, runs)
+    assert without < 0.9
