@@ -94,7 +94,7 @@ def test_a_confidence_sequence_is_wider_and_says_where_it_is_tightest():
     assert "tightest at 300 users" in repr(compared(sequential=True, tightest_at=300))
     few = {name: frame.head(29) for name, frame in FRAMES.items()}
     row = compared(few, sequential=True)["recall@5", "blue"]
-    assert row.no_interval == "a confidence sequence begins when both groups have 100 users; one has 29"
+    assert row.no_interval == "a confidence sequence begins when both groups have 100 users; blue has 29"
     assert (row.verdict, math.isnan(row.p)) == ("undecided", True)
 
 

@@ -1,7 +1,7 @@
 """Simulate experiments without an effect, and slices without a gap: how often verdicts are false, and intervals hold the truth.
 
 `python tools/simulate_experiments.py` prints the tables of docs/evidence/experiments.md, in some five minutes; `gaps`, `groups`,
-`covariates` and `looks` name one of them. A test runs a short version of each.
+`covariates`, `looks` and `starts` name one of them. A test runs a short version of each.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from spark_rankeval.statistics.covariates import adjusted_difference
 from spark_rankeval.statistics.group_sums import GroupAccumulator, group_of
-from spark_rankeval.statistics.groups import Difference, difference_of, largest_gap
+from spark_rankeval.statistics.groups import Difference, Group, difference_of
+from spark_rankeval.statistics.largest_gap import largest_gap
+from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.sequences import TIGHTEST_AT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from spark_rankeval.statistics.groups import Group
 
 Array = np.ndarray[Any, Any]
 Draw = Any
@@ -117,7 +117,7 @@ def with_covariate(rng: np.random.Generator, n_users: int, runs: int, share: flo
 
 
 def false_alarms(
-    rng: np.random.Generator, draw: Draw, n_a_look: int, share: float, runs: int, looks: int = 50
+    rng: np.random.Generator, draw: Draw, n_a_look: int, share: float, runs: int, looks: int = 50, least: int = 2
 ) -> tuple[float, float, float]:
     """How often two groups of one mean differ at any look: by Welch's interval, by the sequence, and by Welch's at the last look.
 
@@ -128,6 +128,7 @@ def false_alarms(
         share: the share of them that is in the first group.
         runs: how many experiments there are.
         looks: how many looks each has.
+        least: at how many users in the smaller group the first look is.
     """
     at_any = np.zeros(3)
     for _ in range(runs):
@@ -137,13 +138,18 @@ def false_alarms(
         for (mean, variance, n), (other_mean, other_variance, other_n) in zip(*moments, strict=True):
             difference = Difference(mean - other_mean, (variance / n, other_variance / other_n), (n - 1, other_n - 1))
             # Before users differ there is no interval.
-            if n < 2 or other_n < 2 or not difference.standard_error:
+            if min(n, other_n) < least or not difference.standard_error:
                 continue
             fixed.append(difference.p_of() <= 1 - LEVEL)
-            sequence.append(difference.at_any_time(LEVEL, n, other_n, TIGHTEST_AT)[1] <= 1 - LEVEL)
+            groups = (_known_group(mean, variance, n), _known_group(other_mean, other_variance, other_n))
+            sequence.append(difference.at_any_time(LEVEL, groups, TIGHTEST_AT)[1] <= 1 - LEVEL)
         at_any += (any(fixed), any(sequence), fixed[-1])
     fixed_share, sequence_share, last_share = (at_any / runs).tolist()
     return fixed_share, sequence_share, last_share
+
+
+def _known_group(mean: float, variance: float, n: int) -> Group:
+    return Group("", Moments(n, 0, 0, mean, variance**0.5, mean, mean, mean * n, None))
 
 
 def _moments_at(values: Array, sizes: Array) -> list[tuple[float, float, int]]:
@@ -191,11 +197,23 @@ def looks_table(rng: np.random.Generator) -> Iterator[str]:
             yield f"| {name} | {n_a_look} | {100 * share:.0f} % | {fixed:.3f} | {sequence:.3f} | {last:.3f} |"
 
 
+def starts_table(_: np.random.Generator) -> Iterator[str]:
+    """Skewed values, looked at 100 times, with the first look at more and more users. Each row has the same seed."""
+    yield "| first look at | 10 % in the first group | 2 % in the first group |\n|---:|---:|---:|"
+    for least in (100, 200, 500, 1000, 2000):
+        rates = []
+        for share, n_a_look in ((0.1, 500), (0.02, 2500)):
+            found = false_alarms(np.random.default_rng(9), skewed, n_a_look, share, 1000, 100, least)
+            rates.append(f"{found[1]:.3f}")
+        yield f"| {least:,} | {' | '.join(rates)} |"
+
+
 TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
     "gaps": gaps_table,
     "groups": groups_table,
     "covariates": covariates_table,
     "looks": looks_table,
+    "starts": starts_table,
 }
 
 

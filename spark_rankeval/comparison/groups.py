@@ -294,7 +294,7 @@ def _compared(
     if options.tightest_at is None:
         interval, p = difference.interval(options.level), difference.p_of(metric.margin)
     else:
-        interval, p = difference.at_any_time(options.level, group.n, other.n, options.tightest_at, metric.margin)
+        interval, p = difference.at_any_time(options.level, (group, other), options.tightest_at, metric.margin)
     return _Compared(metric, (group, other), found, difference, interval, p, n_without)
 
 

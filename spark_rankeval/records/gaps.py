@@ -12,9 +12,12 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.records.slices import attributes_of, slice_of
 from spark_rankeval.records.summary import AskedFor, SummaryRow, bounds_of, known_metric
 from spark_rankeval.statistics.carried import added, from_text
+from spark_rankeval.statistics.clusters import clusters_of_days
 from spark_rankeval.statistics.description import as_known
-from spark_rankeval.statistics.groups import Group, difference_of, largest_gap
+from spark_rankeval.statistics.grouped_clusters import GroupedClusters
+from spark_rankeval.statistics.groups import Group, difference_of
 from spark_rankeval.statistics.intervals import Interval
+from spark_rankeval.statistics.largest_gap import largest_gap
 from spark_rankeval.statistics.means import mean_of_sums
 from spark_rankeval.statistics.moments import moments_of_sums
 from spark_rankeval.statistics.multiplicity import adjusted
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 LARGEST_GAP, AGAINST_OTHERS = "largest gap", "against all others"
 ALL_OTHERS = "all others"
 _NO_SUMS = "the row has no sums: it has one value for all lists together, or its values are too large for exact sums"
-_CLUSTERED = "users come in clusters (cluster=), and a gap between slices takes users as independent"
+_CLUSTERED = "users come in clusters, and only results with ci='t' keep the sums of these that a gap needs"
 _SPOILT = "the mean is over all users, and some have no value"
 
 
@@ -67,6 +70,8 @@ class GapRow(AskedFor):
         verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
         sentence: the same in a sentence, with the figures.
         asked: what the caller called the metric; empty: as `metric` has it.
+        n_left_out: of the largest gap, how many slices were left out because they have too few users or no interval.
+        cluster: the columns of the clusters that users come in, which interval and p are of; empty: users are independent.
     """
 
     kind: str
@@ -91,6 +96,8 @@ class GapRow(AskedFor):
     verdict: str
     sentence: str
     asked: str = ""
+    n_left_out: int = 0
+    cluster: str = ""
 
 
 class _Compared(NamedTuple):
@@ -101,6 +108,7 @@ class _Compared(NamedTuple):
     difference: Difference
     interval: Interval
     p: float
+    n_left_out: int = 0
 
 
 def gap_rows(
@@ -121,10 +129,10 @@ def gap_rows(
         users = {name: _added_up(of_slice) for name, of_slice in slices.items()}
         gap = largest_gap([each.named(name, row) for name, each in users.items()], level, least_n)
         pair = (gap.highest or _Users().named("", row), gap.lowest or _Users().named("", row))
-        largest.append(_as_known(_Compared(row, pair, gap.difference, gap.interval, gap.p_of(margin))))
+        largest.append(_as_known(_Compared(row, pair, gap.difference, gap.interval, gap.p_of(margin), gap.n_left_out)))
         for name, (own, rest) in zip(users, _with_others([*users.values()]), strict=True) if others else ():
             groups = (own.named(name, row), rest.named(ALL_OTHERS, row))
-            difference = difference_of(*groups, cautious=True)
+            difference = difference_of(*groups, cautious=True, shares_clusters=bool(row.cluster))
             compared = _Compared(row, groups, difference, difference.interval(level), difference.p_of(margin))
             against.append(_as_known(compared))
     attribute = ", ".join(attributes)
@@ -132,8 +140,8 @@ def gap_rows(
 
 
 def _as_known(compared: _Compared) -> _Compared:
-    """Without an interval if users come in clusters: sums of slices do not say how these vary together."""
-    if not compared.row.cluster:
+    """Without an interval if users come in clusters of which a slice has no sums."""
+    if not compared.row.cluster or all(group.clusters is not None or not group.n for group in compared.groups):
         return compared
     interval = Interval.missing(compared.interval.level, compared.interval.method, _CLUSTERED)
     difference = replace(compared.difference, variances=(math.nan, math.nan))
@@ -199,12 +207,14 @@ class _Users(NamedTuple):
     greatest: float = -math.inf
     sums: Sums = {}  # noqa: RUF012 # never changed
     problem: str = ""
+    grouped: tuple[GroupedClusters, ...] | None = ()  # sums of clusters, to be added up; None if they are not known
 
     def plus(self, more: _Users) -> _Users:
         """These and other users together."""
         return _Users(
             self.n + more.n, self.n_undefined + more.n_undefined, self.n_zero + more.n_zero, min(self.least, more.least),
             max(self.greatest, more.greatest), added([self.sums, more.sums]), self.problem or more.problem,
+            _grouped([self, more]),
         )  # fmt: skip
 
     def named(self, name: str, row: SummaryRow) -> Group:
@@ -217,7 +227,16 @@ class _Users(NamedTuple):
             weighted = as_known(mean_of_sums(n_users, sums, is_weighted=True), moments)
         if problem:
             moments, weighted = replace(moments, mean=math.nan), None
-        return Group(name, moments, weighted, bounds_of(row.definition), problem)
+        clusters = clusters_of_days(self.grouped) if row.cluster and self.grouped else None
+        return Group(name, moments, weighted, bounds_of(row.definition), problem, clusters)
+
+
+def _grouped(users: Sequence[_Users]) -> tuple[GroupedClusters, ...] | None:
+    """The sums of clusters of several users together."""
+    known = [part for each in users for part in each.grouped or ()]
+    if any(each.grouped is None for each in users):
+        return None
+    return (GroupedClusters.added(known),) if len(known) > 1 else tuple(known)
 
 
 def _users_of(row: SummaryRow) -> _Users:
@@ -227,7 +246,10 @@ def _users_of(row: SummaryRow) -> _Users:
     if not row.n_users:
         return _Users(n_undefined=row.n_undefined, problem=problem)
     sums = {} if problem else from_text(row.moments)
-    return _Users(row.n_users, row.n_undefined, row.n_zero, row.minimum, row.maximum, sums, problem)
+    grouped: tuple[GroupedClusters, ...] | None = ()
+    if row.cluster:
+        grouped = (GroupedClusters.from_text(row.cluster_sums),) if row.cluster_sums else None
+    return _Users(row.n_users, row.n_undefined, row.n_zero, row.minimum, row.maximum, sums, problem, grouped)
 
 
 def _added_up(rows: Sequence[SummaryRow]) -> _Users:
@@ -244,7 +266,7 @@ def _with_others(users: Sequence[_Users]) -> list[tuple[_Users, _Users]]:
 def _judged(compared: Sequence[_Compared], kind: str, attribute: str, margin: float) -> Iterator[GapRow]:
     """The rows of comparisons, with p-values corrected for all of them."""
     for each, p in zip(compared, adjusted([each.p for each in compared]).tolist(), strict=True):
-        row, (group, other), difference, interval, _ = each
+        row, (group, other), difference, interval, *_ = each
         metric = known_metric(row.definition)
         larger_is_better = metric is None or metric.larger_is_better
         verdict = verdict_of(
@@ -262,5 +284,5 @@ def _judged(compared: Sequence[_Compared], kind: str, attribute: str, margin: fl
             standard_error=difference.standard_error, interval_low=interval.low, interval_high=interval.high,
             interval_method=interval.method, no_interval=interval.reason, p=p, margin=margin,
             larger_is_better=larger_is_better, verdict=verdict.word, sentence=verdict.sentence,
-            asked=row.name if row.name != row.key else "",
+            asked=row.name if row.name != row.key else "", n_left_out=each.n_left_out, cluster=row.cluster,
         )  # fmt: skip

@@ -102,6 +102,18 @@ class GroupedClusters:
         """How many groups have a weight."""
         return sum(weight != 0 for weight in self.weights.numbers)
 
+    def influences(self) -> list[float | None] | None:
+        """By how much each group moves the mean, Σ(y − mean) w / Σw; None for one without weight, and for all if there is none."""
+        weights, values = self.weights, self.values
+        total = sum(weights.numbers)
+        if not total:
+            return None
+        mean, unit = Fraction(sum(values.numbers), total), float(values.unit / (weights.unit * total))
+        return [
+            None if not weight else float(value - mean * weight) * unit
+            for weight, value in zip(weights.numbers, values.numbers, strict=True)
+        ]
+
     def terms(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Fraction]:
         """The sums over groups of W^(j−k) S^k for pairs of j and k."""
         weights, values = self.weights, self.values

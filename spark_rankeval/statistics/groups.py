@@ -1,4 +1,4 @@
-"""Groups of different users: the difference of two means, and the largest gap between several.
+"""Groups of different users: the difference of two means.
 
 Users are drawn independently, so the variances of two groups add up. Welch's test (Biometrika 1947) does not assume that the
 groups are equally spread. Its degrees of freedom are those of Satterthwaite (1946).
@@ -7,22 +7,20 @@ A variance says little if all users of a group have the same value, or if all va
 mean keeps the interval that it has alone (`fitted`), and both make that of the difference. This is the method of variance estimates
 recovery (Zou and Donner, Statistics in Medicine 2008). For shares this is Newcombe's hybrid (1998, method 10), with the interval
 of Clopper and Pearson in place of Wilson's.
+
+If users come in clusters, the variance of each mean is that of clusters, and they take the place of users in the degrees of freedom. Two
+groups may have users of the same clusters. Then the variance of the difference is that of 1,024 groups of clusters, which know both sides.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from spark_rankeval.statistics.description import t_interval_of
-from spark_rankeval.statistics.distributions import (
-    studentized_range_critical,
-    studentized_range_sf,
-    t_critical,
-    t_sf,
-)
+from spark_rankeval.statistics.distributions import t_critical, t_sf
 from spark_rankeval.statistics.intervals import (
     NOT_KNOWN,
     UNBOUNDED,
@@ -34,12 +32,13 @@ from spark_rankeval.statistics.intervals import (
 from spark_rankeval.statistics.sequences import LEAST_USERS, always_valid_p, reach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
+    from spark_rankeval.statistics.clusters import Clusters
     from spark_rankeval.statistics.means import Mean
     from spark_rankeval.statistics.moments import Moments
 
-WELCH, MOVER, GAMES_HOWELL, SEQUENCE = "welch", "mover", "games_howell", "confidence_sequence"
+WELCH, MOVER, SEQUENCE = "welch", "mover", "confidence_sequence"
 # Of fewer users with a 0, or with a 1, the spread says little about the mean.
 _RARE = 30
 # Of fewer users the spread may be small by chance.
@@ -53,7 +52,8 @@ _ANY_LEVEL = 0.95
 class Group:
     """The mean of a group of users, independent of those of other groups.
 
-    `weighted` is there if users have weights; `unknown` says why the mean is not known, if it is not.
+    `weighted` is there if users have weights; `unknown` says why the mean is not known, if it is not; `clusters` say how precise it is
+    if users come in clusters.
     """
 
     name: str
@@ -61,6 +61,7 @@ class Group:
     weighted: Mean | None = None
     bounds: tuple[float, float] = UNBOUNDED
     unknown: str = ""
+    clusters: Clusters | None = None
 
     @property
     def n(self) -> int:
@@ -74,15 +75,28 @@ class Group:
 
     @property
     def variance(self) -> float:
-        """The variance of the mean; NaN for fewer than two users."""
+        """The variance of the mean; NaN for fewer than two users or clusters."""
+        if self.clusters is not None:
+            return self.clusters.standard_error**2
         if self.n < 2:
             return math.nan
         return self.moments.std**2 / self.n if self.weighted is None else self.weighted.standard_error**2
 
     @property
     def df(self) -> int:
-        """The degrees of freedom of the variance: independent units less 1, and each user is such a unit."""
-        return self.n - 1
+        """The degrees of freedom of the variance: independent units less 1."""
+        return self.n_independent - 1
+
+    @property
+    def n_independent(self) -> int:
+        """How many users, or clusters if they come in these, are independent."""
+        return self.n if self.clusters is None else self.clusters.n
+
+    @property
+    def effective_n(self) -> float:
+        """How many independent users of equal weights would do as well (Kish 1965), at most as many as there are clusters."""
+        effective = float(self.n) if self.weighted is None else self.weighted.effective_n
+        return min(effective, self.n_independent)
 
     @cached_property
     def problem(self) -> str:
@@ -93,6 +107,8 @@ class Group:
     def _why_without_interval(self) -> str:
         if self.n < 2:
             return "one user has no spread" if self.n else "no user has a value"
+        if self.n_independent == 1:
+            return "one cluster has no spread"
         if not (math.isfinite(self.mean) and math.isfinite(self.variance)):
             return NOT_KNOWN
         return "" if self.has_spread else self.interval(_ANY_LEVEL).reason
@@ -108,11 +124,14 @@ class Group:
         if not self.has_spread:
             return True
         n_rarer = min(self.moments.n_zero, self.n - self.moments.n_zero)
-        return n_rarer < _RARE and self.bounds == (0, 1) and are_shares(self.moments, self.weighted)
+        has_shares = self.bounds == (0, 1) and are_shares(self.moments, self.weighted)
+        return n_rarer < _RARE and has_shares and self.n_independent == self.n
 
     def interval(self, level: float) -> Interval:
         """The interval of the mean, as a summary has it."""
-        return fitted(t_interval_of(self.moments, self.weighted, level), self.moments, self.bounds, self.weighted)
+        found = t_interval_of(self.moments, self.weighted, level, self.clusters)
+        n_clusters = None if self.clusters is None else self.clusters.n
+        return fitted(found, self.moments, self.bounds, self.weighted, n_clusters)
 
 
 @dataclass(frozen=True)
@@ -127,6 +146,7 @@ class Difference:
         problem: why there is no interval; empty if there is one.
         rare: the groups, if the variance of one says little; then their own intervals make that of the difference.
         df_spent: the degrees of freedom that other estimates took.
+        most_df: the most degrees of freedom that there can be.
     """
 
     estimate: float
@@ -136,6 +156,7 @@ class Difference:
     problem: str = ""
     rare: tuple[Group, Group] | None = None
     df_spent: int = 0
+    most_df: float = math.inf
 
     @property
     def method(self) -> str:
@@ -155,7 +176,7 @@ class Difference:
             return math.nan
         # Shares of the total, because squares of tiny variances would be 0.
         shares = ((variance / total) ** 2 / df for variance, df in zip(self.variances, self.dfs, strict=True))
-        return max(1.0, 1 / sum(shares) - self.df_spent)
+        return max(1.0, min(1 / sum(shares), self.most_df) - self.df_spent)
 
     def interval(self, level: float) -> Interval:
         """The interval of the difference at a level, within the bounds."""
@@ -183,14 +204,20 @@ class Difference:
         return math.nan if any(map(math.isnan, at_limits)) else max(at_limits)
 
     def at_any_time(
-        self, level: float, n_users: int, n_others: int, tightest_at: float, margin: float = 0.0
+        self, level: float, groups: tuple[Group, Group], tightest_at: float, margin: float = 0.0
     ) -> tuple[Interval, float]:
         """The interval and the p-value of a confidence sequence, which hold at all looks together; see `sequences`."""
+        n_users, n_others = (group.effective_n for group in groups)
         n_least, problem = min(n_users, n_others), self.problem
         if not problem and n_least < LEAST_USERS:
-            problem = f"a confidence sequence begins when both groups have {LEAST_USERS} users; one has {n_least}"
+            problem = _too_early(groups)
         elif not problem and self.rare:
-            problem = f"a confidence sequence of rare values begins when {_RARE} users have each of them"
+            same = next((group for group in groups if not group.has_spread), None)
+            problem = (
+                f"a confidence sequence of rare values begins when {_RARE} users have each of them"
+                if same is None
+                else f"a confidence sequence begins when users differ; all of {same.name} have the same value"
+            )
         if problem:
             return Interval.missing(level, SEQUENCE, problem), math.nan
         n = n_users + n_others
@@ -215,6 +242,18 @@ class Difference:
         if limit == self.estimate:
             return 1.0
         return math.exp(_root(beyond, math.log(_LEAST_P), -_EXACT))
+
+
+def _too_early(groups: tuple[Group, Group]) -> str:
+    """Why a confidence sequence has not begun."""
+    least = min(groups, key=lambda group: group.effective_n)
+    units = "users" if least.clusters is None else "clusters"
+    if least.n_independent >= LEAST_USERS:
+        return (
+            f"a confidence sequence begins when both groups are as good as {LEAST_USERS} {units} of equal weights; {least.name} is as "
+            f"good as {least.effective_n:.1f}"
+        )
+    return f"a confidence sequence begins when both groups have {LEAST_USERS} {units}; {least.name} has {least.n_independent}"
 
 
 def _root(falling: Callable[[float], float], low: float, high: float) -> float:
@@ -243,17 +282,24 @@ def _root(falling: Callable[[float], float], low: float, high: float) -> float:
     return high
 
 
-def difference_of(group: Group, other: Group, *, cautious: bool = False) -> Difference:
+def difference_of(group: Group, other: Group, *, cautious: bool = False, shares_clusters: bool = False) -> Difference:
     """The difference of two groups' means, group − other.
 
     A few users without one of the larger values have a small spread by chance, and Welch's test takes it for certainty. If
-    `cautious`, a group of fewer than 100 users counts as at least as spread as the other.
+    `cautious`, a group of fewer than 100 users counts as at least as spread as the other. If `shares_clusters`, users of both groups may
+    be of the same clusters.
     """
-    variances = (group.variance, other.variance)
+    variances, most_df = (group.variance, other.variance), math.inf
+    if shares_clusters:
+        variances, most_df = _together(group, other)
     if cautious:
-        spreads = [each.n * variance for each, variance in zip((group, other), variances, strict=True)]
-        least = [max(spreads) if each.n < _FEW else own for each, own in zip((group, other), spreads, strict=True)]
-        variances = (least[0] / max(group.n, 1), least[1] / max(other.n, 1))
+        both = list(zip((group, other), variances, strict=True))
+        spreads = [each.n_independent * variance for each, variance in both]
+        least = [
+            max(spreads) if each.n_independent < _FEW else own
+            for each, own in zip((group, other), spreads, strict=True)
+        ]
+        variances = (least[0] / max(group.n_independent, 1), least[1] / max(other.n_independent, 1))
     return Difference(
         estimate=group.mean - other.mean,
         variances=variances,
@@ -261,7 +307,25 @@ def difference_of(group: Group, other: Group, *, cautious: bool = False) -> Diff
         bounds=bounds_of_differences(group.bounds, group.moments, other.moments),
         problem=group.problem or other.problem,
         rare=(group, other) if group.is_rare or other.is_rare else None,
+        most_df=most_df,
     )
+
+
+def _together(group: Group, other: Group) -> tuple[tuple[float, float], float]:
+    """The variances of two means, so scaled that their sum is that of the difference over groups of clusters; and its most df."""
+    grouped = [each.clusters.grouped if each.clusters is not None else None for each in (group, other)]
+    own, others = (None if each is None else each.influences() for each in grouped)
+    if own is None or others is None:
+        return (group.variance, other.variance), math.inf
+    n = sum(a is not None or b is not None for a, b in zip(own, others, strict=True))
+    if n < 2:
+        return (math.nan, math.nan), math.inf
+    both = [((a or 0.0), (b or 0.0)) for a, b in zip(own, others, strict=True)]
+    total = math.fsum((a - b) ** 2 for a, b in both) * n / (n - 1)
+    apart = [math.fsum(values[side] ** 2 for values in both) for side in (0, 1)]
+    if not sum(apart):
+        return (0.0, 0.0), n - 1
+    return (total * apart[0] / sum(apart), total * apart[1] / sum(apart)), n - 1
 
 
 def _recovered(group: Group, other: Group, level: float) -> Interval:
@@ -271,58 +335,3 @@ def _recovered(group: Group, other: Group, level: float) -> Interval:
     down = math.hypot(group.mean - first.low, second.high - other.mean)
     up = math.hypot(first.high - group.mean, other.mean - second.low)
     return Interval(difference - down, difference + up, level, MOVER)
-
-
-@dataclass(frozen=True)
-class LargestGap:
-    """The largest difference between the means of several groups: the highest less the lowest.
-
-    Attributes:
-        highest: the group with the highest mean; None if fewer than two groups have an interval.
-        lowest: the group with the lowest.
-        n_groups: how many groups there are to choose from.
-        interval: that of the two. The intervals of all pairs of groups hold together, and so does that of the pair that was
-            chosen for its difference. Source: Games and Howell 1976, with the studentized range of `n_groups` means and Welch's
-            degrees of freedom of the pair. If a variance says little, `Difference` with Bonferroni's level for all pairs.
-        difference: of the two, without a correction.
-    """
-
-    highest: Group | None
-    lowest: Group | None
-    n_groups: int
-    difference: Difference
-    interval: Interval
-
-    def p_of(self, margin: float = 0.0) -> float:
-        """The p-value, corrected for the choice among all pairs; see `Difference.p_of`."""
-        n_pairs = math.comb(self.n_groups, 2)
-        if not self.interval:
-            return math.nan
-        if self.difference.rare:
-            return min(1.0, n_pairs * self.difference.p_of(margin))
-        q = abs(abs(self.difference.estimate) - margin) * math.sqrt(2) / self.difference.standard_error
-        return studentized_range_sf(q, self.n_groups, self.difference.df)
-
-
-def largest_gap(groups: Sequence[Group], level: float, least_n: int = 2) -> LargestGap:
-    """The largest gap between groups of at least `least_n` users that have an interval."""
-    chosen = [group for group in groups if group.n >= least_n and not group.problem]
-    if len(chosen) < 2:
-        nan = math.nan
-        reason = f"fewer than two slices have {max(least_n, 2)} users or more, and an interval"
-        none = Difference(nan, (nan, nan), (nan, nan), problem=reason)
-        return LargestGap(None, None, len(chosen), none, Interval.missing(level, GAMES_HOWELL, reason))
-    highest, lowest = max(chosen, key=lambda group: group.mean), min(chosen, key=lambda group: group.mean)
-    if highest is lowest:
-        # All means are equal: any two groups will do.
-        lowest = chosen[1]
-    difference, n_groups = difference_of(highest, lowest), len(chosen)
-    if difference.rare:
-        of_one = 1 - (1 - level) / math.comb(n_groups, 2)
-        interval = replace(difference.interval(of_one), level=level)
-    else:
-        q = studentized_range_critical(level, n_groups, difference.df)
-        width = q * difference.standard_error / math.sqrt(2)
-        ends = (difference.estimate - width, difference.estimate + width)
-        interval = Interval(*ends, level, GAMES_HOWELL).within(difference.bounds)
-    return LargestGap(highest, lowest, n_groups, difference, interval)

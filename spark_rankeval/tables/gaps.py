@@ -72,6 +72,13 @@ def _notes(rows: Sequence[GapRow], *, is_largest: bool) -> list[Note]:
     else:
         notes = [Note(f"from Welch's test, {corrected}", "p")]
     notes += [Note(text, "verdict") for text in margins_in_words(rows)]
+    clusters = listed(list(dict.fromkeys(row.cluster for row in rows if row.cluster)))
+    if clusters:
+        notes.append(Note(f"takes the clusters by {clusters} as independent, not their users", "interval"))
+    most = max((row.n_left_out for row in rows), default=0)
+    if most:
+        slices = "1 slice is" if most == 1 else f"{'at most ' if len(rows) > 1 else ''}{most:,} slices are"
+        notes.append(Note(f"{slices} left out, with too few users or no interval"))
     rare = [f"{row.name} of {row.slice}" for row in rows if row.interval_method == "mover" and not row.no_interval]
     if rare:
         why = (
