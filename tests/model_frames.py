@@ -13,8 +13,20 @@ from spark_rankeval.comparison import groups
 from spark_rankeval.spark.model_tables import Collected, MetricColumn, ModelTable, ModelTables
 from spark_rankeval.spark.per_user import hashes_by_name
 from spark_rankeval.statistics.merging import merged
-from spark_rankeval.worker.compared_users import CONFLICTS, INVALID, MODEL, NOBODY, ROWS, USER, slice_field, value_field
-from spark_rankeval.worker.packing import unpacked_by_place
+from spark_rankeval.worker.clusters import CLUSTERS, merged_clusters
+from spark_rankeval.worker.compared_users import (
+    CLUSTER,
+    CONFLICTS,
+    INVALID,
+    MODEL,
+    NOBODY,
+    ROWS,
+    USER,
+    slice_field,
+    value_field,
+)
+from spark_rankeval.worker.comparing import merging_comparisons
+from spark_rankeval.worker.packing import PLACE, STATE, unpack, unpacked_by_place
 from spark_rankeval.worker.row_hashes import hash_field
 
 BATCH = 64
@@ -57,6 +69,9 @@ class ModelFrames(ModelTables):
 
     n_partitions: int = 2
 
+    def n_rows_without_model(self):
+        return 0
+
     def check_attributes(self, by):
         assert all(name in table.frame for table in self.tables for name in by)
 
@@ -89,11 +104,22 @@ class ModelFrames(ModelTables):
             },
             CONFLICTS: np.zeros(len(rows), np.int64),
         }
+        if self.clusters:
+            (name,) = self.clusters
+            cluster_of = {row["user"]: row[name] for table in self.tables for row in table.frame.to_dict("records")}
+            hashed = [None if pd.isna(cluster_of[user]) else hash_of(cluster_of[user]) for user in rows]
+            columns[CLUSTER] = pa.array(hashed, pa.int64())
         users = pa.table(columns)
         parts = [users.take(pa.array(part)) for part in np.array_split(np.arange(len(rows)), self.n_partitions)]
         states = [run(iter(part.combine_chunks().to_batches(max_chunksize=BATCH))) for part in parts]
-        trees = (trees for _, trees in unpacked_by_place(chain.from_iterable(states)))
-        return Collected(merged(chain.from_iterable(trees)), {})
+        if clusters is None:
+            trees = (trees for _, trees in unpacked_by_place(chain.from_iterable(states)))
+            return Collected(merged(chain.from_iterable(trees)), {})
+        sent = pa.concat_tables([pa.Table.from_batches([batch]) for batch in chain.from_iterable(states)])
+        met = merging_comparisons(clusters)(iter(sent.sort_by(PLACE).to_batches()))
+        trees = [unpack(state.as_py()) for batch in met for state in batch.column(STATE)]
+        of_users = merged(tree for tree in trees if CLUSTERS not in tree)
+        return Collected(of_users, merged_clusters(tree for tree in trees if CLUSTERS in tree))
 
 
 def _compared_by(function, frames, columns, n_partitions, **options):
@@ -127,13 +153,18 @@ def pairs_of_frames(frames, columns, n_partitions=2, **options):
     return _compared_by(comparison.all_pairs, frames, columns, n_partitions, **options)
 
 
-def groups_of_frames(frames, columns, baseline, n_partitions=2, *, weight=None, **options):
+def hash_of(number):
+    """A 64-bit hash of a whole number."""
+    return int(pd.util.hash_array(np.array([number], np.int64)).view(np.int64)[0])
+
+
+def groups_of_frames(frames, columns, baseline, n_partitions=2, *, weight=None, cluster=(), **options):
     """The comparison of groups of different users, each a frame, with a baseline; `columns` are as in `compare_frames`."""
     metrics = {label: MetricColumn(name, label, "default") for label, name in columns.items()}
     weights = () if weight is None else (weight,)
     further = (*weights, *([options["covariate"]] if options.get("covariate") else []))
     tables = tuple(
-        ModelTable(frame, ("user",), metrics, {}, name, weights=weights, further=further)
+        ModelTable(frame, ("user",), metrics, {}, name, weights=weights, further=further, clusters=cluster)
         for name, frame in frames.items()
     )
     with patch.object(groups, "_read", lambda *_: ModelFrames(tables, (), n_partitions)):

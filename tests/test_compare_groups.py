@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 from model_frames import groups_of_frames
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -154,3 +155,96 @@ def test_the_forms_of_the_result():
     assert found.to_latex().startswith("\\begin{table}")
     assert "corrected for 4 comparisons (holm)" in repr(found)
     assert len(found) == len(found.sentences) == 4
+
+
+def households(frame, first, n, seed):
+    """The users of a frame in so many households, whose users are alike."""
+    rng = np.random.default_rng(seed)
+    home = rng.integers(0, n, len(frame))
+    shared = rng.normal(0, 0.15, n)[home]
+    values = np.clip(frame["ndcg_at_10"] + shared, 0, 1)
+    return frame.assign(ndcg_at_10=values, home=first + home)
+
+
+HOMES = {
+    name: households(frame, 1000 * place, 40 + 9 * place, place) for place, (name, frame) in enumerate(FRAMES.items())
+}
+
+
+@pytest.mark.parametrize("weight", [None, "spend"])
+def test_clusters_have_the_error_of_least_squares_with_clusters(weight):
+    found = compared(HOMES, cluster=("home",), weight=weight)["ndcg@10", "blue"]
+    users = pd.concat(HOMES[name].assign(blue=float(name == "blue")) for name in ("blue", "control")).dropna(
+        subset=["ndcg_at_10"]
+    )
+    weights = users[weight] if weight else np.ones(len(users))
+    model = sm.WLS(users["ndcg_at_10"], sm.add_constant(users["blue"]), weights)
+    fitted = model.fit(cov_type="cluster", cov_kwds={"groups": users["home"], "use_correction": False})
+    sizes = [users[users["blue"] == value]["home"].nunique() for value in (1, 0)]
+    assert (found.cluster, found.n_clusters, found.n_baseline_clusters) == ("home", *sizes)
+    assert found.difference == pytest.approx(fitted.params["blue"], abs=1e-12)
+    # statsmodels' correction is one for both groups; here each has its own, G / (G − 1).
+    of_control = fitted.bse["const"] ** 2
+    of_blue = fitted.bse["blue"] ** 2 - of_control
+    variances = [of_blue * sizes[0] / (sizes[0] - 1), of_control * sizes[1] / (sizes[1] - 1)]
+    assert found.standard_error == pytest.approx(math.sqrt(sum(variances)), rel=1e-9)
+    df = sum(variances) ** 2 / sum(v**2 / (n - 1) for v, n in zip(variances, sizes, strict=True))
+    assert found.df == pytest.approx(df)
+    reach_ = stats.t.ppf(0.975, df) * found.standard_error
+    assert (found.interval_low, found.interval_high) == pytest.approx(
+        (found.difference - reach_, found.difference + reach_)
+    )
+    assert found.standard_error > 1.2 * compared(HOMES, weight=weight)["ndcg@10", "blue"].standard_error
+    assert repr(compared(HOMES, cluster=("home",), n_partitions=5, weight=weight)["ndcg@10", "blue"]) == repr(found)
+    assert "intervals take clusters by home as independent" in repr(compared(HOMES, cluster=("home",)))
+
+
+def test_households_with_users_in_both_groups_are_counted_and_allowed_for():
+    """A household has one user in each group, so the difference is one of pairs."""
+    rng = np.random.default_rng(5)
+    taste, homes = rng.random(300), np.arange(300)
+    both = {
+        name: pd.DataFrame({"user": first + homes, "m": 0.8 * taste + 0.2 * rng.random(300), "home": homes})
+        for first, name in ((0, "control"), (1000, "blue"))
+    }
+    row = compared(both, {"m": "m"}, cluster=("home",))["m"]
+    pairs = both["blue"]["m"] - both["control"]["m"]
+    assert row.standard_error == pytest.approx(pairs.std() / math.sqrt(300), rel=0.15)
+    apart = compared(both, {"m": "m"})["m"]
+    assert row.standard_error < 0.5 * apart.standard_error
+    assert row.df < 300
+    assert "clusters by home with users in several groups: 300" in repr(compared(both, {"m": "m"}, cluster=("home",)))
+
+
+def test_clusters_that_are_few_or_unknown_or_beside_a_covariate():
+    few = {
+        name: frame.assign(home=frame["home"] % 5 + 100 * place) for place, (name, frame) in enumerate(HOMES.items())
+    }
+    with pytest.warns(UserWarning, match="a group has only 5 clusters by home; with fewer than 30"):
+        found = compared(few, cluster=("home",), covariate="before")["ndcg@10", "blue"]
+    assert found.not_adjusted == "users come in clusters, and the adjustment takes users as independent"
+    assert (found.n_clusters, found.theta) == (5, pytest.approx(math.nan, nan_ok=True))
+    one = {name: frame.assign(home=place) for place, (name, frame) in enumerate(HOMES.items())}
+    assert compared(one, cluster=("home",))["ndcg@10", "blue"].no_interval == "blue: one cluster has no spread"
+    unknown = {name: frame.assign(home=frame["home"].where(frame.index > 3)) for name, frame in HOMES.items()}
+    assert "users without a cluster by home: 12; each counts as a cluster alone" in repr(
+        compared(unknown, cluster=("home",))
+    )
+    late = compared(HOMES, cluster=("home",), sequential=True)["ndcg@10", "blue"]
+    assert late.no_interval == "a confidence sequence begins when both groups have 100 clusters; control has 39"
+
+
+def test_a_confidence_sequence_of_equal_values_and_of_unequal_weights_says_why_it_waits():
+    equal = {name: frame.assign(ndcg_at_10=0.5) for name, frame in FRAMES.items()}
+    row = compared(equal, sequential=True)["ndcg@10", "blue"]
+    assert row.no_interval == "a confidence sequence begins when users differ; all of blue have the same value"
+    rng = np.random.default_rng(8)
+    unequal = {name: frame.assign(spend=rng.lognormal(0, 1.5, len(frame))) for name, frame in FRAMES.items()}
+    row = compared(unequal, weight="spend", sequential=True)["ndcg@10", "blue"]
+    assert row.no_interval.startswith(
+        "a confidence sequence begins when both groups are as good as 100 users of equal weights"
+    )
+    weights = unequal["blue"]["spend"][unequal["blue"]["ndcg_at_10"].notna()]
+    assert (
+        f"as good as {weights.sum() ** 2 / (weights**2).sum():.1f}" in row.no_interval or "control" in row.no_interval
+    )

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
-from test_merged_summary import summary_of
+from test_merged_summary import clustered, summary_of
 
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.gaps import Gaps, gaps_of
@@ -113,6 +114,40 @@ def test_what_cannot_be_compared_has_a_reason():
     assert {row.verdict for row in clustered} == {"undecided"}
     only = gap_rows(rows_of({("DE", "ios"): RNG.random(9)}), ["country"])
     assert only[1].no_interval == "all others: no user has a value"
+
+
+@pytest.mark.parametrize("is_shared", [False, True], ids=["people of one country", "people of several"])
+def test_gaps_of_clustered_users_are_those_of_least_squares_with_groups_of_clusters(is_shared):
+    rng = np.random.default_rng(4)
+    n_people, n = 600, 4000
+    hashes = rng.integers(-(2**63), 2**63 - 1, n_people)
+    person = rng.integers(0, n_people, n)
+    country = (rng.integers(0, 4, n) if is_shared else person % 4).astype(int)
+    values = np.clip(rng.random(n_people)[person] + rng.normal(0, 0.1, n), 0, 1)
+    rows = [clustered(hashes[person], values)]
+    rows += [clustered(hashes[person[country == k]], values[country == k], slice_=f"country={k}") for k in range(4)]
+    largest, *others = gap_rows(rows, ["country"])
+    groups = (hashes.view(np.uint64) >> np.uint64(54))[person].astype(int)
+    for k, row in enumerate(others):
+        model = sm.OLS(values, sm.add_constant((country == k).astype(float)))
+        fitted = model.fit(cov_type="cluster", cov_kwds={"groups": groups, "use_correction": False})
+        n_groups = len(np.unique(groups))
+        assert row.standard_error == pytest.approx(fitted.bse[1] * math.sqrt(n_groups / (n_groups - 1)), rel=1e-6)
+        assert (row.interval_method, row.no_interval) == ("welch", "")
+        independent = stats.ttest_ind(values[country == k], values[country != k], equal_var=False)
+        of_users = independent.confidence_interval(0.95)
+        # People of one country vary together; those of several are also compared with themselves.
+        assert is_shared or row.interval_high - row.interval_low > 1.5 * (of_users.high - of_users.low)
+    assert (largest.interval_method, largest.no_interval, largest.cluster) == ("games_howell", "", "person")
+    assert "takes the clusters by person as independent" in repr(gaps_of(rows, "country", None, 0.95, 0.0, 2))
+
+
+def test_the_largest_gap_says_how_many_slices_it_leaves_out():
+    users = {("DE", "ios"): RNG.random(50), ("FR", "ios"): RNG.random(40), ("JP", "ios"): RNG.random(9)}
+    gaps = gaps_of(rows_of(users), "country", None, 0.95, 0.0, 30)
+    assert gaps.rows[0].n_left_out == 1
+    assert "1 slice is left out, with too few users or no interval" in repr(gaps)
+    assert gap_rows(rows_of(), ["country"])[0].n_left_out == 0
 
 
 def test_a_metric_of_shares_without_spread_is_not_certain():

@@ -43,7 +43,7 @@ def summary_of(values, weights=None, ci="t", **others):
     return summary_row("ndcg@10", figures, **(told | others))
 
 
-def clustered(hashes, values, weights=None):
+def clustered(hashes, values, weights=None, **others):
     """The row of users whose clusters have these hashes."""
     options = DescriptionOptions("t", quantiles=(), weighted=weights is not None, clustered=True)
     accumulator = DescriptionAccumulator(1, options)
@@ -62,7 +62,7 @@ def clustered(hashes, values, weights=None):
         "definition": "ndcg@10",
         "cutoff": 10,
         "over_all": False,
-    }
+    } | others
     return summary_row("ndcg@10", figures, **about, cluster="person", user_weight="" if weights is None else "spend")
 
 

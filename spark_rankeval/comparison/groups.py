@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, one_of
+from spark_rankeval.comparison.clusters_of_groups import ClustersOfGroups
 from spark_rankeval.comparison.group_result import GroupComparison
 from spark_rankeval.comparison.inputs import check_named, compared_metrics
 from spark_rankeval.errors import DataError, InputError, OptionError, warn
@@ -15,15 +17,17 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.groups import GroupRow
 from spark_rankeval.spark.model_tables import ModelTables, read_table
 from spark_rankeval.spark.named_columns import find_column
-from spark_rankeval.statistics.covariates import adjusted_difference
+from spark_rankeval.statistics.clusters import FEW
+from spark_rankeval.statistics.covariates import Adjusted, adjusted_difference
 from spark_rankeval.statistics.group_sums import INVALID_WEIGHTS, GroupAccumulator, group_of
 from spark_rankeval.statistics.groups import difference_of
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.sequences import TIGHTEST_AT
 from spark_rankeval.statistics.verdict import verdict_of
+from spark_rankeval.worker.clusters import ClusterMerger
 from spark_rankeval.worker.compared_users import N_IN_SEVERAL, N_INVALID, N_REPEATED, N_TOO_MANY, N_USERS, by_owner
-from spark_rankeval.worker.comparing import MOST_GROUPS, group_batches
+from spark_rankeval.worker.comparing import MOST_GROUPS, group_batches, layout_of_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.comparison.inputs import ComparedMetric, Margin, Metrics, Results
     from spark_rankeval.spark.model_tables import ModelTable
-    from spark_rankeval.statistics.covariates import Adjusted, CovariateSums
+    from spark_rankeval.statistics.covariates import CovariateSums
     from spark_rankeval.statistics.groups import Difference, Group
     from spark_rankeval.statistics.intervals import Interval
     from spark_rankeval.statistics.moments import State
@@ -52,6 +56,7 @@ def compare_groups(
     metrics: Metrics = None,
     user: str | Sequence[str] | None = None,
     user_weight: str | None = None,
+    cluster: str | Sequence[str] | None = None,
     covariate: str | None = None,
     sequential: bool = False,
     tightest_at: int = TIGHTEST_AT,
@@ -78,6 +83,9 @@ def compare_groups(
         metrics: the metrics to compare. None: all that every table has.
         user: the columns that identify a user. None: those that the tables mark.
         user_weight: the column of users' weights. None: the weights that the table was scored with, if any.
+        cluster: the columns that make users a cluster, such as a household: columns that all tables have. None: those that the tables
+            were scored with; ``()``: users are independent. Variances are those of clusters, which also count in place of users. If a
+            cluster has users in several groups, a note says so, and the variance of the difference allows for it.
         covariate: a column that was measured before the experiment, such as the same metric in the weeks before. CUPED takes out
             what it explains (Deng et al. 2013). Users without it take its mean, so nobody is lost.
         sequential: whether intervals and p-values hold at all looks together, so that you may look every day and stop at any time.
@@ -101,27 +109,45 @@ def compare_groups(
     if not is_number(tightest_at) or not 1 <= tightest_at < math.inf:
         msg = f"tightest_at must be a number of users from 1 on; got {tightest_at!r}"
         raise OptionError(msg)
-    tables = _read(per_user, group, user, user_weight, covariate)
+    tables = _read(per_user, group, user, user_weight, covariate, cluster)
     compared = compared_metrics(tables, metrics, margin)
     weighted = bool(tables.tables[0].weights)
-    run = group_batches(len(compared), weighted=weighted, covariate=covariate is not None)
-    owners = by_owner(tables.collected([metric.label for metric in compared], run, _STATE * len(compared)).users)
+    layout = layout_of_groups(len(compared), weighted=weighted) if tables.clusters else None
+    run = group_batches(len(compared), weighted=weighted, covariate=covariate is not None, layout=layout)
+    labels = [metric.label for metric in compared]
+    merger = None if layout is None else partial(ClusterMerger, layout)
+    collected = tables.collected(labels, run, _STATE * len(compared), clusters=merger)
+    owners = by_owner(collected.users)
     _check(owners, tables)
     groups = _groups_met(owners, tables.names)
     _check_baseline(baseline, groups, group)
     options = _Options(level, correction, tightest_at if sequential else None)
     others = [name for name in groups if name != baseline]
     empty = GroupAccumulator(len(compared), weighted=weighted, covariate=covariate is not None).state()
+    clusters = None if layout is None else ClustersOfGroups.read(collected.clusters, groups)
     found = [
-        _compared(metric, place, owners, (name, baseline), empty, options)
+        _compared(metric, place, owners, (name, baseline), empty, options, clusters)
         for place, metric in enumerate(compared)
         for name in others
     ]
-    rows = tuple(_judged(found, options))
+    rows = tuple(replace(row, cluster=", ".join(tables.clusters)) for row in _judged(found, options))
+    notes = tables.notes(labels)
+    if clusters is not None:
+        _warn_of_few_clusters(rows)
+        notes = (*notes, *clusters.notes(rows))
     return GroupComparison(
-        rows, baseline, level, correction, covariate, sequential, options.tightest_at, tables.tables[0].weights,
-        tables.notes([metric.label for metric in compared]),
+        rows, baseline, level, correction, covariate, sequential, options.tightest_at, tables.tables[0].weights, notes,
     )  # fmt: skip
+
+
+def _warn_of_few_clusters(rows: Sequence[GroupRow]) -> None:
+    fewest = min((min(row.n_clusters, row.n_baseline_clusters) for row in rows if not row.no_interval), default=FEW)
+    if fewest < FEW:
+        msg = (
+            f"a group has only {fewest:,} clusters by {rows[0].cluster}; with fewer than {FEW} the intervals may be too narrow, and "
+            "p-values too small"
+        )
+        warn(msg)
 
 
 class _Options(NamedTuple):
@@ -148,11 +174,13 @@ def _read(
     user: str | Sequence[str] | None,
     user_weight: str | None,
     covariate: str | None,
+    cluster: str | Sequence[str] | None = None,
 ) -> ModelTables:
     """The tables of the groups, with the columns of weights and of the covariate; an `InputError` if they do not fit."""
     for option, name in (("group", group), ("user_weight", user_weight), ("covariate", covariate)):
         check_name(option, name)
     users = None if user is None else as_names("user", user)
+    clusters = None if cluster is None else as_names("cluster", cluster)
     if isinstance(per_user, Mapping):
         if group is not None:
             msg = (
@@ -168,18 +196,13 @@ def _read(
     else:
         given = [(None, per_user)]
     tables = [
-        _table(table.per_user if isinstance(table, Result) else table, name, users, group, user_weight, covariate)
+        _table(
+            table.per_user if isinstance(table, Result) else table, name, users, group, user_weight, covariate, clusters
+        )
         for name, table in given
     ]
     if len({bool(table.weights) for table in tables}) > 1:
         raise InputError("some of the tables have users' weights and others have none; pass user_weight=")
-    clusters = list(dict.fromkeys(name for table in tables for name in table.clusters))
-    if clusters:
-        msg = (
-            f"compare_groups takes each user as independent; it ignores the clusters in {', '.join(map(repr, clusters))}, so intervals "
-            "may be too short"
-        )
-        warn(msg)
     return ModelTables.checked(tables)
 
 
@@ -190,6 +213,7 @@ def _table(
     group: str | None,
     user_weight: str | None,
     covariate: str | None,
+    clusters: Sequence[str] | None = None,
 ) -> ModelTable:
     words = "the table" if name is None else f"the table of {name!r}"
     check_table(words, frame, instead="a Result")
@@ -199,7 +223,7 @@ def _table(
     if before is not None:
         # A metric of an earlier table is no metric of this one, although its column still says so.
         frame = frame.withMetadata(before, {})
-    table = read_table(frame, name, users, group)
+    table = read_table(frame, name, users, group, clusters)
     weights = (weight,) if weight is not None else table.weights
     further = (*weights, *([] if before is None else [before]))
     metrics = {label: metric for label, metric in table.metrics.items() if metric.column not in further}
@@ -239,8 +263,7 @@ def _check(owners: dict[Owner, State], tables: ModelTables) -> None:
     for owner, fields in owners.items():
         if not isinstance(owner, str):
             continue
-        if owner == _NO_GROUP and not tables.names:
-            n = int(fields[N_USERS][0])
+        if owner == _NO_GROUP and not tables.names and (n := tables.n_rows_without_model()):
             refuse(n, "n_without_group", f"users without a group: {n:,}; their group is null. Leave them out")
             continue
         if n := int(fields[N_REPEATED][0]):
@@ -280,15 +303,21 @@ def _compared(
     names: tuple[str, str],
     empty: State,
     options: _Options,
+    clusters: ClustersOfGroups | None,
 ) -> _Compared:
     def of(name: str) -> tuple[Group, CovariateSums | None]:
         fields = owners.get(name, {})
         state = {field: fields.get(field, entries)[place] for field, entries in empty.items()}
-        return group_of(state, name, metric.bounds)
+        found, covariate = group_of(state, name, metric.bounds)
+        return found if clusters is None else replace(found, clusters=clusters.of(name, place)), covariate
 
     (group, sums), (other, other_sums) = of(names[0]), of(names[1])
-    difference, found, n_without = difference_of(group, other), None, 0
-    if sums is not None and other_sums is not None:
+    are_shared = clusters is not None and clusters.are_shared
+    difference, found, n_without = difference_of(group, other, shares_clusters=are_shared), None, 0
+    if sums is not None and other_sums is not None and clusters is not None:
+        reason = difference.problem or "users come in clusters, and the adjustment takes users as independent"
+        found = Adjusted(difference, (group.mean, other.mean), problem=reason)
+    elif sums is not None and other_sums is not None:
         found = adjusted_difference(difference, (group, other), (sums, other_sums))
         difference, n_without = found.difference, group.n + other.n - sums.n - other_sums.n
     if options.tightest_at is None:
@@ -296,6 +325,10 @@ def _compared(
     else:
         interval, p = difference.at_any_time(options.level, (group, other), options.tightest_at, metric.margin)
     return _Compared(metric, (group, other), found, difference, interval, p, n_without)
+
+
+def _n_clusters(group: Group) -> int:
+    return 0 if group.clusters is None else group.clusters.n
 
 
 def _judged(compared: Sequence[_Compared], options: _Options) -> Iterator[GroupRow]:
@@ -320,6 +353,7 @@ def _judged(compared: Sequence[_Compared], options: _Options) -> Iterator[GroupR
             interval_high=interval.high, interval_method=interval.method, no_interval=interval.reason, p=p,
             margin=metric.margin, larger_is_better=metric.larger_is_better, verdict=verdict.word,
             sentence=verdict.sentence, n_without_covariate=n_without, asked=metric.asked,
+            n_clusters=_n_clusters(group), n_baseline_clusters=_n_clusters(other),
         )  # fmt: skip
         if found is not None:
             row = replace(row, theta=found.theta, variance_saved=found.variance_saved, not_adjusted=found.problem)

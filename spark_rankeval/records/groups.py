@@ -47,6 +47,9 @@ class GroupRow(AskedFor):
         n_without_covariate: how many users of both groups have a value but no covariate, and take its mean.
         not_adjusted: why there is no adjustment although there is a covariate.
         asked: what the caller called the metric; empty: as `metric` has it.
+        cluster: the columns of the clusters that users come in, which errors, interval and p are of; empty: users are independent.
+        n_clusters: how many clusters have a user of the group with a value; 0 if users are independent.
+        n_baseline_clusters: how many have one of the baseline.
     """
 
     metric: str
@@ -75,3 +78,6 @@ class GroupRow(AskedFor):
     n_without_covariate: int = 0
     not_adjusted: str = ""
     asked: str = ""
+    cluster: str = ""
+    n_clusters: int = 0
+    n_baseline_clusters: int = 0

@@ -372,6 +372,11 @@ class ModelTables:
         of_users = merged(tree for tree in trees if CLUSTERS not in tree)
         return Collected(of_users, merged_clusters(tree for tree in trees if CLUSTERS in tree))
 
+    def n_rows_without_model(self) -> int:
+        """How many rows have a null in the column of models, which reads as the name ``null``: an action."""
+        columns = [(table.frame, table.model_column) for table in self.tables if table.model_column is not None]
+        return sum(frame.where(column(name).isNull()).count() for frame, name in columns)
+
     def repeated_user(self, model: str) -> str:
         """A user who stands in several rows of a model, for a message; empty if there is none."""
         for table in self.tables:

@@ -116,13 +116,20 @@ def paired_batches(
 
 
 def _sent(
-    clusters: ClusterRows, batch: pa.RecordBatch, users: Users, name: str, attributes: Sequence[str], values: Array
+    clusters: ClusterRows,
+    batch: pa.RecordBatch,
+    users: Users,
+    name: str,
+    attributes: Sequence[str],
+    values: Array,
+    weights: Array | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Send users on to their clusters, with values (metrics × users) under the name of what these are of."""
+    """Send users on to their clusters, with values (metrics × users) under the name of what these are of, and weights."""
     there = np.flatnonzero(~np.isnan(values).all(axis=0))
     rows = pa.array(there)
     keys = [pa.repeat(pa.scalar(name), len(there)), *(batch.column(attribute).take(rows) for attribute in attributes)]
-    yield from clusters.add(batch.column(CLUSTER).take(rows), users.ids[there], keys, list(values[:, there]))
+    of_users = None if weights is None else weights[there]
+    yield from clusters.add(batch.column(CLUSTER).take(rows), users.ids[there], keys, list(values[:, there]), of_users)
 
 
 class _Slices:
@@ -281,11 +288,16 @@ def all_pairs_batches(
     return run
 
 
-def group_batches(n_metrics: int, *, weighted: bool, covariate: bool) -> Run:
+def layout_of_groups(n_metrics: int, *, weighted: bool) -> Layout:
+    """The rows of users who go on to their clusters: those of each group, and all of them together."""
+    return Layout(n_metrics, weighted=weighted, n_keys=1, kept=((True,), (False,)), grouped=True)
+
+
+def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: Layout | None = None) -> Run:
     """A function for ``mapInArrow``: the sums of each group of users, in place of a model.
 
     The values of a row are those of the metrics, then the user's weight and then the covariate, if there are any. The state has
-    the counts of `N_USERS` and others for each group, and the fields of `GroupAccumulator`.
+    the counts of `N_USERS` and others for each group, and the fields of `GroupAccumulator`. With a layout users go on to their clusters.
     """
 
     @in_worker
@@ -293,6 +305,7 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool) -> Run:
         counts = UserCounts(None)
         groups: dict[str, GroupAccumulator] = {}
         n_in_several = np.zeros(1, np.int64)
+        clusters = None if layout is None else ClusterRows(layout)
         for batch in batches:
             users = read_users(batch, n_metrics + weighted + covariate)
             if len({*groups, *users.models}) > MOST_GROUPS:
@@ -306,10 +319,16 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool) -> Run:
                 group = groups.setdefault(name, GroupAccumulator(n_metrics, weighted=weighted, covariate=covariate))
                 weights = next(further) if weighted else None
                 group.add(values[:n_metrics], weights, next(further) if covariate else None)
+                if clusters is not None:
+                    of_group = users.values[:, place]
+                    given = of_group[n_metrics] if weighted else None
+                    yield from _sent(clusters, batch, users, name, (), of_group[:n_metrics], given)
         state = counts.state() | {field_of_owner((), N_IN_SEVERAL): n_in_several}
         for name, group in groups.items():
             state |= {field_of_owner(name, field): entries for field, entries in group.state().items()}
         yield placed(None, state)
+        if clusters is not None:
+            yield from clusters.rows()
 
     return run
 
