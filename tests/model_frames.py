@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from spark_rankeval.comparison import compare as comparison
 from spark_rankeval.comparison import groups
-from spark_rankeval.spark.model_tables import Collected, MetricColumn, ModelTable, ModelTables
-from spark_rankeval.spark.per_user import hashes_by_name
+from spark_rankeval.spark.model_table import ModelTable
+from spark_rankeval.spark.model_tables import Collected, ModelTables
+from spark_rankeval.spark.per_user import MetricColumn, hashes_by_name
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.worker.clusters import CLUSTERS, merged_clusters
 from spark_rankeval.worker.compared_users import (
@@ -158,13 +159,25 @@ def hash_of(number):
     return int(pd.util.hash_array(np.array([number], np.int64)).view(np.int64)[0])
 
 
-def groups_of_frames(frames, columns, baseline, n_partitions=2, *, weight=None, cluster=(), **options):
+def groups_of_frames(
+    frames, columns, baseline, n_partitions=2, *, weight=None, cluster=(), keeps_without_cluster=False, **options
+):
     """The comparison of groups of different users, each a frame, with a baseline; `columns` are as in `compare_frames`."""
     metrics = {label: MetricColumn(name, label, "default") for label, name in columns.items()}
     weights = () if weight is None else (weight,)
     further = (*weights, *([options["covariate"]] if options.get("covariate") else []))
     tables = tuple(
-        ModelTable(frame, ("user",), metrics, {}, name, weights=weights, further=further, clusters=cluster)
+        ModelTable(
+            frame,
+            ("user",),
+            metrics,
+            {},
+            name,
+            weights=weights,
+            further=further,
+            clusters=cluster,
+            keeps_without_cluster=keeps_without_cluster,
+        )
         for name, frame in frames.items()
     )
     with patch.object(groups, "_read", lambda *_: ModelFrames(tables, (), n_partitions)):

@@ -227,8 +227,10 @@ def test_clusters_that_are_few_or_unknown_or_beside_a_covariate():
     one = {name: frame.assign(home=place) for place, (name, frame) in enumerate(HOMES.items())}
     assert compared(one, cluster=("home",))["ndcg@10", "blue"].no_interval == "blue: one cluster has no spread"
     unknown = {name: frame.assign(home=frame["home"].where(frame.index > 3)) for name, frame in HOMES.items()}
-    assert "users without a cluster by home: 12; each counts as a cluster alone" in repr(
+    with pytest.raises(DataError, match=r"users without a value in the columns of clusters: 12 \(cluster=home\); fill"):
         compared(unknown, cluster=("home",))
+    assert "users without a cluster by home: 12; each counts as a cluster alone" in repr(
+        compared(unknown, cluster=("home",), keeps_without_cluster=True)
     )
     late = compared(HOMES, cluster=("home",), sequential=True)["ndcg@10", "blue"]
     assert late.no_interval == "a confidence sequence begins when both groups have 100 clusters; control has 39"

@@ -55,7 +55,4 @@ class ClustersOfGroups(NamedTuple):
                 f"clusters by {cluster} with users in several groups: {self.n_shared:,}; errors are those of up to 1,024 random groups of "
                 "clusters"
             )
-        n_without = max((clusters.n_without for clusters in self.of_all), default=0)
-        if n_without:
-            notes.append(f"users without a cluster by {cluster}: {n_without:,}; each counts as a cluster alone")
         return tuple(notes)

@@ -16,6 +16,7 @@ from spark_rankeval.comparison.inputs import (
     read_results,
     report_not_shared,
     resolution_of,
+    warn_of_different_tables,
     warn_of_few_clusters,
 )
 from spark_rankeval.comparison.result import ModelComparison, PairwiseComparison
@@ -35,6 +36,8 @@ from spark_rankeval.worker.compared_users import (
     N_WITHOUT_CLUSTER,
     by_owner,
     by_slice,
+    n_unequal_rows,
+    n_without_cluster,
 )
 from spark_rankeval.worker.comparing import (
     all_pairs_batches,
@@ -172,7 +175,7 @@ def compare(
     )
     report_not_shared({name: against.not_shared(owners, name) for name in others}, baseline, is_error=same_labels)
     rows = against.rows(owners, test, replicates)
-    notes = _notes(tables, labels, rows)
+    notes = _notes(tables, labels, rows, n_without_cluster(owners))
     return ModelComparison(
         rows, level, test, replicates, seed, baseline=baseline, correction=correction,
         sliced=against.rows_of_slices(rolled(slices, attributes, totals=has_totals)),
@@ -181,11 +184,15 @@ def compare(
 
 
 def _notes(
-    tables: ModelTables, labels: Sequence[str], rows: Sequence[ComparisonRow] | Sequence[PairRow]
+    tables: ModelTables, labels: Sequence[str], rows: Sequence[ComparisonRow] | Sequence[PairRow], n_without: int
 ) -> tuple[str, ...]:
     """The notes below a comparison; warns if there are few clusters."""
     warn_of_few_clusters(rows)
-    return (*tables.notes(labels), *notes_of_clusters(rows, tables.tables[0].users))
+    return (
+        *tables.notes(labels),
+        *notes_of_clusters(rows, tables.tables[0].users),
+        *tables.notes_without_cluster(n_without),
+    )
 
 
 def size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
@@ -255,10 +262,13 @@ def all_pairs(
     labels = [metric.label for metric in compared]
     size = size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
     layout = Layout(len(labels), n_keys=1, kept=((True,),)) if tables.clusters else None
-    run = all_pairs_batches(len(labels), drawn, seed, test == "games_howell", layout)
-    found = tables.collected(labels, run, size, clusters=None if layout is None else partial(ClusterMerger, layout))
+    shared = tables.shared_tables
+    run = all_pairs_batches(len(labels), drawn, seed, test == "games_howell", layout, shared)
+    merger = None if layout is None else partial(ClusterMerger, layout)
+    found = tables.collected(labels, run, size, shared=shared, clusters=merger)
     owners = by_owner(found.users)
     _check_users(owners, tables)
+    warn_of_different_tables({name: n_unequal_rows(owners, name) for name in shared})
     models = sorted({*names, *_models_met(owners)})
     check_number(models, drawn)
     if len(models) < 2:
@@ -266,7 +276,7 @@ def all_pairs(
         raise InputError(msg)
     of_pairs = OfPairs(found.clusters, ", ".join(tables.clusters)) if tables.clusters else None
     rows = pair_rows(models, compared, owners, level, test, drawn, of_pairs)
-    return PairwiseComparison(rows, level, test, drawn, seed, _notes(tables, labels, rows))
+    return PairwiseComparison(rows, level, test, drawn, seed, _notes(tables, labels, rows, n_without_cluster(owners)))
 
 
 def differences(
@@ -328,11 +338,12 @@ def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
     n_conflicts = int(owners.get((), {}).get(N_CONFLICTS, [0])[0])
     if n_conflicts:
         problems.append(
-            f"attributes that differ between rows of the same user: {n_conflicts:,}; use the attributes of one day for all tables"
+            f"{'attributes or clusters' if tables.clusters else 'attributes'} that differ between rows of the same user: "
+            f"{n_conflicts:,}; use those of one day for all tables"
         )
         counts[N_CONFLICTS] = n_conflicts
-    n_without = int(owners.get((), {}).get(N_WITHOUT_CLUSTER, [0])[0])
-    if n_without:
+    n_without = n_without_cluster(owners)
+    if n_without and not tables.keeps_without_cluster:
         problems.append(
             f"users without a value in the columns of clusters: {n_without:,} (cluster={', '.join(tables.clusters)}); fill the values"
         )

@@ -15,7 +15,8 @@ from spark_rankeval.comparison.inputs import check_named, compared_metrics
 from spark_rankeval.errors import DataError, InputError, OptionError, warn
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.groups import GroupRow
-from spark_rankeval.spark.model_tables import ModelTables, read_table
+from spark_rankeval.spark.model_table import read_table
+from spark_rankeval.spark.model_tables import ModelTables
 from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.statistics.clusters import FEW
 from spark_rankeval.statistics.covariates import Adjusted, adjusted_difference
@@ -26,7 +27,16 @@ from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.sequences import TIGHTEST_AT
 from spark_rankeval.statistics.verdict import verdict_of
 from spark_rankeval.worker.clusters import ClusterMerger
-from spark_rankeval.worker.compared_users import N_IN_SEVERAL, N_INVALID, N_REPEATED, N_TOO_MANY, N_USERS, by_owner
+from spark_rankeval.worker.compared_users import (
+    N_IN_SEVERAL,
+    N_INVALID,
+    N_REPEATED,
+    N_TOO_MANY,
+    N_USERS,
+    N_WITHOUT_CLUSTER,
+    by_owner,
+    n_without_cluster,
+)
 from spark_rankeval.worker.comparing import MOST_GROUPS, group_batches, layout_of_groups
 
 if TYPE_CHECKING:
@@ -35,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.comparison.inputs import ComparedMetric, Margin, Metrics, Results
-    from spark_rankeval.spark.model_tables import ModelTable
+    from spark_rankeval.spark.model_table import ModelTable
     from spark_rankeval.statistics.covariates import CovariateSums
     from spark_rankeval.statistics.groups import Difference, Group
     from spark_rankeval.statistics.intervals import Interval
@@ -134,7 +144,7 @@ def compare_groups(
     notes = tables.notes(labels)
     if clusters is not None:
         _warn_of_few_clusters(rows)
-        notes = (*notes, *clusters.notes(rows))
+        notes = (*notes, *clusters.notes(rows), *tables.notes_without_cluster(n_without_cluster(owners)))
     return GroupComparison(
         rows, baseline, level, correction, covariate, sequential, options.tightest_at, tables.tables[0].weights, notes,
     )  # fmt: skip
@@ -260,6 +270,10 @@ def _check(owners: dict[Owner, State], tables: ModelTables) -> None:
 
     n = int(everyone.get(N_IN_SEVERAL, [0])[0])
     refuse(n, N_IN_SEVERAL, f"users in several groups: {n:,}. Leave them out; compare is for models on the same users")
+    if not tables.keeps_without_cluster:
+        n, names = n_without_cluster(owners), ", ".join(tables.clusters)
+        problem = f"users without a value in the columns of clusters: {n:,} (cluster={names}); fill the values"
+        refuse(n, N_WITHOUT_CLUSTER, problem)
     for owner, fields in owners.items():
         if not isinstance(owner, str):
             continue

@@ -18,7 +18,9 @@ from spark_rankeval.errors import (
 )
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric, reads_as
-from spark_rankeval.spark.model_tables import ModelTables, read_table
+from spark_rankeval.records.fingerprints import not_shared_in_words
+from spark_rankeval.spark.model_table import read_table
+from spark_rankeval.spark.model_tables import ModelTables
 from spark_rankeval.statistics.all_pairs import MOST_LABELS
 from spark_rankeval.statistics.clusters import FEW
 from spark_rankeval.statistics.intervals import UNBOUNDED
@@ -119,6 +121,12 @@ def report_not_shared(not_shared: Mapping[str, str], baseline: str, *, is_error:
     if problems:
         msg = f"{'; '.join(problems)}. A difference of the means may come from that"
         warn(msg)
+
+
+def warn_of_different_tables(n_users: Mapping[str, int]) -> None:
+    """Warn if models were not evaluated on the same tables, by how many users' rows of each table differ."""
+    if tables := not_shared_in_words(n_users):
+        warn(f"the models were evaluated on different {tables}. Differences of the means may come from that")
 
 
 def check_number(models: Sequence[str], drawn: int) -> None:

@@ -213,7 +213,8 @@ def describe_table(
         # A float holds such numbers exactly, and their sums.
         counted[RUN] = F.pmod(F.xxhash64(column(run)), F.lit(_HASHES))
         counts = counts._replace(users=(*counts.users, RUN))
-    hashes = hashes or {}
+    # Without ids of users there are no fingerprints beside clusters: each user without one gets an id that is of this job alone.
+    hashes = {} if hashes is None or (options.clustered and not users) else hashes
     counts = counts._replace(tables=tuple(hashes))
     keyed = {f"key_{index}": named for index, named in enumerate(keys)}
     places = {values.index(name): normaliser for name, normaliser in (normalisers or {}).items()}
@@ -223,6 +224,9 @@ def describe_table(
     if options.clustered or (users and (options.resamples or hashes)):
         # Users without a name are told apart by their values.
         hashed.append(hash_in(per_user, users).column.alias(USER_HASH))
+    if options.clustered and not users:
+        alone = F.when(any_null([column(name) for name in cluster]), F.xxhash64(F.monotonically_increasing_id()))
+        hashed = [F.coalesce(alone, F.lit(0)).alias(USER_HASH)]
     if options.clustered:
         hashed.append(
             F.when(~any_null([column(name) for name in cluster]), hash_in(per_user, cluster).column).alias(CLUSTER_HASH)

@@ -66,6 +66,16 @@ def by_owner(state: Mapping[str, Array]) -> dict[Owner, State]:
     return owners
 
 
+def n_without_cluster(owners: Mapping[Owner, State]) -> int:
+    """How many users have no cluster, in what `by_owner` returned."""
+    return int(owners.get((), {}).get(N_WITHOUT_CLUSTER, [0])[0])
+
+
+def n_unequal_rows(owners: Mapping[Owner, State], table: str) -> int:
+    """Of how many users the rows of a table are not the same for all of their models, if there is no baseline."""
+    return int(owners.get((), {}).get(f"{N_OTHER}{table}", [0])[0])
+
+
 def n_other_rows(owners: Mapping[Owner, State], model: str, baseline: str, table: str) -> int:
     """Of how many users the rows of a table are not the same for a model and the baseline, in what `by_owner` returned."""
     name = f"{N_OTHER}{table}"
@@ -111,6 +121,9 @@ class Users(NamedTuple):
     n_invalid: Array  # a number for each model
     hashes_of: dict[str, RowHashes]  # by table
     lacks_cluster: BoolArray | None = None  # whose cluster is not known, if users come in clusters
+    n_conflicts: IntArray | None = (
+        None  # in how many attributes a user's rows do not agree, if there are attributes or clusters
+    )
 
     def only(self, rows: Array | slice) -> Users:
         """Some of these users. Rows that could not be ranked are counted only for all users together."""
@@ -121,6 +134,7 @@ class Users(NamedTuple):
             n_rows=self.n_rows[:, rows],
             n_invalid=np.zeros_like(self.n_invalid),
             lacks_cluster=None,
+            n_conflicts=None,
             hashes_of={table: hashes.only(rows) for table, hashes in self.hashes_of.items()},
         )
 
@@ -161,6 +175,11 @@ def read_users(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = 
     for index in range(n_metrics):
         values[index, place] = numbers(fields[value_field(index)])[somebody]
     shape = (len(models), n_users)
+    conflicts = whole_numbers(columns[CONFLICTS]) if CONFLICTS in columns else None
+    lacks_cluster = None
+    if CLUSTER in columns:
+        # Whose rows name several clusters is a conflict.
+        lacks_cluster = flags(columns[CLUSTER].is_null()) & (True if conflicts is None else conflicts == 0)
     hashes_of = {table: RowHashes.read(fields[hash_field(table)], somebody, place, shape) for table in tables}
     return Users(
         ids=ids,
@@ -169,7 +188,8 @@ def read_users(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = 
         values=values.reshape(n_metrics, len(models), n_users),
         n_rows=np.bincount(place, minlength=len(models) * n_users).reshape(len(models), n_users),
         n_invalid=np.bincount(code, whole_numbers(fields[INVALID]), len(models)).astype(np.int64),
-        lacks_cluster=flags(columns[CLUSTER].is_null()) if CLUSTER in columns else None,
+        lacks_cluster=lacks_cluster,
+        n_conflicts=conflicts,
         hashes_of=hashes_of,
     )
 
@@ -186,6 +206,8 @@ class UserCounts:
         self._count((), N_USERS, np.any(users.n_rows, axis=0))
         if users.lacks_cluster is not None:
             self._count((), N_WITHOUT_CLUSTER, np.any(users.n_rows, axis=0) & users.lacks_cluster)
+        if users.n_conflicts is not None:
+            self._count((), N_CONFLICTS, np.where(np.any(users.n_rows, axis=0), users.n_conflicts, 0))
         shared = users.has(self._baseline)
         for index, model in enumerate(users.models):
             n_rows = users.n_rows[index]
@@ -194,7 +216,19 @@ class UserCounts:
             self._count(model, N_REPEATED, n_rows > 1)
             self._count(model, N_INVALID, users.n_invalid[index])
         for table, hashes in users.hashes_of.items():
-            self._count_others(table, hashes, users)
+            if self._baseline is None:
+                self._count_unequal(table, hashes, users)
+            else:
+                self._count_others(table, hashes, users)
+
+    def _count_unequal(self, table: str, hashes: RowHashes, users: Users) -> None:
+        """Count the users of several models whose rows of a table are not the same for all of these."""
+        of_models = (users.n_rows > 0) & (hashes.is_known if table == KNOWN_IN_PART else True)
+        largest = np.where(of_models, hashes.values, np.iinfo(np.int64).min).max(axis=0, initial=np.iinfo(np.int64).min)
+        smallest = np.where(of_models, hashes.values, np.iinfo(np.int64).max).min(
+            axis=0, initial=np.iinfo(np.int64).max
+        )
+        self._count((), f"{N_OTHER}{table}", smallest < largest)
 
     def _count_others(self, table: str, hashes: RowHashes, users: Users) -> None:
         place = users.models.index(self._baseline) if self._baseline in users.models else None

@@ -18,8 +18,6 @@ from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, 
 from spark_rankeval.worker.clusters import FIRST_PLACE, ClusterMerger, ClusterRows, Layout, kept_by
 from spark_rankeval.worker.compared_users import (
     CLUSTER,
-    CONFLICTS,
-    N_CONFLICTS,
     N_IN_SEVERAL,
     N_TOO_MANY,
     UserCounts,
@@ -31,7 +29,6 @@ from spark_rankeval.worker.compared_users import (
 )
 from spark_rankeval.worker.packing import by_place, placed, unpack
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.reading import whole_numbers
 from spark_rankeval.worker.states import HELD_BYTES
 from spark_rankeval.worker.table_states import groups, place_of
 
@@ -92,7 +89,6 @@ def paired_batches(
         everyone = _Pairs(baseline, n_metrics, drawn, seed)
         clusters = None if layout is None else ClusterRows(layout)
         slices = _Slices(lambda: _Pairs(baseline, n_metrics, 0, seed))
-        n_conflicts = np.zeros(1, np.int64)
         for batch in batches:
             users = read_users(batch, n_metrics, tables)
             everyone.add(users)
@@ -102,12 +98,11 @@ def paired_batches(
                     yield from _sent(clusters, batch, users, model, attributes, differences)
             if not attributes:
                 continue
-            n_conflicts += whole_numbers(batch.column(CONFLICTS)).sum()
             for key, rows in groups([batch.column(name) for name in attributes], batch.num_rows):
                 slices.add(key, users.only(rows))
                 if slices.n_bytes > HELD_BYTES:
                     yield from slices.handed_on()
-        yield placed(None, everyone.state() | {field_of_owner((), N_CONFLICTS): n_conflicts})
+        yield placed(None, everyone.state())
         yield from slices.handed_on()
         if clusters is not None:
             yield from clusters.rows()
@@ -242,9 +237,14 @@ def name_of_pair(models: Sequence[str], first: int, second: int) -> str:
 
 
 def all_pairs_batches(
-    n_metrics: int, replicates: int, seed: int, pairwise: bool = False, layout: Layout | None = None
+    n_metrics: int,
+    replicates: int,
+    seed: int,
+    pairwise: bool = False,
+    layout: Layout | None = None,
+    tables: tuple[str, ...] = (),
 ) -> Run:
-    """A function for ``mapInArrow``: all models as the columns of one block a user.
+    """A function for ``mapInArrow``: all models as the columns of one block a user; of `tables` it counts users whose rows differ.
 
     The state has the models' counts, and the fields of `AllPairsAccumulator` for the set of all models that the partition met.
     When a new model is met, the sums start again: earlier users lack that model, and have no place in the blocks. For the
@@ -259,7 +259,7 @@ def all_pairs_batches(
         accumulator: AllPairsAccumulator | None = None
         clusters = None if layout is None else ClusterRows(layout)
         for batch in batches:
-            users = read_users(batch, n_metrics)
+            users = read_users(batch, n_metrics, tables)
             counts.add(users)
             if not set(users.present) <= set(models):
                 models = sorted({*models, *users.present})
