@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _JOBS = {
     "evaluate": "evaluate a table of predictions: --config FILE; --help has all options",
     "compare": "compare models with a baseline: --config FILE; --help has all options",
+    "compare_groups": "compare groups of different users, as in an A/B test: --config FILE; --help has all options",
     "trend": "draw a metric over all runs: --output FOLDER; --help has all options",
 }
 

@@ -180,5 +180,5 @@ def groups_of_frames(
         )
         for name, frame in frames.items()
     )
-    with patch.object(groups, "_read", lambda *_: ModelFrames(tables, (), n_partitions)):
+    with patch.object(groups, "read_groups", lambda *_: ModelFrames(tables, (), n_partitions)):
         return groups.compare_groups(frames, baseline, **options)

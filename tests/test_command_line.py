@@ -45,7 +45,7 @@ def test_the_script_is_the_command():
     assert scripts["spark-rankeval"] == "spark_rankeval.cli:main"
     done = shell("--help")
     assert done.returncode == 0
-    for command in ("evaluate", "compare", "trend", "dialects", "explain", "version"):
+    for command in ("evaluate", "compare", "compare_groups", "trend", "dialects", "explain", "version"):
         assert f"\n    {command} " in done.stdout
 
 
@@ -56,7 +56,7 @@ def test_the_version_is_told_both_ways(call):
 
 def test_the_help_names_options_that_jobs_have(call, capsys):
     helped = " ".join(call("--help").output.split())
-    for job in ("evaluate", "compare", "trend"):
+    for job in ("evaluate", "compare", "compare_groups", "trend"):
         option = re.search(rf" {job} .*?: (--\w+) ", helped).group(1)
         with pytest.raises(SystemExit):
             importlib.import_module(f"spark_rankeval.jobs.{job}").main(["--help"])

@@ -119,7 +119,7 @@ def compare_groups(
     if not is_number(tightest_at) or not 1 <= tightest_at < math.inf:
         msg = f"tightest_at must be a number of users from 1 on; got {tightest_at!r}"
         raise OptionError(msg)
-    tables = _read(per_user, group, user, user_weight, covariate, cluster)
+    tables = read_groups(per_user, group, user, user_weight, covariate, cluster)
     compared = compared_metrics(tables, metrics, margin)
     weighted = bool(tables.tables[0].weights)
     layout = layout_of_groups(len(compared), weighted=weighted) if tables.clusters else None
@@ -178,7 +178,7 @@ class _Compared(NamedTuple):
     n_without_covariate: int
 
 
-def _read(
+def read_groups(
     per_user: Results,
     group: str | None,
     user: str | Sequence[str] | None,

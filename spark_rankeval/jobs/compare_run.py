@@ -16,7 +16,7 @@ from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.evaluation.summarise import summarise
 from spark_rankeval.jobs import runs
 from spark_rankeval.jobs.compare import CompareConfig, PerUserTable
-from spark_rankeval.jobs.config import Source
+from spark_rankeval.jobs.config import JobConfig, Source
 from spark_rankeval.jobs.dry_run import folded, planned
 from spark_rankeval.jobs.partitions import check_committer, place_of
 from spark_rankeval.jobs.reporting import about_the_run, write_report
@@ -58,7 +58,7 @@ def prepare(config: CompareConfig) -> None:
 
 def execute(spark: SparkSession, config: CompareConfig, log: EventLog) -> str:
     """Read the per-user tables, compare them once, write what the configuration asks for, and return what is printed."""
-    tables = _read(spark, config)
+    tables = read_per_user(spark, config)
     results = _results(config, tables)
     _check(config, results)
     with runs.running(spark, "compare", config, tables, log) as run:
@@ -90,7 +90,7 @@ def _comparisons_table(spark: SparkSession, comparison: ModelComparison, time: d
     return spark.createDataFrame(rows, _COLUMNS)
 
 
-def _read(spark: SparkSession, config: CompareConfig) -> dict[str, DataFrame]:
+def read_per_user(spark: SparkSession, config: JobConfig) -> dict[str, DataFrame]:
     """The tables by their sections; those of runs from where the runs have them."""
     sources = config.sources()
     for section, source in sources.items():
@@ -162,7 +162,7 @@ def _one_table(tables: Mapping[str, DataFrame]) -> DataFrame:
 def plan(spark: SparkSession, config: CompareConfig) -> str:
     """What a run would do; nothing is computed."""
     check_committer(spark)
-    tables = _read(spark, config)
+    tables = read_per_user(spark, config)
     metrics = _check(config, _results(config, tables))
     asked = config.comparison
     test = f"{asked.test}, {asked.replicates:,} replicates" if asked.test == "sign_flip" else asked.test

@@ -43,10 +43,11 @@ if TYPE_CHECKING:
     from spark_rankeval.jobs.events import EventLog
 
 #: The tables in the output folder. Each has the partitioning column `RUN_ID`.
-PER_USER, METRICS, QUARANTINE, COMPARISONS = "per_user", "metrics", "quarantine", "comparisons"
+PER_USER, METRICS, QUARANTINE = "per_user", "metrics", "quarantine"
+COMPARISONS, GROUP_COMPARISONS = "comparisons", "group_comparisons"
 MANIFESTS, STATUS, REPORTS, GATES = "manifests", "status", "reports", "gates"
 #: Those that a run has only if it is asked for them.
-_OPTIONAL = {"evaluate": (QUARANTINE, GATES, REPORTS), "compare": (REPORTS,)}
+_OPTIONAL = {"evaluate": (QUARANTINE, GATES, REPORTS), "compare": (REPORTS,), "compare_groups": ()}
 
 # How often a configuration with secrets is hashed: a tenth of a second, which makes trying many passwords slow.
 _ROUNDS = 200_000

@@ -3,6 +3,7 @@
 import builtins
 import errno
 import importlib
+import inspect
 import json
 import re
 import shlex
@@ -16,9 +17,11 @@ from typing import get_args
 import jsonschema
 import pytest
 
+from spark_rankeval.comparison import groups
 from spark_rankeval.errors import ConfigurationError, MissingExtraError, OptionError
-from spark_rankeval.jobs import compare, evaluate, reporting, trend
+from spark_rankeval.jobs import compare, compare_groups, evaluate, reporting, trend
 from spark_rankeval.jobs.compare import CompareConfig, Comparison
+from spark_rankeval.jobs.compare_groups import CompareGroupsConfig, Experiment
 from spark_rankeval.jobs.config import Output, Report, Source, load_config, parse_config
 from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput, Tracking, VectorTables
 from spark_rankeval.jobs.overrides import overridden
@@ -30,7 +33,7 @@ from spark_rankeval.request.options import PopulationName, RankingOptions, Scori
 from spark_rankeval.request.vectors import Vectors
 
 CONF = Path(__file__).parents[2] / "conf"
-COMMANDS = {"evaluate": evaluate.COMMAND, "compare": compare.COMMAND}
+COMMANDS = {"evaluate": evaluate.COMMAND, "compare": compare.COMMAND, "compare_groups": compare_groups.COMMAND}
 SMALLEST = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["rr"]}, "output": {"path": "o"}}
 VECTORS = {
     "vectors": {"users": {"path": "u"}, "items": {"path": "i"}},
@@ -273,7 +276,9 @@ def commented(name):
         yield pytest.param(name, "\n".join(changed), id=f"{name} {place + 1}")
 
 
-@pytest.mark.parametrize(("name", "text"), [*commented("evaluate"), *commented("compare")])
+@pytest.mark.parametrize(
+    ("name", "text"), [*commented("evaluate"), *commented("compare"), *commented("compare_groups")]
+)
 def test_what_an_example_comments_out_may_be_taken_in(name, text):
     schema = json_schema(COMMANDS[name].config, name)
     jsonschema.Draft202012Validator(schema).validate(tomllib.loads(text))
@@ -311,7 +316,7 @@ def test_the_schema_and_the_job_agree(settings, admitted):
         assert admitted
 
 
-@pytest.mark.parametrize("kind", [EvaluateConfig, CompareConfig])
+@pytest.mark.parametrize("kind", [EvaluateConfig, CompareConfig, CompareGroupsConfig])
 def test_every_key_is_explained_to_editors(kind):
     schema = json_schema(kind, "a job")
     for section in (schema, *schema["$defs"].values()):
@@ -367,6 +372,7 @@ def test_words_that_an_option_may_be_are_those_that_are_known():
         ("evaluate", "mlflow", Tracking),
         ("compare", "comparison", Comparison),
         ("compare", "output", Output),
+        ("compare_groups", "experiment", Experiment),
     ],
 )
 def test_every_key_stands_in_the_example_with_its_default(name, section, kind):
@@ -381,6 +387,40 @@ def test_every_key_stands_in_the_example_with_its_default(name, section, kind):
         if is_commented and key.default not in (MISSING, None, ()):
             shown = tomllib.loads(f"value = {value}")["value"]
             assert (tuple(shown) if isinstance(shown, list) else shown) == key.default
+
+
+GROUPS = {"results": {"path": "p"}, "experiment": {"baseline": "old", "group": "variant"}, "output": {"path": "o"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"results": None}, r"name the tables as \[groups.…\], one per group, or as \[results\], .*; found neither"),
+        ({"groups": {"old": {"path": "p"}, "new": {"path": "q"}}}, r"found both; experiment.group is for \[results\]"),
+        ({"experiment": {"baseline": "old"}}, r"experiment.group must name the column of \[results\]"),
+        ({"experiment": {"baseline": "old", "group": " "}}, "experiment.group has an empty column name"),
+        (
+            {"results": None, "groups": {"a": {"path": "p"}}, "experiment": {"baseline": "old"}},
+            "experiment.baseline 'old' is not among the groups: 'a'; .*has only one group",
+        ),
+        (
+            {"experiment": {"baseline": "old", "group": "variant", "tightest_at": 0, "level": 2.0}},
+            "tightest_at must be a number of users from 1 on; found 0; .*level",
+        ),
+        ({"output": {"path": "o", "report": True}}, "this job writes no report"),
+    ],
+)
+def test_wrong_configurations_of_groups_are_named_at_once(changes, words):
+    settings = {name: section for name, section in {**GROUPS, **changes}.items() if section is not None}
+    with pytest.raises(ConfigurationError, match=words):
+        parse_config(settings, CompareGroupsConfig)
+
+
+def test_every_option_of_compare_groups_is_a_key_with_its_default():
+    options = inspect.signature(groups.compare_groups).parameters
+    keys = {key.name: key.default for key in fields(Experiment)}
+    expected = {name: option.default for name, option in options.items() if name not in ("per_user", "baseline")}
+    assert {name: default for name, default in keys.items() if name != "baseline"} == expected
 
 
 def test_lists_of_sections_and_what_a_class_extends_are_read():

@@ -1,0 +1,15 @@
+"""The job that compares groups of users as a file that spark-submit takes; what it does is in `spark_rankeval.jobs.compare_groups`."""
+
+import sys
+
+try:
+    from spark_rankeval.jobs.compare_groups import main
+except ModuleNotFoundError as error:
+    sys.stderr.write(
+        f"compare_groups: {error}. In a checkout: pip install -e '.[spark]'. "
+        "On a cluster: spark-submit --py-files spark_rankeval.zip jobs/compare_groups.py …\n"
+    )
+    sys.exit(2)
+
+if __name__ == "__main__":
+    sys.exit(main())
