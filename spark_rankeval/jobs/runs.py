@@ -152,7 +152,7 @@ class Run:
             nothing = self.spark.createDataFrame([], self.spark.read.format(kind).load(place).schema)
             write_partition(nothing, self.output, table, self.run_id, kind, is_empty=True)
 
-    def manifest(self, facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    def manifest(self, facts: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
         """What the run was, as plain values, without secrets."""
         return {
             RUN_ID: self.run_id,

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from spark_rankeval import compare, score_users
+from spark_rankeval import compare, compare_groups, score_users
 from spark_rankeval.jobs import evaluate
 from spark_rankeval.jobs.compare import main
+from spark_rankeval.jobs.compare_groups import main as groups
 
 N_USERS = 8
 
@@ -111,6 +112,49 @@ def test_a_run_of_the_evaluating_job_is_a_model(spark, tables, tmp_path, capsys)
     assert (
         f"[models.new] the run 'tuesday' in {tables}/evaluation has no manifest, so it is missing or incomplete" in line
     )
+
+
+def test_groups_of_different_users_are_compared_as_the_library_does(spark, tables, tmp_path, capsys):
+    (tmp_path / "groups.toml").write_text(f"""
+        results.path = "{tables}/old"
+        [experiment]
+        baseline = "DE"
+        group = "country"
+        margin.rr = 0.01
+        [output]
+        path = "{tmp_path}/out"
+        run_id = "day"
+    """)
+    call = ["--config", f"{tmp_path}/groups.toml", "--set", "metrics=rr"]
+    assert groups([*call, "--dry-run"]) == 0
+    planned = capsys.readouterr().out
+    assert all(
+        text in planned
+        for text in ("baseline    DE", "test        Welch's", "groups by   country", "/group_comparisons/")
+    )
+    assert groups(call) == 0
+    expected = compare_groups(
+        spark.read.parquet(f"{tables}/old"), "DE", group="country", metrics="rr", margin={"rr": 0.01}
+    )
+    printed = capsys.readouterr().out
+    assert printed.startswith(repr(expected))
+    assert expected["rr"].sentence in printed
+    (row,) = spark.read.parquet(f"{tmp_path}/out/group_comparisons").collect()
+    figures = expected["rr"]
+    assert (row.group, row.baseline, row.run_id, row.verdict, row.n) == (
+        "FR",
+        "DE",
+        "day",
+        figures.verdict,
+        figures.n_users,
+    )
+    assert (row.difference, row.low, row.high, row.p) == (
+        figures.difference, figures.interval_low, figures.interval_high, figures.p
+    )  # fmt: skip
+    (line,) = spark.read.text(f"{tmp_path}/out/manifests/run_id=day").collect()
+    assert json.loads(line.value)["job"] == "compare_groups"
+    assert groups([*call, "--set", "group=region"]) == 2
+    assert "the table has no column 'region'" in capsys.readouterr().err
 
 
 def test_one_table_of_several_models(spark, tables, tmp_path):

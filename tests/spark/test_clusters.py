@@ -12,6 +12,7 @@ from statsmodels.regression.linear_model import WLS
 from spark_rankeval import (
     BCa,
     Facts,
+    Result,
     all_pairs,
     compare,
     detectable_difference,
@@ -26,6 +27,7 @@ METRICS = ["ndcg@5", "rr"]
 OPTIONS = {"user": ["person", "session"], "score": "score", "relevance": "grade"}
 N, N_PERSONS = 240, 97
 TELLING = ("mean", "standard_error", "interval_low", "interval_high", "cluster", "n_clusters", "design_effect")
+SUMS = (*TELLING, "cluster_sums")
 
 
 def of_session(session):
@@ -89,7 +91,7 @@ def test_everything_else_stays_the_same_and_a_stored_table_says_so(tables, resul
     scored = score_users(predictions.repartition(5, "item"), labels, METRICS, cluster="person", **given)
     scored.write.parquet(str(tmp_path / "users"))
     stored = predictions.sparkSession.read.parquet(str(tmp_path / "users"))
-    assert told(summarise(stored, by="country")) == told(result)
+    assert told(summarise(stored, by="country"), SUMS) == told(result, SUMS)
     assert told(summarise(stored, by="country", cluster=())) == told(plain)
     assert told(summarise(plain.per_user, by="country", cluster=["person"])) == told(result)
 
@@ -161,11 +163,24 @@ def test_a_detectable_difference_is_that_of_clusters(tables):
     assert found["detectable_difference"] == pytest.approx(2.9 * row.standard_error, rel=0.03)
 
 
-def test_merged_summaries_know_nothing_of_clusters_that_they_share(tables):
-    merged = merge([evaluated(tables, cluster="person")] * 2).summary[0]
-    assert (merged.cluster, merged.interval_method) == ("person", "t")
-    assert math.isnan(merged.standard_error)
-    assert merged.no_interval == "a cluster may have users in several summaries, which know only their own"
+def test_merged_days_of_the_same_people_are_no_more_certain_than_one(tables):
+    day = evaluated(tables, cluster="person")
+    row, merged = day.summary[0], merge([day, day]).summary[0]
+    assert (merged.cluster, merged.interval_method, merged.n_users) == ("person", "t", 2 * row.n_users)
+    # A few persons share a group.
+    assert merged.standard_error == pytest.approx(row.standard_error, rel=0.15)
+    assert row.n_clusters - 15 <= merged.n_clusters <= row.n_clusters
+    plain = merge([evaluated(tables)] * 2).summary[0]
+    assert merged.standard_error > 1.2 * plain.standard_error
+    stored = Result.from_json(day.to_json())
+    assert merge([stored, day]).summary[0] == merged
+
+
+def test_users_without_a_cluster_or_a_name_are_one_each(spark):
+    values = [(k % 7 / 7, float(k // 3) if k < 30 else None) for k in range(50)]
+    table = spark.createDataFrame(values, "rr double, home double").repartition(4)
+    row = summarise(table, cluster="home").summary[0]
+    assert row.n_clusters == 10 + 20
 
 
 @pytest.mark.parametrize(
@@ -253,3 +268,30 @@ def test_comparisons_refuse_users_without_a_cluster_and_tables_of_different_clus
         InputError, match="the tables have different clusters: person in 'a', none in 'b'; pass cluster="
     ):
         compare({"a": one, "b": unmarked}, "a", user=["person", "session"])
+
+
+def test_clusters_that_differ_between_tables_are_a_conflict(models):
+    one, other = (models.where(F.col("model") == name).drop("model") for name in ("m0", "m1"))
+    moved = other.withColumn("person", F.when(F.col("session") == 7, 10_000).otherwise(F.col("person")))
+    call = {"user": "session", "cluster": "person", "metrics": "rr"}
+    for comparing in (
+        lambda: compare({"a": one, "b": moved}, "a", replicates=9, **call),
+        lambda: all_pairs({"a": one, "b": moved}, **call),
+    ):
+        with pytest.raises(
+            DataError, match="attributes or clusters that differ between rows of the same user: 1"
+        ) as caught:
+            comparing()
+        assert caught.value.counts == {"n_conflicting_attributes": 1}
+
+
+def test_a_comparison_takes_users_without_a_cluster_as_they_were_scored(tables):
+    predictions, labels, about = tables
+    some = about.withColumn("household", F.when(F.col("session") > 5, F.col("household")))
+    given = {**OPTIONS, "facts": Facts(attributes=some), "on_invalid": "drop", "cluster": "household"}
+    other = predictions.withColumn("score", -F.col("score"))
+    scored = score_users({"a": predictions, "b": other}, labels, "rr", **given)
+    assert "users without a cluster by household: 6; each counts as a cluster alone" in repr(
+        compare(scored, "a", replicates=9)
+    )
+    assert any("users without a cluster by household: 6" in note for note in all_pairs(scored).notes)

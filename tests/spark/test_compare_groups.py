@@ -66,6 +66,33 @@ def test_users_of_no_group_or_of_several_are_counted(together):
     assert caught.value.counts == {"n_in_several_groups": 1, "n_without_group": 3}
 
 
+def test_a_group_may_be_called_null(together):
+    from pyspark.sql import functions as F
+
+    named = together.withColumn("variant", F.when(F.col("variant") == "blue", "null").otherwise(F.col("variant")))
+    found, expected = (compare_groups(table, "control", group="variant") for table in (named, together))
+    assert found["ndcg@10", "null"].difference == expected["ndcg@10", "blue"].difference
+
+
+def test_clusters_are_those_without_spark(spark, together):
+    from pyspark.sql import functions as F
+
+    homes = together.withColumn("home", F.col("user") - F.pmod("user", F.lit(4)))
+    found = compare_groups(homes, "control", group="variant", cluster="home", metrics="recall@5")
+    frames = {name: frame.assign(home=frame["user"] - frame["user"] % 4) for name, frame in FRAMES.items()}
+    expected = groups_of_frames(frames, METRICS, "control", cluster=("home",), metrics="recall@5")
+    for row, of_frames in zip(found, expected, strict=True):
+        assert (row.cluster, row.n_clusters, row.standard_error) == (
+            "home",
+            of_frames.n_clusters,
+            of_frames.standard_error,
+        )
+    both = together.withColumn("home", F.pmod("user", F.lit(100)))
+    assert "clusters by home with users in several groups" in repr(
+        compare_groups(both, "control", group="variant", cluster="home", metrics="recall@5")
+    )
+
+
 def test_what_a_table_lacks_is_said_before_any_job(tables, together):
     with pytest.raises(InputError, match="group= must name the column of the users' groups"):
         compare_groups(together, "control")
