@@ -88,9 +88,9 @@ class GroupedClusters:
         if not np.isfinite(rows).all():
             return None
         groups = rows[np.argsort(rows[:, 0], kind="stable")]
-        sums = np.zeros((2, N_GROUPS))
-        np.add.at(sums, (slice(None), groups[:, 0].astype(np.int64)), groups[:, 1:].T)
-        return cls(*map(Scaled.rounded, sums)) if np.isfinite(sums).all() else None
+        sums = np.zeros((N_GROUPS, 2))
+        np.add.at(sums, groups[:, 0].astype(np.int64), groups[:, 1:])
+        return cls(*map(Scaled.rounded, sums.T)) if np.isfinite(sums).all() else None
 
     @classmethod
     def added(cls, parts: Sequence[GroupedClusters]) -> GroupedClusters:
