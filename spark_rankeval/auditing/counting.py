@@ -265,10 +265,14 @@ def _of_items(tables: AuditTables, rows: Mapping[Role, DataFrame]) -> _Counted:
         if role not in rows:
             continue
         counted += [role, f"invalid_{role}"]
-        columns = [when(is_valid, 1, 0).alias(role), when(is_valid, 0, 1).alias(f"invalid_{role}")]
-        if role in tables.times and has_since:
-            columns.append(when(is_valid, named(_TIME)).alias("first" if role == "labels" else "since"))
-        together = together.unionByName(select(rows[role], named(_ITEM), *columns), allowMissingColumns=True)
+        # Each table is added up by itself first, because sums of few columns are fast.
+        columns = [_tally(is_valid).alias(role), _tally(~is_valid).alias(f"invalid_{role}")]
+        frame, keys = rows[role], [_ITEM]
+        if role == "predictions" and has_since:
+            frame, keys = with_columns(frame, {"since": when(is_valid, named(_TIME))}), [_ITEM, "since"]
+        elif role == "labels":
+            columns += first
+        together = together.unionByName(aggregate(frame, keys, *columns), allowMissingColumns=True)
     sums = [call("coalesce", call("sum", named(name)), 0).alias(name) for name in counted]
     if has_since:
         # A row for each time of prediction, beside which stands the first time of the item.

@@ -176,12 +176,15 @@ def test_merged_days_of_the_same_people_are_no_more_certain_than_one(tables):
     assert merge([stored, day]).summary[0] == merged
 
 
-def test_users_without_a_cluster_or_a_name_are_one_each(spark):
-    values = [(k % 7 / 7, float(k // 3) if k < 30 else None) for k in range(50)]
-    table = spark.createDataFrame(values, "rr double, home double").repartition(4)
-    with pytest.warns(SparkRankEvalWarning, match="these columns were read as metrics: rr"):
-        row = summarise(table, cluster="home").summary[0]
-    assert row.n_clusters == 10 + 20
+def test_users_without_a_cluster_or_a_name_are_one_each(tables):
+    predictions, labels, about = tables
+    some = about.withColumn("household", F.when(F.col("session") > 5, F.col("household")))
+    given = {**OPTIONS, "facts": Facts(attributes=some), "on_invalid": "drop", "cluster": "household"}
+    nameless = score_users(predictions, labels, "rr", **given).drop("person", "session").repartition(4)
+    of_users = nameless.toPandas().dropna(subset=["rr"])["household"]
+    row = summarise(nameless).summary[0]
+    assert of_users.isna().sum() > 2
+    assert row.n_clusters == of_users.nunique() + of_users.isna().sum()
 
 
 @pytest.mark.parametrize(
