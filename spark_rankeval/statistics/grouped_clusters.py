@@ -137,7 +137,7 @@ class GroupedClusters:
     def from_text(cls, text: str) -> GroupedClusters:
         """The sums of `text`; any other text is a ValueError."""
         found = _TEXT.fullmatch(text)
-        problem = "it is not a text of sums by groups of clusters"
+        problem = "these are not the sums of groups of clusters"
         if found is None:
             raise ValueError(problem)
         exponents, widths = (int(found[1]), int(found[3])), (int(found[2]), int(found[4]))
