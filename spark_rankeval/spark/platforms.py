@@ -88,7 +88,7 @@ def bytes_of_plain_scan(frame: DataFrame) -> int | None:
     """
     try:
         plan, n_bytes = _told_by_connect(frame) if is_connect(frame.sparkSession) else _told_by_driver(frame)
-    except Exception:  # noqa: BLE001 # shared clusters refuse the driver's objects by errors of their own; then the size is unknown
+    except Exception:  # shared clusters refuse the driver's objects by errors of their own; then the size is unknown
         return None
     for line in plan.splitlines():
         # A plan without branches has a node a line, from the last step to the first.

@@ -95,7 +95,7 @@ class Layout(NamedTuple):
         """The words of a row: those about the user, the user's weight, normalisers, values."""
         return _KEYS + self.n_keys + self.weighted + len(self.normalised) + self.n_values
 
-    def accumulator(self) -> ClusterAccumulator:
+    def new_sums(self) -> ClusterAccumulator:
         """What adds up the clusters of a group."""
         return ClusterAccumulator(self.n_values, cubes=self.cubes, grouped=self.grouped)
 
@@ -190,7 +190,7 @@ class ClusterMerger:
 
     def __init__(self, layout: Layout, new: Callable[[tuple[bool, ...]], Accumulator] | None = None) -> None:
         self._layout = layout
-        self._new = new or (lambda kept: layout.accumulator())
+        self._new = new or (lambda kept: layout.new_sums())
         self._groups: dict[str, Accumulator] = {}
         self._n_places = 0
 
@@ -262,7 +262,7 @@ def group_name(key: Key) -> str:
 
 def no_clusters(layout: Layout) -> dict[str, Array]:
     """The sums of no cluster."""
-    return layout.accumulator().state()
+    return layout.new_sums().state()
 
 
 def _hashes(column: pa.Array) -> IntArray:

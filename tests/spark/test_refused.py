@@ -55,7 +55,9 @@ def refused(text, *, may_build=False, may_use_files=False, may_read_plans=False)
     for node in ast.walk(program):
         if isinstance(node, ast.Attribute):
             owner = node.value.attr if isinstance(node.value, ast.Attribute) else ""
-            if (node.attr in REFUSED and not (may_read_plans and node.attr == "_jdf")) or (owner == "conf" and node.attr != "get"):
+            if (node.attr in REFUSED and not (may_read_plans and node.attr == "_jdf")) or (
+                owner == "conf" and node.attr != "get"
+            ):
                 found.append(node.attr)
             if owner == "sql" and node.attr in CLASSIC_UNTIL_4:
                 found.append(node.attr)
@@ -81,7 +83,11 @@ def refused(text, *, may_build=False, may_use_files=False, may_read_plans=False)
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_the_package_uses_nothing_that_connect_or_serverless_refuses(path):
     name = str(path.relative_to(PACKAGE))
-    allowed = {"may_build": name in OF_A_JOB, "may_use_files": name in FILES_OF_THE_DRIVER, "may_read_plans": name in READS_PLANS}
+    allowed = {
+        "may_build": name in OF_A_JOB,
+        "may_use_files": name in FILES_OF_THE_DRIVER,
+        "may_read_plans": name in READS_PLANS,
+    }
     assert refused(path.read_text(), **allowed) == []
 
 
