@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.recommended import Fact
 
 
+#: The attribute of items by their popularity in the training data.
+POPULARITY = "popularity"
+
+
 def _deepest(depths: list[int | None]) -> int | None:
     """The largest rank of several; None, all ranks, if any is None."""
     known = [depth for depth in depths if depth is not None]
@@ -95,6 +99,19 @@ class FirstItems(NamedTuple):
 
 
 @dataclass(frozen=True)
+class ItemGroups:
+    """The groups of items for which figures are computed of only the labels in them."""
+
+    columns: tuple[str, ...] = ()  # columns of the table of items; each of its values is a group
+    popularity: int | None = None  # into how many groups items fall by their popularity in the training data
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the attributes of items."""
+        return (*self.columns, *((POPULARITY,) if self.popularity else ()))
+
+
+@dataclass(frozen=True)
 class ScoringTask:
     """What a worker computes; small, immutable and pickled into the plan."""
 
@@ -112,6 +129,7 @@ class ScoringTask:
     label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name; see `LABEL_COLUMNS`
     # How each model makes scores of vectors, by which it ranks the whole catalogue; none if predictions are lists.
     similarities: tuple[Similarity, ...] = ()
+    item_groups: ItemGroups | None = None  # the groups of items that have figures of their own; None: there are none
 
     def first_items(self, model: int) -> FirstItems | None:
         """What the metrics of a model look at of lists that are the whole catalogue; None: at no item without a label."""
@@ -126,7 +144,7 @@ class ScoringTask:
     @property
     def has_further_tables(self) -> bool:
         """Whether rows of tables beside predictions and labels are read, which may be unusable."""
-        return bool(self.facts or self.similarities)
+        return bool(self.facts or self.similarities or self.item_groups)
 
     @property
     def weighted(self) -> bool:
