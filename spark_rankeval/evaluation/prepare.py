@@ -14,6 +14,7 @@ from spark_rankeval.request.counts import counts_beside
 from spark_rankeval.request.options import attributes_in
 from spark_rankeval.request.readings import NORMALISER, Lists, columns_of, order_of, read_request, tables_asked_for
 from spark_rankeval.spark.inputs import AttributeNames, FurtherTables, read_sources
+from spark_rankeval.spark.item_groups import read_groups
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, table_hash
 from spark_rankeval.spark.rejected import columns_of_rejected
 from spark_rankeval.spark.scoring import Scoring
@@ -56,6 +57,12 @@ def prepare(
         AttributeNames(attributes_in(options.by), options.user_weight, options.clusters or ()), further,
     )  # fmt: skip
     left, right = sources.predictions, sources.labels
+    groups = None if users_alone else read_groups(options.facts, sources, names)
+    if groups is not None:
+        if sources.clusters:
+            msg = "cluster: figures of groups of items take users as independent; leave out item_by and popularity_groups, or cluster"
+            raise OptionError(msg)
+        sources = replace(sources, further=replace(sources.further, of_groups=groups.sources))
     if options.on_invalid == "quarantine":
         columns_of_rejected(sources)
     if options.ties == "position" and not (left.arrays and left.has_value):
@@ -70,6 +77,8 @@ def prepare(
     model_column = sources.model_column or ("model" if models != [""] else "")
     taken = _columns_taken(sources, reading, model_column)
     reading = replace(reading, columns=columns_of(reading.values, asked, taken))
+    if groups is not None:
+        reading = replace(reading, task=replace(reading.task, item_groups=groups.groups))
     if sources.similarities:
         _check_vectors(reading, convention)
         reading = replace(reading, task=replace(reading.task, similarities=sources.similarities))
@@ -81,7 +90,9 @@ def prepare(
         mean=convention.mean,
         unpredicted=first.population.without_predictions,
     )
-    return Scoring(sources, reading, settings, _metric_columns(reading, list(asked)), model_column, options.prune)
+    return Scoring(
+        sources, reading, settings, _metric_columns(reading, list(asked)), model_column, options.prune, groups=groups
+    )
 
 
 _TABLES = {

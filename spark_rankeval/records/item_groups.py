@@ -31,9 +31,7 @@ def has_item_group(name: str) -> bool:
     return any(attribute.startswith(OF_ITEMS) for attribute in attributes_of(name))
 
 
-def roll_with_items(
-    roll: Callable[[Key], Iterable[Key]], attributes: Sequence[str]
-) -> Callable[[Key], Iterator[Key]]:
+def roll_with_items(roll: Callable[[Key], Iterable[Key]], attributes: Sequence[str]) -> Callable[[Key], Iterator[Key]]:
     """The slices for a key that ends in an attribute of items and a group of it; both are null for all items of a user.
 
     The slices of the user, which `roll` gives, follow an entry for each attribute of items.

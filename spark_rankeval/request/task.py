@@ -28,6 +28,11 @@ def _deepest(depths: list[int | None]) -> int | None:
     return max(known, default=1) if len(known) == len(depths) else None
 
 
+def is_about_labels(metric: Metric) -> bool:
+    """Whether a metric looks at labels alone, so that it can be of the labels in a group of items."""
+    return not (metric.corpus_level or metric.reads.looks_at_items)
+
+
 @dataclass(frozen=True)
 class View:
     """One reading of the users' lists, and the metrics that are computed of it."""

@@ -47,10 +47,11 @@ class FurtherSources:
     category: str | None = None  # the column of `items` that has categories
     vector: str | None = None  # the one that has vectors
     lookup: LookupOption = "auto"  # how facts of items come to predictions
+    of_groups: tuple[Source, ...] = ()  # the tables that put items into groups
 
     def tables(self) -> list[Source]:
         """Those that there are."""
-        return [source for source in (self.training, self.items, self.baseline) if source is not None]
+        return [source for source in (self.training, self.items, self.baseline, *self.of_groups) if source is not None]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.records.item_groups import roll_with_items
 from spark_rankeval.records.slices import roll
 from spark_rankeval.request.counts import WEIGHT_SUMS, counts_beside, counts_of_models
 from spark_rankeval.request.readings import NORMALISER
@@ -23,6 +24,7 @@ from spark_rankeval.spark.settling import Settled, settled
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.exposures import slots_of
 from spark_rankeval.worker.facts import TOO_LARGE
+from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT, hash_column, of_model
 from spark_rankeval.worker.scoring import (
     MODEL,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.spark.item_groups import GroupSources
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
     from spark_rankeval.worker.table_states import Key
@@ -83,6 +86,7 @@ class Scoring:
     model_column: str = ""  # the column of models in the per-user table; empty: there is one model without a name
     prune: str = "auto"  # ``auto`` or ``never``
     tables_fit: bool = True  # whether workers may hold the tables of items, as far as is known
+    groups: GroupSources | None = None  # the tables that put items into groups; None: there are no groups
 
     def plan(self, *, exact: bool, lazy: bool = False) -> Plan:
         """How predictions are brought together, for figures in an action or for a lazy table."""
@@ -118,9 +122,14 @@ class Scoring:
         )
 
     @property
+    def _task_of_users(self) -> ScoringTask:
+        """The task of the per-user table, which has nothing about groups of items."""
+        return replace(self.reading.task, item_groups=None)
+
+    @property
     def schema(self) -> PerUserSchema:
         """The columns of the per-user table."""
-        task, sources = self.reading.task, self.sources
+        task, sources = self._task_of_users, self.sources
         first = task.models[0]
         compared = {(value.relevance, value.label) for value in self.reading.beside if value.model == first}
         metrics = []
@@ -146,7 +155,7 @@ class Scoring:
 
         Rows whose user is null belong to nobody: they are kept, with NaN and the count of what was wrong.
         """
-        task, schema = self.reading.task, self.schema
+        task, schema = self._task_of_users, self.schema
         grouping = self._grouping(self.plan(exact=True, lazy=True))
         # Names of our own until the last step: the caller's may hold any character, or be one of ours.
         values = tuple(f"metric_{place}" for place in range(len(self.reading.columns)))
@@ -265,20 +274,29 @@ class Scoring:
             tables=hashed_tables(self.sources),
         )  # fmt: skip
         groups.size()
-        frame = grouping.frame(with_user_hash=options.clustered or bool(grouping.user_columns))
+        frame = self._users(grouping, options)
         rows = exposure_rows(frame, run, grouping.item_type(), have_slices=bool(self._keys), layout=groups.layout)
         packed, exposures = collected_rows(rows)
         figures = figures_by_group(packed, groups)
         return with_corpus_values(figures, task, exposures, totals_in(task, figures), options)
 
+    def _users(self, grouping: Grouping, options: DescriptionOptions) -> DataFrame:
+        """The grouped users; the first of each task has the tables that put items into groups."""
+        frame = grouping.frame(with_user_hash=options.clustered or bool(grouping.user_columns))
+        return frame if self.groups is None else self.groups.given_to(frame, grouping.item_type())
+
     @property
     def _keys(self) -> tuple[str, ...]:
-        return tuple(slice_column(index) for index in range(len(self.sources.slices)))
+        of_users = tuple(slice_column(index) for index in range(len(self.sources.slices)))
+        return of_users if self.groups is None else (*of_users, ATTRIBUTE_KEY, GROUP_KEY)
 
     def _groups(self, options: DescriptionOptions, *, totals: bool) -> Groups:
         task, n_keys = self.reading.task, len(self._keys)
         names = count_names(task, hashed_tables(self.sources))
-        return Groups(names, n_values_of(task), options, n_keys, roll(n_keys, totals=totals))
+        rolled = roll(len(self.sources.slices), totals=totals)
+        if self.groups is not None:
+            rolled = roll_with_items(rolled, self.groups.groups.attributes)
+        return Groups(names, n_values_of(task), options, n_keys, rolled)
 
     def _states(
         self, plan: Plan, options: DescriptionOptions, *, only: IntArray | None = None, leaves_open: bool = False
@@ -287,7 +305,7 @@ class Scoring:
         grouping = replace(self._grouping(plan), only=None if only is None else tuple(only.tolist()))
         tables = hashed_tables(self.sources)
         run = state_of_batches(self.reading.task, options, NO_USER, self._keys, tables=tables, leaves_open=leaves_open)
-        frame = grouping.frame(with_user_hash=options.clustered or bool(grouping.user_columns))
+        frame = self._users(grouping, options)
         return run_on_workers(frame, run, STATE_SCHEMA)
 
     @property

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 GROUP, ROWS = "group", "rows"
 #: The columns of a batch that tell which group of which attribute of items a row is about; null: all items.
 ATTRIBUTE_KEY, GROUP_KEY = "item_attribute_", "item_group_"
+#: The counts of rows of these tables that cannot be used, which every user repeats.
+GROUP_FAULTS = ("n_invalid_items", "n_invalid_training")
 # What labels have beside their grades while they are ranked: the place of their item in the table of an attribute.
 _PLACE = "place_"
 
@@ -97,7 +99,7 @@ class GroupTables(NamedTuple):
 
     @property
     def faults(self) -> dict[str, int]:
-        """How many rows of the tables cannot be used, by the names of `FAULTS`."""
+        """How many rows of the tables cannot be used, by the names of `GROUP_FAULTS`."""
         listing = [attribute.n_unusable for attribute in self.attributes if attribute.is_listing]
         popularity = [attribute.n_unusable for attribute in self.attributes if not attribute.is_listing]
         return {"n_invalid_items": max(listing, default=0), "n_invalid_training": max(popularity, default=0)}
@@ -204,7 +206,9 @@ def _given_of(given: Ragged, attribute: Attribute, places: Array, pair_key: IntA
 def by_column(table: pa.Table | None) -> Attribute:
     """An attribute from rows of items and groups; an item that the table lacks is in a group of its own."""
     if table is None:
-        return Attribute(pa.nulls(0), (NOT_LISTED,), Ragged(np.zeros(1, np.int64), np.array([0, 1])), 0, is_listing=True)
+        return Attribute(
+            pa.nulls(0), (NOT_LISTED,), Ragged(np.zeros(1, np.int64), np.array([0, 1])), 0, is_listing=True
+        )
     item = table[ITEM].combine_chunks()
     is_item = item.is_valid()
     n_unusable = pc.sum(table.filter(pc.invert(is_item))[ROWS]).as_py() or 0
@@ -261,6 +265,15 @@ def with_group_tables(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.
     names = tuple(table_of(place) for place in range(len(task.item_groups.attributes)))
     tables: GroupTables | None = None
     for batch, packed in received(batches, names):
-        if tables is None and packed:
+        # A batch without a row says nothing, and does not bring the tables.
+        if not batch.num_rows:
+            continue
+        if tables is None:
             tables = GroupTables.read(task.item_groups, packed)
         yield batch.drop_columns(list(names)), tables
+
+
+def with_keys(batch: pa.RecordBatch, tables: GroupTables) -> pa.RecordBatch:
+    """A batch of users with the columns that say that its rows are about all items."""
+    keys = tables.no_keys(batch.num_rows)
+    return pa.RecordBatch.from_arrays([*batch.columns, *keys.values()], names=[*batch.schema.names, *keys])

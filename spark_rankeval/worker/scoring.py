@@ -32,6 +32,8 @@ from spark_rankeval.worker.facts import (
     facts_of_users,
     sizes_of,
 )
+from spark_rankeval.worker.group_scores import ScoresOfGroups
+from spark_rankeval.worker.item_groups import GROUP_FAULTS
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import (
     ABSENT,
@@ -93,7 +95,14 @@ def count_names(task: ScoringTask, tables: tuple[str, ...] = ()) -> CountNames:
 
 def totals_of(task: ScoringTask) -> tuple[str, ...]:
     """The counts of further tables, which are the same for every user."""
-    return (*(TOTALS if task.facts else ()), *(CATALOGUE_FAULTS if task.similarities else ()))
+    return (*tables_told(task), *(CATALOGUE_FAULTS if task.similarities else ()))
+
+
+def tables_told(task: ScoringTask) -> tuple[str, ...]:
+    """The counts of the tables of facts and of groups of items."""
+    if task.facts:
+        return TOTALS
+    return GROUP_FAULTS if task.item_groups is not None else ()
 
 
 def beside_column(place: int) -> str:
@@ -111,6 +120,7 @@ class Scores(NamedTuple):
     exposed: dict[int, Exposed]  # the lists of views with metrics of all lists together, by the view's place
     normalisers: dict[int, Array]  # float64 (n_users,) for each metric that normalises, by its place
     beside: list[Array]  # float64 (n_users,) for each metric beside those of a view, view by view
+    of_groups: ScoresOfGroups | None = None  # the metrics of groups of items; None: nobody asked
 
 
 class _Inputs(NamedTuple):
@@ -127,6 +137,7 @@ class _Inputs(NamedTuple):
     about_users: dict[str, Array]  # the facts of users
     order: Callable[[Array], Array] | None  # as in `Lists`
     vectors: list[VectorLists]  # if models rank from vectors: the lists of each model
+    places: dict[str, Array]  # where the labels' items stand in the tables of groups, as of `GroupTables.beside`
 
     def lists(self, task: ScoringTask, model: int) -> Lists:
         """The lists of a model, before anything is left out."""
@@ -141,7 +152,8 @@ class _Inputs(NamedTuple):
             beside={
                 name: labels.lists.like(values)
                 for name, values in zip(task.label_columns, labels.values[-len(task.label_columns) :], strict=False)
-            },
+            }
+            | {name: labels.lists.like(places) for name, places in self.places.items()},
         )
 
     def grades(self, task: ScoringTask, view: View) -> Ragged | None:
@@ -178,6 +190,7 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables) -> _In
         about_users=facts_of_users(tables, of_users, task.facts),
         order=order,
         vectors=vectors,
+        places={} if received.groups is None else received.groups.beside(labels.ids),
     )
 
 
@@ -191,15 +204,16 @@ def score(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables | None 
     """Compute every metric of every user of an Arrow batch; `received`: what the task has for all of its users."""
     received = received or TaskTables(Catalogues(task))
     inputs = _read(task, batch, received)
-    scores = Scores([], {}, {}, {}, [])
+    of_groups = None if received.groups is None else ScoresOfGroups(received.groups, inputs.places)
+    scores = Scores([], {}, {}, {}, [], of_groups)
     unresolved = np.zeros(batch.num_rows, np.int64)
     ranked: list[tuple[RankingBatch, Findings]] = []
     for model in range(len(task.models)):
         ranked = _score_model(task, inputs, model, scores)
         unresolved = np.maximum.reduce([unresolved, *(findings.cut for _, findings in ranked)])
     scores.counts[UNRESOLVED] = unresolved
-    if task.facts:
-        scores.counts.update((name, np.full(batch.num_rows, inputs.tables.totals.get(name, 0))) for name in TOTALS)
+    totals = inputs.tables.totals | ({} if received.groups is None else received.groups.faults)
+    scores.counts.update((name, np.full(batch.num_rows, totals.get(name, 0))) for name in tables_told(task))
     scores.counts.update((name, np.full(batch.num_rows, count)) for name, count in faults_of(inputs.vectors).items())
     if task.weighted:
         # The labels are the same for every model.
@@ -240,12 +254,16 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
         scores.normalisers.update(_normalisers(view, batch, included, len(scores.metrics)))
         scores.metrics.extend(_compute(view.metrics, batch, included))
         scores.beside.extend(_compute(view.beside, batch, included))
+        if scores.of_groups is not None:
+            scores.of_groups.add(view, batch, included)
         if place in with_exposure:
             scores.exposed[place] = Exposed(batch, inputs.predictions[model].ids, included)
     counts = _counts(next(iter(views.values())), ranked, inputs.predictions[model], inputs.labels)
     counts["n_excluded"] = n_excluded
     if vectors is not None:
         counts |= vectors.counts()
+    if scores.of_groups is not None:
+        counts["n_unlisted_labels"] = scores.of_groups.tables.n_unlisted(inputs.label_items, inputs.places)
     counts["n_excluded_labels"] = _n_labelled(inputs.excluded, inputs.label_items)
     conflicts = inputs.columns.get(ATTRIBUTE_CONFLICTS)
     none = np.zeros(batch.n_users, np.int64)

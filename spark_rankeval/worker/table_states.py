@@ -7,6 +7,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from spark_rankeval.statistics.description import DescriptionAccumulator, State, merged_descriptions
 from spark_rankeval.statistics.fingerprints import no_limbs
@@ -16,8 +17,6 @@ from spark_rankeval.worker.reading import filled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
 
     from spark_rankeval.ranking.ragged import Array, BoolArray
     from spark_rankeval.statistics.description import DescriptionOptions
@@ -68,7 +67,7 @@ class TableAccumulator:
         normalisers: Mapping[int, Array] | None = None,
         limbs: Mapping[str, Array] | None = None,
     ) -> None:
-        """Take in users: an array a value, counts by name, and normalisers by the places of the values that have one.
+        """Take in users: an array a value, counts by name or none at all, and normalisers by the places of their values.
 
         Of rows that belong to nobody only the rows that cannot be ranked are counted, and fingerprints have them. A weight that is NaN
         is none. `limbs` are those of `limbs_of`, by table.
@@ -80,8 +79,8 @@ class TableAccumulator:
             None if weights is None else weights[somebody],
             {place: value[somebody] for place, value in (normalisers or {}).items()},
         )
-        of_users = [counts[name][somebody] for name in self._names.users]
-        of_rows = [counts[name] for name in self._names.rows]
+        of_users = [counts[name][somebody] for name in self._names.users if counts]
+        of_rows = [counts[name] for name in self._names.rows if counts]
         for first, columns in ((0, of_users), (len(of_users), of_rows)):
             self._counts.add_columns(first, [count.astype(np.float64, copy=False) for count in columns])
         for table, each in (limbs or {}).items():
@@ -120,7 +119,9 @@ def groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | 
     if not columns:
         yield (), slice(None)
         return
-    encoded = [column.dictionary_encode("encode") for column in columns]
+    encoded = [
+        column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode("encode") for column in columns
+    ]
     code = np.zeros(n_rows, np.int64)
     n_codes = 1
     for column in encoded:
