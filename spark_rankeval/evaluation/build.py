@@ -15,7 +15,7 @@ from spark_rankeval.records.item_groups import has_item_group, item_attribute
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import EVERY, in_order, slice_name
 from spark_rankeval.records.summary import SELF_NORMALISED, summary_row
-from spark_rankeval.request.task import is_about_labels
+from spark_rankeval.request.task import has_groups
 from spark_rankeval.statistics.clusters import FEW
 from spark_rankeval.tables.notes import notes_of
 
@@ -139,7 +139,7 @@ def _metrics_of(key: Key, findings: Findings) -> list[MetricColumn]:
     if all(value is EVERY for value in key[: len(findings.item_groups)]):
         return list(findings.metrics)
     return [
-        metric for metric in findings.metrics if is_about_labels(parse_metric(metric.definition).resolve())
+        metric for metric in findings.metrics if has_groups(parse_metric(metric.definition).resolve())
     ]  # fmt: skip
 
 
@@ -154,7 +154,8 @@ def _row(metric: MetricColumn, model: str, slice_: str, figures: ModelFigures, f
         definition=metric.definition or metric.label,
         cutoff=parse_metric(metric.definition).k if metric.definition else None,
         # Who has nothing to divide by adds nothing to a quotient of sums, and spoils none.
-        over_all=findings.settings.mean == "all" and not metric.normaliser,
+        # Who has no label in a group of items is not in its means.
+        over_all=findings.settings.mean == "all" and not metric.normaliser and not has_item_group(slice_),
         user_weight=findings.weight or (SELF_NORMALISED if metric.normaliser else ""),
         # A value of all lists together has neither users nor clusters.
         cluster=", ".join(findings.clusters) if metric.column else "",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import check_name
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
+from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.recommended import OF_ITEMS
 from spark_rankeval.request.column_names import ColumnNames
@@ -58,6 +59,7 @@ def prepare(
     )  # fmt: skip
     left, right = sources.predictions, sources.labels
     groups = None if users_alone else read_groups(options.facts, sources, names)
+    _check_shares(asked, groups is not None, users_alone=users_alone)
     if groups is not None:
         if sources.clusters:
             msg = "cluster: figures of groups of items take users as independent; leave out item_by and popularity_groups, or cluster"
@@ -127,6 +129,17 @@ def _further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Fac
         facts_of_items=bool(needed.facts & set(OF_ITEMS)),
         lookup=facts.lookup,
     )
+
+
+def _check_shares(asked: Mapping[str, Metric], has_groups: bool, *, users_alone: bool) -> None:
+    """Refuse shares of groups of items where there are no groups."""
+    shares = [label for label, metric in asked.items() if isinstance(metric, GroupShare)]
+    if shares and users_alone:
+        msg = f"{', '.join(shares)}: a share of a group of items; use evaluate, and leave it out of per-user tables and comparisons"
+        raise MetricError(msg)
+    if shares and not has_groups:
+        msg = f"{', '.join(shares)}: a share of a group of items; name the groups with facts=Facts(items=…, item_by=…)"
+        raise InputError(msg)
 
 
 def _check_vectors(reading: Reading, convention: Dialect) -> None:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.metrics.base import RelevanceMetric, as_float32
+from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.ranking.population import Population
 from spark_rankeval.ranking.ties import Look
 
@@ -31,6 +32,11 @@ def _deepest(depths: list[int | None]) -> int | None:
 def is_about_labels(metric: Metric) -> bool:
     """Whether a metric looks at labels alone, so that it can be of the labels in a group of items."""
     return not (metric.corpus_level or metric.reads.looks_at_items)
+
+
+def has_groups(metric: Metric) -> bool:
+    """Whether a metric has values of groups of items."""
+    return is_about_labels(metric) or isinstance(metric, GroupShare)
 
 
 @dataclass(frozen=True)
@@ -150,6 +156,11 @@ class ScoringTask:
     def has_further_tables(self) -> bool:
         """Whether rows of tables beside predictions and labels are read, which may be unusable."""
         return bool(self.facts or self.similarities or self.item_groups)
+
+    @property
+    def has_group_shares(self) -> bool:
+        """Whether any metric is a share of a group of items, which also users without a label in the group have."""
+        return any(isinstance(metric, GroupShare) for metric in self.metrics)
 
     @property
     def weighted(self) -> bool:

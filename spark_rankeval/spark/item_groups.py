@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -10,6 +10,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
+from spark_rankeval.records.slices import EVERY
 from spark_rankeval.request.task import POPULARITY
 from spark_rankeval.spark.fact_tables import FactTables
 from spark_rankeval.spark.ids import common_id_type, name_in, problem_of_type
@@ -22,12 +23,16 @@ from spark_rankeval.worker.item_groups import GROUP, ROWS, table_of
 from spark_rankeval.worker.packed import pack_together, rows_in
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame
 
     from spark_rankeval.request.column_names import ColumnNames
     from spark_rankeval.request.options import Facts
     from spark_rankeval.request.task import ItemGroups
+    from spark_rankeval.spark.describing import Figures
     from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.worker.table_states import Key
 
 # The place of an entry in an item's array; null if the array is null or empty.
 _PLACE = "place_"
@@ -74,6 +79,27 @@ def packed_groups(items: Source, name: str, item_type: T.DataType) -> DataFrame:
     first = F.count(F.when(F.coalesce(F.col(_PLACE), F.lit(0)) == 0, 1)).alias(ROWS)
     grouped = rows.select(ITEM, _PLACE, group).groupBy(ITEM, GROUP).agg(first)
     return packed(grouped.repartition(1), pack_together(rows_in, lambda table: table, None))
+
+
+def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dict[Key, Figures]:
+    """The figures with all users of a slice without a value in a group of items counted as undefined, labels there or not."""
+    whole = {key[n_attributes:]: group for key, group in figures.items() if _is_whole(key, n_attributes)}
+    counted = {}
+    for key, group in figures.items():
+        of_all = whole.get(key[n_attributes:])
+        if of_all is None or _is_whole(key, n_attributes):
+            counted[key] = group
+            continue
+        values = []
+        for each, of_users in zip(group.values, of_all.values, strict=True):
+            n_outside = of_users.moments.n + of_users.moments.n_undefined - each.moments.n
+            values.append(replace(each, moments=replace(each.moments, n_undefined=n_outside)))
+        counted[key] = group._replace(values=values)
+    return counted
+
+
+def _is_whole(key: Key, n_attributes: int) -> bool:
+    return all(value is EVERY for value in key[:n_attributes])
 
 
 def read_groups(facts: Facts, sources: Sources, names: ColumnNames) -> GroupSources | None:

@@ -17,6 +17,7 @@ from spark_rankeval.spark.describing import Groups, collected, figures_by_group,
 from spark_rankeval.spark.exposures import collected_rows, exposure_rows, slice_as_text, with_corpus_values
 from spark_rankeval.spark.fingerprints import hashed_tables
 from spark_rankeval.spark.grouping import Grouping, slice_column
+from spark_rankeval.spark.item_groups import with_users_outside
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.plan import Plan, choose_plan, with_lookup
 from spark_rankeval.spark.rejected import Quarantine
@@ -232,6 +233,8 @@ class Scoring:
             pairs = zip(values, described, strict=True)
             return {names[value.relevance, value.label]: each for value, each in pairs if value.model == model}
 
+        if self.groups is not None:
+            by_group = with_users_outside(by_group, len(self.groups.groups.attributes))
         figures: dict[str, dict[Key, ModelFigures]] = {}
         for place, model in enumerate(task.models):
             for key, group in by_group.items():

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from spark_rankeval.metrics.group_shares import GroupShare
+from spark_rankeval.ranking.recommended import Recommended
 from spark_rankeval.request.task import is_about_labels
 from spark_rankeval.worker.reading import flags
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.batch import RankingBatch
@@ -31,16 +33,14 @@ class ScoresOfPairs:
     beside: list[Array] = field(default_factory=list)
     normalisers: dict[int, Array] = field(default_factory=dict)
 
-    def add(self, view: View, pairs: Pairs, included: BoolArray) -> None:
+    def add(self, view: View, ranked: RankedPairs, included: BoolArray) -> None:
         """Add the metrics of a view; users who are not included have NaN."""
-        is_in = included[pairs.user]
+        is_in = included[self.user]
         for place, metric in enumerate(view.metrics, len(self.values)):
-            if metric.normalises and is_about_labels(metric):
-                self.normalisers[place] = np.where(is_in, metric.normaliser(pairs.batch), 0.0)
-            elif metric.normalises:
-                self.normalisers[place] = np.zeros(len(is_in))
-        self.values += self._of_metrics(view.metrics, pairs, is_in)
-        self.beside += self._of_metrics(view.beside, pairs, is_in)
+            if metric.normalises:
+                self.normalisers[place] = np.where(is_in, ranked.normaliser(metric), 0.0)
+        self.values += [np.where(is_in, ranked.values(metric), np.nan) for metric in view.metrics]
+        self.beside += [np.where(is_in, ranked.values(metric), np.nan) for metric in view.beside]
 
     def where(self, keep: BoolArray) -> ScoresOfPairs:
         """These of the pairs."""
@@ -53,15 +53,39 @@ class ScoresOfPairs:
             {place: values[keep] for place, values in self.normalisers.items()},
         )
 
-    @staticmethod
-    def _of_metrics(metrics: Sequence[Metric], pairs: Pairs, is_in: BoolArray) -> list[Array]:
-        """What the metrics say; of metrics that look at more than labels, nothing."""
-        return [
-            np.where(is_in, metric.compute(pairs.batch), np.nan)
-            if is_about_labels(metric)
-            else np.full(len(is_in), np.nan)
-            for metric in metrics
-        ]
+
+@dataclass
+class RankedPairs:
+    """What a view says of the users and groups of an attribute of items.
+
+    If any metric is a share of a group, there is a pair of every user with every group; else only of those with a label.
+    """
+
+    pairs: Pairs
+    n_groups: int
+    recommended: Recommended | None = None  # the items of the lists, if any metric is a share of a group
+    # Which of these items are in which groups: an entry for each membership.
+    memberships: tuple[IntArray, IntArray] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+    def whole(self, values: Array, missing: float) -> Array:
+        """Values of the pairs with a label as those of all pairs; the others have the missing value."""
+        if self.recommended is None:
+            return values
+        every = np.full(self.recommended.n_users * self.n_groups, missing)
+        every[self.pairs.user * self.n_groups + self.pairs.group] = values
+        return every
+
+    def values(self, metric: Metric) -> Array:
+        """The values of a metric; NaN of metrics that look at more than labels, unless they are shares of a group."""
+        if isinstance(metric, GroupShare) and self.recommended is not None:
+            return metric.of_groups(self.recommended, *self.memberships, self.n_groups)
+        values = metric.compute(self.pairs.batch) if is_about_labels(metric) else np.full(len(self.pairs.user), np.nan)
+        return self.whole(values, np.nan)
+
+    def normaliser(self, metric: Metric) -> Array:
+        """The weights of these values."""
+        none = np.zeros(len(self.pairs.user))
+        return self.whole(metric.normaliser(self.pairs.batch) if is_about_labels(metric) else none, 0.0)
 
 
 @dataclass
@@ -70,14 +94,25 @@ class ScoresOfGroups:
 
     tables: GroupTables
     places: Mapping[str, Array]  # of the labels as they came, as of `GroupTables.beside`
+    has_shares: bool = False  # whether any metric is a share of a group
     attributes: list[ScoresOfPairs] = field(default_factory=list)
 
-    def add(self, view: View, batch: RankingBatch, included: BoolArray) -> None:
-        """Add the metrics of a view, from its rankings; the labels, and so the pairs, are those of every other view."""
+    def add(self, view: View, batch: RankingBatch, included: BoolArray, items: pa.Array) -> None:
+        """Add the metrics of a view, from its rankings; `items` are those of ``batch.recommended``, if there are any.
+
+        The labels, and so the pairs, are those of every other view.
+        """
         for place, pairs in enumerate(self.tables.pairs(batch, self.places)):
+            n_groups = len(self.tables.attributes[place].names)
+            user, group = pairs.user, pairs.group
+            ranked = RankedPairs(pairs, n_groups)
+            if self.has_shares:
+                user, group = np.divmod(np.arange(batch.n_users * n_groups), n_groups)
+                recommended = Recommended.none(batch.n_users) if batch.recommended is None else batch.recommended
+                ranked = RankedPairs(pairs, n_groups, recommended, self.tables.memberships(place, items))
             if place == len(self.attributes):
-                self.attributes.append(ScoresOfPairs(self.tables.keys(place, pairs.group), pairs.user))
-            self.attributes[place].add(view, pairs, included)
+                self.attributes.append(ScoresOfPairs(self.tables.keys(place, group), user))
+            self.attributes[place].add(view, ranked, included)
 
     def batches(self, users: pa.RecordBatch, no_user: str) -> Iterator[tuple[pa.RecordBatch, ScoresOfPairs]]:
         """What tells about the users of each attribute's pairs, with the keys of their groups, and the values of the pairs.

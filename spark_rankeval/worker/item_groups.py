@@ -124,6 +124,11 @@ class GroupTables(NamedTuple):
         for place, attribute in enumerate(self.attributes):
             yield pairs_of(batch, attribute, f"{_PLACE}{place}", as_given[f"{_PLACE}{place}"])
 
+    def memberships(self, place: int, items: pa.Array) -> tuple[IntArray, IntArray]:
+        """The groups of some items by an attribute, by its place: which item, and its group; an entry for each membership."""
+        attribute = self.attributes[place]
+        return attribute.of_places(attribute.places(items))
+
     def keys(self, place: int, groups: IntArray) -> dict[str, pa.Array]:
         """The columns that tell the groups of an attribute, by its place, apart from each other and from all items."""
         first = 1 + sum(len(attribute.names) for attribute in self.attributes[:place])

@@ -204,7 +204,9 @@ def score(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables | None 
     """Compute every metric of every user of an Arrow batch; `received`: what the task has for all of its users."""
     received = received or TaskTables(Catalogues(task))
     inputs = _read(task, batch, received)
-    of_groups = None if received.groups is None else ScoresOfGroups(received.groups, inputs.places)
+    of_groups = (
+        None if received.groups is None else ScoresOfGroups(received.groups, inputs.places, task.has_group_shares)
+    )
     scores = Scores([], {}, {}, {}, [], of_groups)
     unresolved = np.zeros(batch.num_rows, np.int64)
     ranked: list[tuple[RankingBatch, Findings]] = []
@@ -255,7 +257,8 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
         scores.metrics.extend(_compute(view.metrics, batch, included))
         scores.beside.extend(_compute(view.beside, batch, included))
         if scores.of_groups is not None:
-            scores.of_groups.add(view, batch, included)
+            entries = np.zeros(0, np.int64) if batch.recommended is None else batch.recommended.entry
+            scores.of_groups.add(view, batch, included, ids.take(pa.array(entries)))
         if place in with_exposure:
             scores.exposed[place] = Exposed(batch, inputs.predictions[model].ids, included)
     counts = _counts(next(iter(views.values())), ranked, inputs.predictions[model], inputs.labels)

@@ -1,20 +1,24 @@
 """Figures of only the labels in a group of items: equal to the oracle's of users who have no other labels."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from beyond_oracle import World, exposure_share, hit_share
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import User, value
 from users import lists_of, random_users, ranked
 from variants import METRICS, parameters_of, variants
+from worlds import batch_of as grouped
 
 from spark_rankeval.errors import OptionError
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.item_groups import NOT_LISTED, UNSEEN
 from spark_rankeval.request.options import Facts
-from spark_rankeval.request.task import ItemGroups, is_about_labels
+from spark_rankeval.request.task import ItemGroups, ScoringTask, View, is_about_labels
 from spark_rankeval.worker.facts import ITEM, TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.worker.item_groups import (
     ATTRIBUTE_KEY,
@@ -27,7 +31,10 @@ from spark_rankeval.worker.item_groups import (
     table_of,
 )
 from spark_rankeval.worker.packed import stream_of
+from spark_rankeval.worker.scoring import score
 from spark_rankeval.worker.table_states import groups
+from spark_rankeval.worker.task_tables import TaskTables
+from spark_rankeval.worker.vector_lists import Catalogues
 
 VARIANTS = {metric.name: variants(metric, ties=("order",)) for metric in METRICS if is_about_labels(metric().resolve())}
 
@@ -63,7 +70,9 @@ def pairs_in(tables, users, **policy):
 
 
 ITEMS = st.integers(-3, 12)
-ROWS_OF_GROUPS = st.lists(st.tuples(st.integers(-3, 9), st.sampled_from(["x", "y", "z", None])), max_size=20, unique=True)
+ROWS_OF_GROUPS = st.lists(
+    st.tuples(st.integers(-3, 9), st.sampled_from(["x", "y", "z", None])), max_size=20, unique=True
+)
 
 
 @st.composite
@@ -120,7 +129,9 @@ def test_each_attribute_has_its_groups_and_keys_tell_them_apart():
     users = random_users(random, 60, n_items=12)
     rows = [(item, "even" if item % 2 == 0 else None) for item in range(10)]
     groups_asked = ItemGroups(("parity",), popularity=2)
-    tables = GroupTables.read(groups_asked, {table_of(0): packed(rows), table_of(1): counted({0: 1, 1: 4, 2: 9, None: 3})})
+    tables = GroupTables.read(
+        groups_asked, {table_of(0): packed(rows), table_of(1): counted({0: 1, 1: 4, 2: 9, None: 3})}
+    )
     for place, (_, named) in enumerate(pairs_in(tables, users)):
         codes = np.array([tables.attributes[place].names.index(name) for _, name in named])
         keys = tables.keys(place, codes)
@@ -135,7 +146,8 @@ def test_each_attribute_has_its_groups_and_keys_tell_them_apart():
 def test_items_that_a_table_lacks_are_a_group_and_are_counted():
     labels = lists_of([([], [(1, 1.0), (7, 1.0), (8, 0.0)]), ([], [(1, 1.0)]), ([], [])]).labels
     tables = GroupTables.read(
-        ItemGroups(("genre",), popularity=2), {table_of(0): packed([(1, "x"), (None, "y")]), table_of(1): counted({1: 2})}
+        ItemGroups(("genre",), popularity=2),
+        {table_of(0): packed([(1, "x"), (None, "y")]), table_of(1): counted({1: 2})},
     )
     places = tables.beside(pa.array(labels.values))
     assert tables.n_unlisted(labels, places).tolist() == [2, 0, 0]
@@ -152,6 +164,42 @@ def test_a_table_without_a_row_knows_no_item():
     )
     named = [name for _, named in pairs_in(tables, [([(1, 0.5)], [(1, 1.0), (2, 1.0)])]) for _, name in named]
     assert named == [NOT_LISTED, UNSEEN]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_shares_of_groups_are_those_of_a_naive_count_and_other_metrics_stay_the_same(seed):
+    random = np.random.default_rng(seed)
+    users = random_users(random, 40, longest=12, n_items=13, distinct=True, grades=(0.0, 0.5, 1.0, 2.0))
+    rows = list({(int(random.integers(10)), str(random.choice(["x", "y", "z"]))) for _ in range(18)})
+    asked = ItemGroups(("genre",))
+    tables = GroupTables.read(asked, {table_of(0): packed(rows)})
+    names = ["hit_share@3", "exposure_share@3", "exposure_share(discount='log2_from_two')", "ndcg@3", "hit_share"]
+    metrics = [metric.resolve() for metric in parse_metrics(names).values()]
+    task = ScoringTask((View(tuple(metrics)),), item_groups=asked)
+    alone = replace(task, views=(View((metrics[3],)),))
+    world = World(
+        {user: predictions for user, (predictions, _) in enumerate(users)},
+        {user: labels for user, (_, labels) in enumerate(users)},
+    )
+    shares, sparse = (
+        score(asked_for, grouped(world), TaskTables(Catalogues(asked_for), groups=tables)).of_groups.attributes[0]
+        for asked_for in (task, alone)
+    )
+    by_pair = {}
+    for place, (user, key) in enumerate(zip(shares.user.tolist(), shares.keys[GROUP_KEY].to_pylist(), strict=True)):
+        group = {item for item in range(13) if key in naive_groups(item, rows)}
+        by_pair[user, key] = shares.values[3][place]
+        for metric, values in zip(metrics, shares.values, strict=True):
+            if metric.name in ("hit_share", "exposure_share"):
+                formula = {"hit_share": hit_share, "exposure_share": exposure_share}[metric.name]
+                chosen = {name: value for name, value in metric.chosen().items() if name != "undefined"}
+                expected = formula(world, user, metric.k, **chosen, group=group)
+                assert values[place] == pytest.approx(expected, nan_ok=True), (metric, user, key)
+    assert len(by_pair) == len(users) * len(tables.attributes[0].names)
+    pairs = zip(sparse.user.tolist(), sparse.keys[GROUP_KEY].to_pylist(), strict=True)
+    for pair, value in zip(pairs, sparse.values[0], strict=True):
+        np.testing.assert_equal(by_pair.pop(pair), value)
+    assert all(np.isnan(value) for value in by_pair.values())
 
 
 @settings(max_examples=examples(by_day=60, at_night=600), deadline=None, derandomize=True)
