@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Reads, RelevanceMetric, Unset, parameter
+from spark_rankeval.metrics.base import RelevanceMetric, Unset, parameter
 from spark_rankeval.metrics.gains import DISCOUNTS
 from spark_rankeval.metrics.list_metric import ListMetric
 from spark_rankeval.ranking.batch import is_relevant
@@ -68,11 +68,6 @@ class HitShare(GroupShare, RelevanceMetric):
 
     name: ClassVar[str] = "hit_share"
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-
-    @property
-    def reads(self) -> Reads:
-        """Which items are relevant, and what is in the lists."""
-        return super().reads.but(unlabelled=True, tie_order=True)
 
     def _weights(self, recommended: Recommended) -> FloatArray:
         labelled = ~np.isnan(recommended.grade)

@@ -16,6 +16,7 @@ from worlds import batch_of as grouped
 
 from spark_rankeval.errors import OptionError
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.records.item_groups import NOT_LISTED, UNSEEN
 from spark_rankeval.request.options import Facts
 from spark_rankeval.request.task import ItemGroups, ScoringTask, View, is_about_labels
@@ -175,8 +176,8 @@ def test_shares_of_groups_are_those_of_a_naive_count_and_other_metrics_stay_the_
     tables = GroupTables.read(asked, {table_of(0): packed(rows)})
     names = ["hit_share@3", "exposure_share@3", "exposure_share(discount='log2_from_two')", "ndcg@3", "hit_share"]
     metrics = [metric.resolve() for metric in parse_metrics(names).values()]
-    task = ScoringTask((View(tuple(metrics)),), item_groups=asked)
-    alone = replace(task, views=(View((metrics[3],)),))
+    task = ScoringTask((View(tuple(metrics), RankingPolicy()),), item_groups=asked)
+    alone = replace(task, views=(View((metrics[3],), RankingPolicy()),))
     world = World(
         {user: predictions for user, (predictions, _) in enumerate(users)},
         {user: labels for user, (_, labels) in enumerate(users)},
@@ -197,9 +198,9 @@ def test_shares_of_groups_are_those_of_a_naive_count_and_other_metrics_stay_the_
                 assert values[place] == pytest.approx(expected, nan_ok=True), (metric, user, key)
     assert len(by_pair) == len(users) * len(tables.attributes[0].names)
     pairs = zip(sparse.user.tolist(), sparse.keys[GROUP_KEY].to_pylist(), strict=True)
-    for pair, value in zip(pairs, sparse.values[0], strict=True):
-        np.testing.assert_equal(by_pair.pop(pair), value)
-    assert all(np.isnan(value) for value in by_pair.values())
+    for pair, expected in zip(pairs, sparse.values[0], strict=True):
+        np.testing.assert_equal(by_pair.pop(pair), expected)
+    assert np.isnan(list(by_pair.values())).all()
 
 
 @settings(max_examples=examples(by_day=60, at_night=600), deadline=None, derandomize=True)
