@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from spark_rankeval.records.item_groups import ItemGroup
     from spark_rankeval.records.slices import Key
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.request.on_invalid import OnInvalid
@@ -47,6 +48,7 @@ class Findings:
         on_invalid: what the caller chooses now for bad rows; None: as in the settings.
         missing: the counts that the table lacks.
         item_groups: the attributes of items that make groups, whose entries come first in the keys of figures.
+        groups: the groups of items that have figures.
     """
 
     figures: Mapping[str, Mapping[Key, ModelFigures]]
@@ -62,6 +64,7 @@ class Findings:
     on_invalid: OnInvalid | None = None
     missing: Sequence[str] = ()
     item_groups: Sequence[str] = ()
+    groups: tuple[ItemGroup, ...] = ()
 
     @cached_property
     def fingerprints(self) -> dict[str, dict[str, str]]:
@@ -106,6 +109,7 @@ def build_result(
         table,
         partial(_write, write=write, options=again, kept=kept, order=summary),
         notes=notes_of(summary, findings.users),
+        item_groups=findings.groups,
     )
 
 

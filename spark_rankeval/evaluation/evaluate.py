@@ -149,7 +149,7 @@ def evaluate(
         figures=found.figures, metrics=scoring.metrics, settings=scoring.settings, totals=found.totals,
         slices=scoring.sources.slices, weight=scoring.sources.weight, clusters=scoring.sources.clusters,
         users=scoring.sources.predictions.user, words=found.words, scoring=scoring,
-        item_groups=() if scoring.groups is None else scoring.groups.groups.attributes,
+        item_groups=() if scoring.groups is None else scoring.groups.groups.attributes, groups=found.item_groups,
     )  # fmt: skip
     result = build_result(findings, summary, table, write_per_user)
     return replace(result, _rejected=scoring.quarantine)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.evaluation.gaps import Gaps
     from spark_rankeval.evaluation.lookup import Name
+    from spark_rankeval.records.item_groups import ItemGroup
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report import Gate
     from spark_rankeval.report.contents import Audited, Comparison
@@ -75,6 +76,7 @@ class Result(Shown):
         columns: the name of each row's column in the per-user table, by the row's key.
         plan: how the data was brought together, in sentences.
         notes: what the figures could be mistaken for, in sentences that are printed below them.
+        item_groups: the groups of items that have figures, with their sizes, and the edges of groups by popularity.
     """
 
     summary: tuple[SummaryRow, ...]
@@ -85,6 +87,7 @@ class Result(Shown):
     _write: Callable[[DataFrame, str | os.PathLike[str], str], Result]
     _rejected: Callable[[], DataFrame] | None = None
     notes: tuple[str, ...] = ()
+    item_groups: tuple[ItemGroup, ...] = ()
 
     @cached_property
     def per_user(self) -> DataFrame:
@@ -309,7 +312,7 @@ class Result(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """The figures as plain values that `from_dict` reads; NaN becomes None. The plan is not among them."""
-        return stored_values(self.summary, self.columns, self.qualities, self.notes)
+        return stored_values(self.summary, self.columns, self.qualities, self.notes, self.item_groups)
 
     def to_json(self, indent: int | None = 2) -> str:
         """The figures as JSON that `from_json` reads; NaN becomes null."""

@@ -25,6 +25,8 @@ __all__ = ["ExposureShare", "HitShare"]
 class GroupShare(ListMetric):
     """What the items of a group have of a sum over the first k places; all items together have 1."""
 
+    shared: ClassVar[str] = ""  # what is shared, in words
+
     def of_groups(self, recommended: Recommended, item: IntArray, group: IntArray, n_groups: int) -> FloatArray:
         """The share of each user and group; float64 (n_users · n_groups,), NaN if there is nothing to share.
 
@@ -68,6 +70,7 @@ class HitShare(GroupShare, RelevanceMetric):
 
     name: ClassVar[str] = "hit_share"
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    shared: ClassVar[str] = "hits"
 
     def _weights(self, recommended: Recommended) -> FloatArray:
         labelled = ~np.isnan(recommended.grade)
@@ -88,6 +91,7 @@ class ExposureShare(GroupShare):
     """
 
     name: ClassVar[str] = "exposure_share"
+    shared: ClassVar[str] = "exposure"
 
     discount: str | Unset = parameter(
         "log2",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_rankeval.records.slices import EVERY, attributes_of
+from spark_rankeval.records.slices import EVERY, attributes_of, in_order, slice_name, slice_of
+from spark_rankeval.request.task import GROUP_FACTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from spark_rankeval.records.slices import Key
 
@@ -15,6 +17,65 @@ if TYPE_CHECKING:
 OF_ITEMS = "item "
 #: The group of items that the table of items lacks, and that of items that the training data lacks.
 NOT_LISTED, UNSEEN = "(not in items)", "(not in training)"
+
+
+@dataclass(frozen=True)
+class ItemGroup:
+    """A group of items that a result has figures of.
+
+    Attributes:
+        slice: what the group is called in the summary, such as ``item genre=drama``.
+        attribute: the column of the table of items, or ``popularity``.
+        group: the value of the column, or the number of the group by popularity; None is null.
+        n_items: how many items are in it.
+        least: of groups by popularity, how many users of the training data have its least popular item; else 0.
+        most: the same of its most popular item.
+    """
+
+    slice: str
+    attribute: str
+    group: str | None
+    n_items: int
+    least: int
+    most: int
+
+
+def item_groups_in(slices: Mapping[Key, Mapping[str, int]], attributes: Sequence[str]) -> tuple[ItemGroup, ...]:
+    """The groups of items among slices, from how many items each has, and its edges, by name."""
+    groups = []
+    for key in in_order(list(slices)):
+        named = [(name, value) for name, value in zip(attributes, key, strict=False) if value is not EVERY]
+        if len(named) == 1 and all(value is EVERY for value in key[len(attributes) :]):
+            ((attribute, group),) = named
+            about = slice_name([item_attribute(attribute)], (group,))
+            facts = {
+                name: slices[key][fact] for name, fact in zip(("n_items", "least", "most"), GROUP_FACTS, strict=True)
+            }
+            groups.append(ItemGroup(about, attribute, group, **facts))
+    return tuple(groups)
+
+
+def about_items(name: str) -> str:
+    """A slice in words: which labels count, and of which users.
+
+    >>> about_items("item genre=drama, country=DE"), about_items("country=DE")
+    ('labels of items with genre=drama, users with country=DE', 'users with country=DE')
+    """
+    attributes = attributes_of(name)
+    of_items = [attribute for attribute in attributes if attribute.startswith(OF_ITEMS)]
+    of_users = [attribute for attribute in attributes if attribute not in of_items]
+    parts = [f"labels of items with {slice_of(name, of_items).removeprefix(OF_ITEMS)}"] if of_items else []
+    return ", ".join([*parts, *([f"users with {slice_of(name, of_users)}"] if of_users else [])])
+
+
+def group_of(name: str) -> str:
+    """The group of items that a slice is about, without the word that sets items apart from users.
+
+    >>> group_of("item genre=drama, country=DE")
+    'genre=drama'
+    """
+    of_items = [attribute for attribute in attributes_of(name) if attribute.startswith(OF_ITEMS)]
+    return slice_of(name, of_items).removeprefix(OF_ITEMS)
 
 
 def item_attribute(name: str) -> str:
@@ -29,6 +90,16 @@ def has_item_group(name: str) -> bool:
     (True, False, False)
     """
     return any(attribute.startswith(OF_ITEMS) for attribute in attributes_of(name))
+
+
+def is_item_group(name: str) -> bool:
+    """Whether a slice is a group of items of all users, from its name.
+
+    >>> is_item_group("item genre=drama"), is_item_group("item genre=drama, country=DE"), is_item_group("all")
+    (True, False, False)
+    """
+    attributes = attributes_of(name)
+    return bool(attributes) and all(attribute.startswith(OF_ITEMS) for attribute in attributes)
 
 
 def roll_with_items(roll: Callable[[Key], Iterable[Key]], attributes: Sequence[str]) -> Callable[[Key], Iterator[Key]]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: The attribute of items by their popularity in the training data.
 POPULARITY = "popularity"
+#: What is told of each group of items: how many there are, and how many users of the training data have the least and the most popular one.
+GROUP_FACTS = ("n_items_of_group", "least_of_group", "most_of_group")
 
 
 def _deepest(depths: list[int | None]) -> int | None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.records.item_groups import roll_with_items
+from spark_rankeval.records.item_groups import ItemGroup, item_groups_in, roll_with_items
 from spark_rankeval.records.slices import roll
 from spark_rankeval.request.counts import WEIGHT_SUMS, counts_beside, counts_of_models
 from spark_rankeval.request.readings import NORMALISER
+from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.spark.collecting import STATE_SCHEMA
 from spark_rankeval.spark.describing import Groups, collected, figures_by_group, of_every_user
 from spark_rankeval.spark.exposures import collected_rows, exposure_rows, slice_as_text, with_corpus_values
@@ -73,6 +74,7 @@ class Described(NamedTuple):
     figures: dict[str, dict[Key, ModelFigures]]  # by model and slice
     totals: dict[str, int]  # how large the tables of facts are, and how much of them cannot be used
     words: tuple[str, ...]  # how predictions were brought together, a sentence each
+    item_groups: tuple[ItemGroup, ...] = ()  # the groups of items that have figures
 
 
 @dataclass(frozen=True)
@@ -245,7 +247,16 @@ class Scoring:
                     self.counts_of(group, place),
                     self._fingerprints_of(group, place),
                 )
-        return Described(figures, totals_in(task, by_group), words)
+        return Described(figures, totals_in(task, by_group), words, self._item_groups(by_group))
+
+    def _item_groups(self, figures: Mapping[Key, Figures]) -> tuple[ItemGroup, ...]:
+        if self.groups is None:
+            return ()
+        told = {
+            key: {name: int(group.counts[name].greatest) if group.counts[name].n else 0 for name in GROUP_FACTS}
+            for key, group in figures.items()
+        }
+        return item_groups_in(told, self.groups.groups.attributes)
 
     def _first_go(self, plan: Plan, options: DescriptionOptions, *, totals: bool) -> Settled:
         """The figures as of `describe_values`, of users whose value no tie leaves open."""

@@ -7,6 +7,7 @@ count. So no list is ranked twice, and a pair of user and group without a label 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from spark_rankeval.ranking.ragged import Ragged, offsets_of, starts_of_runs
 from spark_rankeval.records.item_groups import NOT_LISTED, UNSEEN
-from spark_rankeval.request.task import POPULARITY
+from spark_rankeval.request.task import GROUP_FACTS, POPULARITY
 from spark_rankeval.worker.facts import ITEM, TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.worker.packed import received, unpacked
 from spark_rankeval.worker.reading import filled, places_among, whole_numbers
@@ -54,6 +55,7 @@ class Attribute:
         groups: int64, the groups of each item as places in `names`; behind the items stands what the table lacks.
         n_unusable: how many rows of the table have no item.
         is_listing: whether an item that the table lacks is worth counting: it should be there.
+        popularity: int64, how many users of the training data have each item; None of groups that have nothing to do with it.
     """
 
     ids: pa.Array
@@ -61,6 +63,19 @@ class Attribute:
     groups: Ragged
     n_unusable: int
     is_listing: bool
+    popularity: IntArray | None = None
+
+    @cached_property
+    def facts(self) -> dict[str, IntArray]:
+        """What is told of each group, in the order of `names`: `GROUP_FACTS`, int64."""
+        n_groups, groups = len(self.names), self.groups.values[:-1]
+        least, most = np.zeros(n_groups, np.int64), np.zeros(n_groups, np.int64)
+        if self.popularity is not None and len(groups):
+            least[:] = self.popularity.max()
+            np.minimum.at(least, groups, self.popularity)
+            np.maximum.at(most, groups, self.popularity)
+        n_items = np.bincount(groups, minlength=n_groups)
+        return dict(zip(GROUP_FACTS, (n_items, np.minimum(least, most), most), strict=True))
 
     def places(self, items: pa.Array) -> IntArray:
         """Where the groups of items stand; int64."""
@@ -238,7 +253,9 @@ def by_popularity(table: pa.Table | None, n_groups: int) -> Attribute:
     n_unusable = pc.sum(table.filter(pc.invert(is_item))[TRAINING_INTERACTIONS]).as_py() or 0
     ids, users = item.filter(is_item), whole_numbers(table[TRAINING_USERS].combine_chunks().filter(is_item))
     values = np.append(popularity_groups(users, n_groups), n_groups)
-    return Attribute(ids, names, Ragged(values, np.arange(len(values) + 1)), n_unusable, is_listing=False)
+    return Attribute(
+        ids, names, Ragged(values, np.arange(len(values) + 1)), n_unusable, is_listing=False, popularity=users
+    )
 
 
 def popularity_groups(users: IntArray, n_groups: int) -> IntArray:

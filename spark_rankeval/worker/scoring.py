@@ -17,6 +17,7 @@ from spark_rankeval.ranking.ragged import pieces
 from spark_rankeval.ranking.ranks import Findings, rank_lists
 from spark_rankeval.request.counts import INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, counts_beside, counts_of_models
 from spark_rankeval.request.readings import NORMALISER
+from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.worker.catalogue import CATALOGUE_FAULTS
 from spark_rankeval.worker.comparable_ids import comparable
 from spark_rankeval.worker.counted_lists import faults_of, read_vector_lists
@@ -87,7 +88,8 @@ def count_names(task: ScoringTask, tables: tuple[str, ...] = ()) -> CountNames:
     """The names of all counts of a task in a fixed order, and those of the tables that have a fingerprint."""
     models = range(len(task.models))
     of_users = [name for name in counts_of_models(task) if name not in INVALID_COUNTS]
-    users = [UNRESOLVED, *(WEIGHT_SUMS if task.weighted else ()), *totals_of(task)]
+    about_groups = GROUP_FACTS if task.item_groups is not None else ()
+    users = [UNRESOLVED, *(WEIGHT_SUMS if task.weighted else ()), *totals_of(task), *about_groups]
     users += [count_of_model(name, model) for model in models for name in of_users]
     rows = [count_of_model(name, model) for model in models for name in INVALID_COUNTS]
     return CountNames(tuple(users), tuple(rows), tables)
@@ -214,6 +216,9 @@ def score(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables | None 
         ranked = _score_model(task, inputs, model, scores)
         unresolved = np.maximum.reduce([unresolved, *(findings.cut for _, findings in ranked)])
     scores.counts[UNRESOLVED] = unresolved
+    if received.groups is not None:
+        # Groups have them, in rows of their own.
+        scores.counts.update((name, np.zeros(batch.num_rows)) for name in GROUP_FACTS)
     totals = inputs.tables.totals | ({} if received.groups is None else received.groups.faults)
     scores.counts.update((name, np.full(batch.num_rows, totals.get(name, 0))) for name in tables_told(task))
     scores.counts.update((name, np.full(batch.num_rows, count)) for name, count in faults_of(inputs.vectors).items())

@@ -91,7 +91,9 @@ def state_of_batches(
     def run(batches: Batches) -> Batches:
         exposures = ExposureAccumulator(slots, slices_of) if slots and slices_of is not None else None
         states = _Tables(n_values_of(task), names, options, no_user, keys)
-        pairs = None if task.item_groups is None else _Tables(n_values_of(task), names, options, no_user, keys)
+        pairs = None if task.item_groups is None else _Tables(
+            n_values_of(task), names, options, no_user, keys, has_hashes=False
+        )  # fmt: skip
         open_users = OpenUsers()
         kind = None
         for whole, received in with_tables(task, batches):
@@ -128,10 +130,10 @@ def state_of_batches(
 def _of_pairs(
     pairs: _Tables, scores: ScoresOfGroups, batch: pa.RecordBatch, no_user: str, left_out: BoolArray | None
 ) -> Batches:
-    """Take in the pairs of users and groups of items; they have values, but no counts: these are the users'."""
+    """Take in the pairs of users and groups of items; they have values and what is told of the group; counts are the users'."""
     for rows, values in scores.batches(batch, no_user):
         absent = None if left_out is None else left_out[values.user]
-        yield from pairs.add(rows, [*values.values, *values.beside], {}, values.normalisers, absent)
+        yield from pairs.add(rows, [*values.values, *values.beside], values.facts, values.normalisers, absent)
 
 
 def state_of_columns(
@@ -214,10 +216,18 @@ class _Tables:
     """
 
     def __init__(
-        self, n_values: int, names: CountNames, options: DescriptionOptions, no_user: str, keys: tuple[str, ...]
+        self,
+        n_values: int,
+        names: CountNames,
+        options: DescriptionOptions,
+        no_user: str,
+        keys: tuple[str, ...],
+        *,
+        has_hashes: bool = True,
     ) -> None:
         self._new = partial(TableAccumulator, n_values, names, options)
-        self._options, self._no_user, self._keys, self._hashed = options, no_user, keys, names.tables
+        self._options, self._no_user, self._keys = options, no_user, keys
+        self._hashed = names.tables if has_hashes else ()
         self._clusters = ClusterRows(Layout.of(n_values, options, len(keys))) if options.clustered else None
         self._tables: dict[Key, TableAccumulator] = {}
         self._most = max(1, HELD_BYTES // bytes_of_a_group(n_values, len(names.users) + len(names.rows), options))
@@ -247,7 +257,7 @@ class _Tables:
             np.logical_or, [np.zeros(batch.num_rows, np.bool_) if left_out is None else left_out, *absent]
         )
         keys = [columns[name] for name in self._keys]
-        limbs = limbs_of_users(self._hashed, columns) if counts else {}
+        limbs = limbs_of_users(self._hashed, columns)
         if self._clusters is not None:
             yield from self._go_on(self._clusters, columns, values, about, normalisers)
         self._pending.append(_Users(keys, dict(enumerate(values)), dict(counts), dict(normalisers), about, limbs))

@@ -67,7 +67,7 @@ class TableAccumulator:
         normalisers: Mapping[int, Array] | None = None,
         limbs: Mapping[str, Array] | None = None,
     ) -> None:
-        """Take in users: an array a value, counts by name or none at all, and normalisers by the places of their values.
+        """Take in users: an array a value, counts by name as far as they have any, and normalisers by the places of their values.
 
         Of rows that belong to nobody only the rows that cannot be ranked are counted, and fingerprints have them. A weight that is NaN
         is none. `limbs` are those of `limbs_of`, by table.
@@ -79,12 +79,21 @@ class TableAccumulator:
             None if weights is None else weights[somebody],
             {place: value[somebody] for place, value in (normalisers or {}).items()},
         )
-        of_users = [counts[name][somebody] for name in self._names.users if counts]
-        of_rows = [counts[name] for name in self._names.rows if counts]
-        for first, columns in ((0, of_users), (len(of_users), of_rows)):
-            self._counts.add_columns(first, [count.astype(np.float64, copy=False) for count in columns])
+        self._add_counts(counts, somebody)
         for table, each in (limbs or {}).items():
             self._fingerprints[table] += each.sum(axis=0)
+
+    def _add_counts(self, counts: Mapping[str, Array], somebody: BoolArray | slice) -> None:
+        of_users = {name: counts[name][somebody] for name in self._names.users if name in counts}
+        of_rows = {name: counts[name] for name in self._names.rows if name in counts}
+        first = 0
+        for names, columns in ((self._names.users, of_users), (self._names.rows, of_rows)):
+            if len(columns) == len(names):
+                self._counts.add_columns(first, [columns[name].astype(np.float64, copy=False) for name in names])
+            else:
+                for name, column in columns.items():
+                    self._counts.add(first + names.index(name), column.astype(np.float64))
+            first += len(names)
 
     def state(self) -> TableState:
         """The state so far."""
