@@ -152,7 +152,7 @@ def evaluate(
         item_groups=() if scoring.groups is None else scoring.groups.groups.attributes, groups=found.item_groups,
     )  # fmt: skip
     result = build_result(findings, summary, table, write_per_user)
-    return replace(result, _rejected=scoring.quarantine)
+    return replace(result, _rejected=scoring.quarantine, _of_groups=scoring.per_item_group)
 
 
 def _takes_scoring_options(function: Function) -> Function:

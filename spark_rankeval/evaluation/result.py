@@ -88,6 +88,7 @@ class Result(Shown):
     _rejected: Callable[[], DataFrame] | None = None
     notes: tuple[str, ...] = ()
     item_groups: tuple[ItemGroup, ...] = ()
+    _of_groups: Callable[[], DataFrame] | None = None
 
     @cached_property
     def per_user(self) -> DataFrame:
@@ -98,6 +99,21 @@ class Result(Shown):
         """
         table = self._table()
         return PerUserSchema.read(table).of_somebody(table)
+
+    @cached_property
+    def per_item_group(self) -> DataFrame:
+        """Every user's values in every group of items where the user has a label, as a lazy DataFrame in the long form.
+
+        It has the user's columns and those of `by`, ``item_attribute``, ``item_group``, and a double for each metric that groups have.
+        If shares of groups were asked for, it has a row for every user and group.
+
+        Raises:
+            InputError: the evaluation has no groups of items, or the result was read back or summarised from a table.
+        """
+        if self._of_groups is None:
+            msg = "only the result of evaluate(…, facts=Facts(items=…, item_by=…)) has values by group of items"
+            raise InputError(msg)
+        return self._of_groups()
 
     @cached_property
     def quarantine(self) -> DataFrame:

@@ -224,7 +224,7 @@ class EvaluateConfig(JobConfig):
             rules,
             keys,
             intervals=self.evaluation.ci != "none",
-            slices=bool(self.evaluation.by),
+            slices=bool(self.evaluation.by or self.evaluation.item_by or self.evaluation.popularity_groups),
             # The names in a column of models are known only when it is read.
             model=(self.evaluation.model or "") if self.columns.model is None else None,
         )
@@ -310,7 +310,7 @@ class EvaluateConfig(JobConfig):
             self.gate_rules()
         except ConfigurationError as error:
             problems.append(str(error))
-        if all(metric.corpus_level for metric in metrics.values()):
+        if all(metric.corpus_level or isinstance(metric, GroupShare) for metric in metrics.values()):
             # A run writes a table of users, for which such metrics have no values.
             problems.append(
                 "evaluation.metrics: all of them have one value for all lists together; add at least one metric of users, such "

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.errors import InputError
+from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.item_groups import ItemGroup, item_groups_in, roll_with_items
 from spark_rankeval.records.slices import roll
 from spark_rankeval.request.counts import WEIGHT_SUMS, counts_beside, counts_of_models
 from spark_rankeval.request.readings import NORMALISER
-from spark_rankeval.request.task import GROUP_FACTS
+from spark_rankeval.request.task import GROUP_FACTS, has_groups
 from spark_rankeval.spark.collecting import STATE_SCHEMA
 from spark_rankeval.spark.describing import Groups, collected, figures_by_group, of_every_user
 from spark_rankeval.spark.exposures import collected_rows, exposure_rows, slice_as_text, with_corpus_values
@@ -28,6 +30,7 @@ from spark_rankeval.worker.exposures import slots_of
 from spark_rankeval.worker.facts import TOO_LARGE
 from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT, hash_column, of_model
+from spark_rankeval.worker.scored_pairs import score_pairs
 from spark_rankeval.worker.scoring import (
     MODEL,
     UNRESOLVED,
@@ -54,6 +57,8 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.moments import Moments
     from spark_rankeval.worker.table_states import Key
 
+# The columns of the table of users and groups of items that tell the group.
+ITEM_ATTRIBUTE, ITEM_GROUP = "item_attribute", "item_group"
 # What the column of a metric by dialect ``standard`` is called, behind the metric's.
 _STANDARD = "_standard"
 
@@ -197,6 +202,38 @@ class Scoring:
             *map(hash_column, schema.hashes),
         ]
         return scored.select(*schema.marked([F.col(name) for name in ours]))
+
+    def per_item_group(self) -> DataFrame:
+        """The lazy table of every user and group of items: the user's columns, the group, a double for each metric that groups have."""
+        if self.groups is None:
+            msg = "the evaluation has no groups of items; name them with facts=Facts(items=…, item_by=…)"
+            raise InputError(msg)
+        task, schema = self.reading.task, self.schema
+        grouping = self._grouping(self.plan(exact=True, lazy=True))
+        users = self.groups.given_to(grouping.frame(with_users=True), grouping.item_type())
+        values = tuple(f"metric_{place}" for place in range(len(self.reading.columns)))
+        name_of = dict(zip(self.reading.columns, values, strict=True))
+        slices = [name for name in grouping.attribute_columns if name != USER_WEIGHT]
+        text, double = T.StringType(), T.DoubleType()
+        kinds = [
+            *zip(grouping.user_columns, grouping.user_types(), strict=True),
+            *((name, text) for name in (*slices, ATTRIBUTE_KEY, GROUP_KEY, MODEL)),
+            *((name, double) for name in values),
+        ]
+        run = score_pairs(task, (*grouping.user_columns, *slices), values)
+        scored = run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
+        about = [*zip(grouping.user_columns, schema.users, strict=True)]
+        about += [(name, grouping.attribute_columns[name]) for name in slices]
+        about += [(ATTRIBUTE_KEY, ITEM_ATTRIBUTE), (GROUP_KEY, ITEM_GROUP)]
+        about += [(MODEL, schema.model)] if schema.model is not None else []
+        about += [
+            (name_of[m.column], m.column) for m in schema.metrics if has_groups(parse_metric(m.definition).resolve())
+        ]
+        taken = [name for _, name in about]
+        if twice := [name for name in (ITEM_ATTRIBUTE, ITEM_GROUP) if taken.count(name) > 1]:
+            msg = f"the table of users and groups has a column {twice[0]!r} of its own; rename the other column of that name"
+            raise InputError(msg)
+        return scored.select(*(F.col(ours).alias(name) for ours, name in about))
 
     def quarantine(self) -> DataFrame:
         """The lazy table of the rows that are not ranked, each with its reason; see `Result.quarantine`."""
