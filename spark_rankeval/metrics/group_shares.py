@@ -64,8 +64,8 @@ class HitShare(GroupShare, RelevanceMetric):
     Between 0 and 1. An item of several groups counts in each. NaN without a hit in the first k places, and so NaN
     without predictions. Ask for groups with ``Facts(item_by=…)`` or ``Facts(popularity_groups=…)``.
 
-    Source: the hits of recall, counted by group of items as in Zhu, Wang, Caverlee, Measuring and mitigating item
-    under-recommendation bias in personalized ranking systems, SIGIR 2020; here as a share within each user's list.
+    Source: hits by group of items as Zhu, Wang, Caverlee count them (Measuring and mitigating item under-recommendation
+    bias in personalized ranking systems, SIGIR 2020). Here they are a share of each user's hits.
     """
 
     name: ClassVar[str] = "hit_share"

@@ -21,7 +21,14 @@ NOT_LISTED, UNSEEN = "(not in items)", "(not in training)"
 
 @dataclass(frozen=True)
 class ItemGroup:
-    """A group of items that a result has figures of.
+    """A group of items that a result has figures of, one of `Result.item_groups`.
+
+    Examples:
+        >>> films = spark.createDataFrame([("a", "drama"), ("b", "drama"), ("c", "comedy")], "item string, genre string")
+        >>> facts = Facts(items=films, item_by="genre")
+        >>> groups = evaluate(predictions, labels, "rr", score="score", facts=facts).item_groups
+        >>> [(group.slice, group.n_items) for group in groups]
+        [('item genre=(not in items)', 0), ('item genre=comedy', 1), ('item genre=drama', 2)]
 
     Attributes:
         slice: what the group is called in the summary, such as ``item genre=drama``.
@@ -56,7 +63,7 @@ def item_groups_in(slices: Mapping[Key, Mapping[str, int]], attributes: Sequence
 
 
 def about_items(name: str) -> str:
-    """A slice in words: which labels count, and of which users.
+    """A slice in words: the labels that count, and the users.
 
     >>> about_items("item genre=drama, country=DE"), about_items("country=DE")
     ('labels of items with genre=drama, users with country=DE', 'users with country=DE')

@@ -31,13 +31,13 @@ from spark_rankeval.worker.facts import TOO_LARGE
 from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT, hash_column, of_model
 from spark_rankeval.worker.scored_pairs import score_pairs
+from spark_rankeval.worker.scored_users import score_batches
 from spark_rankeval.worker.scoring import (
     MODEL,
     UNRESOLVED,
     beside_column,
     count_names,
     count_of_model,
-    score_batches,
     totals_of,
 )
 from spark_rankeval.worker.states import n_values_of, state_of_batches

@@ -1,6 +1,6 @@
 """Figures of only the labels in a group of items: which groups labels are in, and a ranking for each user and group.
 
-A user with labels in a group stands there as a user of the group: the ranks are those of the whole list, and only the labels in the group
+A user with labels in a group stands there as a user of the group. The ranks are those of the whole list, and only the group's labels
 count. So no list is ranked twice, and a pair of user and group without a label costs nothing.
 """
 
@@ -67,7 +67,7 @@ class Attribute:
 
     @cached_property
     def facts(self) -> dict[str, IntArray]:
-        """What is told of each group, in the order of `names`: `GROUP_FACTS`, int64."""
+        """The size and the edges of each group, in the order of `names`: `GROUP_FACTS`, int64."""
         n_groups, groups = len(self.names), self.groups.values[:-1]
         least, most = np.zeros(n_groups, np.int64), np.zeros(n_groups, np.int64)
         if self.popularity is not None and len(groups):
