@@ -16,8 +16,10 @@ from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.bins import Grid
 from spark_rankeval.records.curves import cutoff_points, recall_points
-from spark_rankeval.records.item_groups import group_of, has_item_group, is_item_group
+from spark_rankeval.records.item_groups import group_of, has_item_group, is_item_group, item_attribute
+from spark_rankeval.records.slices import attributes_of
 from spark_rankeval.records.summary import SELF_NORMALISED, known_metric
+from spark_rankeval.request.task import POPULARITY
 from spark_rankeval.tables.notes import note_of_definitions
 from spark_rankeval.tables.numbers import in_one_format, number
 from spark_rankeval.tables.summary import interval_name, usual
@@ -237,7 +239,9 @@ class ResultPlots:
         share = metric_of.shared if isinstance(metric_of, GroupShare) else ""
         reading = ["Dot: only labels in the group count, of users who have one. Dashed line: all items."]
         if share:
-            reading = [f"A dot at 0.3: the group has 30% of a user's {share}, on average."]
+            reading = [f"A dot at 0.3: on average the group has 30% of a list's {share}."]
+        if least := next((row.slice for row in shown if attributes_of(row.slice) == (item_attribute(POPULARITY),)), ""):
+            reading.append(f"{group_of(least)}: the least popular items.")
         reading.append(interval_reading(of_all, "line"))
         return forest_chart(
             [_estimate(row, row.model, group_of(row.slice), f"{written(row.mean)}  {_users(row)}") for row in shown],
