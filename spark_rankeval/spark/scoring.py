@@ -213,27 +213,30 @@ class Scoring:
         users = self.groups.given_to(grouping.frame(with_users=True), grouping.item_type())
         values = tuple(f"metric_{place}" for place in range(len(self.reading.columns)))
         name_of = dict(zip(self.reading.columns, values, strict=True))
-        slices = [name for name in grouping.attribute_columns if name != USER_WEIGHT]
+        attributes = list(grouping.attribute_columns)
         text, double = T.StringType(), T.DoubleType()
         kinds = [
             *zip(grouping.user_columns, grouping.user_types(), strict=True),
-            *((name, text) for name in (*slices, ATTRIBUTE_KEY, GROUP_KEY, MODEL)),
+            *((name, double if name == USER_WEIGHT else text) for name in attributes),
+            *((name, text) for name in (ATTRIBUTE_KEY, GROUP_KEY, MODEL)),
             *((name, double) for name in values),
         ]
-        run = score_pairs(task, (*grouping.user_columns, *slices), values)
+        run = score_pairs(task, (*grouping.user_columns, *attributes), values)
         scored = run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
-        about = [*zip(grouping.user_columns, schema.users, strict=True)]
-        about += [(name, grouping.attribute_columns[name]) for name in slices]
-        about += [(ATTRIBUTE_KEY, ITEM_ATTRIBUTE), (GROUP_KEY, ITEM_GROUP)]
-        about += [(MODEL, schema.model)] if schema.model is not None else []
-        about += [
-            (name_of[m.column], m.column) for m in schema.metrics if has_groups(parse_metric(m.definition).resolve())
-        ]
-        taken = [name for _, name in about]
-        if twice := [name for name in (ITEM_ATTRIBUTE, ITEM_GROUP) if taken.count(name) > 1]:
+        metrics = tuple(
+            replace(metric, normaliser="", standard="", standard_column="")
+            for metric in schema.metrics
+            if has_groups(parse_metric(metric.definition).resolve())
+        )
+        schema = replace(schema, metrics=metrics, counts=(), hashes={})
+        ours = [*grouping.user_columns, *attributes, *([] if schema.model is None else [MODEL])]
+        columns = schema.marked([F.col(name) for name in (*ours, *(name_of[metric.column] for metric in metrics))])
+        if twice := [name for name in (ITEM_ATTRIBUTE, ITEM_GROUP) if name in schema.marks()]:
             msg = f"the table of users and groups has a column {twice[0]!r} of its own; rename the other column of that name"
             raise InputError(msg)
-        return scored.select(*(F.col(ours).alias(name) for ours, name in about))
+        groups = [F.col(ATTRIBUTE_KEY).alias(ITEM_ATTRIBUTE), F.col(GROUP_KEY).alias(ITEM_GROUP)]
+        n_users = len(schema.users)
+        return scored.select(*columns[:n_users], *groups, *columns[n_users:])
 
     def quarantine(self) -> DataFrame:
         """The lazy table of the rows that are not ranked, each with its reason; see `Result.quarantine`."""

@@ -8,7 +8,7 @@ from effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
 
-from spark_rankeval import BCa, Cube, Facts, evaluate, score_users, summarise
+from spark_rankeval import BCa, Cube, Facts, compare, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.spark import describing as scoring
 from spark_rankeval.worker import merging
@@ -411,6 +411,9 @@ def test_the_table_of_users_and_groups_has_the_means_of_the_summary(by_genre):
         name = f"item genre={'null' if not isinstance(group, str) else group}"
         assert by_genre[model, "ndcg@5", name] == pytest.approx(mean["ndcg_at_5"], nan_ok=True)
         assert by_genre[model, "ap@3", name] == pytest.approx(mean["ap_at_3"], nan_ok=True)
+    compared = compare(by_genre.per_item_group.where("item_group = 'x'"), baseline="a", metrics="ndcg@5")
+    difference = by_genre["b", "ndcg@5", "item genre=x"] - by_genre["a", "ndcg@5", "item genre=x"]
+    assert [row.difference for row in compared.rows] == pytest.approx([difference])
 
 
 def test_arrays_popularity_and_shares(spark, tables, films):
