@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -11,11 +11,12 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
 from spark_rankeval.records.slices import EVERY
+from spark_rankeval.request.column_names import DEFAULT_ITEM
 from spark_rankeval.request.task import POPULARITY
 from spark_rankeval.spark.fact_tables import FactTables
 from spark_rankeval.spark.ids import common_id_type, name_in, problem_of_type
 from spark_rankeval.spark.inputs import FurtherSources
-from spark_rankeval.spark.named_columns import column
+from spark_rankeval.spark.named_columns import column, find_column
 from spark_rankeval.spark.packed import given_to_tasks, packed
 from spark_rankeval.spark.source import Source, read_source, require_column, user_column
 from spark_rankeval.worker.facts import ITEM
@@ -23,7 +24,7 @@ from spark_rankeval.worker.item_groups import GROUP, ROWS, table_of
 from spark_rankeval.worker.packed import pack_together, rows_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -107,37 +108,58 @@ def read_groups(facts: Facts, sources: Sources, names: ColumnNames) -> GroupSour
     groups = facts.item_groups
     if groups is None:
         return None
+    _check_given(facts, groups)
+    problems: list[str] = []
+    left = sources.predictions
+    items = _read("items", facts.items, names, problems, left) if groups.columns else None
+    training = _read("training", facts.training, names, problems, left) if groups.popularity else None
+    columns = () if items is None else tuple(_columns_of(items, groups, problems))
+    if problems:
+        raise InputError("; ".join(problems))
+    return GroupSources(replace(groups, columns=columns), items, training)
+
+
+def _check_given(facts: Facts, groups: ItemGroups) -> None:
+    given = facts.tables()
     for asked, table, needed in (
         (groups.columns, "items", "item_by"),
         (groups.popularity, "training", "popularity_groups"),
     ):
-        frame = facts.tables()[table]
-        if asked and frame is None:
+        if asked and given[table] is None:
             raise InputError(f"{needed} needs a table: pass facts=Facts({table}=…, {needed}={asked!r})")
         if asked:
-            check_table(table, frame)
+            check_table(table, given[table])
     lower = [name.lower() for name in groups.attributes]
     if twice := [name for name in groups.attributes if lower.count(name.lower()) > 1]:
         advice = "; popularity_groups= makes groups of this name, too" if twice[0].lower() == POPULARITY else ""
         raise InputError(f"item_by names {twice[0]!r} twice{advice}")
-    problems: list[str] = []
-    items = read_source("items", facts.items, names, problems) if groups.columns else None
-    training = read_source("training", facts.training, names, problems) if groups.popularity else None
-    left = sources.predictions
-    for other in (items, training):
-        if other is not None and not problems and common_id_type(left.item_type, other.item_type) is None:
-            problems.append(
-                f"items have different types: {left.item!r} of {left.role} is {left.item_type.simpleString()}, {other.item!r} of "
-                f"{other.role} is {other.item_type.simpleString()}. Cast one of them"
-            )
-    columns = []
-    for name in groups.columns if items is not None else ():
-        found = require_column("items", items.frame, name, "item_by", problems) if items is not None else None
-        if found is not None and items is not None:
-            columns.append(found)
+
+
+def _read(
+    role: Literal["items", "training"], frame: DataFrame | None, names: ColumnNames, problems: list[str], left: Source
+) -> Source | None:
+    """A table of items as a source whose items compare with those of predictions."""
+    if frame is None:
+        return None
+    # One table with both arrays has no column for an item.
+    if left.arrays and find_column(frame, names.item[0]) is None:
+        names = replace(names, item=(DEFAULT_ITEM, DEFAULT_ITEM))
+    n_before = len(problems)
+    source = read_source(role, frame, names, problems)
+    if len(problems) == n_before and common_id_type(left.item_type, source.item_type) is None:
+        problems.append(
+            f"items have different types: {left.item!r} of {left.role} is {left.item_type.simpleString()}, {source.item!r} of "
+            f"{role} is {source.item_type.simpleString()}. Cast one of them"
+        )
+    return source
+
+
+def _columns_of(items: Source, groups: ItemGroups, problems: list[str]) -> Iterator[str]:
+    """The columns that make groups, as the table names them."""
+    for name in groups.columns:
+        found = require_column("items", items.frame, name, "item_by", problems)
+        if found is not None:
             kind = items.frame.schema[found].dataType
             entries = kind.elementType if isinstance(kind, T.ArrayType) else kind
             problems += problem_of_type(f"items: the column {found!r} (item_by=)", entries, "category")
-    if problems:
-        raise InputError("; ".join(problems))
-    return GroupSources(type(groups)(tuple(columns), groups.popularity), items, training)
+            yield found

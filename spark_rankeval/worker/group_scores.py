@@ -136,4 +136,4 @@ class ScoresOfGroups:
 
 def _is_of_rows(column: pa.Field) -> bool:
     """Whether a column holds lists, or bytes of tables; they are read already."""
-    return pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_list(column.type)
+    return bool(pa.types.is_nested(column.type) or pa.types.is_binary(column.type))

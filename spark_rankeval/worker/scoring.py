@@ -213,7 +213,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables | None 
     if received.groups is not None:
         # Groups have them, in rows of their own.
         scores.counts.update((name, np.zeros(batch.num_rows)) for name in GROUP_FACTS)
-    totals = inputs.tables.totals | ({} if received.groups is None else received.groups.faults)
+    totals = {**inputs.tables.totals, **({} if received.groups is None else received.groups.faults)}
     scores.counts.update((name, np.full(batch.num_rows, totals.get(name, 0))) for name in tables_told(task))
     scores.counts.update((name, np.full(batch.num_rows, count)) for name, count in faults_of(inputs.vectors).items())
     if task.weighted:

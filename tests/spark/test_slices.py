@@ -375,7 +375,7 @@ def test_a_group_of_items_has_the_figures_of_an_evaluation_of_its_labels_alone(t
     found = {(row.model, row.slice.removeprefix(name).removeprefix(", ") or "all", row.metric): row for row in rows}
     assert {place for place, row in found.items() if row.n_users} == set(expected)
     for place, row in expected.items():
-        assert figures([found[place]]) == pytest.approx(figures([row]), nan_ok=True)
+        assert repr(figures([found[place]])) == repr(figures([row]))
 
 
 def test_groups_of_items_change_no_other_figure_and_are_told(by_genre, by_country):
@@ -383,11 +383,10 @@ def test_groups_of_items_change_no_other_figure_and_are_told(by_genre, by_countr
     others = [row for row in by_country.summary if row.metric in CUT]
     by_name = {(row.slice, row.metric): row for row in of_users}
     for row in others:
-        assert figures([by_name[row.slice, row.metric]]) == pytest.approx(figures([row]), nan_ok=True)
+        assert repr(figures([by_name[row.slice, row.metric]])) == repr(figures([row]))
     sizes = {group.group: group.n_items for group in by_genre.item_groups}
     assert sizes == {"x": 4, "y": 3, "z": 1, None: 2, "(not in items)": 0}
     assert by_genre.data_quality.n_unlisted_labels > 0
-    assert "labels of items that the table of items lacks" in str(by_genre)
     again = type(by_genre).from_json(by_genre.to_json())
     assert again.item_groups == by_genre.item_groups
     with pytest.raises(InputError, match="there are no slices by 'item genre'"):
@@ -398,9 +397,9 @@ def test_the_table_of_users_and_groups_has_the_means_of_the_summary(by_genre):
     table = by_genre.per_item_group.toPandas()
     assert list(table.columns) == [
         "user",
-        "country",
         "item_attribute",
         "item_group",
+        "country",
         "model",
         "ndcg_at_5",
         "recall_at_3",
@@ -444,6 +443,9 @@ def test_arrays_popularity_and_shares(spark, tables, films):
     of_arrays = evaluate(one_table, None, "recall@3", item=("prediction", "label"), facts=alone, on_invalid="drop")
     expected = {row.slice: row.mean for row in rows.summary if row.metric == "recall@3"}
     assert {row.slice: row.mean for row in of_arrays.summary} == pytest.approx(expected, nan_ok=True)
+    assert f"{of_arrays.data_quality.n_unlisted_labels:,} labels of items that the table of items lacks" in str(
+        of_arrays
+    )
 
 
 def test_groups_of_items_survive_pruned_ties_weights_bootstraps_and_storage(tables, films, tmp_path):
